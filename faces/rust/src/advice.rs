@@ -1,14 +1,15 @@
-//! What to do about errors that come about because a pooler is in between. The server's words are about
-//! something else, and the pooler's say what and not why.
+//! Advice for errors that a pooler causes. The server's message describes a consequence, and the
+//! pooler's says what failed but not why.
 
 use onetrip_postgres::client::statements::NAME_PREFIX;
 use onetrip_postgres::message::ServerError;
 
-/// What to add to the error's line, if it is one of those.
+/// The advice to append to the error's message, if the error is one of those.
 pub(crate) fn on(error: &ServerError) -> Option<&'static str> {
     let says = |words: &str| error.message.contains(words);
     match error.code.as_str() {
-        // Its name is quoted in every language, and nobody else's begins like this.
+        // The server quotes the statement's name in every language, and only our names begin like
+        // this.
         "26000" | "42P05" if says(&format!("\"{NAME_PREFIX}")) => Some(
             "a pooler that gives each transaction another connection may be in between: set \
              prepare_threshold=0 here, or max_prepared_statements in PgBouncer 1.21 or newer",

@@ -15,14 +15,14 @@ use crate::statement::{Source, ToStatement};
 pub use parameter_set::{Parameter, ParameterSet};
 pub use result::{Affected, BatchError, BatchReport};
 
-/// Many parameter sets for one statement, or *rows*; made by `batch` of a client, a session or a
-/// transaction, and sent by [`atomic`](Batch::atomic) or [`isolated`](Batch::isolated).
+/// Many parameter sets for one statement, its *rows*. `batch` of a client, a session or a
+/// transaction makes one; [`atomic`](Batch::atomic) or [`isolated`](Batch::isolated) sends it.
 ///
-/// The rows are taken from their iterator as they are sent, so that any number of them takes the
-/// memory of a window. Each is a tuple, a slice or array of parameters, or a type of yours that is a
-/// [`ParameterSet`]. The statement is prepared once, with the first rows. The first row decides of
-/// which types the parameters are where the server need not be asked; asking costs a trip. Rows that
-/// the statement returns are dropped.
+/// The iterator is advanced as rows are sent, so any number of rows needs only the memory of a
+/// window. A row is a tuple, a slice or array of parameters, or a type of yours that implements
+/// [`ParameterSet`]. The statement is prepared once, with the first rows. The first row decides the
+/// types of the parameters; if that would be a guess, the server is asked instead, which costs a
+/// trip. Rows that the statement returns are dropped.
 ///
 /// # Example
 /// ```no_run
@@ -30,11 +30,11 @@ pub use result::{Affected, BatchError, BatchReport};
 /// let sql = "insert into reading (sensor, value) values ($1, $2)";
 /// let readings = (0..10_000).map(|number| (number % 7, f64::from(number) / 2.0));
 ///
-/// // One transaction: all stand, or none.
+/// // One transaction: all rows stand, or none.
 /// let affected = client.batch(sql, readings.clone()).atomic().await?;
 /// assert_eq!(affected.total(), 10_000);
 ///
-/// // A transaction each: a row that fails leaves the others alone.
+/// // One transaction per row: a row that fails leaves the others alone.
 /// let report = client.batch(sql, readings).isolated().await;
 /// for failed in report.errors() {
 ///     eprintln!("{failed}"); // row 7 of the batch: …
@@ -62,28 +62,29 @@ where
         Batch { executor: executor.clone(), source: statement.to_statement(), rows }
     }
 
-    /// Runs the statement for all rows or for none: in one implicit transaction with one sync point,
-    /// or as a part of the transaction that is open. The first rows leave when this is called, the
-    /// others as the future is polled. While it runs it holds a connection, as a
-    /// [`Pipeline`](crate::Pipeline) does. Resolves when the sync point was answered.
+    /// Runs the statement for all rows or for none: in one implicit transaction with one sync
+    /// point, or as a part of the open transaction. The first rows leave when this is called, the
+    /// others as the future is polled. Until it ends it holds a connection, as a
+    /// [`Pipeline`](crate::Pipeline) does. Resolves when the server has answered the sync point.
     ///
     /// # Errors
-    /// The first failure, of a row or of the batch as a whole; no row has an effect then, unless the
-    /// outcome is `Unknown`. Inside a transaction that one has failed too, unless nothing was sent.
-    /// `request_timeout_ms` counts for each flight of rows, not for the whole.
+    /// The first failure, of a row or of the whole batch. Then no row has an effect, unless the
+    /// outcome is `Unknown`. Inside a transaction a failure also fails the transaction, unless
+    /// nothing was sent. `request_timeout_ms` applies to each flight of rows, not to the whole
+    /// batch.
     ///
-    /// Dropping the future gives the batch up while rows are left to send: no row has an effect. Behind
-    /// the last row comes the sync point, for a short batch when this is called, and from then on
-    /// dropping takes nothing back: all rows have an effect or none.
+    /// If the future is dropped while rows are left to send, the batch is given up: no row has an
+    /// effect. The sync point leaves behind the last row; a short batch sends it when this is
+    /// called. From then on dropping takes nothing back: all rows have an effect, or none.
     pub fn atomic(self) -> impl Future<Output = Result<Affected, BatchError>> + use<'a, R> {
         begun(atomic::run(self.executor, self.source, self.rows.into_iter()))
     }
 
-    /// Runs the statement for each row in a transaction of its own, in order, with some hundred rows
-    /// on their way. The report has the errors by row; a row that fails does not keep others from
-    /// being sent. Only where no more can be said of any row (the connection is lost, a deadline
-    /// passed, the statement can't be prepared) no further ones are taken. Inside a transaction rows
-    /// can't be isolated, and nothing is sent.
+    /// Runs the statement for each row in a transaction of its own, in order, with some hundred
+    /// rows in flight. The report has the errors by row; a row that fails does not keep others from
+    /// being sent. No further rows are taken once the connection is lost, a deadline has passed or
+    /// the statement can't be prepared. Inside a transaction rows can't be isolated: the call
+    /// fails, and nothing is sent.
     ///
     /// Dropping the future keeps further rows from being sent; those that were sent may have an
     /// effect.
@@ -92,7 +93,7 @@ where
     }
 }
 
-/// Begins at once, as all calls do: the future is polled here for the first time.
+/// Polls the future once, so that the call takes effect when it is made, as all calls do.
 fn begun<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let mut future = Box::pin(future);
     let mut early = match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! The same calls for programs without async: each blocks its thread until the result is there.
+//! The same calls for programs without async: each blocks its thread until the result has arrived.
 //!
 //! ```no_run
 //! use onetrip::blocking::Client;
@@ -16,9 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Nothing here is a copy: the asynchronous client does the work, and the calls wait for it. What has
-//! no call of its own here is within reach through [`Client::wait`] and its like, which run
-//! any future of the asynchronous client, several at once too:
+//! The asynchronous client does the work; the calls here wait for it. What has no call here can be
+//! run by [`Client::wait`] and its like, which run any future of the asynchronous client, also
+//! several at once:
 //!
 //! ```no_run
 //! # fn f(client: onetrip::blocking::Client) -> Result<(), onetrip::Error> {
@@ -30,13 +30,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! * **Threads.** All of it may be used from many threads at once: a [`Client`] is cloned for each.
-//! * **Async.** Inside asynchronous code every call that would block is refused with the code
-//!   `blocking_in_async`, and nothing is sent: it would hold up everything else. On a thread of
-//!   `spawn_blocking` they work. (A future within `tokio::task::unconstrained` can't be told from such
-//!   a thread; there tokio panics.)
-//! * **Between calls** one thread per client sees to it that connections are reset, closed and
-//!   replaced in time.
+//! - **Threads.** All types may be used from many threads at once; clone the [`Client`] for each.
+//! - **Async.** Inside asynchronous code a blocking call would hold up the runtime, so it fails
+//!   with the code `blocking_in_async`, and nothing is sent. On a thread of `spawn_blocking` the
+//!   calls work. (A future within `tokio::task::unconstrained` can't be told from such a thread;
+//!   there tokio panics.)
+//! - **Between calls** one thread per client resets, closes and replaces connections in time.
 
 mod batch;
 mod client;
@@ -51,8 +50,8 @@ pub use listener::Listener;
 pub use pipeline::{Pipeline, Reply};
 pub use session::{Session, Transaction};
 
-/// What a client, a session and a transaction have in common, each with an `inner` and a `runtime`.
-/// A call that the asynchronous ones gain gets its line here.
+/// The calls that a client, a session and a transaction share; each has fields `inner` and
+/// `runtime`. If the asynchronous types gain a call, it is added here.
 macro_rules! blocking_methods {
     () => {
         /// Runs a statement and returns its rows.
@@ -64,7 +63,8 @@ macro_rules! blocking_methods {
             self.runtime.wait(|| self.inner.query(statement, params))
         }
 
-        /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
+        /// Runs a statement that returns exactly one row. No row, or several, is an error
+        /// (`Applied`).
         pub fn query_one(
             &self,
             statement: &(impl $crate::ToStatement + ?Sized),
@@ -73,7 +73,7 @@ macro_rules! blocking_methods {
             self.runtime.wait(|| self.inner.query_one(statement, params))
         }
 
-        /// Runs a statement that returns one row or none.
+        /// Runs a statement that returns at most one row. Several are an error (`Applied`).
         pub fn query_opt(
             &self,
             statement: &(impl $crate::ToStatement + ?Sized),
@@ -91,7 +91,7 @@ macro_rules! blocking_methods {
             self.runtime.wait(|| self.inner.execute(statement, params))
         }
 
-        /// Prepares a statement: one trip, after which each use sends its parameters only.
+        /// Prepares a statement: one trip. Afterwards each use sends its parameters only.
         pub fn prepare(&self, sql: &str) -> Result<$crate::Statement, $crate::Error> {
             self.runtime.wait(|| self.inner.prepare(sql))
         }
@@ -105,14 +105,14 @@ macro_rules! blocking_methods {
             self.runtime.wait(|| self.inner.prepare_typed(sql, types))
         }
 
-        /// Notifies those who listen to a channel, with a payload that may be empty.
+        /// Sends a notification to a channel, with a payload that may be empty.
         pub fn notify(&self, channel: &str, payload: &str) -> Result<(), $crate::Error> {
             self.runtime.wait(|| self.inner.notify(channel, payload))
         }
 
-        /// Many parameter sets for one statement. Nothing is sent before it is made
+        /// Makes a batch: many parameter sets for one statement. Nothing is sent until
         /// [`atomic`](crate::blocking::Batch::atomic) or
-        /// [`isolated`](crate::blocking::Batch::isolated).
+        /// [`isolated`](crate::blocking::Batch::isolated) is called.
         pub fn batch<'s, R>(
             &'s self,
             statement: &'s (impl $crate::ToStatement + ?Sized),

@@ -1,10 +1,10 @@
-//! What arrives by itself, until its reader takes it: bounded, with one reader.
+//! A bounded buffer, with one reader, for what the server sends by itself.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// A line of items between whoever brings them and the one who reads them.
+/// A bounded queue of items with one reader.
 #[derive(Debug)]
 pub(crate) struct Buffer<T> {
     state: Mutex<State<T>>,
@@ -14,7 +14,7 @@ pub(crate) struct Buffer<T> {
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
-    /// Items that were dropped since the reader was told.
+    /// How many items were dropped since [`take_lost`](Buffer::take_lost) was last called.
     lost: u64,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -28,7 +28,7 @@ impl<T> Buffer<T> {
         Buffer { state: Mutex::new(state), max }
     }
 
-    /// Adds an item; where there is no room the oldest goes. Returns whom to wake.
+    /// Adds an item. If the buffer is full, the oldest item is dropped. Returns whom to wake.
     pub(crate) fn push(&self, item: T) -> Option<Waker> {
         let mut state = self.lock();
         if state.closed {
@@ -42,7 +42,8 @@ impl<T> Buffer<T> {
         state.reader.take()
     }
 
-    /// The same beyond the limit, for one who asks [`poll_room`](Self::poll_room) before it gets more.
+    /// Adds an item even beyond the limit. For a writer that calls [`poll_room`](Self::poll_room)
+    /// before it fetches more.
     pub(crate) fn push_all_the_same(&self, item: T) -> Option<Waker> {
         let mut state = self.lock();
         if !state.closed {
@@ -51,7 +52,7 @@ impl<T> Buffer<T> {
         state.reader.take()
     }
 
-    /// Whether there is room; otherwise remembers whom to wake.
+    /// Ready if there is room; otherwise registers the task to be woken.
     pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.items.len() < self.max || state.closed {
@@ -61,7 +62,7 @@ impl<T> Buffer<T> {
         Poll::Pending
     }
 
-    /// The next item; `None` where none will come any more.
+    /// The next item; `None` once the buffer is closed and empty.
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<T>> {
         let mut state = self.lock();
         let Some(item) = state.items.pop_front() else {
@@ -80,12 +81,12 @@ impl<T> Buffer<T> {
         Poll::Ready(Some(item))
     }
 
-    /// How many items were dropped since this was asked.
+    /// How many items were dropped since the last call.
     pub(crate) fn take_lost(&self) -> u64 {
         std::mem::take(&mut self.lock().lost)
     }
 
-    /// Nothing more comes. Returns whom to wake.
+    /// Closes the buffer: no more items come. Returns whom to wake.
     pub(crate) fn close(&self) -> Option<Waker> {
         let mut state = self.lock();
         state.closed = true;

@@ -1,6 +1,6 @@
-//! Asking a server to cancel what it runs: on a connection of its own, which is opened as the one
-//! was whose statement it is about, to the same address and with TLS if that has TLS. When one may
-//! be sent, and what may be sent beside it, the engine decides.
+//! Sends cancel requests, each on a connection of its own. It is opened as the victim's was: to the
+//! same address, and with TLS if the victim's has TLS. The engine decides when a cancel may be
+//! sent, and what may be sent meanwhile.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use crate::config::Settings;
 use crate::open::{Route, open};
 use crate::socket::{Ending, Stream};
 
-/// What the cancels of a client have in common.
+/// What the cancels of a client share.
 pub(crate) struct Cancels {
     pub(crate) permits: Semaphore,
     pub(crate) is_on: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Cancels {
     pub(crate) settings: Settings,
 }
 
-/// What identifies a connection to its server, for a CancelRequest. `Debug` shows nothing of it.
+/// Identifies a connection to its server, for a CancelRequest. `Debug` shows none of it.
 #[derive(Clone)]
 pub(crate) struct CancelKey {
     process_id: i32,
@@ -52,7 +52,7 @@ impl CancelKey {
         CancelKey { process_id, secret }
     }
 
-    /// The message; `None` if the server gave no key.
+    /// The CancelRequest; `None` if the server gave no key.
     pub(crate) fn request(&self) -> Option<BytesMut> {
         let mut out = BytesMut::new();
         let secret_key = Secret(self.secret.as_bytes());
@@ -67,22 +67,23 @@ impl fmt::Debug for CancelKey {
     }
 }
 
-/// Sends a cancel for whatever the key is of, and nobody is told of it.
+/// Sends a cancel for the connection that the key belongs to. The result is not reported to
+/// anybody.
 pub(crate) async fn send_cancel(settings: &Settings, route: &Route, key: &CancelKey) -> Option<()> {
     let request = key.request()?;
     let mut stream = open(settings, route).await.ok()?;
     deliver(&mut stream, &request).await.ok()
 }
 
-/// Sends the request, and waits until the server has closed the connection: by then it has passed
-/// the cancel on (SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and
-/// then the process that served this connection ends).
+/// Sends the request, and waits until the server has closed the connection. By then it has passed
+/// the cancel on: SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and
+/// then the process that served this connection ends.
 pub(crate) async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
     stream.write_all(request).await?;
     loop {
         match stream.read().await.end {
             None => stream.input.clear(),
-            // The server says no goodbye by TLS here.
+            // The server closes this connection without TLS's close_notify.
             Some(Ending::Closed | Ending::CutOff) => return Ok(()),
             Some(Ending::Failed(error)) => return Err(error),
         }

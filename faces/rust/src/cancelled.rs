@@ -1,4 +1,4 @@
-//! What becomes of a cancel, and who is told.
+//! The result of a cancel, and who is told of it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -11,18 +11,18 @@ use crate::{Error, Kind};
 #[must_use]
 pub enum Cancelled {
     /// The statement was taken back before it was sent, or the server has cancelled it. It has no
-    /// effect; its error says what is known of one that may have had a part of it.
+    /// effect. If a part of it may have taken effect, the outcome of its error says so.
     Yes,
-    /// It had ended already, or ended in another way before the server came to cancel it.
+    /// The statement ended, by itself or otherwise, before the server could cancel it.
     TooLate,
-    /// It runs on, since it can't be cancelled without harm to others: on its connection there is
-    /// something behind it that could be hit instead and must not be sent again. Or the server
-    /// could not be asked: it can't be reached, or takes no cancels.
+    /// The statement runs on. Either cancelling it could harm others: behind it on its connection
+    /// is something that the cancel could hit instead, and that must not be sent again. Or the
+    /// server could not be asked: it can't be reached, or takes no cancels.
     NotPossible,
 }
 
 impl Cancelled {
-    /// What the end of a request tells of its cancel.
+    /// What the end of a request says about its cancel.
     pub(crate) fn of(error: Option<&Error>) -> Cancelled {
         let Some(error) = error else { return Cancelled::TooLate };
         let cancelled = error.sqlstate() == Some("57014")
@@ -32,7 +32,7 @@ impl Cancelled {
     }
 }
 
-/// What one caller is to be told of its cancel.
+/// The result of a cancel, for the one caller that waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct Answer(Mutex<(Option<Cancelled>, Option<Waker>)>);
 
@@ -41,7 +41,7 @@ impl Answer {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells it, once. Returns whom to wake.
+    /// Sets the result, once. Returns whom to wake.
     pub(crate) fn give(&self, cancelled: Cancelled) -> Option<Waker> {
         let mut state = self.lock();
         state.0.get_or_insert(cancelled);

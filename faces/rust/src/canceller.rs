@@ -1,4 +1,4 @@
-//! Handles by which statements are cancelled.
+//! Handles that cancel statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,9 +9,9 @@ use crate::cancelled::{Answer, Cancelled};
 use crate::core::{Connection, Core};
 use crate::pool::QueueEntry;
 
-/// Cancels a statement, from any task. Got from [`Reply::canceller`](crate::Reply::canceller),
-/// [`Session::canceller`](crate::Session::canceller) or
-/// [`Pipeline::canceller`](crate::Pipeline::canceller); dropping it cancels nothing.
+/// Cancels a statement, from any task. [`Reply::canceller`](crate::Reply::canceller),
+/// [`Session::canceller`](crate::Session::canceller) and
+/// [`Pipeline::canceller`](crate::Pipeline::canceller) return one. Dropping it cancels nothing.
 ///
 /// # Example
 /// ```no_run
@@ -36,11 +36,11 @@ pub struct Canceller(Victim);
 enum Victim {
     /// The statement of a reply.
     Statement(Arc<CancelTarget>),
-    /// Whatever runs on a connection, while it belongs to this user.
+    /// Whatever runs on a connection, as long as the connection belongs to this owner epoch.
     Running(Arc<Connection>, u32),
-    /// What runs of a pipeline.
+    /// Whatever runs of a pipeline.
     Pipeline(Arc<Connection>, PipelineId),
-    /// Nothing that could be cancelled.
+    /// Nothing that can be cancelled.
     Nothing,
 }
 
@@ -61,13 +61,13 @@ impl Canceller {
         })
     }
 
-    /// Cancels: takes the statement back if it was not sent, and otherwise asks the server once it
-    /// runs it. This happens when the call is made. The future resolves when it is known what
-    /// became of it, which for a statement that the server runs is when that has ended. Dropping
-    /// the future changes nothing.
+    /// Cancels, when the call is made: a statement that was not sent is taken back; otherwise the
+    /// server is asked to cancel it, as soon as it runs the statement. The future resolves when it
+    /// is known what became of the statement. If the server runs it, that is when it has ended.
+    /// Dropping the future changes nothing.
     ///
-    /// A server forgets a cancel that comes too early: where the statement runs on, it is asked again
-    /// by itself, 100 ms later and a second after that. `cancel` may also be called again.
+    /// A server forgets a cancel that comes too early. If the statement runs on, the server is
+    /// asked again, 100 ms later and a second after that. `cancel` may also be called again.
     pub fn cancel(&self) -> impl Future<Output = Cancelled> + use<> {
         let answer = Arc::new(Answer::default());
         match &self.0 {
@@ -97,7 +97,7 @@ impl Core {
     }
 }
 
-/// Where the statement of a reply is, for those who want to cancel it.
+/// Where the statement of a reply is, for its cancellers.
 #[derive(Debug)]
 pub(crate) struct CancelTarget(Mutex<At>);
 

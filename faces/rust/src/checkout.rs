@@ -1,11 +1,11 @@
-//! Connections that one caller has to itself.
+//! Connections that belong to one caller.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::core::Connection;
 
-/// A connection that one caller has to itself. It goes back to its pool with this.
+/// A connection that belongs to one caller. Dropping this gives it back to its pool.
 #[derive(Debug)]
 pub(crate) struct Checkout(Arc<Connection>);
 

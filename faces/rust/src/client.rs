@@ -25,9 +25,10 @@ use crate::{Error, Kind, Outcome};
 
 /// A client on a pool of connections that all its clones share.
 ///
-/// Each statement is a transaction of its own, isolated from its neighbours: it carries its own sync
-/// point. A call *submits when it is made*, not when it is first polled; the returned [`Reply`](crate::Reply) is
-/// awaited for the result. So several calls made before the first is awaited share a trip:
+/// Each statement is a transaction of its own, isolated from its neighbours: it carries its own
+/// sync point. A call *submits when it is made*, not when it is first polled; awaiting the returned
+/// [`Reply`](crate::Reply) yields the result. So calls made before the first is awaited share a
+/// trip:
 ///
 /// ```no_run
 /// # async fn f() -> Result<(), onetrip::Error> {
@@ -39,29 +40,30 @@ use crate::{Error, Kind, Outcome};
 /// ```
 ///
 /// Statements that need a connection of their own (transactions, SET, LISTEN, temporary tables, …)
-/// are refused here with an error that says what to use: a [`session`](Client::session).
+/// are refused here; the error says what to use: a [`session`](Client::session).
 ///
-/// When bytes leave: at once if nothing is in flight; otherwise when the caller's task next awaits
+/// When bytes leave: if nothing is in flight, at once; otherwise when the caller's task next awaits
 /// or yields. While the server has many requests and answers fast, new ones wait for its next reply
-/// to leave in one write: they could not run any earlier. When the last clone is dropped, what is on a
-/// connection is still answered, and then that is closed; what still waits for a connection ends as
-/// `NotSent`.
+/// and leave in one write: they could not run any earlier. When the last clone is dropped, requests
+/// that have a connection are still answered, and then it is closed; those that wait for a
+/// connection end as `NotSent`.
 #[derive(Clone, Debug)]
 pub struct Client {
     executor: Executor,
     handle: Arc<Handle>,
 }
 
-/// The pool, for as long as there is a client.
+/// Closes the pool when the last client is dropped.
 #[derive(Debug)]
 struct Handle(Arc<Pool>);
 
 impl Client {
-    /// Connects as a URL or key-value string says, and the environment where it says nothing.
+    /// Connects as a URL or a string of `keyword=value` pairs says. The environment (`PGHOST` and
+    /// the like) supplies what it leaves out.
     ///
     /// # Errors
-    /// The text can't be read, no server answered (each address that was tried is named), or the
-    /// server refused. The password is never shown.
+    /// The text can't be read; no server answered (the message names each address that was tried);
+    /// or the server refused. The password is never shown.
     pub async fn connect(config: &str) -> Result<Client, Error> {
         let config: Config = config.parse().map_err(Error::config)?;
         Client::connect_with(&config.or_env().map_err(Error::config)?).await
@@ -77,20 +79,23 @@ impl Client {
         Ok(Client { executor: Executor::of_pool(&pool), handle: Arc::new(Handle(pool)) })
     }
 
-    /// A connection of one's own: for transactions, for session state, for statements that others
-    /// should not wait behind. No trip if one is idle; otherwise one is opened, or the caller waits
-    /// in line. It goes back to the pool when it is dropped.
+    /// Takes a connection of the caller's own: for transactions, for session state, or for
+    /// statements that others should not wait behind. It costs no trip if a connection is idle;
+    /// otherwise one is opened, or the caller waits in line. Dropping the session gives the
+    /// connection back to the pool.
     ///
     /// # Errors
-    /// None became free within `wait_timeout`, or none could be opened. Nothing was sent then.
+    /// No connection became free within `wait_timeout`, or none could be opened. Then nothing was
+    /// sent.
     ///
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
         Ok(Session::new(self.pool().checkout(Time::NEVER).await?))
     }
 
-    /// Begins a transaction on a connection of its own, which goes back to the pool with it. No trip
-    /// if a connection is idle: BEGIN leaves with the first statement.
+    /// Begins a transaction on a connection of its own, which goes back to the pool when the
+    /// transaction ends. It costs no trip if a connection is idle: BEGIN leaves with the first
+    /// statement.
     ///
     /// # Errors
     /// As [`session`](Client::session).
@@ -98,7 +103,7 @@ impl Client {
         self.begin_with(TransactionOptions::new()).await
     }
 
-    /// The same with an isolation level, read only or deferrable.
+    /// As [`begin`](Client::begin), with an isolation level, read only or deferrable.
     ///
     /// # Errors
     /// As [`session`](Client::session).
@@ -110,13 +115,13 @@ impl Client {
         Ok(session.transaction(options).owning(session))
     }
 
-    /// The same client, with a deadline of its own for each statement; see [`Timed`].
+    /// The same client with another deadline for each statement; see [`Timed`].
     pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
         Timed::new(self.executor.within(timeout))
     }
 
-    /// Listens to a channel: a [`Listener`] that begins with it. Another connection is opened for
-    /// that, beside the pool.
+    /// Returns a [`Listener`] that listens to this channel. It opens a connection of its own,
+    /// beside the pool.
     ///
     /// # Errors
     /// As [`connect`](Client::connect) and [`Listener::listen`].
@@ -127,8 +132,8 @@ impl Client {
         Ok(listener)
     }
 
-    /// A [`Listener`] that listens to nothing yet. Another connection is opened for it, beside the
-    /// pool.
+    /// Returns a [`Listener`] that listens to nothing yet. It opens a connection of its own, beside
+    /// the pool.
     ///
     /// # Errors
     /// As [`connect`](Client::connect). Dropping the future gives the connection up.
@@ -136,20 +141,20 @@ impl Client {
         Listener::open(self.pool()).await
     }
 
-    /// What the server says beside its replies from now on, on all connections: RAISE NOTICE,
-    /// warnings. Without anybody who asks for them notices are dropped.
+    /// A stream of the notices that the server sends from now on, on all connections: RAISE NOTICE,
+    /// warnings. While no such stream exists, notices are dropped.
     pub fn notices(&self) -> Notices {
         self.pool().context.notices.subscribe()
     }
 
-    /// The numbers of this client at this moment. It looks at one connection after the other, so they
-    /// may differ by what happens meanwhile.
+    /// The counters of this client now. Connections are read one after the other, so the numbers
+    /// may be slightly out of step.
     pub fn metrics(&self) -> Metrics {
         crate::metrics::snapshot::of(self.pool())
     }
 
-    /// Publishes the numbers through the facade of the `metrics` crate now, and not only every five
-    /// seconds: before they are scraped, or before the program ends.
+    /// Publishes the numbers through the facade of the `metrics` crate now, beside the publication
+    /// every five seconds: before they are scraped, or before the program ends.
     #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
         crate::metrics::publish::publish(self.pool());
@@ -158,31 +163,31 @@ impl Client {
     statement_methods!();
     stream_methods!((&self), 'static, self.session().await?.into_lease());
 
-    /// The same for statements of which you say that running them twice does no harm: reads, and
-    /// writes that come out the same. They are sent again by themselves after a lost connection, and
-    /// neighbouring reads share a sync point: see [`Repeatable`].
+    /// The same client for statements that the caller declares repeatable, since running them twice
+    /// does no harm: reads, and writes with the same result. They are sent again after a lost
+    /// connection, and neighbouring reads share a sync point: see [`Repeatable`].
     pub fn repeatable(&self) -> Repeatable<'_> {
         Repeatable::new(self)
     }
 
-    /// Finds out what is between this client and its server, and what it may rely on there: a pooler and
-    /// its mode, pipelining, prepared statements, notifications, cancels. The result says which settings
-    /// to use. It also names the texts behind which statements of this client waited, and those that
-    /// `pg_stat_statements` shows to be slow at times.
+    /// Examines what is between this client and its server, and what may be relied on there: a
+    /// pooler and its mode, pipelining, prepared statements, notifications, cancels. The result
+    /// says which settings to use. It also names the texts behind which statements of this client
+    /// waited, and those that `pg_stat_statements` shows to be slow at times.
     ///
     /// It opens some ten connections for that, beside the pool and mostly one at a time, as the
-    /// configuration says, and closes them. Nothing is made on the server, and nothing is left there. It
-    /// takes some 40 round trips, or up to 5 s for each answer that never comes; under a minute in all,
-    /// besides connecting.
+    /// configuration says, and closes them. It creates nothing on the server that outlives them. It
+    /// takes some 40 round trips, or up to 5 s for each answer that never comes; under a minute in
+    /// all, besides connecting.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect); or not even a plain statement is answered.
+    /// As [`connect`](Client::connect); or the server does not even answer a plain statement.
     ///
-    /// Dropping the future gives it up.
+    /// Dropping the future ends the examination.
     pub async fn doctor(&self) -> Result<Diagnosis, Error> {
         let mut found = crate::doctor::diagnose(&self.pool().config()).await?;
         found.slow_neighbours = self.metrics().slow_neighbours;
-        // The view may not be there, or not be this user's to read.
+        // The view may be missing, or this user may not read it.
         let is_there = self.query_one(&unprepared(neighbours::IS_THERE), &[]).await;
         if is_there.is_ok_and(|row| row.get(0))
             && let Ok(rows) = self.query(&unprepared(neighbours::SLOW_AT_TIMES), &[]).await
@@ -192,17 +197,18 @@ impl Client {
         Ok(found)
     }
 
-    /// What this client knows of the types that are not built in. It learns them by itself when a result
-    /// or a prepared statement has them; see docs/reference/types.md.
+    /// What this client knows of the types that are not built in. It learns them by itself when a
+    /// result or a prepared statement has one; see docs/reference/types.md.
     pub fn types(&self) -> &TypeCache {
         &self.executor.context.types
     }
 
-    /// Learns types by their names, in the order of the names, such as `mood` or `shop.address`: a value of
-    /// such a type can be a parameter from then on without anything being prepared. Two trips.
+    /// Learns types by name, such as `mood` or `shop.address`, and returns them in the order of the
+    /// names. From then on a value of such a type can be a parameter without preparing a statement.
+    /// Two trips.
     ///
     /// # Errors
-    /// A name is that of no type, or the server can't be asked.
+    /// A name is not the name of a type, or the server can't be asked.
     ///
     /// Cancel safe.
     pub async fn learn_types(&self, names: &[&str]) -> Result<Vec<Type>, Error> {
@@ -219,7 +225,7 @@ impl Client {
         }
         let oids: Vec<u32> = oids.into_iter().flatten().collect();
         let sql = unprepared(TypeCache::introspection_sql());
-        // One deadline is that of both questions.
+        // One deadline covers both questions.
         let left = self.executor.timeout().map(|timeout| timeout.saturating_sub(begun.elapsed()));
         let rows = match left {
             Some(left) => self.timeout(left).query(&sql, &[&oids]).await?,
@@ -230,14 +236,14 @@ impl Client {
         Ok(oids.iter().filter_map(|oid| find(oid).or_else(|| self.types().get(*oid))).collect())
     }
 
-    /// What the server said of a setting: `server_version`, `TimeZone` and others that it reports.
-    /// `None` if it doesn't, or while no connection is open.
+    /// The value of a setting that the server reports, such as `server_version` or `TimeZone`.
+    /// `None` if it does not report this one, or while no connection is open.
     pub fn parameter(&self, name: &str) -> Option<String> {
         let connections = self.pool().connections();
         connections.iter().find_map(|it| it.lock().parameters.get(name).cloned())
     }
 
-    /// Whether no connection is open. The next call opens one.
+    /// Whether no connection is open. If so, the next call opens one.
     pub fn is_closed(&self) -> bool {
         self.pool().connections().is_empty()
     }
@@ -247,7 +253,7 @@ impl Client {
         self.pool().connections().len()
     }
 
-    /// Requests on their way and requests that wait, over all connections.
+    /// How many requests are in flight and how many wait, over all connections.
     pub fn pending(&self) -> Pending {
         let mut sum = Pending { in_flight: 0, queued: 0, waiting: 0, is_full: false };
         for connection in self.pool().connections() {
@@ -262,7 +268,7 @@ impl Client {
     }
 
     /// Resolves when no connection is full any more: nothing waits there, and the window is below
-    /// three quarters; at once where none is. Cancel safe.
+    /// three quarters. If none is full, it resolves at once. Cancel safe.
     pub async fn drained(&self) {
         for connection in self.pool().connections() {
             std::future::poll_fn(|cx| {
@@ -277,15 +283,17 @@ impl Client {
         }
     }
 
-    /// Ends the client, and its clones with it. Statements that have a connection are still answered;
-    /// those that wait in line for one, and calls that come later, fail with `NotSent`. Resolves when every connection is closed, and the server was told. Dropping
-    /// the last clone does the same without waiting; a [`Listener`] ends by itself.
+    /// Ends the client, and its clones with it. Statements that have a connection are still
+    /// answered; those that wait for one, and later calls, fail with `NotSent`. Resolves when every
+    /// connection is closed and the server was told. Dropping the last clone does the same without
+    /// waiting; a [`Listener`] ends by itself.
     ///
     /// # Errors
-    /// Some connections were still in use after this time: statements that run, or sessions that are held.
-    /// They are cut, and what was on its way there ends as `Unknown`.
+    /// Some connections were still in use when `timeout` had passed: they ran statements, or
+    /// sessions held them. They are cut, and what was in flight there ends as `Unknown`.
     ///
-    /// Cancel safe: dropped on the way, the client is closed all the same, and nothing is cut.
+    /// Cancel safe: if the future is dropped, the client is closed all the same, and nothing is
+    /// cut.
     pub async fn close(&self, timeout: Duration) -> Result<(), Error> {
         self.pool().close();
         let totals = &self.pool().context.totals;
@@ -315,15 +323,15 @@ impl Drop for Handle {
     }
 }
 
-/// How much the connections have to do.
+/// How much work the connections have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Requests on their way: sent, or about to be, and unanswered.
+    /// Requests in flight: sent, or about to be, and unanswered.
     pub in_flight: usize,
     /// Requests that wait for the window.
     pub queued: usize,
     /// Callers that wait for room in a queue, or for a connection.
     pub waiting: usize,
-    /// Whether the window was full and has not drained yet.
+    /// Whether the window was full and has not drained below three quarters since.
     pub is_full: bool,
 }

@@ -1,7 +1,7 @@
 //! Where to connect, as whom, and within which limits.
 //!
-//! Here belong the settings, the texts that they are read from, and what libpq's rules make of
-//! them. No name is looked up and nothing is connected here.
+//! Here belong the settings, the texts that they are read from, and libpq's rules for them. No name
+//! is looked up and no connection is opened here.
 
 mod endpoint;
 mod environment;
@@ -37,7 +37,7 @@ use environment::Surroundings;
 use error::Place;
 use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 
-/// How to reach a database: built with setters, or read from a URL or from `keyword=value` pairs.
+/// How to reach a database: built with setters, or read from a URL or `keyword=value` pairs.
 ///
 /// ```
 /// use onetrip::config::Config;
@@ -58,27 +58,26 @@ use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 /// or system), `sslcrl`, `sslsni` (0, 1), `ssl_min_protocol_version`, `ssl_max_protocol_version`,
 /// `gssencmode`, `channel_binding` and `require_auth`; and with those of this client:
 /// `allow_plain_password`, `scram_iterations_max`, `in_flight_max`, `in_flight_bytes_max`,
-/// `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse), `request_timeout_ms`,
-/// `one_segment` (0, 1), `stall_timeout_ms`, `cancel_on_timeout`, `cancel_on_drop`, `cancels_max` and
-/// `cancel_timeout_ms`. Defaults and units stand at [`Settings`]. What asks for something that this
-/// version lacks is an error, never a promise passed over.
+/// `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse), `request_timeout_ms`, `one_segment`
+/// (0, 1), `stall_timeout_ms`, `cancel_on_timeout`, `cancel_on_drop`, `cancels_max` and
+/// `cancel_timeout_ms`. [`Settings`] has the defaults and units. A keyword, or a value, that this
+/// version does not support is an error: it is never ignored.
 ///
 /// # Several servers
-/// Hosts make a list that is tried in order, as in libpq: one port serves for all, else each host
-/// has its own; `hostaddr` gives the addresses of the hosts at the same places, and spares the
-/// lookup. All addresses of a name are tried, and each has the `connect_timeout` for itself. Once a
-/// server has refused the login, the hosts behind it are not tried.
+/// Hosts are tried in order, as in libpq. A single port applies to all hosts, else each host has
+/// its own. `hostaddr` gives the addresses of the hosts at the same places, and spares the lookup.
+/// All addresses of a name are tried, and each has the whole `connect_timeout`. Once a server has
+/// refused the login, the hosts behind it are not tried.
 ///
 /// # Order
-/// What was set wins over the environment, which is read only by [`or_env`](Self::or_env), and this
-/// over the defaults, which [`resolve`](Self::resolve) fills in. A password that was set (or came
-/// from `PGPASSWORD`) wins over the password file.
+/// A value that was set wins over the environment, which only [`or_env`](Self::or_env) reads. The
+/// environment wins over the defaults, which [`resolve`](Self::resolve) fills in. A password that
+/// was set, or came from `PGPASSWORD`, wins over the password file.
 ///
-/// `Debug` and all errors keep passwords, options and anything that may be part of them to
-/// themselves.
+/// `Debug` and errors show no password, no options and nothing that may be part of them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// A bit for each keyword that was set: these the environment doesn't change.
+    /// A bit for each keyword that was set: the environment does not change those.
     given: u64,
     hosts: Vec<String>,
     hostaddrs: Vec<Option<IpAddr>>,
@@ -94,7 +93,7 @@ pub struct Config {
 
 /// Who connects where.
 impl Config {
-    /// Nothing set: the user of this process on this machine's server.
+    /// An empty configuration: the user of this process, on this machine's server.
     #[must_use]
     pub fn new() -> Config {
         Config::default()
@@ -103,7 +102,7 @@ impl Config {
     /// Only what the environment says: `PGHOST` and its like.
     ///
     /// # Errors
-    /// A variable holds what its keyword doesn't take.
+    /// A variable has a value that its keyword does not accept.
     pub fn from_env() -> Result<Config, ConfigError> {
         Config::new().or_env()
     }
@@ -112,19 +111,18 @@ impl Config {
     /// `PGDATABASE`, `PGUSER`, `PGPASSWORD`, `PGPASSFILE`, `PGAPPNAME`, `PGOPTIONS`,
     /// `PGCLIENTENCODING`, `PGCONNECT_TIMEOUT`, `PGTARGETSESSIONATTRS`, `PGLOADBALANCEHOSTS`,
     /// `PGMINPROTOCOLVERSION`, `PGMAXPROTOCOLVERSION`, `PGSSLMODE`, `PGSSLNEGOTIATION`,
-    /// `PGSSLCERT`, `PGSSLKEY`, `PGSSLROOTCERT`, `PGSSLCRL`, `PGSSLSNI`,
-    /// `PGSSLMINPROTOCOLVERSION`, `PGSSLMAXPROTOCOLVERSION`, `PGGSSENCMODE`, `PGCHANNELBINDING` and
-    /// `PGREQUIREAUTH`; and `PGREQUIRESSL=1`, which means `PGSSLMODE=require`. An empty variable
-    /// says nothing.
+    /// `PGSSLCERT`, `PGSSLKEY`, `PGSSLROOTCERT`, `PGSSLCRL`, `PGSSLSNI`, `PGSSLMINPROTOCOLVERSION`,
+    /// `PGSSLMAXPROTOCOLVERSION`, `PGGSSENCMODE`, `PGCHANNELBINDING` and `PGREQUIRESSL=1`, which
+    /// means `PGSSLMODE=require`; and `PGREQUIREAUTH`. An empty variable counts as unset.
     ///
     /// # Errors
-    /// A variable holds what its keyword doesn't take, or asks for what this version lacks
-    /// (`PGSERVICE`, `PGSSLCERTMODE`, `PGSSLCRLDIR`).
+    /// A variable has a value that its keyword does not accept, or asks for what this version does
+    /// not support (`PGSERVICE`, `PGSSLCERTMODE`, `PGSSLCRLDIR`).
     pub fn or_env(self) -> Result<Config, ConfigError> {
         self.or_variables(|name| std::env::var(name).ok())
     }
 
-    /// As [`or_env`](Self::or_env), with variables from elsewhere.
+    /// As [`or_env`](Self::or_env), with the variables of another source.
     ///
     /// # Errors
     /// As [`or_env`](Self::or_env).
@@ -147,7 +145,7 @@ impl Config {
                 self.set(keyword, &value, Place::Variable(name))?;
             }
         }
-        // libpq's old name for it, which it still reads.
+        // libpq's old name for it, which libpq still reads.
         let required = filled("PGREQUIRESSL").is_some_and(|value| value.starts_with('1'));
         if required && self.given & bit(Keyword::Sslmode) == 0 {
             self.set(Keyword::Sslmode, "require", Place::Variable("PGREQUIRESSL"))?;
@@ -155,7 +153,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Adds a server by name or address; one that begins with `/` is the directory of a Unix
+    /// Adds a server by name or address. A value that begins with `/` is the directory of a Unix
     /// socket.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Config {
@@ -169,14 +167,14 @@ impl Config {
         self.host(directory.as_ref().to_string_lossy())
     }
 
-    /// Adds an address; it belongs to the host at the same place, if there are hosts.
+    /// Adds an address. If there are hosts, it belongs to the host at the same place.
     #[must_use]
     pub fn hostaddr(mut self, address: IpAddr) -> Config {
         self.hostaddrs.push(Some(address));
         self.give(Keyword::Hostaddr)
     }
 
-    /// Adds a port: the only one serves for all hosts, else it belongs to the host at the same
+    /// Adds a port. A single port applies to all hosts, else each belongs to the host at the same
     /// place. Default 5432.
     #[must_use]
     pub fn port(mut self, port: u16) -> Config {
@@ -198,14 +196,14 @@ impl Config {
         self.give(Keyword::User)
     }
 
-    /// The password. Default: what the password file has for the server.
+    /// The password. Default: the entry of the password file for the server.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Config {
         self.password = password.into();
         self.give(Keyword::Password)
     }
 
-    /// The password file. Default `~/.pgpass`. It isn't used while its group or all can read it.
+    /// The password file. Default `~/.pgpass`. It is ignored while group or others can read it.
     #[must_use]
     pub fn passfile(mut self, path: impl Into<PathBuf>) -> Config {
         self.passfile = Some(path.into());
@@ -219,7 +217,7 @@ impl Config {
         self.give(Keyword::Options)
     }
 
-    /// The settings as they stand; what isn't set has its default.
+    /// The settings as they are now; those that aren't set have their defaults.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -261,13 +259,13 @@ impl Config {
         url
     }
 
-    /// Checks the settings together and fills in the defaults from this process's surroundings: the
-    /// user, the sockets of this machine, the password file (which is read here, blocking), the files
-    /// in `~/.postgresql` (which are only looked for).
+    /// Checks the settings together, and fills in defaults from the environment of this process:
+    /// the user, the Unix sockets of this machine, the password file (which is read here,
+    /// blocking), and the files in `~/.postgresql` (which are only looked for).
     ///
     /// # Errors
     /// Hosts, addresses and ports don't match in number; a limit is zero; no user is known; a name
-    /// can't be one; settings about TLS contradict one another.
+    /// is not a valid one; settings about TLS contradict one another.
     pub fn resolve(&self) -> Result<Resolved, ConfigError> {
         self.resolve_in(&Surroundings {
             variable: &|name| std::env::var(name).ok(),
@@ -311,7 +309,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Stands in `Debug` for what is not shown: `***` if there is something.
+/// Stands in `Debug` for a secret: `***` if it is set.
 struct Hidden(bool);
 
 impl fmt::Debug for Hidden {

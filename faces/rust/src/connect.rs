@@ -1,5 +1,5 @@
-//! From a configuration to a connection that is ready: carries out the plan of
-//! `onetrip_postgres::client::connect`, which decides what is tried, and in which order.
+//! From a configuration to a ready connection. Carries out the plan of
+//! `onetrip_postgres::client::connect`, which decides what is tried, in which order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,7 +63,8 @@ fn plan_of(resolved: &Resolved) -> plan::Settings {
         target_session_attrs: settings.target_session_attrs,
         load_balance_hosts: settings.load_balance_hosts,
         connect_timeout: settings.connect_timeout,
-        // A system without random bytes fails the login, whatever the order.
+        // If the system has no random bytes, the login fails anyway, so the order of hosts is no
+        // matter.
         seed: getrandom::u64().unwrap_or_default(),
     }
 }
@@ -72,18 +73,18 @@ fn fault(failure: &Failure) -> Fault<'_> {
     match failure {
         Failure::Unreachable(_) => Fault::Unreachable,
         Failure::Handshake(_) => Fault::Handshake,
-        // A file on this side is the same for all hosts.
+        // A file on this side is the same for all hosts, so another host would fail alike.
         Failure::Other(error) if error.code() == "config" => Fault::Ours,
         Failure::Other(error) => error.sqlstate().map_or(Fault::Server, Fault::LogIn),
     }
 }
 
-/// Whether another attempt, or another host, would only fail alike.
+/// Whether another attempt, or another host, would fail in the same way.
 pub(crate) fn is_final(error: &Error) -> bool {
     error.code() == "config" || error.sqlstate().is_some_and(connect::is_final)
 }
 
-/// A connection that can be used, without its driver.
+/// A connection that is ready, without its driver.
 pub(crate) struct Opened {
     pub(crate) stream: Stream,
     pub(crate) ready: Ready,
@@ -92,17 +93,17 @@ pub(crate) struct Opened {
     trip: Duration,
 }
 
-/// What carrying out a plan has come to.
+/// The state of a plan that is being carried out.
 struct Connecting<'a> {
     resolved: &'a Resolved,
-    /// The host that is tried.
+    /// The host that is being tried.
     endpoint: &'a Endpoint,
-    /// The first moment of the plan's clock.
+    /// When the plan's clock began.
     begin: Instant,
-    /// What the last lookup found.
+    /// The addresses that the last lookup found.
     peers: Vec<SocketAddr>,
     way: Option<(Stream, Route)>,
-    /// What the login has brought, and how long a round trip took.
+    /// The result of the login, and how long a round trip took.
     login: Option<(Ready, Duration)>,
     /// In the order in which the plan is told of them.
     errors: Vec<Error>,
@@ -129,7 +130,7 @@ impl Connecting<'_> {
         }
     }
 
-    /// The next action, within its deadline.
+    /// Carries out the next action, within its deadline.
     async fn in_time(&mut self, plan: &mut Plan) -> Result<(), Failure> {
         if let Action::Resolve(host) | Action::Dial { host, .. } = plan.action() {
             self.endpoint = self.resolved.endpoints().get(host).unwrap_or(self.endpoint);
@@ -227,7 +228,7 @@ fn session(ready: &Ready) -> Session {
     session
 }
 
-/// Where a name is, in the order to try it.
+/// The addresses of a name, in the order to try them.
 async fn lookup(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Error> {
     let Address::Tcp { host, .. } = endpoint.address() else { return Ok(Vec::new()) };
     let found = tokio::net::lookup_host((host.as_str(), endpoint.port())).await;
@@ -264,10 +265,11 @@ fn spawn(
     };
     let Opened { stream: Stream { reader, writer, input }, ready, route, trip } = opened;
     let way = (route, CancelKey::new(ready.process_id, ready.secret_key));
-    // The login has had random bytes for its nonce, so there are some.
+    // The login has read random bytes for its nonce, so there are some.
     let unique = getrandom::u64().unwrap_or_default();
     let mut protocol = Postgres::new(ready.status);
-    // Where one segment leaves at a time there is a pooler, and to ask would cost a trip.
+    // If only one segment may leave at a time, a pooler is assumed, and asking it would cost a
+    // trip.
     let process_id = if settings.one_segment { 0 } else { ready.process_id };
     protocol.identify(process_id, unique);
     let engine = |now| Engine::new(now, protocol, limits);
@@ -278,7 +280,7 @@ fn spawn(
     connection
 }
 
-/// Whether both sides came to speak a version that the configuration allows.
+/// Whether both sides agreed on a version that the configuration allows.
 fn check_protocol(ready: &Ready, settings: &Settings, endpoint: &Endpoint) -> Result<(), Error> {
     let old = ready.protocol == startup::ProtocolVersion::V3_0;
     if old && settings.min_protocol_version > ProtocolVersion::V3_0 {

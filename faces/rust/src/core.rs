@@ -1,16 +1,16 @@
-//! One connection, shared by its callers and its driver: the engine, who waits, and the socket's
-//! writing half, behind one lock.
+//! One connection, shared by its callers and its driver. One lock guards the engine, the waiting
+//! callers and the writing half of the socket.
 //!
-//! When bytes leave. A request submitted while nothing is in flight is written at once, by its
-//! caller: no other task has to run first. While replies are in flight, requests are written by
-//! the driver when the caller's task yields, or by the caller when it first awaits, whichever
-//! comes first; so what is submitted in one go leaves in one write. After a burst of replies the
-//! driver holds writing back until the callers that it woke have run (`corked`), because they will
-//! submit next. And while the server has plenty to do and its replies come fast, a few new requests
-//! wait for the next reply to leave together (`Pace`): they could not run any earlier.
+//! When bytes leave. If nothing is in flight, the caller that submits a request writes it at once:
+//! no other task has to run first. While replies are in flight, the driver writes requests when the
+//! caller's task yields, or the caller does when it first awaits, whichever comes first; so
+//! everything that is submitted in one go leaves in one write. After a burst of replies the driver
+//! holds writing back until the callers that it woke have run (`corked`), because they will submit
+//! next. While the server has plenty to do and its replies come fast, a few new requests wait for
+//! the next reply and leave together (`Pace`): they could not run any earlier.
 //!
-//! Nothing of a caller's own runs under the lock: parameters are encoded before it is taken, and
-//! wakers are called after it is released.
+//! No code of a caller runs under the lock: parameters are encoded before it is taken, and wakers
+//! are called after it is released.
 
 pub(crate) mod cancelling;
 mod leading;
@@ -59,16 +59,16 @@ use crate::transport::{self, Transport};
 use crate::types::TypeCache;
 use crate::{Error, Kind, trace};
 
-/// One connection and everything about it.
+/// One connection, with its lock and what can be read without it.
 pub(crate) struct Connection {
     core: Mutex<Core>,
     pub(crate) context: Arc<Context>,
-    /// Where it is in its pool.
+    /// Its place in its pool.
     pub(crate) pool_slot: PoolSlot,
     pub(crate) load: Arc<LoadCell>,
 }
 
-/// What all connections of a client have in common.
+/// What the connections of a client share.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) options: Options,
@@ -76,36 +76,37 @@ pub(crate) struct Context {
     /// The types that are not built in.
     pub(crate) types: Arc<TypeCache>,
     pub(crate) cancels: Cancels,
-    /// How long the texts of statements took, for the pool.
+    /// How long each statement text took, for the pool's policy.
     pub(crate) timings: Arc<Timings>,
-    /// Who waited behind whom.
+    /// Which statements waited behind which.
     pub(crate) neighbours: Neighbours,
-    /// When time began, for all of them.
+    /// The zero of the time of all connections.
     epoch: Instant,
     pub(crate) totals: Totals,
     pub(crate) notices: Subscribers,
 }
 
-/// What the configuration says about requests.
+/// The settings that concern requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// Deadline of each request, from when it is made; it covers the time in the queue.
     pub(crate) request_timeout: Option<Duration>,
-    /// Whether a caller is refused when the queue is full, rather than waiting.
+    /// Whether a caller is refused when the queue is full. Otherwise it waits.
     pub(crate) refuse_when_full: bool,
     pub(crate) queue_max: usize,
     pub(crate) queue_bytes_max: usize,
     pub(crate) waiting_bytes_max: usize,
-    /// Bytes of a result that are kept, and of a row of a stream.
+    /// The largest result that is kept, and the largest row of a stream, in bytes.
     pub(crate) result_bytes_max: usize,
-    /// The use of a text at which it is prepared; 0 for never.
+    /// At which use a text is prepared; 0 for never.
     pub(crate) prepare_threshold: u32,
-    /// Statements prepared by counting that a connection keeps.
+    /// How many statements that were prepared by counting a connection keeps.
     pub(crate) prepared_max: usize,
-    /// Whether the server is asked to cancel what is late, or what nobody waits for any more.
+    /// Whether the server is asked to cancel a statement that is late, or that nobody waits for any
+    /// more.
     pub(crate) cancel_on_timeout: bool,
     pub(crate) cancel_on_drop: bool,
-    /// What spans say of the configuration.
+    /// What spans say about the configuration.
     #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "there is nothing in it"))]
     pub(crate) trace: trace::Options,
 }
@@ -144,11 +145,11 @@ impl Context {
 pub(crate) enum Duty {
     /// For the statements of all callers.
     Shared,
-    /// It was that, and takes no new ones. The pool is told when it is idle.
+    /// It was shared, and takes no new statements. The pool is told when it is idle.
     Draining,
     /// For one caller.
     Exclusive,
-    /// It was that, and goes back to the pool when it is idle.
+    /// It belonged to one caller, and goes back to the pool when it is idle.
     Returning,
 }
 
@@ -163,65 +164,67 @@ pub(crate) struct Core {
     pub(crate) room_waiters: RoomWaiters,
     pub(crate) metadata_cache: Arc<MetadataCache>,
     pub(crate) types: Arc<TypeCache>,
-    /// Questions for types that are on their way.
+    /// Queries for types that are in flight.
     pub(crate) look_ups: LookUps<Waker>,
     context: Arc<Context>,
     pub(crate) parameters: BTreeMap<String, String>,
     transport: Transport,
-    /// The time as it was read last. Reading the clock costs as much as encoding a statement, so it
-    /// is not read where nothing depends on it.
+    /// The time when the clock was last read. Reading it costs as much as encoding a statement, so
+    /// it is read only if something depends on it.
     clock: Time,
     /// When the driver wakes up by itself.
     pub(crate) armed: Time,
     /// Why the connection ended; the outcome is filled in for each request.
     ended: Option<Error>,
-    /// And when.
+    /// When the connection ended.
     pub(crate) ended_at: Time,
-    /// When a session gave it back to the pool's policy last, and not to the next session.
+    /// When a session last gave the connection back to the pool's policy (giving it to the next
+    /// session does not count).
     pub(crate) released: Time,
     /// Callers to be woken once the lock is released.
     pub(crate) wakers: Vec<Waker>,
     full: bool,
     drained: Vec<Waker>,
-    /// How many callers' handles there are; without any the driver says goodbye.
+    /// How many handles callers hold. When none is left, the driver sends the goodbye.
     pub(crate) handles: usize,
     pub(crate) statements: Statements,
-    /// Where the messages of a prepared statement's use are put together.
+    /// Where the messages that use a prepared statement are put together.
     scratch: BytesMut,
-    /// Bytes of requests that wait for room in the queue, at most, unless it is a single one.
+    /// The most bytes that may wait for room in the queue. A single request may be larger.
     awaiting_bytes_max: usize,
-    /// How it came to the server, and another connection would.
+    /// How the connection was opened; another connection to the same server is opened so, too.
     pub(crate) route: Route,
-    /// What another connection says to have cancelled what runs on this one.
+    /// The key that a CancelRequest on another connection names.
     pub(crate) key: CancelKey,
-    /// A cancel is to be sent.
+    /// Whether a cancel is to be sent.
     pub(crate) cancel_due: bool,
-    /// Whether any is sent, and for what nobody waits for any more.
+    /// Whether any cancels are sent, and whether for dropped replies, too.
     pub(crate) cancels_on: bool,
     pub(crate) cancels_dropped: bool,
     pub(crate) duty: Duty,
     load: Arc<LoadCell>,
-    /// What is expected of the statements that share the connection.
+    /// How long the statements that share the connection are expected to take.
     workload: Workload,
-    /// Requests that have ended, and how many of them the pool knows of.
+    /// How many requests have ended, and how many of them the pool knows of.
     ended_count: u64,
     published_count: u64,
-    /// When the request was submitted that ended an idle time, until something is answered.
+    /// When the request that ended an idle time was submitted; `None` once something was answered.
     busy_since: Option<Time>,
     /// The request that waits to be fed.
     pub(crate) feeder: Option<Token>,
     /// What becomes of the rest of the stream that was dropped last.
     pub(crate) rest: Rest,
-    /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
+    /// Whether the pool is to be told that the connection is idle, has room or is gone; and whether
+    /// it was told that it is gone, which happens once.
     reports: bool,
     told: bool,
-    /// Who wants the notifications of the session that has the connection.
+    /// The reader of the notifications of the session that has the connection.
     pub(crate) notifications: Option<Arc<Buffer<Notification>>>,
-    /// What is to be told to `tracing` once the lock is released.
+    /// What `tracing` is to be told once the lock is released.
     pub(crate) untold: trace::Untold,
 }
 
-/// Its place only: what it holds are statements and replies of others.
+/// `Debug` shows the place in the pool only: the rest holds callers' statements and replies.
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Connection({:?})", self.pool_slot)
@@ -260,7 +263,7 @@ impl Connection {
             full: false,
             drained: Vec::new(),
             handles: 1,
-            // The login has had random bytes for its nonce, so there are some.
+            // The login has read random bytes for its nonce, so there are some.
             statements: Statements::new(
                 context.options.prepared_max,
                 getrandom::u64().unwrap_or_default(),
@@ -292,8 +295,8 @@ impl Connection {
         self.context.now()
     }
 
-    /// The time for a call on the locked connection. It is needed where a deadline begins, and
-    /// where bytes begin to wait for the peer.
+    /// The time for a call on the locked connection. The clock is read only if a deadline begins,
+    /// or if bytes begin to wait for the peer.
     fn time_of_call(&self, core: &mut Core) -> Time {
         let timed = self.context.options.request_timeout.is_some() || core.pipelines.is_timed();
         if timed || core.engine.transmit().is_empty() {
@@ -302,7 +305,7 @@ impl Connection {
         core.clock
     }
 
-    /// Ends it now, whatever is unanswered.
+    /// Closes the connection now, whatever is unanswered.
     pub(crate) fn cut(&self) {
         self.with(|core, _| {
             let error = core.lost("its client was closed, and did not wait any longer");
@@ -315,16 +318,17 @@ impl Connection {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        // No caller's code runs under the lock, so a panic there can't have left things half done.
+        // No caller's code runs under the lock, so a panic there can't have left the state
+        // inconsistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what no time depends on, and nothing that the engine has.
+    /// Changes the connection where the change needs no time and does not touch the engine.
     pub(crate) fn with_local<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
         change(&mut self.lock())
     }
 
-    /// Changes the connection, takes note of what became of whom, and wakes them.
+    /// Changes the connection, handles the engine's outputs, and wakes the callers concerned.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
         let mut core = self.lock();
         let now = self.time_of_call(&mut core);
@@ -342,8 +346,8 @@ impl Connection {
         result
     }
 
-    /// The same for the pool, which has its lock and looks at the connection itself. Returns whom
-    /// to wake.
+    /// The same for the pool, which holds its own lock and checks the connection's state itself.
+    /// Returns whom to wake.
     pub(crate) fn with_quietly<R>(
         &self,
         change: impl FnOnce(&mut Core, Time) -> R,
@@ -360,8 +364,8 @@ impl Connection {
 impl Core {
     // --- requests ---
 
-    /// Submits a request that nobody waits for, to leave with what comes next; left out where the
-    /// queue is full.
+    /// Submits a request that nobody waits for, to leave with what comes next. If the queue is
+    /// full, the request is left out.
     pub(crate) fn submit_along(&mut self, now: Time, request: Request<Expect>, bytes: &[u8]) {
         if self.engine.has_room(1, bytes.len()) {
             let request = Request { reserved: true, ..request };
@@ -370,8 +374,8 @@ impl Core {
         }
     }
 
-    /// Submits requests that belong together, in one go. The last is the one that the caller waits
-    /// for. If the queue is full they wait for room, or the error says so.
+    /// Submits requests that belong together, in one go. The caller waits for the last one. If the
+    /// queue is full they wait for room, or the error says that it is full.
     pub(crate) fn submit(
         &mut self,
         now: Time,
@@ -394,7 +398,7 @@ impl Core {
         self.await_room(requests, Bytes::copy_from_slice(bytes))
     }
 
-    /// The same for a single request, without a list.
+    /// The same for a single request, which needs no list.
     pub(crate) fn submit_one(
         &mut self,
         now: Time,
@@ -443,7 +447,7 @@ impl Core {
         submitted
     }
 
-    /// Resets the session now, if it is owed: nobody has used the connection for a while.
+    /// Sends a reset that is owed, because nobody has used the connection for a while.
     pub(crate) fn reset_now(&mut self, now: Time) {
         if self.engine.protocol().is_reset_owed() {
             self.engine.settle_debts(now);
@@ -452,14 +456,14 @@ impl Core {
         }
     }
 
-    /// In which condition the connection comes back from its user. It is at rest.
+    /// The condition in which the connection comes back from its user. It is at rest.
     pub(crate) fn condition(&mut self) -> Condition {
-        // What becomes of a stream that was dropped is nothing of the next one's.
+        // What happened to this user's dropped stream does not concern the next user.
         self.rest = Rest::Read;
         if !self.engine.is_open() || self.engine.is_astray() {
             return Condition::Broken;
         }
-        // What exactly was changed is not known, so it may be what others wait for.
+        // It is not known what was changed, so it may be a lock that others wait for.
         match self.engine.protocol_mut().take_back() {
             true => Condition::DirtyHolding,
             false => Condition::Clean,
@@ -484,7 +488,7 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps what it needs to be taken back, unless it is pinned.
+    /// Keeps the ticket with which the request can be taken back, unless the request is pinned.
     fn keep_ticket(
         &mut self,
         (token, pinned): (Token, bool),
@@ -510,7 +514,7 @@ impl Core {
     ) -> Result<(), Error> {
         let Some((last, _)) = requests.last() else { return Ok(()) };
         let (token, pinned) = (last.token, last.pinned);
-        // Any number of bytes may wait when none do.
+        // If no bytes wait, a request of any size may.
         let awaiting = self.replies.awaiting_bytes();
         if awaiting > 0 && awaiting + bytes.len() > self.awaiting_bytes_max {
             return Err(self.queue_full());
@@ -529,7 +533,7 @@ impl Core {
         Ok(())
     }
 
-    /// Nobody will take this reply. What was not sent is taken back.
+    /// Nobody will take this reply. If the request was not sent, it is taken back.
     pub(crate) fn drop_reply(&mut self, now: Time, token: Token) {
         let (bytes, member, ticket) = self.replies.abandon(token);
         if let Some(member) = member {
@@ -543,7 +547,7 @@ impl Core {
         self.cancel_dropped(now, token, member);
     }
 
-    /// Why no request is taken any more.
+    /// Why the connection takes no more requests; `None` while it does.
     pub(crate) fn refusal(&self) -> Option<Error> {
         if self.engine.is_open() {
             return None;
@@ -563,9 +567,10 @@ impl Core {
         Error::refused(Refusal::QueueFull)
     }
 
-    // --- what became of whom ---
+    // --- outputs of the engine ---
 
-    /// Takes the outputs of the engine, and lets the pipeline that alone may send go on.
+    /// Handles the outputs of the engine, and lets the pipeline that has the exclusive right to
+    /// send go on.
     pub(crate) fn settle(&mut self, now: Time) {
         loop {
             while let Some(output) = self.engine.poll_output() {
@@ -583,7 +588,7 @@ impl Core {
         self.publish();
     }
 
-    /// Tells the pool how much there is to do.
+    /// Tells the pool how much the connection has to do.
     fn publish(&mut self) {
         let engine = &self.engine;
         let unanswered = engine.in_flight() + engine.queued() + engine.waiting();
@@ -605,7 +610,7 @@ impl Core {
         }
         self.load.set(unanswered, bytes, moved.then_some(self.clock));
         self.load.expect(&self.workload);
-        // The pool forgets it at once.
+        // Reported at once, so that the pool forgets the connection.
         self.reports |= engine_closed && !self.told;
         self.told |= engine_closed;
         self.reports |= match self.duty {
@@ -615,7 +620,7 @@ impl Core {
         };
     }
 
-    /// A statement is put on the connection: where others share it they want to know.
+    /// Adds a statement to the workload of a shared connection, for which the pool's policy asks.
     pub(crate) fn begin_task(&mut self, now: Time, token: Token, key: TextKey) {
         if !matches!(self.duty, Duty::Shared | Duty::Draining) {
             return;
@@ -626,7 +631,7 @@ impl Core {
         }
     }
 
-    /// A read was sent a second time.
+    /// Counts a read that was sent a second time.
     pub(crate) fn count_hedge(&mut self, sent: bool) {
         self.transport.counts.hedged += u64::from(sent);
     }
@@ -648,17 +653,17 @@ impl Core {
         }
     }
 
-    /// Whether the pool is to be told of it now, once.
+    /// Whether the pool is to be told of the connection now; true once per report.
     pub(crate) fn take_report(&mut self) -> bool {
         std::mem::take(&mut self.reports)
     }
 
-    /// Whether nothing is under way, and no pipeline is being put together.
+    /// Whether nothing is in flight or queued, and no pipeline is being put together.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.engine.is_idle() && !self.pipelines.any_work()
     }
 
-    /// Takes note of the time. It never goes backwards.
+    /// Sets the time, which never goes backwards.
     pub(crate) fn set_clock(&mut self, now: Time) -> Time {
         self.clock = self.clock.max(now);
         self.clock
@@ -668,7 +673,7 @@ impl Core {
         self.clock
     }
 
-    /// When the driver has to look at the clock.
+    /// When the driver must next look at the clock.
     pub(crate) fn next_deadline(&self) -> Time {
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
         let others = self.pipelines.next_deadline().min(self.room_waiters.next_deadline());
@@ -682,7 +687,8 @@ impl Core {
                 self.came(now, token, Part::Piece(block, left));
             }
             Output::Ended { token, block, end } => {
-                // What nobody will take is consumed as it comes; so is the message of an error.
+                // If nobody will take a reply, its bytes count as consumed as they come; so does
+                // the message of an error.
                 if matches!(end, End::Failed(_)) || !self.replies.is_wanted(token) {
                     self.unkept(now, token, block.len());
                     self.end(now, token, block, end);
@@ -707,10 +713,10 @@ impl Core {
             Output::Restarted { token } => self.replies.restart(token),
             Output::Cancel => self.cancel_is_due(now),
             Output::NotCancelled { token } => self.replies.not_cancelled(token),
-            // The pool sees to it that the connection gets no more work.
+            // The pool then gives the connection no more work.
             Output::Astray => self.reports = true,
             Output::Closed(reason) => {
-                // Whoever closed it, the driver alone lets go of the socket.
+                // Whoever closed it, only the driver lets go of the socket.
                 self.notify();
                 self.ended_at = now;
                 self.full = false;
@@ -753,7 +759,8 @@ impl Core {
         }
     }
 
-    /// A request ended: its pipeline keeps account of it, and makes an error say which statement.
+    /// A request of a pipeline ended: the pipeline's account is updated, and an error gets the
+    /// number of its statement.
     fn member_ended(
         &mut self,
         now: Time,
@@ -822,7 +829,7 @@ impl Core {
                 awaiting.requests.iter().map(|(request, _)| request.token).collect();
             let submitted = self.submit_reserved(now, &mut awaiting.requests, &awaiting.bytes);
             if let Err(error) = submitted {
-                // The connection ended before its turn came.
+                // The connection ended before there was room.
                 for token in tokens {
                     let waker = self.replies.fail(token, error.clone());
                     self.wakers.extend(waker);
@@ -836,7 +843,7 @@ impl Core {
         self.engine.end_turn(now);
     }
 
-    /// A notification came: for the session that asked for them, or for nobody.
+    /// Passes a notification to the session that asked for them, or drops it.
     fn notified_by(&mut self, block: &[u8]) {
         match (&self.notifications, Notification::read(block)) {
             (Some(buffer), Some(notification)) => self.wakers.extend(buffer.push(notification)),
@@ -844,7 +851,8 @@ impl Core {
         }
     }
 
-    /// The session that wanted notifications is over, or the connection is. Returns whom to wake.
+    /// Ends the notifications of a session, because it or the connection is over. Returns whom to
+    /// wake.
     pub(crate) fn forget_notifications(&mut self) -> Option<Waker> {
         self.notifications.take().and_then(|buffer| buffer.close())
     }
@@ -865,8 +873,8 @@ impl Core {
 
     // --- reading ---
 
-    /// Takes a read: decrypts it where there is TLS, lets the engine have it, and takes note where
-    /// nothing more will come. Returns the bytes that it brought, and what the engine needs next.
+    /// Handles a read: decrypts it if there is TLS, gives it to the engine, and notes whether
+    /// nothing more will come. Returns the number of bytes, and how many the engine needs next.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -876,7 +884,8 @@ impl Core {
     ) -> (usize, Option<usize>) {
         let (bytes, need, end) = self.transport.receive(&mut self.engine, now, read, reader, input);
         if let Some(end) = end {
-            // What the server said last is why, and not that it said no more.
+            // If the server's last message says why it closed, that is the reason, and not the
+            // closed socket.
             self.settle(now);
             let error = end.into_error(|why| self.lost(why));
             self.close(error);
@@ -933,8 +942,8 @@ impl Core {
         transport::is_idle(&self.engine)
     }
 
-    /// Whether nothing may wait for the next reply: what is unwritten may be what a pipeline waits
-    /// for.
+    /// Whether bytes must not wait for the next reply: a pipeline may be waiting for the answer to
+    /// what is unwritten.
     fn is_eager(&self) -> bool {
         self.pipelines.is_exclusive()
     }
@@ -946,14 +955,14 @@ impl Core {
         self.wake_feeder();
     }
 
-    /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
+    /// A caller awaits: unwritten bytes leave now, unless the driver is about to write.
     pub(crate) fn write_on_await(&mut self, now: Time) {
         let eager = self.is_eager();
         self.transport.write_on_await(&mut self.engine, now, eager);
         self.wake_feeder();
     }
 
-    /// Whether awaiting changes nothing about what is written.
+    /// Whether awaiting would write nothing.
     pub(crate) fn nothing_to_write(&self) -> bool {
         self.transport.nothing_to_write(&self.engine)
     }
@@ -975,18 +984,18 @@ impl Core {
         Ok(())
     }
 
-    /// Whether something is to be written, or TLS still has something to write.
+    /// Whether bytes, of ours or of TLS, are still to be written.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.transport.is_unwritten(&self.engine)
     }
 
-    /// Whether the connection has ended and all is said. A goodbye is waited for, but not where the
-    /// peer is lost.
+    /// Whether the connection has ended and everything is written. The goodbye is waited for,
+    /// unless the peer is lost.
     pub(crate) fn is_finished(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         self.transport.is_finished(&self.engine, self.ended.is_some(), cx)
     }
 
-    /// Says, behind the goodbye, that nothing more is sent.
+    /// Shuts the writing half down, behind the goodbye.
     pub(crate) fn poll_shut_down(
         &mut self,
         cx: &mut std::task::Context<'_>,
@@ -994,7 +1003,7 @@ impl Core {
         self.transport.poll_shut_down(cx)
     }
 
-    /// The driver is over, and the socket with it, whoever still holds the connection.
+    /// The driver has ended: closes the socket even if callers still hold the connection.
     pub(crate) fn let_go(&mut self) {
         self.transport.let_go();
     }
@@ -1009,12 +1018,13 @@ impl Core {
         self.transport.cork(&self.engine, now, eager);
     }
 
-    /// Holds writing back: more is about to be submitted that leaves in the same write.
+    /// Holds writing back, because more is about to be submitted that should leave in the same
+    /// write.
     pub(crate) fn hold(&mut self) {
         self.transport.hold();
     }
 
-    /// What was held back leaves.
+    /// Lets bytes that were held back leave.
     pub(crate) fn unhold(&mut self, now: Time) {
         let eager = self.is_eager();
         self.transport.unhold(&mut self.engine, now, eager);
@@ -1032,7 +1042,7 @@ impl Core {
 
     // --- state ---
 
-    /// A caller's handle is gone; the last one takes the connection with it.
+    /// A caller's handle is gone. With the last one the connection ends.
     pub(crate) fn release(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {
@@ -1061,7 +1071,7 @@ impl Core {
         self.ended.is_some()
     }
 
-    /// Why the connection ended, if not by a goodbye.
+    /// Why the connection ended, unless it ended with a goodbye.
     #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only events say it"))]
     pub(crate) fn why_lost(&self) -> Option<Error> {
         self.ended.clone()

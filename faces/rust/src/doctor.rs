@@ -1,12 +1,13 @@
-//! What a client may rely on where it connects to: what [`Client::doctor`](crate::Client::doctor) finds
-//! out. docs/operations/poolers.md has the meaning of each finding and what to do.
+//! What a client may rely on with the server it connects to: the findings of
+//! [`Client::doctor`](crate::Client::doctor). docs/operations/poolers.md has the meaning of each
+//! finding and what to do.
 //!
-//! Each finding comes from a probe on connections of
-//! its own, which are closed afterwards. No probe makes anything that outlives its connection, and
-//! each has an end, whatever the peer does.
+//! Each finding comes from a probe on connections of its own, which are closed afterwards. No probe
+//! creates anything that outlives its connection, and each ends within a bounded time, whatever the
+//! peer does.
 //!
-//! Here belongs: which probes there are, in which order. `wire` is the connection, `probes` and
-//! `meeting` what is asked on it, `diagnosis` what comes out, `report` how that reads.
+//! This file lists the probes in their order. `wire` is the connection, `probes` and `meeting` hold
+//! the probes, `diagnosis` the result, `report` its text.
 
 mod diagnosis;
 mod meeting;
@@ -24,10 +25,10 @@ use crate::config::Config;
 use meeting::meet;
 use wire::{Wire, value};
 
-/// The code of an error without which nothing can be found out.
+/// The code of an error that ends the whole examination.
 const DOCTOR_FAILED: &str = "doctor_failed";
 
-/// Finds everything out about the connection, one probe after the other.
+/// Runs all probes, one after the other.
 pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
     let mut wire = Wire::open(config).await?;
     let version = wire.simple("show server_version").await.map_err(wire::Trouble::into_error)?;

@@ -1,5 +1,5 @@
-//! The task behind a connection, whatever its protocol: it reads, has replies dispatched, writes what
-//! callers left, and watches the clock. It ends with the connection.
+//! The task behind a connection, of either protocol: it reads, has replies dispatched, writes the
+//! bytes that callers left, and watches the clock. It ends with the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,26 +13,27 @@ use tokio::time::Sleep;
 use crate::parting::hear_out;
 use crate::socket::Reader;
 
-/// Reads are at least this large. Small replies come in small reads whatever the buffer.
+/// The smallest size of a read. Small replies arrive in small reads, however large the buffer is.
 pub(crate) const READ_MIN: usize = 8 << 10;
 
-/// Reads grow up to this while they fill the buffer, and fall back when they don't. A block of a
-/// reply keeps its whole buffer alive, so a small reply must not sit in a large one.
+/// Reads grow up to this size while they fill the buffer, and shrink again when they don't. A block
+/// of a reply keeps its whole buffer alive, so a small reply must not lie in a large buffer.
 const READ_MAX: usize = 128 << 10;
 
-/// Reads in one turn, before other tasks get theirs.
+/// How many reads a turn makes before other tasks get theirs.
 const READS_PER_TURN: usize = 16;
 
-/// A connection as its driver sees it. Each method takes the connection's lock by itself.
+/// A connection as its driver sees it. Each method takes the connection's lock itself.
 pub(crate) trait Driven: Send + Sync + 'static {
     /// The time by the clock.
     fn now(&self) -> Time;
 
-    /// What a time is to the runtime.
+    /// The runtime's instant of a time.
     fn instant(&self, time: Time) -> Instant;
 
-    /// A turn begins: writes what callers submitted since the last, and does what has fallen due. Returns
-    /// whether nothing is to be read for now. `wakers` is empty before and after: it lends its memory.
+    /// Begins a turn: writes what callers submitted since the last one, and handles deadlines that
+    /// have passed. Returns whether reading stops for now. `wakers` is empty before and after: it
+    /// lends its memory.
     fn begin_turn(
         self: &Arc<Self>,
         now: Time,
@@ -40,7 +41,7 @@ pub(crate) trait Driven: Send + Sync + 'static {
         wakers: &mut Vec<Waker>,
     ) -> bool;
 
-    /// Takes what was read. `wakers` as above.
+    /// Handles the result of a read. `wakers` as above.
     fn dispatch(
         self: &Arc<Self>,
         now: Time,
@@ -49,33 +50,32 @@ pub(crate) trait Driven: Send + Sync + 'static {
         wakers: &mut Vec<Waker>,
     ) -> Dispatched;
 
-    /// A turn ends: sees that there is another one when there is something to do, and says what else to
-    /// wait for.
+    /// Ends a turn: requests another one if there is work left, and returns what else to wait for.
     fn end_turn(&self, cx: &mut Context<'_>) -> Next;
 
-    /// Whether the connection ended without a goodbye of ours.
+    /// Whether the connection ended without our goodbye.
     fn is_lost(&self) -> bool;
 
-    /// Says that nothing more is sent.
+    /// Shuts the writing half down.
     fn poll_shut_down(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>>;
 
-    /// The task is over: nobody may wait for the connection any more.
+    /// The task is over: all who wait for the connection must be answered.
     fn ended(self: &Arc<Self>);
 }
 
-/// What came of a read.
+/// The result of handling a read.
 pub(crate) struct Dispatched {
-    /// Bytes that it brought, after TLS.
+    /// How many bytes it brought, after TLS.
     pub(crate) bytes: usize,
-    /// What the engine needs before it can go on, if that changed.
+    /// How many bytes the engine needs before it can go on, if that changed.
     pub(crate) need: Option<usize>,
     /// Whether the connection is still open.
     pub(crate) open: bool,
-    /// Whether nothing more is to be read for now.
+    /// Whether reading stops for now.
     pub(crate) stopped: bool,
 }
 
-/// What a driver waits for beside its socket and its callers.
+/// What a driver waits for, beside its socket and its callers.
 pub(crate) enum Next {
     /// The connection has ended and all is said.
     Done,

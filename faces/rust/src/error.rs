@@ -1,4 +1,4 @@
-//! The error of every call: whose fault, what is known of the effect, and one clear line.
+//! The error of every call: whose fault it is, what is known of the effect, and one clear line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,11 +9,12 @@ use onetrip_postgres::message::ServerError;
 
 /// Why a call failed. Cheap to clone.
 ///
-/// `Display` is one line without values: for an error of the server its message and SQLSTATE. What
-/// may hold values is behind getters ([`detail`](Error::detail), [`hint`](Error::hint),
-/// [`where_`](Error::where_), [`server`](Error::server), [`conversion`](Error::conversion)), and
-/// nowhere in `Debug` or among the sources. Of the message itself the server decides: some quote a
-/// value (`invalid input syntax for type integer: "x"`).
+/// `Display` is one line. For an error of the server it is the server's message and the SQLSTATE.
+/// Everything else that may hold values is behind getters ([`detail`](Error::detail),
+/// [`hint`](Error::hint), [`where_`](Error::where_), [`server`](Error::server),
+/// [`conversion`](Error::conversion)), and appears neither in `Debug` nor among the sources. The
+/// server writes the message itself, and some messages quote a value (`invalid input syntax for
+/// type integer: "x"`).
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -38,20 +39,20 @@ pub enum Kind {
     Server,
     /// The peer broke its protocol.
     Protocol,
-    /// The call can't be made like this: what to do instead is in the message.
+    /// The call can't be made like this; the message says what to do instead.
     Misuse,
     /// The network or the operating system.
     Transport,
     /// A deadline passed.
     Timeout,
-    /// The caller took it back.
+    /// The caller cancelled it.
     Cancelled,
     /// A value could not be converted to or from its PostgreSQL type.
     Conversion,
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Whose fault the error is.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -66,7 +67,7 @@ impl Error {
         self.0.code
     }
 
-    /// The SQLSTATE, when the server said one.
+    /// The SQLSTATE, if the server sent one.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.server.as_ref().map(|server| server.code.as_str())
     }
@@ -76,37 +77,37 @@ impl Error {
         self.0.redis_code.as_deref()
     }
 
-    /// Everything that the server said about the error. Its fields may hold values.
+    /// All fields of the server's error. They may hold values.
     pub fn server(&self) -> Option<&ServerError> {
         self.0.server.as_ref()
     }
 
-    /// More about an error of the server, which mostly quotes values:
+    /// The server's detail, which mostly quotes values:
     /// `Key (id)=(5) already exists.`
     pub fn detail(&self) -> Option<&str> {
         self.0.server.as_ref()?.detail.as_deref()
     }
 
-    /// What the server suggests to do about its error.
+    /// The server's hint on what to do.
     pub fn hint(&self) -> Option<&str> {
         self.0.server.as_ref()?.hint.as_deref()
     }
 
-    /// Where on the server the error was raised: a call stack, one line each, which may quote
-    /// statements and values.
+    /// The server's context of the error: a call stack, one line each, which may quote statements
+    /// and values.
     pub fn where_(&self) -> Option<&str> {
         self.0.server.as_ref()?.where_.as_deref()
     }
 
-    /// What the code that converts a value said when it failed: that of `postgres-types`, of another
-    /// crate, or of your own type. It may quote the value.
+    /// The error of the code that converts the value: `postgres-types`, another crate, or your own
+    /// type. It may quote the value.
     pub fn conversion(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.conversion.as_deref()
     }
 
-    /// Whether no byte of it can have reached the server, so that the same call may be made again
-    /// without a risk that it takes effect twice. (A `Rejected` one took no effect either, but would
-    /// mostly be rejected again.)
+    /// Whether no byte of the call can have reached the server, so that the same call may be made
+    /// again without a risk that it takes effect twice. (A `Rejected` call has no effect either,
+    /// but would mostly be rejected again.)
     pub fn is_retry_safe(&self) -> bool {
         matches!(self.0.outcome, Outcome::NotSent)
     }
@@ -148,13 +149,13 @@ impl Error {
         Error::new(Kind::Timeout, Outcome::NotSent, "timeout", message)
     }
 
-    /// A reply that can't be read, of a statement that took effect.
+    /// The reply to a statement that took effect can't be read.
     pub(crate) fn unreadable(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(Kind::Conversion, Outcome::Applied, "unreadable_reply", message)
     }
 
-    /// A reply that breaks the protocol, of a statement that took effect. Nothing that comes over the
-    /// connection can be trusted any more: whoever makes this closes it.
+    /// The reply to a statement that took effect breaks the protocol. Nothing more that this
+    /// connection delivers can be trusted, so whoever makes this error closes it.
     pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(Kind::Protocol, Outcome::Applied, MALFORMED_REPLY, message)
     }
@@ -202,7 +203,7 @@ impl Error {
         self.change(|inner| inner.message = Cow::Owned(message))
     }
 
-    /// Puts in front of the message what the error is about.
+    /// Puts the subject of the error in front of its message.
     pub(crate) fn about(self, what: impl fmt::Display) -> Error {
         let message = format!("{what}: {}", self.0.message);
         self.change(|inner| inner.message = Cow::Owned(message))

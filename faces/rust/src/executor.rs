@@ -31,23 +31,23 @@ use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 use crate::trace::Span;
 
-/// Where statements go, what is allowed there, and the transaction or savepoint that they are of.
+/// Where statements go, what is allowed there, and the transaction or savepoint they belong to.
 #[derive(Clone, Debug)]
 pub(crate) struct Executor {
     pub(crate) target: Target,
     pub(crate) context: Arc<Context>,
     pub(crate) place: Place,
-    /// The deadline of each request, if it is another than that of all.
+    /// The deadline of each request, if it differs from the client's.
     timeout: Option<Duration>,
     pub(crate) lead: Option<Arc<Lead>>,
 }
 
-/// On which connection statements are run.
+/// On which connection statements run.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// Always this one.
+    /// Always on this one.
     One(Arc<Connection>),
-    /// The pool says for each.
+    /// The pool chooses one for each statement.
     Any(Arc<Pool>),
 }
 
@@ -55,10 +55,11 @@ pub(crate) enum Target {
 pub(crate) struct Encoded {
     pub(crate) expect: Expect,
     pub(crate) traits: Traits,
-    /// The prepared statement whose values are in the buffer; otherwise it holds all messages.
+    /// The prepared statement whose values are in the buffer; if `None`, the buffer holds all
+    /// messages.
     pub(crate) bound: Option<Bound>,
     pub(crate) text: Text,
-    /// The statement as the pool knows it.
+    /// The key of the statement's text in the pool.
     pub(crate) key: TextKey,
 }
 
@@ -66,14 +67,14 @@ pub(crate) struct Encoded {
 pub(crate) struct Outgoing<'a> {
     expect: Expect,
     key: TextKey,
-    /// What it is to a transaction around it.
+    /// Its role in the transaction around it.
     part: Part,
     /// Whether it may share a sync point with neighbours of its kind.
     joins: bool,
     message: Message<'a>,
 }
 
-/// The same, until there is a connection for it.
+/// A request that is kept until there is a connection for it.
 pub(crate) struct Kept {
     expect: Expect,
     pub(crate) key: TextKey,
@@ -82,7 +83,7 @@ pub(crate) struct Kept {
     bytes: Bytes,
 }
 
-/// Its length: it holds values.
+/// `Debug` shows the length only: the bytes hold values.
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes", self.bytes.len())
@@ -108,7 +109,7 @@ impl Kept {
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
         let Kept { expect, key, joins, .. } = *self;
-        // What waits for a connection is of no transaction.
+        // Only statements outside of transactions wait for a connection.
         Outgoing { expect, key, joins, part: Part::Statement, message }
     }
 }
@@ -125,7 +126,7 @@ pub(crate) enum At {
 /// A request that was submitted.
 pub(crate) struct Sent {
     pub(crate) at: At,
-    /// What went in front, or may have.
+    /// The lead that went in front of it, or may have.
     pub(crate) lead: Option<Arc<Lead>>,
     pub(crate) deadline: Time,
 }
@@ -149,21 +150,22 @@ impl Sent {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
     Once,
-    /// Twice does no harm. `hedged`: it is sent a second time where the first answer is late.
+    /// Running it twice does no harm. `hedged`: it is sent a second time if the first answer is
+    /// late.
     Repeatably {
         hedged: bool,
     },
 }
 
 impl Runs {
-    /// What it takes to send it again, if it may be.
+    /// Builds what is needed to send the statement again, if that is allowed.
     fn repeatably<R>(self, kept: impl FnOnce() -> R) -> Option<R> {
         (self != Runs::Once).then(kept)
     }
 }
 
 enum Message<'a> {
-    /// All of it, with its Sync.
+    /// All messages, with the Sync.
     Whole(&'a [u8]),
     /// A prepared statement and the values for it.
     Bound(&'a Bound, &'a [u8]),
@@ -197,7 +199,7 @@ impl Executor {
         Executor { place, lead: Some(lead), ..self.clone() }
     }
 
-    /// The same with a deadline of its own for each request.
+    /// The same with another deadline for each request.
     pub(crate) fn within(&self, timeout: Duration) -> Executor {
         Executor { timeout: Some(timeout), ..self.clone() }
     }
@@ -207,8 +209,8 @@ impl Executor {
         self.timeout.or(self.context.options.request_timeout)
     }
 
-    /// The deadline of a request that is made now. The time of a call may be an old one where calls
-    /// have no deadline otherwise.
+    /// The deadline of a request that is made now. A timeout of this executor's own reads the
+    /// clock: `now` may be old if the client has no `request_timeout`.
     pub(crate) fn deadline(&self, now: Time) -> Time {
         match self.timeout {
             None => self.context.deadline(now),
@@ -216,12 +218,12 @@ impl Executor {
         }
     }
 
-    /// The same, for one who has not read the clock.
+    /// The same for a caller that has not read the clock.
     pub(crate) fn deadline_now(&self) -> Time {
         self.timeout().map_or(Time::NEVER, |timeout| self.context.now().after(timeout))
     }
 
-    /// Statements that a pipeline may keep, and bytes of them.
+    /// How many statements a pipeline may keep, and how many bytes of them.
     pub(crate) fn limits(&self) -> Limits {
         let options = &self.context.options;
         Limits { requests: options.queue_max, bytes: options.queue_bytes_max }
@@ -232,7 +234,7 @@ impl Executor {
         Executor { place, ..self.clone() }
     }
 
-    /// Sends what still waits to go in front of the next statement, by itself.
+    /// Sends the lead by itself, if it still waits to go in front of the next statement.
     pub(crate) fn lead_now(&self) -> Result<(), Error> {
         let (Some(lead), Target::One(connection)) = (&self.lead, &self.target) else {
             return Ok(());
@@ -240,18 +242,18 @@ impl Executor {
         connection.with(|core, now| lead.submit_alone(core, now))
     }
 
-    /// Sends what still waits to go in front of the next statement, and waits until it is known to
-    /// have succeeded: in front of what could not be skipped otherwise. One trip, or none where it
-    /// is known.
+    /// Sends the lead, and waits until it is known to have succeeded. Needed in front of a request
+    /// that the server would not skip if the lead failed. One trip, or none if the result is known.
     pub(crate) async fn lead_known(&self) -> Result<(), Error> {
         match &self.lead {
-            // An empty text runs nothing, and is skipped as any statement would be.
+            // An empty text runs nothing, and the server skips it as it would any statement.
             Some(lead) if !lead.is_known() => self.command("", Part::Statement).await.map(drop),
             _ => Ok(()),
         }
     }
 
-    /// Why a statement was skipped, where that is since what begins its transaction failed.
+    /// If a statement was skipped because the start of its transaction failed, returns that
+    /// failure.
     pub(crate) fn explained(&self, error: Error) -> Error {
         let why = || self.lead.as_ref().and_then(|lead| lead.why_skipped());
         match error.code() == ABORTED {
@@ -269,7 +271,7 @@ impl Executor {
         self.run_as(Runs::Once, statement, params)
     }
 
-    /// Submits a statement of which the caller says that it may run twice.
+    /// Submits a statement that the caller declared repeatable.
     pub(crate) fn run_repeatable<T: FromReply>(
         &self,
         hedged: bool,
@@ -339,7 +341,7 @@ impl Executor {
         Repeat::new(self.clone(), again, hedged)
     }
 
-    /// Submits what was submitted before on another connection.
+    /// Submits a request again, on another connection.
     pub(crate) fn submit_again(
         &self,
         core: &mut Core,
@@ -371,7 +373,7 @@ impl Executor {
         first_use.deadline = deadline;
         let mut first_use = Some(first_use);
         let lead = self.lead.clone();
-        // It is submitted once: here, or later.
+        // The closure runs once: here, or when there is a connection.
         let mut ask = move |core: &mut Core, now: Time| match first_use.take() {
             Some(first_use) => {
                 let token = core.submit_asking(now, first_use, lead.clone())?;
@@ -393,8 +395,7 @@ impl Executor {
         Ok(Reply::of(Sent { at, lead: self.lead.clone(), deadline }))
     }
 
-    /// Submits a request with its own sync point, and in front of it what its transaction waits to
-    /// send.
+    /// Submits a request with its own sync point, behind the lead of its transaction.
     pub(crate) fn submit(&self, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
         match &self.target {
             Target::One(connection) => {
@@ -445,11 +446,12 @@ impl Executor {
         outgoing: &Outgoing<'_>,
         deadline: Time,
     ) -> Result<Token, Error> {
-        // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
+        // Later statements of the transaction depend on it, so it is sent even if its caller gives
+        // up.
         let pinned = self.place == Place::Session { in_transaction: true };
         let at = Setting { is_shared: self.place == Place::Shared, is_outside: !pinned };
         let in_order = self.place != Place::Shared;
-        // What ends a transaction goes on: nobody could say how far it was.
+        // The end of a transaction is not cancelled when late: nobody could say how far it was.
         let cancel_late =
             self.context.options.cancel_on_timeout && outgoing.part == Part::Statement;
         match outgoing.message {
@@ -548,7 +550,7 @@ impl Executor {
         if let Some(metadata) = known {
             match self.encode_known(&metadata, threshold, params, out) {
                 Ok(encoded) => return Ok(encoded),
-                // Another Rust type than last time: look at it anew.
+                // The parameter has another Rust type than last time: encode the text as a new one.
                 Err(error) if error.is_wrong_type() => out.clear(),
                 Err(error) => return Err(Unready::Error(error.into())),
             }
@@ -556,7 +558,7 @@ impl Executor {
         self.encode_new(sql, traits, threshold, params, out)
     }
 
-    /// Encodes a text of which the types are known.
+    /// Encodes a text whose metadata is known.
     fn encode_known(
         &self,
         metadata: &Arc<Metadata>,
@@ -589,7 +591,7 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
-        // The server takes one too many, if only it has a type.
+        // The server would accept one parameter too many if it has a type.
         if let Some(wanted) = sql::parameters(sql).filter(|wanted| params.len() > *wanted) {
             params::check_count(params.len(), wanted)?;
         }
@@ -606,7 +608,7 @@ impl Executor {
         if guess {
             return Err(Unready::Ask(FirstUse::new(found, params, metadata, expect)));
         }
-        // What is not remembered would be prepared anew at each use.
+        // A text that is not remembered would be prepared anew at each use.
         let prepares = threshold == 1 && is_preparable(traits) && MetadataCache::is_remembered(sql);
         match prepares {
             true => write_values(out, &metadata, params).map_err(Error::from)?,
@@ -614,7 +616,7 @@ impl Executor {
         }
         let is_alone =
             matches!(self.place, Place::Shared | Place::Session { in_transaction: false });
-        // The values are kept for a second try only where that may come, and costs little.
+        // The values are kept for a second try only if one is possible, and if they are small.
         let text = match is_alone && out.len() <= SECOND_TRY_BYTES_MAX {
             true => Text::New(FirstUse::new(found, params, metadata.clone(), expect)),
             false => Text::Unseen(metadata.clone()),
@@ -635,7 +637,7 @@ impl Executor {
         ))
     }
 
-    /// Encodes a statement without its Sync, by its text even where it was prepared: its reply then
+    /// Encodes a statement without its Sync and by its text, even if it is prepared: so its reply
     /// begins with its columns.
     pub(crate) fn encode_unnamed(
         &self,
@@ -656,7 +658,7 @@ impl Executor {
         self.encode_text(sql, false, params, out)
     }
 
-    /// Asks the server what a first use should look like: one trip.
+    /// Asks the server how to send a first use: one trip.
     pub(crate) fn ask_first(&self, first_use: &FirstUse) -> Result<Reply<Blocks>, Error> {
         let mut describe = first_use.describe()?;
         describe.extend_from_slice(&SYNC);
@@ -673,8 +675,8 @@ impl Executor {
         }
     }
 
-    /// Asks the server for the types of a statement: one trip. Each connection prepares it with its
-    /// first use there.
+    /// Asks the server for the types of a statement: one trip. Each connection then prepares it
+    /// with its first use there.
     pub(crate) fn prepare(
         &self,
         sql: &str,
@@ -740,7 +742,7 @@ fn isolated(core: &mut Core, expect: Expect) -> Request<Expect> {
 #[derive(Debug)]
 pub(crate) enum Unready {
     Error(Error),
-    /// A parameter's type is a guess, which is not free here.
+    /// A parameter's type would be a guess, so the server must be asked first.
     Ask(Box<FirstUse>),
 }
 
@@ -750,16 +752,16 @@ impl From<Error> for Unready {
     }
 }
 
-/// Statements up to this length are kept until they are answered, to be sent again where the server
-/// refuses the format of a result. Longer ones fail then, and the next call knows better.
+/// Up to this length a statement is kept until it is answered, to be sent again if the server
+/// refuses the format of a result. A longer one fails then, but the next call knows the format.
 const SECOND_TRY_BYTES_MAX: usize = 64 << 10;
 
-/// The reply to a statement that is sent by its text.
+/// The expected reply to a statement that is sent by its text.
 fn of_text() -> Expect {
     Expect::sync().parse().bind().describe_portal().execute()
 }
 
-/// Writes the parameters of a statement that will be named later.
+/// Writes the parameters of a statement whose name is written later.
 fn write_values(
     out: &mut BytesMut,
     metadata: &Metadata,
@@ -790,19 +792,19 @@ fn write_text(
     })
 }
 
-/// Parse, Bind and Execute of a text without parameters whose rows, if any, nobody reads.
+/// Parse, Bind and Execute of a text without parameters; nobody reads its rows.
 pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
     let mut out = BytesMut::new();
     write_command(&mut out, sql).map_err(params::unencodable)?;
     Ok(out)
 }
 
-/// Lends a buffer that keeps its memory between calls of a thread. Parameters are encoded into it,
-/// by the caller's own code, before any lock is taken.
+/// Lends a thread's buffer, which keeps its memory between calls. The caller's own code encodes
+/// parameters into it before any lock is taken.
 pub(crate) fn with_scratch<R>(f: impl FnOnce(&mut BytesMut) -> R) -> R {
     const KEPT_MAX: usize = 64 << 10;
     thread_local!(static SCRATCH: RefCell<BytesMut> = RefCell::new(BytesMut::new()));
-    // Taken, not borrowed: a parameter's own code may make a call too.
+    // Taken, not borrowed: the code of a parameter may itself make a call.
     let mut scratch = SCRATCH.with(RefCell::take);
     scratch.clear();
     let result = f(&mut scratch);

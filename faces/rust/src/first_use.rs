@@ -1,11 +1,11 @@
 //! The first use of a statement's text.
 //!
-//! Where nothing has to be guessed it makes one trip. A parameter whose type would be a guess is
-//! asked about first: a wrong guess need not be refused, since PostgreSQL casts many types into one
-//! another without a word (a moment into a time without zone, for instance). The question travels
-//! in front of the statement, which keeps its place in the order. A result without a binary form is
-//! found out by the server's refusal, and then asked about too. What was learned is remembered, so
-//! that all this happens once per text.
+//! If no type has to be guessed, it makes one trip. If a parameter's type would be a guess, the
+//! server is asked first: a wrong guess need not be refused, since PostgreSQL silently casts many
+//! types into one another (a `timestamptz` into a `timestamp`, for instance). The question travels
+//! in front of the statement, which keeps its place in the order. If a column of the result has no
+//! binary form, the server refuses the statement, and then it is asked, too. The answer is
+//! remembered, so all this happens once per text.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use crate::{Error, Kind, Outcome};
 #[derive(Clone, Debug)]
 pub(crate) struct FirstUse {
     params: Vec<Param>,
-    /// What was found without asking.
+    /// The metadata as far as it is known without asking.
     pub(crate) metadata: Arc<Metadata>,
-    /// What the reply looks like, and until when it is waited for.
+    /// What the reply looks like, and the deadline.
     pub(crate) expect: Expect,
     pub(crate) deadline: Time,
-    /// The server refused a column that has no binary form.
+    /// Whether the server refused a column that has no binary form.
     pub(crate) lacks_binary_form: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct FirstUse {
 struct Param {
     found: Found,
     values: Vec<Alternative>,
-    /// Types that it would have if its value were another, and why it can't be of them.
+    /// The types that other values of the Rust type would have, and why this value can't have them.
     refused: Vec<(Type, String)>,
 }
 
@@ -68,15 +68,15 @@ impl FirstUse {
         })
     }
 
-    /// The statement as the pool knows it.
+    /// The key of the statement's text in the pool.
     pub(crate) fn key(&self) -> TextKey {
         self.metadata.key
     }
 
-    /// The Describe without its Sync: what types has this statement?
+    /// The Describe, without its Sync, that asks for the statement's types.
     pub(crate) fn describe(&self) -> Result<bytes::BytesMut, Error> {
         let mut out = bytes::BytesMut::new();
-        // What isn't a guess is named: it may be all that the server has to go by.
+        // Types that are no guess are named: the server may have nothing else to go by.
         let oids: Vec<u32> = self
             .params
             .iter()
@@ -88,7 +88,7 @@ impl FirstUse {
         Ok(out)
     }
 
-    /// The statement as its description wants it, without its Sync.
+    /// The statement as its description requires it, without its Sync.
     pub(crate) fn answered(
         &self,
         description: &Blocks,
@@ -119,8 +119,9 @@ impl FirstUse {
 }
 
 impl Param {
-    /// The value in the type that the server wants. One whose type was no guess is of that type;
-    /// and so is a guess where the statement does not tell: text is what PostgreSQL then assumes.
+    /// The value in the type that the server wants. If the type was no guess, the value has that
+    /// type. So does a guess if the statement does not determine the type: the server then says
+    /// text, its default.
     fn value(&self, wanted: &Type) -> Option<&Alternative> {
         let mut wanted = wanted;
         while let TypeKind::Domain(base) = wanted.kind() {
@@ -150,9 +151,9 @@ impl Param {
     }
 }
 
-/// Whether the server refused a column of the result that has no binary form
-/// (getTypeBinaryOutputInfo in src/backend/utils/cache/lsyscache.c), or whose elements have none
-/// (array_send, get_range_io_data and get_multirange_io_data in src/backend/utils/adt).
+/// Whether the server refused a column of the result because it has no binary form
+/// (getTypeBinaryOutputInfo in src/backend/utils/cache/lsyscache.c), or because its elements have
+/// none (array_send, get_range_io_data and get_multirange_io_data in src/backend/utils/adt).
 pub(crate) fn lacks_binary_form(error: &Error) -> bool {
     const ROUTINES: [&str; 4] =
         ["getTypeBinaryOutputInfo", "array_send", "get_range_io_data", "get_multirange_io_data"];
@@ -160,7 +161,7 @@ pub(crate) fn lacks_binary_form(error: &Error) -> bool {
     routine.is_some_and(|routine| ROUTINES.contains(&routine))
 }
 
-/// Whether an error may come from types or formats that were remembered and have changed since:
+/// Whether the cause of an error may be remembered types or formats that have changed since:
 /// undefined, ambiguous or mismatched types, values that don't fit, another number of columns.
 pub(crate) fn may_be_outdated(error: &Error) -> bool {
     const OF_TYPES: [&str; 9] =
@@ -200,7 +201,7 @@ pub(crate) fn write_statement(
 }
 
 /// Reads the server's description of a statement: the types of its parameters, and its columns in
-/// the formats in which they will be asked for.
+/// the formats in which they will be requested.
 pub(crate) fn read_description(
     description: &Blocks,
     format: &dyn Fn(&Type) -> Format,
@@ -225,7 +226,7 @@ pub(crate) fn read_description(
     Ok((types, columns))
 }
 
-/// The formats of columns for metadata: none for all binary.
+/// The formats of columns for metadata: an empty list if all are binary.
 pub(crate) fn formats_of(columns: &Columns) -> Vec<Format> {
     match columns.iter().any(Column::is_text) {
         true => columns.iter().map(Column::format).collect(),
@@ -233,8 +234,8 @@ pub(crate) fn formats_of(columns: &Columns) -> Vec<Format> {
     }
 }
 
-/// Types that are not built in are taken as text after a refusal, and so are those that may hold
-/// any other type (record, anyarray): one of them is what has no binary form.
+/// After a refusal, types that are not built in are requested as text, and so are those that may
+/// hold any other type (record, anyarray): one of them has no binary form.
 fn text_where_unsure(type_: &Type) -> Format {
     match Type::from_oid(type_.oid()) {
         Some(known) if !matches!(known.kind(), TypeKind::Pseudo) => result_format(type_),
@@ -243,6 +244,6 @@ fn text_where_unsure(type_: &Type) -> Format {
 }
 
 pub(crate) fn oid_of(type_: &Type) -> u32 {
-    // Zero leaves it to the server.
+    // Zero lets the server infer the type.
     if *type_ == Type::UNKNOWN { 0 } else { type_.oid() }
 }

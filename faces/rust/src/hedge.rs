@@ -1,4 +1,4 @@
-//! A repeatable read that is sent a second time while its first answer may still come.
+//! Hedging: a repeatable read is sent a second time while its first answer may still come.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use tokio::time::Sleep;
 use crate::core::Connection;
 use crate::replies::Taken;
 
-/// Of one reply: whether its statement was sent a second time.
+/// Whether the statement of a reply was sent a second time.
 #[derive(Debug)]
 pub(crate) enum Hedging {
-    /// It is asked about again when this is over; at once where it was never asked about.
+    /// The policy is asked again when this pause is over; `None`: at once.
     Waits(Option<Pin<Box<Sleep>>>),
-    /// It is on this connection too.
+    /// It was also sent on this connection.
     Sent(Arc<Connection>, Token),
     /// It is not sent a second time any more.
     Over,
 }
 
 impl Hedging {
-    /// The second answer, if it is a good one. `hedge` sends it a second time if that is due.
+    /// Ready with the second answer, if that is a success. `hedge` sends the statement a second
+    /// time if that is due.
     pub(crate) fn poll(
         &mut self,
         hedge: impl Fn() -> Hedge<(Arc<Connection>, Token)>,
@@ -54,12 +55,12 @@ impl Hedging {
         self.take();
         match taken.result {
             Ok(_) => Poll::Ready((connection, taken)),
-            // The first answer tells what there is to tell.
+            // The first answer reports the error.
             Err(_) => Poll::Pending,
         }
     }
 
-    /// Where it is too. Nobody waits for that from here on.
+    /// Takes the second connection and token out: nobody waits for them from here on.
     fn take(&mut self) -> Option<(Arc<Connection>, Token)> {
         match std::mem::replace(self, Hedging::Over) {
             Hedging::Sent(connection, token) => Some((connection, token)),
@@ -67,7 +68,7 @@ impl Hedging {
         }
     }
 
-    /// Lets the second one go: its answer is read and dropped.
+    /// Gives the second one up: its answer is read and dropped.
     pub(crate) fn end(&mut self) {
         if let Some((connection, token)) = self.take() {
             connection.with(|core, now| core.drop_reply(now, token));

@@ -1,4 +1,4 @@
-//! Where a pipeline is: on a connection, or in line for one with what was added to it so far.
+//! Where a pipeline is: on a connection, or in line for one, with the statements added so far.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -20,7 +20,7 @@ use crate::statements::Bound;
 #[derive(Debug)]
 pub(crate) enum Home {
     At(Arc<Connection>, PipelineId),
-    /// No connection takes it at once.
+    /// In line: no connection could take it at once.
     Later(Arc<Line>),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub(crate) struct Line {
     pool: Arc<Pool>,
-    /// The place in line; its token is the number of the pipeline.
+    /// Its place in line; the entry's token is the number of the pipeline.
     queue_entry: Mutex<Option<Arc<QueueEntry>>>,
     state: Mutex<State>,
 }
@@ -39,7 +39,7 @@ enum State {
     Over(Error),
 }
 
-/// What was asked of a pipeline that had no connection yet.
+/// A call on a pipeline that had no connection yet.
 struct Step {
     run: Box<Run>,
     reply: Option<Arc<QueueEntry>>,
@@ -47,10 +47,10 @@ struct Step {
 
 type Run = dyn FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send;
 
-/// A statement that is to be added; the bytes are beside it.
+/// A statement that is to be added; its bytes are passed beside it.
 pub(crate) struct Statement {
     pub(crate) expect: Expect,
-    /// The statement as the pool knows it.
+    /// The key of the statement's text in the pool.
     pub(crate) key: TextKey,
     pub(crate) bound: Option<Bound>,
 }
@@ -71,7 +71,7 @@ impl Home {
         }
     }
 
-    /// The connection and the number there, once it has one.
+    /// Waits for the connection. Returns it, and the number of the pipeline there.
     pub(crate) async fn attached(&mut self) -> Result<(Arc<Connection>, PipelineId), Error> {
         if let Home::Later(line) = self {
             let line = line.clone();
@@ -91,7 +91,7 @@ impl Home {
         }
     }
 
-    /// The same, without waiting for it.
+    /// The connection and the number, if it has one already.
     pub(crate) fn here(&mut self) -> Option<(&Arc<Connection>, PipelineId)> {
         self.settle();
         match self {
@@ -100,7 +100,7 @@ impl Home {
         }
     }
 
-    /// Notices that it has a connection.
+    /// Moves from the line to the connection, if one has come.
     fn settle(&mut self) {
         let Home::Later(line) = self else { return };
         let attached = match &*line.lock() {
@@ -136,8 +136,9 @@ impl Home {
         })
     }
 
-    /// Does something that has a reply: now, or when there is a connection. Where it waits a
-    /// statement takes room for so many bytes; a sync point takes none, since it can't be left out.
+    /// Does something that has a reply: now, or when there is a connection. While it waits, a
+    /// statement takes room for `bytes`; a sync point (`None`) takes none, since it can't be left
+    /// out.
     pub(crate) fn submit(
         &mut self,
         bytes: Option<usize>,
@@ -168,7 +169,7 @@ impl Home {
                         });
                         return steps.push(Step { run, reply: None });
                     }
-                    // In this very moment.
+                    // The connection came just now.
                     State::Attached(connection, id) => Some((connection.clone(), *id)),
                     State::Over(_) => None,
                 };
@@ -195,7 +196,7 @@ impl Home {
         }
     }
 
-    /// The pipeline is dropped; if it was not finished, the error says why it has to be given up.
+    /// The pipeline is dropped. If it was not finished, the error says why it is given up.
     pub(crate) fn leave(&mut self, unfinished: Option<Error>) {
         if let (Home::Later(line), Some(why)) = (&*self, &unfinished) {
             line.give_up(why);
@@ -273,7 +274,7 @@ impl Line {
                 steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
                 return Ok(Sent::later(reply));
             }
-            // In this very moment.
+            // The connection came just now.
             State::Attached(connection, id) => (connection.clone(), *id),
             State::Over(error) => return Err(error.clone()),
         };
@@ -282,7 +283,7 @@ impl Line {
         Ok(Sent::here(&connection, token))
     }
 
-    /// There is a connection: what was asked for so far is done.
+    /// A connection has come: does the steps that were kept.
     fn attach(&self, connection: &Arc<Connection>, core: &mut Core, now: Time, id: PipelineId) {
         let attached = State::Attached(connection.clone(), id);
         let waiting = std::mem::replace(&mut *self.lock(), attached);
@@ -290,7 +291,8 @@ impl Line {
         for Step { run, reply } in steps {
             let token = run(core, now, id);
             if let Err(why) = &token {
-                // Nothing of it was handed over yet, and without one of its statements nothing is.
+                // Nothing of it has been sent yet. If one of its statements fails here, the whole
+                // is given up.
                 core.pipelined(now, |pipelines, io| pipelines.give_up(io, id, why));
             }
             match reply {

@@ -1,5 +1,5 @@
-//! What rides along with the statements of a transaction, as [`onetrip_postgres::client::transaction`] has
-//! it: this submits it on a connection.
+//! Submits the lead of a transaction: BEGIN, SAVEPOINT and RELEASE, which travel with its
+//! statements. [`onetrip_postgres::client::transaction`] decides about them.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,11 +25,11 @@ use crate::{Error, Kind};
 pub(crate) struct Lead {
     block: Arc<Mutex<Block<Error>>>,
     pub(crate) level: LevelId,
-    /// What a savepoint is in, which is not forgotten before it.
+    /// The transaction or savepoint around a savepoint, kept alive until the savepoint ends.
     _outer: Option<Arc<Lead>>,
 }
 
-/// Whom the end of a request concerns beside its caller.
+/// What the end of a request says about its transaction, beside what it says to its caller.
 #[derive(Debug)]
 pub(crate) struct Note {
     pub(crate) lead: Arc<Lead>,
@@ -37,12 +37,12 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// It is a statement of this.
+    /// A statement of this transaction or savepoint.
     pub(crate) fn within(lead: Arc<Lead>) -> Note {
         Note { role: Role::Within(lead.level), lead }
     }
 
-    /// Whether it is a BEGIN or SAVEPOINT.
+    /// Whether the request is a BEGIN or SAVEPOINT.
     pub(crate) fn begins(&self) -> bool {
         matches!(self.role, Role::Begins(_))
     }
@@ -53,22 +53,22 @@ impl Note {
 }
 
 impl Lead {
-    /// A transaction that nothing was sent of.
+    /// A transaction of which nothing was sent.
     pub(crate) fn begin(text: Cow<'static, str>) -> Arc<Lead> {
-        // Unlike in every other transaction of the session.
+        // The number differs from that of every other transaction of the session.
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
         let block = Arc::new(Mutex::new(Block::new(Begin::new(text, number))));
         Arc::new(Lead { block, level: LevelId::OUTERMOST, _outer: None })
     }
 
-    /// A savepoint that nothing was sent of.
+    /// A savepoint of which nothing was sent.
     pub(crate) fn savepoint(self: &Arc<Lead>) -> Arc<Lead> {
         let level = self.block().savepoint(self.level);
         Arc::new(Lead { block: self.block.clone(), level, _outer: Some(self.clone()) })
     }
 
-    /// Nothing of a caller's runs under its lock.
+    /// No code of a caller runs under this lock.
     pub(crate) fn block(&self) -> MutexGuard<'_, Block<Error>> {
         self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,17 +109,17 @@ impl Lead {
 
     // --- what is sent ---
 
-    /// Has RELEASE ride along with what comes next.
+    /// Lets RELEASE travel with what comes next.
     pub(crate) fn release(&self) {
         self.block().release(self.level);
     }
 
-    /// Takes the RELEASE back that was to ride along, if it has not left.
+    /// Takes back a RELEASE that has not left yet.
     pub(crate) fn take_release(&self) -> Option<String> {
         self.block().take_release(self.level)
     }
 
-    /// What fails where the transaction isn't open.
+    /// Writes the guard: a request that fails unless the transaction is open.
     pub(crate) fn write_guard(&self, out: &mut BytesMut) -> Result<Expect, EncodeError> {
         self.block().begin().write_guard(out)?;
         Ok(Begin::guard())

@@ -21,7 +21,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! There are three ways to send, and the caller always knows which:
+//! There are three ways to send:
 //!
 //! | | on | transaction | trips |
 //! |---|---|---|---|
@@ -30,25 +30,27 @@
 //! | [`Pipeline`] | the same, or a session | from sync point to sync point | one for all |
 //! | [`Session`], [`Transaction`] | a connection of one's own | as you say | BEGIN costs none |
 //!
-//! A connection is encrypted if the server has TLS. To insist on that, and on the right server, see
-//! [`sslmode`](config::Settings::sslmode).
+//! A connection is encrypted if the server supports TLS. To require TLS, and to verify the server,
+//! set [`sslmode`](config::Settings::sslmode).
 //!
-//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here.
-//! The module [`types`] has them, the features for those of other crates, and what it lacks:
-//! numeric, interval, ranges. Every [`Error`] says what is known of the statement's effect: its
-//! [`Outcome`].
+//! Values use the traits of `postgres-types`: any type that implements its `ToSql` and `FromSql`
+//! works here. The module [`types`] exports them, adds numeric, interval, ranges and others, and
+//! lists the features for the types of other crates. Every [`Error`] has an [`Outcome`], which says
+//! what is known of the statement's effect.
 //!
-//! The same without async is in [`blocking`]. Notifications come by a [`Listener`]; what a client
-//! does is counted in [`Metrics`], and told to others with these features:
+//! The module [`blocking`] has the same calls without async. A [`Listener`] receives notifications.
+//! [`Metrics`] counts what a client does. Two features export that: 44~|| feature | what |||
+//! feature | exports |
 //!
 //! | feature | what |
 //! |---|---|
-//! | `metrics` | the numbers through the facade of the crate `metrics`, every five seconds |
+//! | `metrics` | the numbers, through the facade of the crate `metrics`, every five seconds |
 //! | `tracing` | a span for each statement, and events for what happens to connections |
 //!
 //! # Types of other crates
 //!
-//! These stand in signatures, so their next incompatible version is one of this crate, too:
+//! These appear in public signatures, so an incompatible version of one is an incompatible version
+//! of this crate:
 //!
 //! | crate | what of it | where |
 //! |---|---|---|
@@ -59,8 +61,8 @@
 //! | bigdecimal 0.4, `rust_decimal` 1 | `BigDecimal`, `Decimal` | with their features, to and from [`types::Numeric`] and in [`types::AsNumeric`] |
 //!
 //! Implementations of traits that belong to `onetrip-engine`, `onetrip-postgres` or `onetrip-redis`
-//! are for those crates, and may change with any version. All that can be named is listed in
-//! `docs/reference/public-api` of the repository.
+//! are for those crates, and may change with any version. `docs/reference/public-api` of the
+//! repository lists every public name.
 
 pub mod blocking;
 pub mod config;

@@ -1,5 +1,4 @@
-//! LISTEN and NOTIFY: a connection that does nothing but wait for notifications, and comes back by
-//! itself.
+//! LISTEN and NOTIFY: a connection that only waits for notifications, and reconnects by itself.
 
 mod link;
 mod task;
@@ -20,22 +19,22 @@ use crate::pool::Pool;
 use crate::{Error, Kind, Outcome};
 use task::{Command, Task};
 
-/// Notifications of the channels that it listens to, on a connection of its own.
+/// Receives the notifications of its channels, on a connection of its own.
 ///
-/// The connection does not belong to the pool: it is not one of `connections_max`, and no statement
-/// runs on it. So each listener costs the server one connection, from its making to its drop; let
-/// one listener have all channels. It outlives its client.
+/// The connection does not belong to the pool: it does not count towards `connections_max`, and no
+/// statement runs on it. So each listener costs the server one connection until it is dropped; use
+/// one listener for all channels. It outlives its client.
 ///
-/// * **Lost connection.** It is opened again by itself, at once or after a pause that doubles from
-///   0.1 s to 10 s and is shortened at random, for as long as the listener lives. All channels are
-///   listened to again, in one trip, and then [`Event::MayHaveMissed`] says that there was a gap. A
-///   dead network is noticed by TCP keepalive, as everywhere (30 s of silence, and three probes).
-/// * **A reader that stops.** 1,024 notifications are kept; then the connection is not read. What
-///   comes fills the buffers of both sockets, and then waits in the server's own queue, for all
-///   databases of the server together (8 GiB by default). Nothing is lost. But if that fills up, every
-///   NOTIFY fails at its commit, so don't stop for long. While an answer to
-///   [`listen`](Self::listen) is awaited, reading goes on and the oldest notifications go instead, which
-///   [`Event::MayHaveMissed`] says as well.
+/// - **Lost connection.** The listener reconnects by itself, at once or after a pause that doubles
+///   from 0.1 s to 10 s and is shortened at random, until it is dropped. It listens to all channels
+///   again, in one trip; then [`Event::MayHaveMissed`] says that there was a gap. TCP keepalive
+///   detects a dead network, as everywhere (30 s of silence, and three probes).
+/// - **A reader that stops.** 1,024 notifications are kept; then the connection is not read.
+///   Further ones fill the buffers of both sockets, and then wait in the server's own queue, which
+///   all databases of the server share (8 GiB by default). Nothing is lost. But if that queue fills
+///   up, every NOTIFY fails at its commit, so don't stop for long. While a call of
+///   [`listen`](Self::listen) waits for its answer, reading goes on; the oldest notifications are
+///   dropped then, and [`Event::MayHaveMissed`] says so.
 ///
 /// # Example
 /// ```no_run
@@ -56,9 +55,9 @@ use task::{Command, Task};
 pub struct Listener {
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Sender<Command>,
-    /// How long a change of what it listens to may take.
+    /// The time limit of `listen` and `unlisten`.
     timeout: Option<Duration>,
-    /// Its drop ends the task.
+    /// Dropping it ends the task.
     _alive: oneshot::Sender<Infallible>,
 }
 
@@ -74,15 +73,15 @@ impl Listener {
         Ok(Listener { buffer, commands, timeout, _alive: alive })
     }
 
-    /// Listens to a channel as well. Resolves when the server has answered, one trip later;
-    /// notifications that are committed from then on are received. Case counts: the name is taken letter
-    /// by letter, as in `LISTEN "Name"`. Waits while there is no connection, as long as the client's
-    /// `request_timeout` lets it.
+    /// Adds a channel. Resolves when the server has answered, one trip later; notifications that
+    /// are committed from then on are received. The name is case-sensitive, as in `LISTEN "Name"`.
+    /// While there is no connection the call waits, up to the client's `request_timeout`.
     ///
     /// # Errors
-    /// The name is empty, longer than 63 bytes or has a NUL in it (`channel_name`, nothing was sent),
-    /// or the server refuses: a standby takes no LISTEN. The channel is not listened to then. The code
-    /// `timeout`, `Unknown`, says that nothing was answered in time: it may come to listen all the same.
+    /// The name is empty, longer than 63 bytes or contains a NUL (`channel_name`, nothing was
+    /// sent), or the server refuses: a standby takes no LISTEN. The channel is not listened to
+    /// then. The code `timeout`, with the outcome `Unknown`, says that no answer came in time: the
+    /// listener may come to listen to the channel all the same.
     ///
     /// Dropping the future takes nothing back.
     pub async fn listen(&self, channel: &str) -> Result<(), Error> {
@@ -90,8 +89,8 @@ impl Listener {
         self.command(|answer| Command::listen(channel, answer)).await
     }
 
-    /// Listens to a channel no more; to one that it did not listen to, that is no error. What had
-    /// arrived before is still handed out.
+    /// Removes a channel; it is no error if the listener does not listen to it. Notifications that
+    /// arrived before are still returned.
     ///
     /// # Errors
     /// As [`listen`](Self::listen). Dropping the future takes nothing back.
@@ -114,12 +113,13 @@ impl Listener {
     }
 
     /// The next event, in the order in which the server sent them. Cancel safe: an event is either
-    /// returned or still there.
+    /// returned or kept.
     ///
     /// # Errors
-    /// The connection can't be opened again for a reason that time alone does not mend: a wrong
-    /// password, no such database. It is said once per outage, and tried again all the same: call
-    /// `next` again to go on. Or the runtime in which the listener was made is gone, which is final.
+    /// The connection can't be opened again for a reason that does not pass with time alone: a
+    /// wrong password, no such database. This is reported once per outage, and the listener keeps
+    /// trying: call `next` again to go on. Or the runtime in which the listener was made was shut
+    /// down, which is final.
     pub async fn next(&mut self) -> Result<Event, Error> {
         let next = std::future::poll_fn(|cx| self.poll(cx)).await;
         next.unwrap_or_else(|| Err(runtime_gone()))
@@ -133,7 +133,7 @@ impl Listener {
     }
 }
 
-/// The same as [`next`](Listener::next). It ends where the runtime does.
+/// As [`next`](Listener::next). It ends when the runtime does.
 impl Stream for Listener {
     type Item = Result<Event, Error>;
 
@@ -142,7 +142,7 @@ impl Stream for Listener {
     }
 }
 
-/// Calls of `listen` that wait for the task to look at them; further ones wait for room.
+/// How many calls of `listen` and `unlisten` the task's queue holds; further ones wait for room.
 const COMMANDS_MAX: usize = 16;
 
 fn late() -> Error {

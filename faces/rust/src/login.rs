@@ -1,5 +1,4 @@
-//! From an open connection to a session: startup packet, authentication, and what it means when
-//! they fail.
+//! From an open connection to a session: startup packet, authentication, and their errors.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,8 +12,8 @@ use crate::open::Route;
 use crate::socket::{Ending, Stream};
 use crate::{Error, Kind, Outcome};
 
-/// Logs in. The route is the one that the stream has taken. Says how long the fastest exchange took,
-/// which is about a round trip.
+/// Logs in. `route` is the one that the stream was opened by. Returns how long the fastest exchange
+/// took, which is about a round trip.
 pub(crate) async fn log_in(
     stream: &mut Stream,
     resolved: &Resolved,
@@ -36,7 +35,7 @@ pub(crate) async fn log_in(
         if let Ok(true) = sent {
             trip = trip.min(begin.elapsed());
         }
-        // What came before the end counts first: mostly it says why.
+        // Bytes that came before the end are handled first: they mostly say why.
         if let Some(ready) = startup.handle_bytes(&mut stream.input).map_err(failed)? {
             return Ok((ready, trip));
         }
@@ -51,7 +50,7 @@ pub(crate) async fn log_in(
     }
 }
 
-/// Says whether there was anything to send.
+/// Returns whether there was anything to send.
 async fn send(stream: &mut Stream, startup: &mut Startup) -> io::Result<bool> {
     let mut any = false;
     while let Some(bytes) = startup.transmit() {

@@ -1,5 +1,5 @@
-//! What was learned about the text of a statement: the types of its parameters and the formats of
-//! its columns, so that later calls make one trip and guess nothing; and how often it was used.
+//! Statement metadata: the types of a text's parameters and the formats of its columns, so that
+//! later calls make one trip and guess nothing; and how often the text was used.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -14,32 +14,32 @@ use postgres_types::Type;
 
 use crate::sync::SHARDS;
 
-/// The parameters' types and the columns' formats of a statement.
+/// The types of a statement's parameters, and the formats of its columns.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    /// Tells it from every other metadata of this program.
+    /// Differs from the id of all other metadata of this program.
     pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
     pub(crate) traits: Traits,
-    /// The text as the pool knows it.
+    /// The key of the text in the pool.
     pub(crate) key: TextKey,
     results: Results,
     uses: AtomicU32,
 }
 
-/// Formats of the columns. They change where the statement had to be prepared anew since a table
-/// has other columns now.
+/// The formats of the columns. They change if the statement has to be prepared anew because a
+/// table's columns have changed.
 #[derive(Debug)]
 struct Results {
     any_text: AtomicBool,
-    /// Empty for all binary.
+    /// Empty if all are binary.
     formats: Mutex<Vec<Format>>,
 }
 
 impl Metadata {
-    /// Metadata that has been used once; `results` are the formats of its columns, and none for all
-    /// binary.
+    /// Metadata that has been used once. `results` has the formats of the columns; it is empty if
+    /// all are binary.
     pub(crate) fn new(
         sql: Arc<str>,
         types: Vec<Type>,
@@ -59,19 +59,19 @@ impl Metadata {
         })
     }
 
-    /// Counts a use, and says whether the statement was used so often by now.
+    /// Counts a use. Returns whether the statement has been used `often` times.
     pub(crate) fn is_used(&self, often: u32) -> bool {
-        // Once it has been, callers don't write to the same memory any more.
+        // Once the count is reached, callers no longer write to the shared memory.
         self.uses.load(Ordering::Relaxed) >= often
             || self.uses.fetch_add(1, Ordering::Relaxed) + 1 >= often
     }
 
-    /// Whether a column is asked for as text.
+    /// Whether a column is requested as text.
     pub(crate) fn any_text(&self) -> bool {
         self.results.any_text.load(Ordering::Relaxed)
     }
 
-    /// Looks at the formats of the columns.
+    /// Passes the formats of the columns to `look`.
     pub(crate) fn with_formats<R>(&self, look: impl FnOnce(Formats<'_>) -> R) -> R {
         if !self.any_text() {
             return look(Formats::AllBinary);
@@ -80,7 +80,7 @@ impl Metadata {
         look(if formats.is_empty() { Formats::AllBinary } else { Formats::Each(&formats) })
     }
 
-    /// The formats of the columns; none for all binary.
+    /// The formats of the columns; empty if all are binary.
     pub(crate) fn formats(&self) -> Vec<Format> {
         self.with_formats(|formats| match formats {
             Formats::Each(formats) => formats.to_vec(),
@@ -88,7 +88,7 @@ impl Metadata {
         })
     }
 
-    /// The columns are others now.
+    /// Sets the formats of the columns, which have changed.
     pub(crate) fn set_formats(&self, formats: Vec<Format>) {
         let mut kept = self.results.formats.lock().unwrap_or_else(PoisonError::into_inner);
         self.results.any_text.store(!formats.is_empty(), Ordering::Relaxed);
@@ -96,8 +96,8 @@ impl Metadata {
     }
 }
 
-/// A bounded memory of statement metadata: the oldest is forgotten first. Texts are spread over
-/// shards by their hash, so that threads seldom meet.
+/// A bounded cache of statement metadata, which forgets the oldest first. Texts are spread over
+/// shards by their hash, so threads seldom wait for each other.
 #[derive(Debug, Default)]
 pub(crate) struct MetadataCache {
     shards: [Shard; SHARDS],
@@ -114,7 +114,8 @@ struct Known {
     by_age: VecDeque<Arc<str>>,
 }
 
-/// Statements remembered per client, about; metadata is a few hundred bytes beside the text.
+/// About how many statements are remembered per client. Metadata takes a few hundred bytes beside
+/// the text.
 const SHAPES_MAX: usize = 1024;
 
 impl MetadataCache {
@@ -122,7 +123,7 @@ impl MetadataCache {
         self.lock(sql).by_text.get(sql).cloned()
     }
 
-    /// Whether a text is met again. One that is not is new at each use.
+    /// Whether a text is remembered. One that is not counts as new at each use.
     pub(crate) fn is_remembered(sql: &str) -> bool {
         sql.len() <= TEXT_LEN_MAX
     }
@@ -149,7 +150,7 @@ impl MetadataCache {
         known.by_text.insert(text.clone(), metadata);
     }
 
-    /// What was learned does not hold any more.
+    /// Forgets metadata that does not hold any more.
     pub(crate) fn forget(&self, metadata: &Arc<Metadata>) {
         let mut known = self.lock(&metadata.sql);
         if known.by_text.get(&metadata.sql).is_some_and(|current| Arc::ptr_eq(current, metadata)) {

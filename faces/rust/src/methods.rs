@@ -1,12 +1,13 @@
-//! What a client, a session and a transaction have in common: each has an `executor` that knows where
-//! statements go. A macro and not a trait, so that nobody has to import one to run a statement.
+//! The methods that a client, a session and a transaction share; each has an `executor` that knows
+//! where statements go. It is a macro and not a trait, so that nobody has to import a trait to run
+//! a statement.
 
 macro_rules! statement_methods {
     () => {
         /// Runs a statement and returns its rows.
         ///
-        /// `statement` is a text or a [`Statement`](crate::Statement). Parameters are `$1`, `$2`, …;
-        /// their types are found by themselves, or given by [`typed`](crate::typed).
+        /// `statement` is a text or a [`Statement`](crate::Statement). Parameters are `$1`, `$2`,
+        /// …; their types are found automatically, or given by [`typed`](crate::typed).
         pub fn query(
             &self,
             statement: &(impl $crate::ToStatement + ?Sized),
@@ -15,7 +16,8 @@ macro_rules! statement_methods {
             self.executor.run(statement, params)
         }
 
-        /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
+        /// Runs a statement that returns exactly one row. No row, or several, is an error
+        /// (`Applied`).
         pub fn query_one(
             &self,
             statement: &(impl $crate::ToStatement + ?Sized),
@@ -24,7 +26,7 @@ macro_rules! statement_methods {
             self.executor.run(statement, params)
         }
 
-        /// Runs a statement that returns one row or none.
+        /// Runs a statement that returns at most one row. Several are an error (`Applied`).
         pub fn query_opt(
             &self,
             statement: &(impl $crate::ToStatement + ?Sized),
@@ -42,7 +44,7 @@ macro_rules! statement_methods {
             self.executor.run(statement, params)
         }
 
-        /// Prepares a statement: one trip, after which each use sends its parameters only.
+        /// Prepares a statement: one trip. Afterwards each use sends its parameters only.
         pub fn prepare(
             &self,
             sql: &str,
@@ -59,8 +61,9 @@ macro_rules! statement_methods {
             self.executor.prepare(sql, types)
         }
 
-        /// Many parameter sets for one statement: see [`Batch`](crate::Batch). Nothing is sent before
-        /// it is made [`atomic`](crate::Batch::atomic) or [`isolated`](crate::Batch::isolated).
+        /// Makes a batch, many parameter sets for one statement: see [`Batch`](crate::Batch).
+        /// Nothing is sent until [`atomic`](crate::Batch::atomic) or
+        /// [`isolated`](crate::Batch::isolated) is called.
         pub fn batch<'s, R>(
             &'s self,
             statement: &'s (impl $crate::ToStatement + ?Sized),
@@ -73,11 +76,11 @@ macro_rules! statement_methods {
             $crate::Batch::new(&self.executor, statement, rows)
         }
 
-        /// Notifies those who listen to a channel, with a payload that may be empty: by `pg_notify`, as
-        /// a statement among others. They hear of it when it is committed.
+        /// Sends a notification to a channel, with a payload that may be empty: by `pg_notify`, as
+        /// a statement among others. Listeners receive it when its transaction is committed.
         ///
         /// # Errors
-        /// The name of the channel is empty, longer than 63 bytes or has a NUL in it
+        /// The name of the channel is empty, longer than 63 bytes or contains a NUL
         /// (`channel_name`, nothing was sent), or the payload is 8,000 bytes or longer.
         pub fn notify(&self, channel: &str, payload: &str) -> $crate::Reply<()> {
             match $crate::notification::check(channel) {

@@ -1,7 +1,7 @@
-//! What a client counts, as a snapshot: how much is under way, what was sent in how many trips, how
+//! A snapshot of what a client counts: how much is in flight, what was sent in how many trips, how
 //! requests ended, and how long callers waited for a connection.
 //!
-//! Counting costs some additions under a lock that is held anyway. No clock is read for it.
+//! Counting costs a few additions under a lock that is held anyway. No clock is read for it.
 
 pub(crate) mod counts;
 mod histogram;
@@ -21,14 +21,14 @@ pub(crate) use publish::Publisher;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use unpublished::Publisher;
 
-/// The numbers of a client at one moment; made by [`Client::metrics`](crate::Client::metrics).
+/// The counters of a client at one moment; made by [`Client::metrics`](crate::Client::metrics).
 ///
-/// What counts up never goes down while the client lives. A [`Listener`](crate::Listener) has a
-/// connection of its own, which is not in here.
+/// A number that counts up never goes down while the client lives. The connection of a
+/// [`Listener`](crate::Listener) is not included.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Requests on their way: sent, or about to be, and unanswered.
+    /// Requests in flight: sent, or about to be, and unanswered.
     pub in_flight: usize,
     /// Requests that wait for the window of their connection.
     pub queued: usize,
@@ -36,9 +36,9 @@ pub struct Metrics {
     pub waiting: usize,
     /// Connections that are open.
     pub open: usize,
-    /// Those of them on which nothing is unanswered.
+    /// Open connections on which nothing is unanswered.
     pub idle: usize,
-    /// Connections that were opened.
+    /// Connections opened so far.
     pub opened: u64,
     /// Attempts to open one that failed.
     pub open_failed: u64,
@@ -46,26 +46,27 @@ pub struct Metrics {
     pub closed: u64,
     /// Connections that were lost: cut, ended by the server, or given up after a violation.
     pub lost: u64,
-    /// What was sent and how it ended, of all connections that there ever were.
+    /// What was sent and how it ended, on all connections that there ever were.
     pub counts: Counts,
-    /// How long callers waited for a connection: those that had to, also where none came.
+    /// How long callers waited for a connection: those that had to wait, including those that got
+    /// none.
     pub waits: Histogram,
-    /// The texts behind which other statements waited on a shared connection, those that held up most
-    /// first; up to 32.
+    /// The texts behind which other statements waited on a shared connection, those that held up
+    /// most first; up to 32.
     pub slow_neighbours: Vec<SlowNeighbour>,
     /// The connections that are open.
     pub connections: Vec<ConnectionMetrics>,
 }
 
-/// The numbers of one connection.
+/// The counters of one connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConnectionMetrics {
     /// The server, as the configuration names it.
     pub server: String,
-    /// Whether statements of all callers go here; otherwise a session has it, or last had it.
+    /// Whether statements of all callers go here. If not, a session has it, or last had it.
     pub is_shared: bool,
-    /// Requests on their way.
+    /// Requests in flight.
     pub in_flight: usize,
     /// Requests that wait for the window.
     pub queued: usize,

@@ -1,4 +1,4 @@
-//! Notices: what the server says beside its replies, such as RAISE NOTICE and warnings.
+//! Notices: messages of the server beside its replies, such as RAISE NOTICE and warnings.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,9 +12,10 @@ use onetrip_postgres::message::{Header, NoticeResponse, ServerError};
 
 use crate::buffer::Buffer;
 
-/// A notice of the server. It belongs to no statement: the protocol does not say which one raised it.
+/// A notice of the server. It belongs to no statement: the protocol does not say which one raised
+/// it.
 ///
-/// `Debug` and `Display` show severity and SQLSTATE alone. The texts may hold values.
+/// `Debug` and `Display` show severity and SQLSTATE only, because the texts may hold values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notice(Arc<ServerError>);
 
@@ -35,27 +36,27 @@ impl Notice {
         &self.0.code
     }
 
-    /// What it says, in one line.
+    /// The message, in one line.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// More about it.
+    /// The server's detail, if any.
     pub fn detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
     }
 
-    /// What to do about it.
+    /// The server's hint on what to do.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// Where it was raised: a call stack, one line each.
+    /// The server's context: a call stack, one line each.
     pub fn where_(&self) -> Option<&str> {
         self.0.where_.as_deref()
     }
 
-    /// Everything that the server said.
+    /// All fields of the notice.
     pub fn server(&self) -> &ServerError {
         &self.0
     }
@@ -79,15 +80,15 @@ impl fmt::Debug for Notice {
 
 /// The notices of all connections of a client; made by [`Client::notices`](crate::Client::notices).
 ///
-/// 256 are kept for a reader; then the oldest go, and [`missed`](Self::missed) counts them. It ends
-/// when the client does.
+/// 256 notices are kept for a reader; then the oldest are dropped, and [`missed`](Self::missed)
+/// counts them. The stream ends when the client does.
 #[derive(Debug)]
 pub struct Notices {
     buffer: Arc<Buffer<Notice>>,
     missed: AtomicU64,
 }
 
-/// Notices that are kept for a reader. A connection is read on whatever becomes of them.
+/// How many notices are kept for a reader. The connection is read even if they are not taken.
 const KEPT_MAX: usize = 256;
 
 impl Notices {
@@ -96,7 +97,7 @@ impl Notices {
         std::future::poll_fn(|cx| self.buffer.poll_next(cx)).await
     }
 
-    /// How many notices were dropped since they were not taken in time.
+    /// How many notices were dropped because they were not taken in time.
     pub fn missed(&self) -> u64 {
         let lost = self.buffer.take_lost();
         self.missed.fetch_add(lost, Ordering::Relaxed) + lost
@@ -111,11 +112,11 @@ impl Stream for Notices {
     }
 }
 
-/// Who wants the notices of a client.
+/// The readers of a client's notices.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
     list: Mutex<Vec<Weak<Buffer<Notice>>>>,
-    /// How many there are, as seen without the lock.
+    /// How many readers there are, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -126,7 +127,7 @@ impl Subscribers {
         Notices { buffer, missed: AtomicU64::new(0) }
     }
 
-    /// A notice came. Returns whom to wake.
+    /// Passes a notice to all readers. Returns whom to wake.
     pub(crate) fn tell(&self, block: &Bytes) -> Vec<Waker> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();

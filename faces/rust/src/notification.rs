@@ -1,4 +1,4 @@
-//! What NOTIFY sends to those who LISTEN, as a listener or a session hands it out.
+//! Notifications, as a listener or a session receives them.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use crate::buffer::Buffer;
 pub struct Notification {
     /// The channel.
     pub channel: String,
-    /// What the sender added; empty if nothing.
+    /// The payload; empty if the sender gave none.
     pub payload: String,
-    /// The server process of the session that sent it. That may be one's own.
+    /// The server process of the sending session, which may be one's own.
     pub process_id: i32,
 }
 
 /// What happened on the channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody notified.
+    /// A notification came.
     Notification(Notification),
-    /// Notifications may have been missed: the connection was lost and opened anew, or more came than
-    /// were kept. Whatever they would have told must be looked up. All channels are listened to again,
-    /// so that what is looked up now and what comes next leave no gap.
+    /// Notifications may have been missed: the connection was lost and opened anew, or more came
+    /// than were kept. Query whatever they would have told. All channels are listened to again, so
+    /// that query and later notifications leave no gap.
     MayHaveMissed,
 }
 
@@ -60,9 +60,9 @@ impl fmt::Debug for Notification {
 /// The notifications that reach a session; made by
 /// [`Session::notifications`](crate::Session::notifications).
 ///
-/// The connection is read whether or not anybody reads this, since its replies come in between. So
-/// 1,024 notifications are kept; then the oldest go, and [`Event::MayHaveMissed`] says so. It ends
-/// with the session, or with the connection.
+/// The connection is read even if this is not, because the session's replies come in between. So
+/// 1,024 notifications are kept; then the oldest are dropped, and [`Event::MayHaveMissed`] says so.
+/// The stream ends with the session, or with the connection.
 #[derive(Debug)]
 pub struct Notifications(pub(crate) Arc<Buffer<Notification>>);
 
@@ -94,7 +94,7 @@ impl Drop for Notifications {
     }
 }
 
-/// Refuses a name that the server would refuse or cut off.
+/// Refuses a name that the server would refuse or truncate.
 pub(crate) fn check(channel: &str) -> Result<(), Error> {
     let why = match listener::check(channel) {
         Ok(()) => return Ok(()),

@@ -1,6 +1,6 @@
-//! From an address to an open connection, encrypted or not: everything up to, but without, the
-//! startup packet. What a connection was opened with is kept in its [`Route`], so that another one
-//! can be opened to the same peer in the same way.
+//! From an address to an open connection, encrypted or not: everything before the startup packet.
+//! [`Route`] keeps how a connection was opened, so that another one can be opened to the same peer
+//! in the same way.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Route {
     /// The endpoint as it was configured, for messages.
     name: String,
     peer: Peer,
-    /// How TLS is spoken; `None`: not at all.
+    /// How TLS is spoken; `None` for no TLS.
     tls: Option<Arc<tls::Setup>>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Peer {
 pub(crate) enum Failure {
     /// Nobody answered at this address; the name may have others.
     Unreachable(Error),
-    /// The handshake of TLS failed: without it, it may do, where that is allowed.
+    /// The TLS handshake failed; a connection without TLS may work, if that is allowed.
     Handshake(Error),
-    /// Anything else, of which the error says what it is about.
+    /// Anything else; the error says what.
     Other(Error),
 }
 
@@ -73,7 +73,7 @@ impl Route {
         Route { name: endpoint.to_string(), peer, tls }
     }
 
-    /// From now on it has TLS; a Unix socket never has.
+    /// From now on the route has TLS; a Unix socket never has.
     pub(crate) fn protect(&mut self, settings: &Settings, endpoint: &Endpoint) {
         if let (Peer::Tcp(peer), Address::Tcp { host, .. }) = (&self.peer, endpoint.address()) {
             self.tls = Some(Arc::new(tls::Setup::new(settings, host, peer.ip())));
@@ -101,14 +101,14 @@ impl Route {
         (host.unwrap_or(&self.name), Some(address.port()))
     }
 
-    /// The host as it was given, without brackets, and the port; `None` is a Unix socket.
+    /// The host as it was given, without brackets, and the port; `None` for a Unix socket.
     pub(crate) fn host(&self) -> Option<(String, u16)> {
         let port = self.address()?.port();
         let host = self.name.strip_suffix(&format!(":{port}")).unwrap_or(&self.name);
         Some((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
     }
 
-    /// The address; `None` is a Unix socket.
+    /// The address; `None` for a Unix socket.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self.peer {
             Peer::Tcp(address) => Some(address),
@@ -123,9 +123,9 @@ impl fmt::Display for Route {
     }
 }
 
-/// Opens a connection by a route that is known. Resolves when the first byte of the protocol can be
-/// sent: the socket is connected and TLS, if there is to be TLS, has been set up. There is no time
-/// limit here. Dropping the future leaves nothing behind.
+/// Opens a connection by a known route. Resolves when the first byte of the protocol can be sent:
+/// the socket is connected and TLS, if the route has it, is set up. There is no time limit here.
+/// Dropping the future leaves nothing behind.
 pub(crate) async fn open(settings: &Settings, route: &Route) -> Result<Stream, Failure> {
     let mut stream = dial(settings, route).await?;
     let Some(setup) = &route.tls else { return Ok(stream) };
@@ -162,7 +162,7 @@ pub(crate) async fn begin_tls(stream: &mut Stream, route: &Route) -> Result<(), 
     })
 }
 
-/// The server is of no use.
+/// The server can't be used.
 pub(crate) fn refused(route: &Route, refusal: Refusal) -> Failure {
     let kind = match refusal {
         Refusal::NotPostgres => Kind::Protocol,

@@ -1,8 +1,9 @@
-//! Letting go of a socket behind the goodbye, so that the line ends in the orderly way.
+//! Closes a socket after the goodbye, in the orderly way.
 //!
-//! A socket that is closed while bytes lie in it, or still come, is reset by the system: the server
-//! may never see the goodbye then, and it and all in between log a failure (RFC 1122 section
-//! 4.2.2.13). So this side says that it sends no more, and hears out what the server still says.
+//! If a socket is closed while bytes lie in it, or still come, the system resets the connection:
+//! the server may then never see the goodbye, and it and all in between log a failure (RFC 1122
+//! section 4.2.2.13). So this side shuts its writing half down, and reads what the server still
+//! sends.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -12,15 +13,15 @@ use bytes::BytesMut;
 
 use crate::socket::Reader;
 
-/// A server that was told goodbye closes at once; one that doesn't is not waited for.
+/// A server that was told goodbye closes at once; this is how long a slower one is waited for.
 const TIME_MAX: Duration = Duration::from_secs(1);
 
-/// More than a socket holds back of what a server said before (6 MiB, Linux' `tcp_rmem`). One that
-/// goes on for longer does not listen.
+/// More than a socket buffers of what a server sent before (6 MiB, Linux' `tcp_rmem`). A server
+/// that goes on for longer does not listen.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Shuts the writing half down, and reads and drops what comes until the peer closes its side, for
-/// as long as is worth it.
+/// Shuts the writing half down, and reads and drops what comes until the peer closes its side,
+/// within the limits above.
 pub(crate) async fn hear_out(
     reader: &mut Reader,
     shut_down: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
@@ -37,6 +38,6 @@ pub(crate) async fn hear_out(
         }
         io::Result::Ok(())
     };
-    // However it ends, the socket is closed next.
+    // Whatever the result, the socket is closed next.
     let _ = tokio::time::timeout(TIME_MAX, heard).await;
 }

@@ -1,4 +1,4 @@
-//! Pipelines, as [`onetrip_postgres::client::pipeline`] has them, on a connection of this crate.
+//! Connects [`onetrip_postgres::client::pipeline`] to a connection of this crate.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -14,7 +14,7 @@ use crate::lead::{Lead, Note};
 use crate::replies::Replies;
 use crate::{Error, Kind};
 
-/// This crate, for pipelines.
+/// This crate, as the pipelines see it.
 pub(crate) enum Face {}
 
 /// The pipelines of a connection.
@@ -88,7 +88,7 @@ impl pipeline::Replies<Face> for Replies {
     }
 }
 
-/// How a reply of a pipeline reads whose statement was completed, but whose segment failed.
+/// The error of a statement that was completed, but whose segment failed.
 pub(crate) fn rolled_back(cause: &Error) -> Error {
     Error::new(
         Kind::Server,

@@ -1,4 +1,4 @@
-//! What is sent again when its connection is lost.
+//! Repeatable statements, which are sent again when their connection is lost.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,12 +16,12 @@ use crate::pool::{Pool, QueueEntry, Work, runtime_gone};
 use crate::replies::Taken;
 use crate::{Error, Kind, Outcome};
 
-/// What it takes to send a statement again.
+/// What is needed to send a statement again.
 #[derive(Debug)]
 pub(crate) struct Repeat {
     executor: Executor,
     again: Again,
-    /// It may be sent a second time while the first answer may still come.
+    /// Whether it may be sent a second time while the first answer may still come.
     hedged: bool,
 }
 
@@ -74,14 +74,14 @@ impl Repeat {
     }
 }
 
-/// A reply's side of it: how often it was sent.
+/// The repeats of one reply's statement.
 #[derive(Debug)]
 pub(crate) struct Repeating {
     repeat: Arc<Repeat>,
     deadline: Time,
     repeats: u32,
     may_have_run: bool,
-    /// How long it may still wait for a connection, where it has no deadline.
+    /// How long it may still wait for connections, if it has no deadline.
     waits_max: Duration,
     hedging: Hedging,
 }
@@ -94,7 +94,7 @@ impl Repeating {
         Repeating { repeat, deadline, repeats: 0, may_have_run: false, waits_max, hedging }
     }
 
-    /// The answer of a second one that was sent since the first is late, if that comes first.
+    /// Ready with the hedged answer, if that comes before the first one.
     pub(crate) fn poll_hedge(
         &mut self,
         first: &Arc<Connection>,
@@ -104,12 +104,12 @@ impl Repeating {
         hedging.poll(|| repeat.hedge(first, *deadline), || first.now(), cx)
     }
 
-    /// No second answer is waited for any more.
+    /// Stops waiting for the hedged answer.
     pub(crate) fn end_hedge(&mut self) {
         self.hedging.end();
     }
 
-    /// It is asked about from now on, since the server refused the format of a column.
+    /// From now on it is sent with a Describe, since the server refused the format of a column.
     pub(crate) fn ask(&mut self, first_use: &FirstUse) {
         let mut first_use = Box::new(first_use.clone());
         first_use.lacks_binary_form = true;
@@ -118,13 +118,13 @@ impl Repeating {
         self.hedging = Hedging::Over;
     }
 
-    /// It has waited for a connection.
+    /// Counts time for which it has waited for a connection.
     pub(crate) fn waited(&mut self, waited: Duration) {
         self.waits_max = self.waits_max.saturating_sub(waited);
     }
 
-    /// It has ended with this error, `on` this connection if it had come so far. Where it will be
-    /// sent again, says where it waits for that.
+    /// The statement ended with this error, `on` this connection if it had one. If it is sent
+    /// again, returns its place in line for that.
     pub(crate) fn again(
         &mut self,
         error: &Error,
@@ -133,7 +133,7 @@ impl Repeating {
         self.may_have_run |= error.outcome() == Outcome::Unknown;
         let pool = self.repeat.pool().filter(|pool| is_lost(error) && !pool.is_closed())?;
         let pause = Repeats::default().pause(self.repeats + 1, random())?;
-        // It may be long ago by now, for one whose turn to be awaited came late.
+        // The loss may be long past, if the reply was awaited late.
         let since = on.map_or(Duration::ZERO, |on| pool.now().since(on.lock().ended_at));
         let pause = pause.saturating_sub(since);
         let waits = self.deadline != Time::NEVER || !self.waits_max.is_zero();
@@ -144,7 +144,7 @@ impl Repeating {
         Some(Resubmission::begin(pool, self, pause))
     }
 
-    /// What is known of it in the end: an earlier attempt may have run.
+    /// Its last error. If an earlier attempt may have run, the outcome is `Unknown`.
     pub(crate) fn last(&self, error: Error) -> Error {
         match self.may_have_run && error.outcome() != Outcome::Applied {
             true => error.with_outcome(Outcome::Unknown),
@@ -153,12 +153,12 @@ impl Repeating {
     }
 }
 
-/// Whether a statement ended with its connection, through no fault of what was sent on it.
+/// Whether a statement ended with its connection, and was not itself the reason.
 fn is_lost(error: &Error) -> bool {
     error.code() == CONNECTION_LOST && matches!(error.kind(), Kind::Transport | Kind::Server)
 }
 
-/// Without any, those that were lost together come back together.
+/// For the pauses. Without random bytes, statements that were lost together are repeated together.
 fn random() -> u64 {
     let mut seed = [0; 8];
     let _ = getrandom::fill(&mut seed);
@@ -209,7 +209,7 @@ impl Resubmission {
 }
 
 impl Drop for Resubmission {
-    /// The runtime is shut down: nobody may wait for it then.
+    /// The runtime may be shut down: whoever waits is answered.
     fn drop(&mut self) {
         if self.repeat.is_some()
             && let Some(waker) = self.queue_entry.fail(runtime_gone())

@@ -1,4 +1,4 @@
-//! Statements of which the caller says that they may run twice.
+//! Repeatable statements: their caller says that they may run twice.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use crate::params::Params;
 use crate::reply::{FromReply, Reply};
 use crate::{Client, Row, Rows, ToStatement};
 
-/// A client's statements of which the caller says that running them twice does no harm: made by
-/// [`Client::repeatable`].
+/// A client's repeatable statements: their caller says that running them twice does no harm. Made
+/// by [`Client::repeatable`].
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
@@ -18,31 +18,31 @@ use crate::{Client, Row, Rows, ToStatement};
 ///
 /// Two things follow.
 ///
-/// **It is sent again if its connection is lost**, on another one, up to three times, each after a
-/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its
-/// `request_timeout`; without one, it waits for connections for `wait_timeout` in all. Only then:
-/// an error of the statement's own is reported as it comes, and so is the end of a connection that
-/// was given up for what somebody had sent on it. If it fails in the end and was sent before, its
-/// outcome is `Unknown` whatever the last error was, since an earlier attempt may have run. A
-/// dropped [`Reply`] sends nothing again.
+/// **A statement is sent again if its connection is lost**, on another one, up to three times.
+/// Before each repeat it pauses, counted from the loss: 20 ms, 160 ms, 1.28 s, or down to half of
+/// that. All repeats stay within its `request_timeout`; if it has none, it waits for connections
+/// for `wait_timeout` in all. Nothing else is repeated: an error of the statement's own is reported
+/// as it comes, and so is the end of a connection that was given up for what somebody had sent on
+/// it. If the statement fails in the end and was sent before, its outcome is `Unknown` whatever the
+/// last error was, since an earlier attempt may have run. A dropped [`Reply`] sends nothing again.
 ///
 /// **Neighbouring reads share a sync point**, which costs the server less: up to 64 of those that
 /// are written together, and none waits for others to come. A read here is a single SELECT, VALUES,
-/// TABLE or WITH that shows no INTO, no row locks and no writing WITH; anything else keeps a sync
-/// point of its own. If one fails, the others are run again, each by itself, so a caller sees
-/// nothing but its own error. What can be noticed all the same:
+/// TABLE or WITH that shows no INTO, no row locks and no writing WITH; any other statement keeps a
+/// sync point of its own. If one read fails, the others are run again, each by itself, so a caller
+/// sees no error but its own. Two effects can be noticed:
 ///
-/// * Those that share one are one transaction to the server: each sees what was committed when it
-///   began (READ COMMITTED), `now()` is the same for all, and locks are held to the end of the last.
-///   A function that changes its transaction (`set_config(…, true)`, `pg_advisory_xact_lock`) does
-///   so for those behind it, too.
-/// * A reply is complete when the last of them has been answered: a fast read may wait for a slow
+/// - The reads that share a sync point are one transaction to the server: each sees what was
+///   committed when it began (READ COMMITTED), `now()` is the same for all, and locks are held
+///   until the last has ended. A function that changes its transaction (`set_config(…, true)`,
+///   `pg_advisory_xact_lock`) does so for those behind it, too.
+/// - A reply is complete when the last of them has been answered: a fast read may wait for a slow
 ///   one.
 ///
 /// With [`hedged`](Repeatable::hedged), a read is also sent a second time when its answer is late.
 ///
-/// There is no `repeatable` on a [`Session`](crate::Session), a transaction or a pipeline: their
-/// connection, and the order of what is on it, is part of what a statement means there.
+/// There is no `repeatable` on a [`Session`](crate::Session), a transaction or a pipeline: a
+/// statement there depends on its connection, and on the order of the statements on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeatable<'a> {
     client: &'a Client,
@@ -55,7 +55,7 @@ impl<'a> Repeatable<'a> {
         Repeatable { client, timeout: None, hedged: false }
     }
 
-    /// The same with a deadline of its own for each statement, in place of the client's
+    /// The same with another deadline for each statement, in place of the client's
     /// [`request_timeout`](crate::config::Settings::request_timeout). It covers all attempts and
     /// the pauses between them. A late statement that shares a sync point is cancelled at the
     /// server once nobody waits for any of those that share it.
@@ -63,14 +63,14 @@ impl<'a> Repeatable<'a> {
         Repeatable { timeout: Some(timeout), ..*self }
     }
 
-    /// The same, and each statement is sent a second time where its answer is late: when the
-    /// statement at the head of its connection has been running for longer than `slow_head`, and
-    /// another connection that is open has nothing slow on it. The first answer wins, and the other is
-    /// read and dropped.
+    /// The same, but each read is sent a second time if its answer is late: if the statement at the
+    /// head of its connection has been running for longer than `slow_head`, and another open
+    /// connection has nothing slow on it. The first answer wins; the other is read and dropped.
     ///
-    /// Late answers are looked for while the [`Reply`] is awaited. At most one in 20 of these
-    /// statements is sent twice, and at most once more; one whose text is slow itself, or was never
-    /// seen, is not, and neither is one that is no read. [`Counts::hedged`](crate::Counts) counts them.
+    /// Whether an answer is late is checked while the [`Reply`] is awaited. At most one in 20 of
+    /// these statements is sent twice, and at most once more. A statement is not hedged if it is no
+    /// read, if its text is itself slow, or if its text was never seen.
+    /// [`Counts::hedged`](crate::Counts) counts them.
     pub fn hedged(&self) -> Repeatable<'a> {
         Repeatable { hedged: true, ..*self }
     }
@@ -98,7 +98,7 @@ impl<'a> Repeatable<'a> {
         self.run(statement, params)
     }
 
-    /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
+    /// Runs a statement that returns exactly one row. No row, or several, is an error (`Applied`).
     pub fn query_one(
         &self,
         statement: &(impl ToStatement + ?Sized),
@@ -107,7 +107,7 @@ impl<'a> Repeatable<'a> {
         self.run(statement, params)
     }
 
-    /// Runs a statement that returns one row or none.
+    /// Runs a statement that returns at most one row. Several are an error (`Applied`).
     pub fn query_opt(
         &self,
         statement: &(impl ToStatement + ?Sized),
@@ -116,8 +116,8 @@ impl<'a> Repeatable<'a> {
         self.run(statement, params)
     }
 
-    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned: those
-    /// of its last run.
+    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned, in its
+    /// last run.
     pub fn execute(
         &self,
         statement: &(impl ToStatement + ?Sized),

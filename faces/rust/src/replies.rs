@@ -1,4 +1,4 @@
-//! Who waits for what: one entry for each request whose caller may still take its reply.
+//! The replies of a connection: one entry for each request whose caller may still take its reply.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,55 +16,55 @@ use crate::lead::Note;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
 
-/// The replies of one connection, by token. A token names an entry and which use of it.
+/// The replies of one connection, by token. A token names an entry, and which use of the entry.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// Bytes that are kept of one reply.
+    /// How many bytes of one reply are kept.
     bytes_max: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
     awaiting_bytes: usize,
-    /// How often the connection changed hands.
+    /// How often the connection has changed hands.
     owner_epoch: u32,
-    /// Those who wait to hear what became of a cancel, and know it now.
+    /// Callers whose cancel has got its result.
     pub(crate) wakers: Vec<Waker>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     generation: u32,
-    /// Whose it is.
+    /// The owner epoch in which its request was submitted.
     owner_epoch: u32,
     state: State,
     blocks: Blocks,
-    /// Bytes of the blocks.
+    /// The length of the blocks.
     bytes: usize,
     long: Long,
     waker: Option<Waker>,
-    /// Where its request stood when it was submitted, so that it can be taken back.
+    /// With which its request can be taken back.
     pub(crate) ticket: Option<Ticket>,
-    /// What waits for room in the queue, with its bytes.
+    /// The requests that wait for room in the queue, with their bytes.
     awaiting: Option<Box<AwaitingRoom>>,
-    /// The pipeline that it belongs to, and the segment of it.
+    /// The pipeline, and the segment of it, that it belongs to.
     pub(crate) member: Option<Member>,
-    /// The prepared statement that it uses, which must not be closed before it has ended.
+    /// The prepared statement that it uses. It must not be closed before this request has ended.
     pub(crate) statement: Option<Use>,
-    /// What it is to those that share its connection.
+    /// Its part in the workload of a shared connection.
     pub(crate) task: Option<Task>,
     /// What its end says about its transaction.
     pub(crate) note: Option<Note>,
-    /// It ends a transaction, so it is not cancelled where nobody waits for it any more.
+    /// Whether it ends a transaction. If so, it is not cancelled when nobody waits for it any more.
     pub(crate) ends: bool,
-    /// Who wants to know what becomes of a cancel.
+    /// Who waits for the result of a cancel.
     answers: Vec<Arc<Answer>>,
-    /// The columns of that statement as of this reply.
+    /// The columns of the prepared statement as of this reply.
     columns: Option<Columns>,
 }
 
-/// What is out of the ordinary about a reply's length.
+/// How the length of a reply is special.
 #[derive(Debug, Default)]
 enum Long {
-    /// Nothing.
+    /// It isn't.
     #[default]
     No,
     /// A long message is being put together.
@@ -75,7 +75,7 @@ enum Long {
     Flow(Box<Untaken>),
 }
 
-/// What has come of a reply that is taken as it comes. Apart, so that other entries stay small.
+/// The unread part of a reply that is taken as it comes. Boxed, so that other entries stay small.
 #[derive(Debug, Default)]
 struct Untaken {
     blocks: VecDeque<Bytes>,
@@ -86,7 +86,7 @@ struct Untaken {
 pub(crate) enum Part {
     /// Whole messages.
     Whole(Bytes),
-    /// A piece of a message, and how many bytes of that are still to come.
+    /// A piece of a message, and how many bytes of the message are still to come.
     Piece(Bytes, usize),
 }
 
@@ -101,18 +101,18 @@ impl Part {
 /// What became of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// Bytes that nobody will take, of this part and of those before.
+    /// How many bytes nobody will take, of this part and of earlier ones.
     pub(crate) dropped: usize,
-    /// Who waits for it.
+    /// Who waits for the part.
     pub(crate) waker: Option<Waker>,
 }
 
-/// A request that waits for room in the queue, outside of it.
+/// Requests that wait, outside of the queue, for room in it.
 #[derive(Debug)]
 pub(crate) struct AwaitingRoom {
     pub(crate) requests: Vec<(Request<Expect>, usize)>,
     pub(crate) bytes: Bytes,
-    /// Its place in line has a token of its own.
+    /// Whether its place in line has a token of its own.
     pub(crate) has_place: bool,
 }
 
@@ -123,17 +123,17 @@ pub(crate) struct Taken {
     /// The columns of a prepared statement.
     pub(crate) columns: Option<Columns>,
     pub(crate) result: Result<Finished, Error>,
-    /// It was too long to be kept; what there is of it is not all.
+    /// The reply was too long to be kept; the blocks are only a part of it.
     pub(crate) too_large: bool,
     pub(crate) member: Option<Member>,
-    /// Whether the connection is still with whom it was when the request was submitted.
+    /// Whether the connection still has the owner that it had when the request was submitted.
     pub(crate) same_owner: bool,
-    /// Whose the connection was when the request was submitted.
+    /// The owner epoch in which the request was submitted.
     pub(crate) owner_epoch: u32,
 }
 
 impl Entry {
-    /// Whether it was submitted by the one who had the connection then.
+    /// Whether the request was submitted in this owner epoch.
     pub(crate) fn is_of(&self, owner_epoch: u32) -> bool {
         self.owner_epoch == owner_epoch
     }
@@ -143,21 +143,21 @@ impl Entry {
     }
 }
 
-/// So many bytes of a reply that nobody takes are kept for the description in front.
+/// How many bytes of an abandoned reply are kept, for the description at its beginning.
 const DESCRIPTION_LEN: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 enum State {
     #[default]
     Free,
-    /// No end yet.
+    /// It has not ended.
     Waiting,
     /// Nobody will take the reply.
     Abandoned,
     Ended(Result<Finished, Error>),
 }
 
-/// How a request ended well.
+/// How a request ended successfully.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// It stands.
@@ -167,7 +167,7 @@ pub(crate) enum Finished {
 }
 
 impl Entry {
-    /// Keeps a part for who will take the reply.
+    /// Keeps a part for the reader of the reply.
     fn keep(&mut self, part: Part, bytes_max: usize) -> Kept {
         let len = part.len();
         let block = match (&mut self.long, part) {
@@ -199,8 +199,8 @@ impl Entry {
         Kept::default()
     }
 
-    /// Puts the pieces of a message together. The memory grows as they come, whatever length the
-    /// message says that it has.
+    /// Puts the pieces of a message together. The memory grows with the bytes that arrive, not with
+    /// the length that the message claims.
     fn gather(&mut self, piece: Bytes, left: usize) -> Option<Bytes> {
         if let Long::No = self.long {
             self.long = Long::Gathering(Box::default());
@@ -215,7 +215,7 @@ impl Entry {
         Some(whole)
     }
 
-    /// The reply is too long: what was kept of it goes, but for a description that later replies
+    /// The reply is too long: drops what was kept of it, except a description that later replies
     /// may depend on.
     fn give_up(&mut self, len: usize) -> Kept {
         let described = self.statement.is_some() && self.blocks.is_described();
@@ -230,12 +230,12 @@ impl Entry {
 }
 
 impl Replies {
-    /// The connection is somebody else's from now on.
+    /// From now on the connection belongs to another owner.
     pub(crate) fn next_owner(&mut self) {
         self.owner_epoch = self.owner_epoch.wrapping_add(1);
     }
 
-    /// Tells one owner of the connection from another.
+    /// The current owner epoch.
     pub(crate) fn owner_epoch(&self) -> u32 {
         self.owner_epoch
     }
@@ -244,7 +244,7 @@ impl Replies {
         Replies { bytes_max, ..Replies::default() }
     }
 
-    /// An entry whose reply is taken as it comes.
+    /// Adds an entry whose reply is taken as it comes.
     pub(crate) fn add_flow(&mut self) -> Token {
         let token = self.add();
         if let Some(entry) = self.entry(token) {
@@ -253,12 +253,12 @@ impl Replies {
         token
     }
 
-    /// Whether a reply is taken as it comes, or was until its caller lost interest.
+    /// Whether a reply is taken as it comes, or was until its caller gave it up.
     pub(crate) fn is_flow(&mut self, token: Token) -> bool {
         self.entry(token).is_some_and(|entry| matches!(entry.long, Long::Flow(_)))
     }
 
-    /// Takes what has come of such a reply: the next block, or none yet.
+    /// Takes the next block of such a reply; `None` if none has come.
     pub(crate) fn next_block(&mut self, token: Token) -> Option<Bytes> {
         match &mut self.entry(token)?.long {
             Long::Flow(flow) => flow.blocks.pop_front(),
@@ -266,7 +266,7 @@ impl Replies {
         }
     }
 
-    /// Drops what has come of such a reply. Returns how much that was.
+    /// Drops the unread part of such a reply. Returns its length.
     pub(crate) fn clear_flow(&mut self, token: Token) -> usize {
         match self.entry(token).map(|entry| &mut entry.long) {
             Some(Long::Flow(flow)) => flow.blocks.drain(..).map(|block| block.len()).sum(),
@@ -274,7 +274,7 @@ impl Replies {
         }
     }
 
-    /// Who waits for this entry.
+    /// Takes the waker of this entry.
     pub(crate) fn take_waker(&mut self, token: Token) -> Option<Waker> {
         self.entry(token)?.waker.take()
     }
@@ -296,12 +296,12 @@ impl Replies {
         (entry.generation == (token.0 >> 32) as u32).then_some(entry)
     }
 
-    /// Whether someone will take the reply.
+    /// Whether somebody will take the reply.
     pub(crate) fn is_wanted(&mut self, token: Token) -> bool {
         self.entry(token).is_some_and(|entry| matches!(entry.state, State::Waiting))
     }
 
-    /// A part of a reply came.
+    /// Adds a part of a reply.
     pub(crate) fn data(&mut self, token: Token, part: Part) -> Kept {
         let (bytes_max, len) = (self.bytes_max, part.len());
         match (self.entry(token), part) {
@@ -312,7 +312,7 @@ impl Replies {
                 if blocks.is_described() && blocks.len() < DESCRIPTION_LEN
                     || Blocks::of(&block).is_described() =>
             {
-                // It says which columns the replies behind it have.
+                // It says which columns later replies have.
                 blocks.push(block);
             }
             _ => {}
@@ -320,7 +320,7 @@ impl Replies {
         Kept { dropped: len, waker: None }
     }
 
-    /// What came of a reply is void: the request is sent again.
+    /// Drops what came of a reply, because the request is sent again.
     pub(crate) fn restart(&mut self, token: Token) {
         if let Some(entry) = self.entry(token) {
             entry.blocks = Blocks::default();
@@ -328,17 +328,17 @@ impl Replies {
         }
     }
 
-    /// Whether a request has not ended, also where nobody will take its reply.
+    /// Whether a request has not ended; true also if nobody will take its reply.
     pub(crate) fn is_open(&mut self, token: Token) -> bool {
         let state = self.entry(token).map(|entry| &entry.state);
         matches!(state, Some(State::Waiting | State::Abandoned))
     }
 
-    /// Somebody wants to know what becomes of a cancel of this request.
+    /// Registers a caller that wants the result of a cancel of this request.
     pub(crate) fn tell(&mut self, token: Token, answer: &Arc<Answer>) {
         match self.entry(token) {
             Some(entry) => entry.answers.push(answer.clone()),
-            // Nobody hears of its end, but the server will be asked.
+            // Nobody sees how it ends, but the server will be asked.
             None => drop(answer.give(Cancelled::Yes)),
         }
     }
@@ -353,7 +353,7 @@ impl Replies {
         self.wakers.extend(answers.iter().filter_map(|answer| answer.give(cancelled)));
     }
 
-    /// A reply ended well. Returns whom to wake.
+    /// A reply ended successfully. Returns whom to wake.
     pub(crate) fn end(&mut self, token: Token, block: Bytes, end: End) -> Option<Waker> {
         let finished = match end {
             End::Provisional => Finished::Provisional,
@@ -379,7 +379,7 @@ impl Replies {
         let entry = self.entry(token)?;
         match &mut entry.long {
             Long::Flow(flow) if !block.is_empty() => flow.blocks.push_back(block),
-            // Also where nobody takes the reply: it may be what others' columns depend on.
+            // Kept even if nobody takes the reply: later replies' columns may depend on it.
             _ => entry.blocks.push(block),
         }
         if let Some(statement) = entry.statement.take() {
@@ -406,7 +406,7 @@ impl Replies {
         }
     }
 
-    /// Bytes of the requests that wait for room in the queue.
+    /// How many bytes wait for room in the queue.
     pub(crate) fn awaiting_bytes(&self) -> usize {
         self.awaiting_bytes
     }
@@ -427,14 +427,14 @@ impl Replies {
         awaiting.requests.last_mut().map(|(request, _)| request)
     }
 
-    /// There is room for it.
+    /// Takes the requests at this place, because there is room for them.
     pub(crate) fn take_awaiting(&mut self, token: Token) -> Option<Box<AwaitingRoom>> {
         let awaiting = self.entry(token)?.awaiting.take()?;
         self.awaiting_bytes -= awaiting.bytes.len();
         Some(awaiting)
     }
 
-    /// What was to be sent together with a request that was not sent, was not sent either.
+    /// Removes requests that were to be sent together with one that was not sent.
     fn remove_awaiting(&mut self, token: Token, awaiting: Option<Box<AwaitingRoom>>) {
         self.awaiting_bytes -= awaiting.as_ref().map_or(0, |awaiting| awaiting.bytes.len());
         for (request, _) in awaiting.into_iter().flat_map(|awaiting| awaiting.requests) {
@@ -449,7 +449,7 @@ impl Replies {
         self.entry(token).is_some_and(|entry| matches!(entry.state, State::Ended(_)))
     }
 
-    /// Whether a request has ended; otherwise remembers whom to wake.
+    /// Whether a request has ended; otherwise registers the task to be woken.
     pub(crate) fn poll_ended(&mut self, token: Token, cx: &Context<'_>) -> bool {
         let Some(entry) = self.entry(token) else { return true };
         if let State::Ended(_) = entry.state {
@@ -479,8 +479,8 @@ impl Replies {
         Taken { blocks, columns, result, too_large, member, same_owner, owner_epoch }
     }
 
-    /// The caller lost interest: the entry stays until the request ends. Returns what is left to
-    /// do about it: bytes of the reply that nobody took, and how to take the request back.
+    /// The caller gave the reply up: the entry stays until the request ends. Returns what is left
+    /// to do: how many bytes of the reply nobody took, and how to take the request back.
     pub(crate) fn abandon(&mut self, token: Token) -> (usize, Option<Member>, Option<Ticket>) {
         let Some(entry) = self.entry(token) else { return (0, None, None) };
         let (untaken, member, ticket) = (entry.bytes, entry.member, entry.ticket);
@@ -504,7 +504,7 @@ impl Replies {
         }
     }
 
-    /// Frees an entry that no request and no caller refers to any more.
+    /// Frees an entry that neither a request nor a caller refers to any more.
     pub(crate) fn remove(&mut self, token: Token) {
         self.take_awaiting(token);
         let Some(entry) = self.entry(token) else { return };

@@ -1,4 +1,4 @@
-//! The value of a call: a future of its reply.
+//! The value of a call: a future that resolves to its reply.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -28,25 +28,26 @@ use crate::trace::Span;
 use crate::types::{Type, TypeCache};
 use crate::{Error, Kind};
 
-/// The reply to a statement that was submitted when this was made. Await it for the result.
+/// The reply to a statement. The statement was submitted when this was made; await it for the
+/// result.
 ///
-/// Dropping it does not disturb anybody: a statement that has been sent runs, and its reply is read
-/// and dropped; one that still waits in the queue is taken back and never sent.
+/// Dropping it disturbs nobody: a statement that was sent runs, and its reply is read and dropped;
+/// one that still waits in the queue is taken back and never sent.
 #[must_use = "a reply does nothing by itself: await it, or drop it where the result doesn't matter"]
 #[derive(Debug)]
 pub struct Reply<T> {
     stage: Stage,
-    /// What was learned or is yet to be learned about the statement's text.
+    /// What was learned, or is still to be learned, about the statement's text.
     text: Text,
-    /// What went in front, or may have.
+    /// The lead that went in front of it, or may have.
     lead: Option<Arc<Lead>>,
-    /// Whether it is a COMMIT, which the server may answer by rolling back.
+    /// Whether it is a COMMIT, which the server may answer with ROLLBACK.
     commits: bool,
-    /// Where its statement is, once somebody may want to cancel it.
+    /// Where its statement is; set once there is a canceller.
     cancel_target: OnceLock<Arc<CancelTarget>>,
     span: Span,
     deadline: Time,
-    /// How it is sent again after its connection was lost, if it may be.
+    /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
     result: PhantomData<fn() -> T>,
 }
@@ -58,9 +59,9 @@ type Placed = (Arc<Connection>, Token);
 enum Stage {
     /// Refused before anything was sent.
     Refused(Error),
-    /// On its way.
+    /// Submitted and not answered.
     At(At),
-    /// It came, and some types of it are being looked up.
+    /// Answered, and some of its types are being looked up.
     Learning(Box<Learning>),
     Taken,
 }
@@ -75,19 +76,19 @@ impl Stage {
     }
 }
 
-/// What is known of a statement that was sent by its text.
+/// What is known about the text of a statement.
 #[derive(Debug, Default)]
 pub(crate) enum Text {
     /// Nothing is to be learned.
     #[default]
     Settled,
-    /// It was sent as it was remembered.
+    /// It was sent with remembered metadata.
     Known(Arc<Metadata>),
-    /// The same, by the name under which it was prepared.
+    /// It was sent with remembered metadata, by the name under which it was prepared.
     Prepared(Arc<Metadata>),
     /// It was not seen before.
     New(Box<FirstUse>),
-    /// The same, and there is no second try.
+    /// It was not seen before, and can't be sent a second time.
     Unseen(Arc<Metadata>),
 }
 
@@ -99,12 +100,13 @@ struct Learning {
     blocks: Blocks,
     provisional: bool,
     missing: Vec<u32>,
-    /// That of the statement: without an answer until then its types stay known by number.
+    /// The deadline of the statement. If types are unanswered by then, they stay known by number.
     deadline: Time,
     tries: Tries,
-    /// Whose the connection has to be: somebody else's transaction is not asked.
+    /// Owner epoch; never query inside another caller's transaction.
     owner_epoch: u32,
-    /// Another connection was tried: the first is in a transaction that has failed, for instance.
+    /// Whether a second connection was tried: the first may be in a failed transaction, for
+    /// instance.
     elsewhere: bool,
 }
 
@@ -129,7 +131,7 @@ impl Learning {
             if asked.is_pending() {
                 return Poll::Pending;
             }
-            // Only where that needs no waiting: what is waited for may be this very caller.
+            // Only without waiting: the connection waited for might be held by this very caller.
             let other = self.connection.pool_slot.owner.clone().another();
             let is_new = |other: &Arc<Connection>, owner_epoch| {
                 !Arc::ptr_eq(other, &self.connection) || owner_epoch != self.owner_epoch
@@ -161,13 +163,13 @@ impl<T> Reply<T> {
         matches!(self.stage, Stage::Refused(_))
     }
 
-    /// What the encoder knows about the reply.
+    /// Sets what the encoder knows about the reply.
     pub(crate) fn reading(mut self, text: Text, commits: bool) -> Reply<T> {
         (self.text, self.commits) = (text, commits);
         self
     }
 
-    /// The caller says that it may run twice.
+    /// Sets how it is repeated.
     pub(crate) fn repeating(mut self, repeat: Option<Repeat>) -> Reply<T> {
         self.repeating = repeat.map(|repeat| Repeating::new(repeat, self.deadline));
         self
@@ -187,23 +189,24 @@ impl<T> Reply<T> {
         }
     }
 
-    /// A handle that cancels the statement, from any task. What shares a sync point with others, in
-    /// a pipeline, can't be cancelled by itself: the [pipeline](crate::Pipeline::canceller) can.
+    /// Returns a handle that cancels the statement, from any task. A statement of a pipeline shares
+    /// its sync point with others and can't be cancelled by itself; the
+    /// [pipeline](crate::Pipeline::canceller) can.
     pub fn canceller(&self) -> Canceller {
         Canceller::of_statement(
             self.cancel_target.get_or_init(|| CancelTarget::new(self.stage.place())),
         )
     }
 
-    /// Tells those who may want to cancel the statement where it is now.
+    /// Tells the cancellers where the statement is now.
     fn note_place(&self) {
         if let Some(cancel_target) = self.cancel_target.get() {
             *cancel_target.lock() = self.stage.place();
         }
     }
 
-    /// Whether the statement has a connection. Who wants to cancel it finds it in one of the two
-    /// places, at any time.
+    /// Ready when the statement has a connection. Cancellers find the statement in one of the two
+    /// places at any time.
     fn poll_place(
         &self,
         queue_entry: &QueueEntry,
@@ -219,7 +222,7 @@ impl<T> Reply<T> {
         placed
     }
 
-    /// The same for a stage that is put back while it waits. `None` where the statement waits anew.
+    /// The same for a stage that is put back while it waits. `None` if the statement waits anew.
     fn poll_later(
         &mut self,
         queue_entry: Arc<QueueEntry>,
@@ -239,7 +242,7 @@ impl<T> Reply<T> {
         })
     }
 
-    /// Ends this span with it.
+    /// Ends this span with the reply.
     pub(crate) fn traced(mut self, span: Span) -> Reply<T> {
         self.span = span;
         self
@@ -256,7 +259,7 @@ impl<T> Reply<T> {
         repeats
     }
 
-    /// What its last error tells.
+    /// Its last error, with the outcome over all attempts.
     fn failed(&self, error: Error) -> Error {
         match &self.repeating {
             Some(repeating) => repeating.last(error),
@@ -264,7 +267,7 @@ impl<T> Reply<T> {
         }
     }
 
-    /// Learns from how the statement ended. Returns where it is sent again.
+    /// Learns from how the statement ended. Returns its new token if it is sent again.
     fn learn(
         &mut self,
         connection: &Arc<Connection>,
@@ -383,8 +386,7 @@ impl<T: FromReply> Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// Takes the answer, and says which connection it came from. Until it comes, the stage is where
-    /// it is awaited.
+    /// Takes the answer, and the connection that it came from. Until then the stage is put back.
     fn poll_answer(
         &mut self,
         connection: Arc<Connection>,
@@ -414,7 +416,7 @@ pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
     Some(CommandComplete::decode(body).ok()?.tag)
 }
 
-/// The statement has run, and what it returned was too long to be kept.
+/// The error of a statement that ran, but whose result was too long to be kept.
 fn result_too_large(options: &Options) -> Error {
     let message = format!(
         "the result is longer than {} bytes (result_bytes_max), so it was dropped: read it with \
@@ -441,12 +443,12 @@ impl<T> Drop for Reply<T> {
     }
 }
 
-/// What ends a connection whose reply its reader can't explain.
+/// The violation with which a connection is closed whose reply can't be explained.
 pub(crate) const MALFORMED: Violation = Violation("a malformed reply");
 
 impl Connection {
-    /// Counts a reply that can't be read as it was asked for. One that breaks the protocol ends the
-    /// connection, and with it what it would be part of, if that has not ended.
+    /// Counts a reply that can't be read as requested. If it breaks the protocol, the connection is
+    /// closed; if it was provisional, its segment ends as `Unknown`.
     fn judge<R>(&self, read: Result<R, Error>, provisional: bool) -> Result<R, Error> {
         read.map_err(|error| {
             self.context.totals.unreadable();
@@ -457,16 +459,16 @@ impl Connection {
         })
     }
 
-    /// Closes the connection, over which something came that breaks the protocol. `ended` says
-    /// whether that was of a statement that has ended well.
+    /// Closes the connection, because it brought something that breaks the protocol. `ended` says
+    /// whether the statement has ended successfully.
     pub(crate) fn broken(&self, error: Error, ended: bool) -> Error {
         self.with(|core, _| core.engine.handle_violation(MALFORMED));
         let error = error.about("the connection was closed");
         if ended { error } else { error.with_outcome(Outcome::Unknown) }
     }
 
-    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
-    /// woken when it has.
+    /// Takes a reply that has ended. If it hasn't, unwritten bytes leave now, and the task is woken
+    /// when it has.
     pub(crate) fn poll_reply(
         &self,
         token: Token,
@@ -517,8 +519,8 @@ impl Connection {
         Poll::Ready(taken)
     }
 
-    /// Sends a statement again, with a Describe in front. On a session only where
-    /// nothing was sent since: it must not come into a transaction that was begun meanwhile.
+    /// Sends a statement again, with a Describe in front. On a session only if nothing was sent
+    /// since: it must not come into a transaction that was begun meanwhile.
     fn ask_again(&self, mut first_use: Box<FirstUse>) -> Option<Token> {
         first_use.lacks_binary_form = true;
         self.with(|core, now| {
@@ -535,7 +537,7 @@ pub trait FromReply: Sized + sealed::Sealed {
     #[allow(private_interfaces)] // Sealed: only this crate calls it.
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Self, Error>;
 
-    /// The columns with their types as they are known, and the numbers of types that are not, where
+    /// The columns with their types as far as they are known, and the numbers of unknown types, if
     /// the reader needs either.
     #[doc(hidden)]
     #[allow(private_interfaces)] // As above.
@@ -584,7 +586,7 @@ fn described(blocks: &Blocks) -> Result<Option<Columns>, Error> {
     Ok(None)
 }
 
-/// The server's description of a statement, once all types in it are known that can be.
+/// The server's description of a statement, after its types were looked up.
 #[derive(Debug)]
 pub(crate) struct Description(pub(crate) Blocks);
 
@@ -614,7 +616,7 @@ impl FromReply for Rows {
             None => described(&blocks)?,
         };
         let columns = columns.unwrap_or_default();
-        // Those of a description in another encoding are not known.
+        // If the description has another encoding, the columns are not known.
         let len = blocks.count_rows(Some(columns.len()).filter(|len| *len > 0))?;
         Ok(Rows::new(columns, blocks, len, provisional))
     }
@@ -678,8 +680,8 @@ impl FromReply for Row {
     }
 }
 
-/// The number of rows that the statement inserted, updated, deleted or returned; 0 for one that
-/// does not say.
+/// The number of rows that the statement inserted, updated, deleted or returned; 0 if its tag has
+/// none.
 impl FromReply for u64 {
     #[allow(private_interfaces)]
     fn read(_: Option<Columns>, blocks: Blocks, _: bool) -> Result<u64, Error> {

@@ -1,6 +1,6 @@
-//! Pinned requests that wait for room in the queue. They keep their place whatever their caller
-//! does, so the place and the reply have a token each: at its deadline the caller is told, and the
-//! request is sent all the same.
+//! Deadlines of pinned requests that wait for room in the queue. Such a request keeps its place
+//! whatever its caller does, so the place and the reply have a token each. At the deadline the
+//! caller gets its error, and the request is sent all the same.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,13 @@ use onetrip_engine::Time;
 /// Their deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct RoomWaiters {
-    /// Each with the token of its place, the first first. One may have left the line meanwhile.
+    /// Each with the token of its place, in the order of time. A request may have left the line
+    /// since.
     pub(crate) deadlines: BTreeSet<(Time, u64)>,
 }
 
 impl RoomWaiters {
-    /// When the first of them may be late.
+    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Time {
         self.deadlines.first().map_or(Time::NEVER, |(deadline, _)| *deadline)
     }

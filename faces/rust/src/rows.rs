@@ -1,4 +1,4 @@
-//! Rows: where they lie in the reply, and their values as Rust types.
+//! Rows: their places in the reply, and their values as Rust types.
 
 mod errors;
 #[cfg(feature = "fuzzing")]
@@ -26,7 +26,8 @@ pub struct Column {
     name: Box<str>,
     type_: Type,
     format: Format,
-    /// Whether its values say how many parts they have, or are times: then they are looked at first.
+    /// Whether its values are checked before they are decoded: those with a number of parts, and
+    /// times.
     is_checked: bool,
     known: Known,
 }
@@ -34,30 +35,30 @@ pub struct Column {
 /// What is known of a column's type.
 #[derive(Clone, Debug)]
 enum Known {
-    /// It is the same on every server.
+    /// Built in: it is the same on every server.
     BuiltIn,
-    /// Its number.
+    /// Only its number.
     ByNumber,
-    /// All, as the server described it; from this memory.
+    /// Everything, as the server described it to this cache.
     Learned(Arc<TypeCache>),
 }
 
 impl Column {
-    /// A column that only its type is known of; its values are binary.
+    /// A column of which only the type is known; its values are binary.
     pub(crate) fn of_type(number: usize, type_: &Type) -> Column {
         let name = format!("{}", number + 1).into();
         let is_checked = is_checked(type_);
-        // It is what the caller says that it is.
+        // The type is what the caller says.
         let known = Known::BuiltIn;
         Column { name, type_: type_.clone(), format: Format::Binary, is_checked, known }
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its PostgreSQL type.
+    /// The PostgreSQL type.
     pub fn type_(&self) -> &Type {
         &self.type_
     }
@@ -66,12 +67,12 @@ impl Column {
         self.format
     }
 
-    /// Whether more could be learned of its type than its number.
+    /// Whether only the number of its type is known, and more could be learned.
     pub(crate) fn is_unlearned(&self) -> bool {
         matches!(self.known, Known::ByNumber)
     }
 
-    /// A value could not be read as what the type was learned to be: it may have been altered since.
+    /// A value could not be read as the learned type: the type may have been altered since.
     #[cold]
     fn suspect(&self) {
         if let Known::Learned(types) = &self.known {
@@ -87,14 +88,15 @@ impl Column {
 
 pub(crate) type Columns = Arc<[Column]>;
 
-/// Which formats the columns of a description have.
+/// The formats of the columns of a description.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked<'a> {
-    /// Those that the message says, since it describes a portal.
+    /// As the message says, since it describes a portal.
     Portal,
-    /// The description of a statement does not know them yet: these, or all binary if there are none.
+    /// The description of a statement does not contain them: these, or all binary if the list is
+    /// empty.
     These(&'a [Format]),
-    /// They will be asked for by type.
+    /// Requested by type.
     ByType(&'a dyn Fn(&Type) -> Format),
 }
 
@@ -118,7 +120,7 @@ pub(crate) fn columns_of(body: &[u8], asked: Asked<'_>) -> Option<Columns> {
     Some(fields.enumerate().map(column).collect())
 }
 
-/// The columns with their types as they are known by now; none where all types are built in.
+/// The columns with their types as they are known by now; `None` if all types are built in.
 pub(crate) fn learned_columns(columns: &Columns, types: &Arc<TypeCache>) -> Option<Columns> {
     let is_built_in = |column: &Column| matches!(column.known, Known::BuiltIn);
     if columns.iter().all(is_built_in) {
@@ -166,15 +168,15 @@ impl Blocks {
         Blocks { first: block.clone(), rest: Vec::new() }
     }
 
-    /// What it shows of the statement of its request.
+    /// What the reply shows about the statement of its request.
     pub(crate) fn seen(&self) -> Seen {
         let mut seen = Seen::default();
         std::iter::once(&self.first).chain(&self.rest).for_each(|block| seen.look(block));
         seen
     }
 
-    /// Whether it begins like that to a request which prepared its statement, or prepared it anew: then it
-    /// may hold a description.
+    /// Whether it begins like the reply to a request that prepared its statement, or prepared it
+    /// anew: then it may hold a description.
     pub(crate) fn is_described(&self) -> bool {
         matches!(self.first.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
     }
@@ -183,8 +185,8 @@ impl Blocks {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
-    /// How many rows there are. Each is looked through once, so that whoever reads values knows that all
-    /// lengths fit. With `columns` each has as many values as there are.
+    /// How many rows there are. Each row is checked once, so that readers of values can rely on the
+    /// lengths. If `columns` is given, each row must have that many values.
     ///
     /// # Errors
     /// A row does not fit.
@@ -209,7 +211,7 @@ impl Blocks {
     }
 }
 
-/// Whether the lengths of a row fit, and there are so many values.
+/// Checks that the lengths of a row fit, and that it has that many values.
 #[inline]
 pub(crate) fn check_row(body: &[u8], columns: Option<usize>) -> Result<(), Error> {
     match DataRow::decode(body) {
@@ -227,7 +229,7 @@ pub(crate) struct Messages<'a> {
 }
 
 impl<'a> Iterator for Messages<'a> {
-    /// Type and body. The engine has framed them, so that they are whole.
+    /// Tag and body. The engine has framed them, so they are whole.
     type Item = (u8, &'a [u8]);
 
     #[inline]
@@ -244,7 +246,7 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 /// The rows of a result, in the server's order, as they came over the wire. A value is decoded when
-/// it is read, and text and bytes may be borrowed.
+/// it is read; text and bytes may be borrowed.
 #[derive(Debug)]
 pub struct Rows {
     columns: Columns,
@@ -258,7 +260,7 @@ impl Rows {
         Rows { columns, blocks, len, provisional }
     }
 
-    /// The columns; none for a statement that returns no rows.
+    /// The columns; empty for a statement that returns no rows.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -268,18 +270,18 @@ impl Rows {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether they were handed over before the sync point behind their statement was answered: a
-    /// later failure in the pipeline may undo what they show.
+    /// Whether the rows were handed over before the server answered the sync point behind their
+    /// statement. If so, a later failure in the pipeline may undo what they show.
     pub fn is_provisional(&self) -> bool {
         self.provisional
     }
 
-    /// The rows, one after the other.
+    /// Iterates over the rows.
     pub fn iter(&self) -> Iter<'_> {
         Iter { columns: &self.columns, messages: self.blocks.messages() }
     }
@@ -324,7 +326,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// A row that stands on its own. `Debug` shows its columns, and never a value.
+/// A row that owns its values. `Debug` shows its columns, and never a value.
 pub struct Row {
     columns: Columns,
     body: Bytes,
@@ -332,13 +334,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of these columns, out of the body of its message.
+    /// A row of these columns, from the body of its message.
     #[inline]
     pub(crate) fn new(columns: Columns, body: Bytes) -> Row {
         Row { columns, body, provisional: true }
     }
 
-    /// The same row, borrowed: what all values are read through.
+    /// The same row, borrowed. All values are read through this.
     pub fn as_ref(&self) -> RowRef<'_> {
         RowRef::new(&self.columns, &self.body)
     }
@@ -365,17 +367,17 @@ impl Row {
     }
 }
 
-/// A row of a result that is borrowed from it. `Debug` shows its columns, and never a value.
+/// A row that is borrowed from its result. `Debug` shows its columns, and never a value.
 #[derive(Clone)]
 pub struct RowRef<'a> {
     columns: &'a [Column],
     body: &'a [u8],
-    /// Where reading left off: the number of the next column and its place in `body`. Columns are
-    /// mostly read in order, and then nothing is walked twice.
+    /// Where reading left off: the number of the next column and its offset in `body`. Columns are
+    /// mostly read in order, and then nothing is scanned twice.
     next: Cell<(usize, usize)>,
 }
 
-/// The number of columns stands in front of the values.
+/// The values stand behind the number of columns.
 const VALUES_AT: usize = 2;
 
 impl<'a> RowRef<'a> {
@@ -392,7 +394,7 @@ impl<'a> RowRef<'a> {
     /// The value of a column, by number from 0 or by name.
     ///
     /// # Panics
-    /// Where [`try_get`](Self::try_get) would return an error.
+    /// If [`try_get`](Self::try_get) would return an error.
     #[inline]
     #[track_caller]
     pub fn get<T: FromSql<'a>>(&self, index: impl ColumnIndex) -> T {
@@ -413,7 +415,7 @@ impl<'a> RowRef<'a> {
             return Err(no_such_column(&index, self.columns.len()));
         };
         let column = &self.columns[index];
-        // Text is read as what it is.
+        // A column that came as text is read as text.
         let type_ = if column.is_text() { &Type::TEXT } else { &column.type_ };
         if !T::accepts(type_) {
             column.suspect();
@@ -431,7 +433,7 @@ impl<'a> RowRef<'a> {
             .map_err(|source| unreadable::<T>(index, column, value, source))
     }
 
-    /// The bytes of a value as they came; the outer `None` is a malformed row.
+    /// The bytes of a value as they came; the outer `None` means that the row is malformed.
     #[inline]
     fn value(&self, index: usize) -> Option<Option<&'a [u8]>> {
         let (mut number, mut at) = self.next.get();

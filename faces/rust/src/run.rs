@@ -1,4 +1,4 @@
-//! Transactions that are run again when the server says that they got in each other's way.
+//! Transactions that are run again after a conflict.
 
 use std::time::Duration;
 
@@ -42,58 +42,58 @@ impl RunOptions {
         RunOptions { transaction, ..self }
     }
 
-    /// Attempts in all, the first one included: 10 by default. With 1 nothing is tried again.
+    /// The number of attempts, the first one included: 10 by default. With 1 nothing is tried
+    /// again.
     #[must_use]
     pub fn attempts_max(mut self, attempts_max: u32) -> RunOptions {
         self.limits.attempts_max = attempts_max;
         self
     }
 
-    /// The pause before the second attempt, which then doubles, and the longest one: 5 ms and 1 s by
-    /// default. Each is cut by up to half at random.
+    /// The pause before the second attempt, which then doubles, and the longest pause: 5 ms and 1 s
+    /// by default. Each is shortened by up to half at random.
     #[must_use]
     pub fn pauses(mut self, min: Duration, max: Duration) -> RunOptions {
         (self.limits.pause_min, self.limits.pause_max) = (min, max);
         self
     }
 
-    /// How long all attempts and pauses may take together, the wait for a connection included. None by
-    /// default. When it passes, the attempt that is under way is dropped, which rolls it back.
+    /// How long all attempts and pauses may take together, including the wait for a connection.
+    /// None by default. When it has passed, the current attempt is dropped, which rolls it back.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> RunOptions {
         RunOptions { timeout: Some(timeout), ..self }
     }
 }
 
-/// What a transaction that was committed returned, and how often it was run.
+/// The result of a transaction that was committed, and how often it was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed<T> {
-    /// What the closure returned the last time.
+    /// What the closure returned in the attempt that was committed.
     pub value: T,
-    /// How often it was run again. 0 if the first attempt was committed.
+    /// How often the transaction was run again: 0 if the first attempt was committed.
     pub retries: u32,
 }
 
 impl Client {
-    /// Runs a transaction on a connection of its own and commits it; runs it again when the server says
-    /// that it failed for a reason that may be gone the next time: a serialization failure (SQLSTATE
-    /// 40001) or a deadlock (40P01), of a statement or of COMMIT. At most 10 attempts, with pauses
-    /// between them that double from 5 ms.
+    /// Runs a transaction on a connection of its own and commits it. After a conflict it is run
+    /// again: a serialization failure (SQLSTATE 40001) or a deadlock (40P01), of a statement or of
+    /// COMMIT. At most 10 attempts, with pauses between them that double from 5 ms.
     ///
-    /// **The closure may run several times**, each time in a transaction of its own from the beginning.
-    /// What it does outside of the transaction is not undone. When it returns an error the transaction
-    /// is rolled back, and the error is returned as it is, whatever its type; unless one of the
-    /// transaction's statements had such a failure: then the closure is run again, and its error
-    /// is returned only if that was the last attempt.
+    /// **The closure may run several times**, each time in a new transaction. What it does outside
+    /// of the transaction is not undone. If it returns an error, the transaction is rolled back,
+    /// and the error is returned as it is, whatever its type. But if a statement of the transaction
+    /// had a conflict, the closure is run again, and its error is returned only after the last
+    /// attempt.
     ///
-    /// In a task that moves between threads (`tokio::spawn`) the closure has to own what it uses: say
-    /// `async move`, and give it clones. Where it borrows, today's compiler can't see that the future is
-    /// `Send`.
+    /// In a task that moves between threads (`tokio::spawn`) the closure has to own what it uses:
+    /// write `async move`, and give it clones. If it borrows, today's compiler can't see that the
+    /// future is `Send`.
     ///
     /// # Errors
-    /// The closure's; or that of COMMIT. Where it is not known what became of COMMIT (`Unknown`: the
-    /// connection was lost, or a deadline passed), nothing is run again. Nor is it for any other
-    /// failure.
+    /// The error of the closure, or of COMMIT. If it is not known what became of COMMIT (`Unknown`:
+    /// the connection was lost, or a deadline passed), nothing is run again; nor after any other
+    /// failure that is no conflict.
     ///
     /// Dropping the future rolls the transaction back, unless COMMIT was sent.
     ///
@@ -118,11 +118,11 @@ impl Client {
         self.run_with(RunOptions::new(), work).await
     }
 
-    /// The same with options: how the transaction begins, how often it is tried, until when.
+    /// The same with options: how the transaction begins, how often it is tried, and until when.
     ///
     /// # Errors
-    /// As [`run`](Client::run). When the deadline passes, the code `timeout`: `Rejected` before COMMIT was
-    /// sent, `Unknown` behind it.
+    /// As [`run`](Client::run). If the deadline passes, the code is `timeout`: `NotSent` before the
+    /// transaction began, `Rejected` before COMMIT was sent, `Unknown` after that.
     pub async fn run_with<T, E: From<Error>>(
         &self,
         options: RunOptions,
@@ -133,7 +133,7 @@ impl Client {
 }
 
 impl Session {
-    /// Runs a transaction on this session, again when it must be: see [`Client::run`].
+    /// Runs a transaction on this session, and again after a conflict: see [`Client::run`].
     ///
     /// # Errors
     /// As [`Client::run`].
@@ -157,7 +157,7 @@ impl Session {
     }
 }
 
-/// Where it is run.
+/// Where a transaction is run.
 #[derive(Clone, Copy)]
 enum On<'a> {
     Client(&'a Client),
@@ -176,7 +176,7 @@ impl<'a> On<'a> {
 /// How an attempt failed.
 struct Failed<E> {
     error: E,
-    /// Whether the next one may succeed.
+    /// Whether it failed by a conflict, so that the next attempt may succeed.
     conflict: bool,
 }
 
@@ -219,7 +219,7 @@ async fn attempt<T, E: From<Error>>(
     let mut tx = begun.unwrap_or_else(|| Err(late(Outcome::NotSent))).map_err(Failed::of)?;
     let value = match until(deadline, work(&mut tx)).await {
         Some(Ok(value)) => value,
-        // Dropping it rolls it back.
+        // Dropping the transaction rolls it back.
         Some(Err(error)) => return Err(Failed { error, conflict: tx.has_conflict() }),
         None => return Err(Failed::of(late(Outcome::Rejected))),
     };
@@ -228,7 +228,7 @@ async fn attempt<T, E: From<Error>>(
     Ok(value)
 }
 
-/// What comes of it until then; `None` if nothing does.
+/// The result of a future, or `None` if the deadline passes first.
 async fn until<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
@@ -246,8 +246,8 @@ fn late(outcome: Outcome) -> Error {
     Error::new(Kind::Timeout, outcome, "timeout", message)
 }
 
-/// What the pauses differ by. Without random numbers they are the same for all who are in each other's
-/// way, which costs attempts and breaks nothing.
+/// For the pauses. Without random bytes they are the same for all transactions that conflict, which
+/// costs attempts and breaks nothing.
 fn seed() -> u64 {
     let mut seed = [0; 8];
     let _ = getrandom::fill(&mut seed);

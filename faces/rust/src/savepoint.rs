@@ -1,4 +1,4 @@
-//! Savepoints: parts of a transaction that can be undone alone, without a trip of their own.
+//! Savepoints: parts of a transaction that can be undone alone. They cost no trip of their own.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::streams::{Lease, stream_methods};
 use crate::{Error, Outcome};
 use onetrip_postgres::client::transaction::verdict::not_released;
 
-/// A part of a transaction that can be undone alone. Made by
-/// [`Transaction::savepoint`](crate::Transaction::savepoint).
+/// A part of a transaction that can be undone alone.
+/// [`Transaction::savepoint`](crate::Transaction::savepoint) makes one.
 ///
-/// SAVEPOINT leaves with the first statement behind it; one without statements sends nothing at all.
-/// Dropping it without [`release`](Savepoint::release) undoes what was done since: ROLLBACK TO and
-/// RELEASE leave at once, and nobody waits for them. That also mends a transaction in which a
-/// statement behind the savepoint has failed.
+/// SAVEPOINT leaves with the first statement behind it; a savepoint without statements sends
+/// nothing at all. Dropping it without [`release`](Savepoint::release) undoes what was done since:
+/// ROLLBACK TO and RELEASE leave at once, and nobody waits for them. If a statement behind the
+/// savepoint has failed, this makes the transaction usable again.
 ///
 /// # Example
 /// ```no_run
@@ -43,10 +43,10 @@ pub struct Savepoint<'a> {
     connection: Arc<Connection>,
     executor: Executor,
     lead: Arc<Lead>,
-    /// Statements of what is around it.
+    /// For statements of the transaction or savepoint around it.
     outer: Executor,
     ended: bool,
-    /// Nothing else is done in what is around it meanwhile.
+    /// Borrows what is around it, so that nothing else is done there meanwhile.
     borrows: PhantomData<&'a mut Executor>,
 }
 
@@ -67,9 +67,10 @@ impl<'a> Savepoint<'a> {
         Savepoint::new(&self.connection, &self.executor, &self.lead)
     }
 
-    /// Makes what was done a part of what is around it. RELEASE rides along with what comes next in
-    /// the transaction; where nothing but its end comes, none is needed. Only whoever awaits what this
-    /// returns sends it by itself, and waits for the answer: one trip, or none if nothing was sent.
+    /// Keeps what was done since, as a part of what is around it. RELEASE travels with what comes
+    /// next in the transaction; before COMMIT or ROLLBACK none is needed. If the returned future is
+    /// awaited, RELEASE is sent by itself and its answer waited for: one trip, or none if nothing
+    /// was sent.
     pub fn release(mut self) -> Release<'a> {
         self.ended = true;
         if self.lead.is_sent() {
@@ -78,26 +79,28 @@ impl<'a> Savepoint<'a> {
         Release { savepoint: self, reply: None }
     }
 
-    /// Undoes what was done since, and waits for the server to say so: one trip, or none if nothing
-    /// was sent. It leaves when this is called. Dropping the savepoint does the same without waiting.
+    /// Undoes what was done since, and waits for the server's answer: one trip, or none if nothing
+    /// was sent. It leaves when this is called. Dropping the savepoint does the same without
+    /// waiting.
     ///
     /// # Errors
-    /// The transaction has failed outside of it, or the connection is lost, also where nothing was sent
-    /// since.
+    /// The transaction failed outside of the savepoint, or the connection was lost, even if nothing
+    /// was sent since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.lead.is_open().then(|| self.undo());
-        // Where it was refused, dropping it sees to that the transaction can't go on with it.
+        // If it was refused, dropping it makes sure that the transaction can't go on.
         self.ended = !reply.as_ref().is_some_and(Reply::is_refused);
         async move {
             let Some(reply) = reply else {
-                // Where BEGIN was refused there is nothing to undo; with the connection all of it went.
+                // If BEGIN was refused, there is nothing to undo; if the connection was lost,
+                // everything went with it.
                 return self.connection.lock().refusal().map_or(Ok(()), Err);
             };
             let result = reply.await;
             match (result, self.lead.refusal()) {
                 // BEGIN was refused meanwhile, so there is nothing to undo.
                 (Err(_), Some(_)) | (Ok(_), _) => Ok(()),
-                // ROLLBACK TO failed in front of RELEASE, which is what was waited for.
+                // ROLLBACK TO failed, so the RELEASE behind it, whose reply this is, was skipped.
                 (Err(error), None) if error.code() == ABORTED => {
                     Err(self.outer_failure().unwrap_or(error))
                 }
@@ -122,8 +125,8 @@ impl<'a> Savepoint<'a> {
         }
     }
 
-    /// Undoes it without waiting. Where even this is not taken, the transaction must end with its
-    /// connection.
+    /// Undoes it without waiting. If the connection does not take even this, it is closed, which
+    /// ends the transaction.
     fn undo_unwaited(&self) {
         let reply = self.undo();
         if reply.is_refused() {
@@ -147,15 +150,15 @@ impl Drop for Savepoint<'_> {
     }
 }
 
-/// What [`Savepoint::release`] returns. Await it to wait for the server's answer; drop it to have
-/// RELEASE ride along with what comes next.
+/// Returned by [`Savepoint::release`]. Await it to wait for the server's answer; drop it to let
+/// RELEASE travel with what comes next.
 ///
 /// # Errors
-/// A statement behind the savepoint had failed (`Rejected`, with the code `rolled_back`): it was
-/// rolled back to, and the transaction goes on without what was done since. Or BEGIN was refused, or the
-/// connection is lost, also where nothing was sent since.
+/// A statement behind the savepoint had failed (`Rejected`, with the code `rolled_back`): the
+/// savepoint was rolled back, and the transaction goes on without what was done since. Or BEGIN was
+/// refused, or the connection was lost, even if nothing was sent since.
 ///
-/// Where it is dropped after it was polled, RELEASE was sent.
+/// Once it has been polled, RELEASE was sent, and dropping it changes nothing.
 #[derive(Debug)]
 pub struct Release<'a> {
     savepoint: Savepoint<'a>,
@@ -168,7 +171,7 @@ impl Future for Release<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if this.reply.is_none() {
-            // Nothing was sent, or what came next has taken it along.
+            // Nothing was sent, or a later statement has taken RELEASE along.
             let Some(release) = this.savepoint.lead.take_release() else {
                 return Poll::Ready(this.savepoint.is_in_vain().map_or(Ok(()), Err));
             };
@@ -181,14 +184,15 @@ impl Future for Release<'_> {
 }
 
 impl Savepoint<'_> {
-    /// Why nothing of its transaction can be done any more. What was asked for may have been refused for
-    /// it, so that there is nothing to release.
+    /// Why nothing of its transaction can be done any more. Then its statements were refused, and
+    /// there is nothing to release.
     fn is_in_vain(&self) -> Option<Error> {
         let begin = self.lead.refusal().map(|why| why.with_outcome(Outcome::NotSent));
         begin.or_else(|| self.connection.lock().refusal())
     }
 
-    /// RELEASE failed. Where that is since a statement had failed, what is around goes on.
+    /// RELEASE failed. If the reason is a failed statement, the savepoint is rolled back, so that
+    /// what is around it goes on.
     fn unreleased(&self, error: Error) -> Error {
         if error.outcome() != Outcome::Rejected || !self.lead.is_open() {
             return error;

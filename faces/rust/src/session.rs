@@ -1,4 +1,4 @@
-//! A connection of one's own.
+//! Sessions: a connection of one's own.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,14 +21,14 @@ use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use onetrip_postgres::message::TransactionStatus;
 
-/// A connection of one's own: what one caller does here, no other sees.
+/// A connection of one's own: what one caller does here, no other caller sees.
 ///
 /// Statements are submitted when the call is made, as on a [`Client`](crate::Client), and any
 /// statement may be sent (COPY by [`copy_in`](Session::copy_in) and
 /// [`copy_out`](Session::copy_out)). Dropping the session gives the connection back to the pool;
-/// what was submitted before is still run. If a statement changed the session (SET, a temporary
-/// table, a lock, an open transaction), it is reset together with what its next user sends, or
-/// after 100 ms.
+/// statements that were submitted before still run. If a statement changed the session (SET, a
+/// temporary table, a lock, an open transaction), the connection is reset: together with what its
+/// next user sends, or after 100 ms.
 #[derive(Debug)]
 pub struct Session {
     connection: Checkout,
@@ -41,18 +41,18 @@ impl Session {
         Session { connection: Checkout::new(connection), executor }
     }
 
-    /// For one stream or COPY, with which the connection goes back.
+    /// Turns it into a lease for one stream or COPY, which gives the connection back.
     pub(crate) fn into_lease(self) -> Lease<'static> {
         Lease::of_checkout(self.connection, self.executor)
     }
 
-    /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So `now()` in it is
-    /// the time of the first statement's arrival, not of this call.)
+    /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So in it `now()` is
+    /// the time when the first statement arrived, not the time of this call.)
     pub async fn begin(&mut self) -> Result<Transaction<'_>, Error> {
         self.begin_with(TransactionOptions::new()).await
     }
 
-    /// The same with an isolation level, read only or deferrable.
+    /// As [`begin`](Session::begin), with an isolation level, read only or deferrable.
     pub async fn begin_with(
         &mut self,
         options: TransactionOptions,
@@ -68,8 +68,8 @@ impl Session {
     /// one transaction unless the text says otherwise. Values come as text.
     ///
     /// # Errors
-    /// Where one of several statements fails, what the others did is rolled back unless they were
-    /// committed in between: the outcome is `Unknown`.
+    /// If one of several statements fails, the effects of the others are rolled back unless they
+    /// were committed in between; so the outcome is `Unknown`.
     pub fn script(
         &self,
         sql: &str,
@@ -78,31 +78,33 @@ impl Session {
         async move { crate::simple::results(reply.await?) }
     }
 
-    /// The same session, with a deadline of its own for each statement; see [`Timed`].
+    /// The same session with another deadline for each statement; see [`Timed`].
     pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
         Timed::new(self.executor.within(timeout))
     }
 
-    /// Cancels what the server runs on this session, from any task: the first statement of which
-    /// the answer is still to come. What is behind it goes on; in a transaction it fails. If the
-    /// cancel comes late, it may hit the statement behind instead, which fails then: that is for
-    /// the caller to know, who has both.
+    /// Returns a handle that cancels, from any task, what the server runs on this session: the
+    /// first statement that is not completely answered. Statements behind it go on; in a
+    /// transaction they fail. If the cancel comes late it may hit the next statement instead, which
+    /// fails then: the caller, who issued both, has to expect that.
     ///
-    /// Once the session is dropped it cancels nothing: the connection goes to somebody else then.
+    /// After the session is dropped the handle cancels nothing: the connection then goes to another
+    /// caller.
     pub fn canceller(&self) -> Canceller {
         Canceller::of_connection(&self.connection)
     }
 
-    /// The notifications that reach this session from now on, for one that runs LISTEN itself. They
-    /// come while nothing is asked, but never inside a transaction. A second call ends the first.
+    /// The notifications that reach this session from now on, for a session that runs LISTEN. They
+    /// also come while no statement runs, but never inside a transaction. A second call ends the
+    /// stream of the first.
     ///
-    /// A [`Listener`](crate::Listener) comes back by itself after a failure; this ends with the
+    /// A [`Listener`](crate::Listener) reconnects by itself after a failure; this ends with the
     /// session.
     pub fn notifications(&self) -> Notifications {
         let buffer = Arc::new(Buffer::new(KEPT_MAX));
         let before = self.connection.with_local(|core| {
             let before = core.forget_notifications();
-            // Of a connection that is gone there will be none.
+            // A connection that is gone receives no notifications.
             match core.engine.is_closed() {
                 true => drop(buffer.close()),
                 false => core.notifications = Some(buffer.clone()),
@@ -120,12 +122,12 @@ impl Session {
         Lease::of(&self.connection, &self.executor)
     }
 
-    /// The transaction status that the server told last.
+    /// The transaction status that the server reported last.
     pub fn status(&self) -> TransactionStatus {
         self.connection.lock().status()
     }
 
-    /// What the server said of a setting.
+    /// The value of a setting that the server reports; `None` if it does not report this one.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.connection.lock().parameters.get(name).cloned()
     }

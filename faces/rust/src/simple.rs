@@ -1,4 +1,4 @@
-//! Results of the simple protocol: several per text, values as text.
+//! Results of the simple protocol: several per text, with values as text.
 
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, DataRow, RowDescription};
@@ -9,7 +9,7 @@ use crate::rows::Blocks;
 /// The result of one statement of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimpleResult {
-    /// The names of the columns; none for a statement that returns no rows.
+    /// The names of the columns; empty for a statement that returns no rows.
     pub columns: Vec<String>,
     /// The rows, each with its values as text; `None` is NULL.
     pub rows: Vec<Vec<Option<String>>>,

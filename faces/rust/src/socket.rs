@@ -1,8 +1,8 @@
-//! The socket of a connection in two halves, with TLS in between where there is TLS: the driver
-//! reads, callers and driver write.
+//! The socket of a connection in two halves, with TLS in between if there is TLS: the driver reads,
+//! and callers and the driver write.
 //!
-//! TLS belongs to the writing half, which stands behind the connection's lock. The driver reads
-//! encrypted bytes without it, and [`Writer::receive`] decrypts them under it.
+//! TLS belongs to the writing half, which the connection's lock guards. The driver reads encrypted
+//! bytes without the lock, and [`Writer::receive`] decrypts them under it.
 
 use std::fmt;
 use std::io::{self, IoSlice, Write};
@@ -16,15 +16,15 @@ use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use crate::Error;
 use crate::tls::{Session, explain_io};
 
-/// Room for encrypted bytes at each read: PostgreSQL makes a record of each 8 KiB (its send
-/// buffer, PQ_SEND_BUFFER_SIZE in pqcomm.c), so a few of them.
+/// Room for encrypted bytes at each read: a few records of 8 KiB, which is PostgreSQL's send buffer
+/// (PQ_SEND_BUFFER_SIZE in pqcomm.c).
 const ENCRYPTED_READ: usize = 32 << 10;
 
 /// The reading half.
 #[derive(Debug)]
 pub(crate) struct Reader {
     half: ReadHalf,
-    /// With TLS: what was read and is still to be decrypted.
+    /// With TLS: bytes that were read and are still to be decrypted.
     encrypted: Option<BytesMut>,
 }
 
@@ -45,14 +45,14 @@ enum ReadHalf {
 enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     Unix(unix::OwnedWriteHalf),
-    /// It was let go of.
+    /// The socket was dropped.
     Gone,
 }
 
-/// What a read came to.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// Bytes that were appended.
+    /// How many bytes were appended.
     pub(crate) bytes: usize,
     /// Why no more will come, if so.
     pub(crate) end: Option<Ending>,
@@ -61,16 +61,17 @@ pub(crate) struct Received {
 /// Why no more bytes come from a peer.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// It has closed its side.
+    /// The peer closed its side.
     Closed,
-    /// TLS broke off without a word of the peer's: somebody in between may have cut it.
+    /// The connection closed without TLS's close_notify: somebody in between may have cut it.
     CutOff,
-    /// The socket failed, or what came was not the TLS that it should have been.
+    /// The socket failed, or what came was not valid TLS.
     Failed(io::Error),
 }
 
 impl Ending {
-    /// The error that it comes to, made from the reason, with the system's own error behind it.
+    /// The error of this ending. `lost` makes it from the reason; the system's own error becomes
+    /// its source.
     pub(crate) fn into_error(self, lost: impl FnOnce(&str) -> Error) -> Error {
         let error = lost(&self.to_string());
         match self {
@@ -94,8 +95,8 @@ impl fmt::Display for Ending {
 }
 
 impl Reader {
-    /// Reads what has arrived: into `buffer`, at most what it has room for; with TLS aside, to be
-    /// decrypted. [`Writer::receive`] is told the result.
+    /// Reads what has arrived into `buffer`, up to its free room; with TLS into a buffer of its
+    /// own, to be decrypted. The result is passed to [`Writer::receive`].
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -111,7 +112,7 @@ impl Reader {
         self.half.poll_read(cx, buffer)
     }
 
-    /// Reads what nobody will look at, as it comes off the socket.
+    /// Reads bytes that nobody will look at, as they come off the socket.
     pub(crate) fn poll_skip(
         &mut self,
         cx: &mut Context<'_>,
@@ -128,7 +129,7 @@ impl ReadHalf {
         cx: &mut Context<'_>,
         buffer: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
-        // The future keeps nothing between polls, so a new one each time is the same.
+        // The future keeps no state between polls, so a new one each time is the same.
         match self {
             ReadHalf::Tcp(half) => std::pin::pin!(half.read_buf(buffer)).poll(cx),
             ReadHalf::Unix(half) => std::pin::pin!(half.read_buf(buffer)).poll(cx),
@@ -137,7 +138,7 @@ impl ReadHalf {
 }
 
 impl Writer {
-    /// Takes note of what a read brought, and decrypts it where there is TLS.
+    /// Handles the result of a read, and decrypts it if there is TLS.
     pub(crate) fn receive(
         &mut self,
         read: io::Result<usize>,
@@ -160,8 +161,8 @@ impl Writer {
         Received { bytes, end }
     }
 
-    /// Hands over what is taken at once: by the socket, or by TLS with some room for what the
-    /// socket does not take yet.
+    /// Writes as many bytes as the socket takes at once; TLS also keeps some that the socket does
+    /// not take yet.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => Now(&self.half).write(bytes),
@@ -169,7 +170,7 @@ impl Writer {
         }
     }
 
-    /// Hands over what is taken, and otherwise wakes the task when more will be.
+    /// Writes as many bytes as are taken; if none are, the task is woken when more will be.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -182,12 +183,12 @@ impl Writer {
         })
     }
 
-    /// Whether the socket has all that was handed over.
+    /// Whether the socket has taken all bytes that were written.
     pub(crate) fn is_flushed(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| tls.is_flushed())
     }
 
-    /// Writes what TLS has left to write, and otherwise wakes the task when it can be written.
+    /// Writes what TLS still holds; if the socket does not take it, the task is woken when it does.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.tls {
             None => Poll::Ready(Ok(())),
@@ -195,7 +196,7 @@ impl Writer {
         }
     }
 
-    /// Ends TLS in the orderly way: the peer is told that nothing more comes.
+    /// Sends TLS's close_notify.
     pub(crate) fn poll_goodbye(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = &mut self.tls {
             tls.say_goodbye();
@@ -203,7 +204,7 @@ impl Writer {
         self.poll_flush(cx)
     }
 
-    /// Says, behind the goodbye, that nothing more is sent.
+    /// Shuts the writing half down, behind the goodbye.
     pub(crate) fn poll_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.half {
             WriteHalf::Tcp(half) => Pin::new(half).poll_shutdown(cx),
@@ -212,7 +213,7 @@ impl Writer {
         }
     }
 
-    /// Lets go of this half of the socket, which is closed with the other one: a caller may hold its
+    /// Drops this half, so that the socket closes with the other one: a caller may hold the
     /// connection for long after it has ended.
     pub(crate) fn let_go(&mut self) {
         self.half = WriteHalf::Gone;
@@ -226,7 +227,7 @@ fn ready<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
     }
 }
 
-/// Writes what the socket takes at once.
+/// Writes as much as the socket takes at once.
 struct Now<'a>(&'a WriteHalf);
 
 impl Write for Now<'_> {
@@ -251,7 +252,7 @@ impl Write for Now<'_> {
     }
 }
 
-/// The same, and has the task woken when the socket takes more: `WouldBlock` stands for pending.
+/// The same, and the task is woken when the socket takes more: `WouldBlock` stands for pending.
 struct Later<'a, 'c>(&'a mut WriteHalf, &'a mut Context<'c>);
 
 impl Write for Later<'_, '_> {
@@ -283,12 +284,12 @@ fn at_once(written: Poll<io::Result<usize>>) -> io::Result<usize> {
     }
 }
 
-/// Both halves, before the driver has taken its own: for what comes before the first request.
+/// Both halves, before the driver has taken its own: for the exchange before the first request.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
-    /// What was read and not used yet.
+    /// Bytes that were read and not used yet.
     pub(crate) input: BytesMut,
 }
 
@@ -329,7 +330,7 @@ impl Stream {
         }
     }
 
-    /// Whether a byte has arrived. It is taken, so the stream is of no use then.
+    /// Whether a byte has arrived. It is taken, so the stream can't be used after that.
     pub(crate) fn try_read_byte(&mut self) -> bool {
         let mut byte = [0];
         let read = match &mut self.reader.half {
@@ -339,8 +340,8 @@ impl Stream {
         read.is_ok_and(|read| read > 0)
     }
 
-    /// Waits for bytes once. With TLS none may have come for us although some have arrived; what it
-    /// answers to those is written as far as the socket takes it.
+    /// Waits until bytes have arrived. With TLS they may contain none for us; TLS's answer to them
+    /// is written as far as the socket takes it.
     pub(crate) async fn read(&mut self) -> Received {
         let Stream { reader, writer, input } = self;
         input.reserve(4096);
@@ -363,7 +364,7 @@ impl Stream {
         self.flush().await
     }
 
-    /// Writes what TLS has left to write.
+    /// Writes what TLS still holds.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.writer.poll_flush(cx)).await
     }

@@ -1,4 +1,4 @@
-//! What a call may name as its statement: its text, or one that was prepared on request.
+//! What a call may name as its statement: a text, or a prepared statement.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,19 +14,20 @@ use crate::types::TypeCache;
 use onetrip_postgres::sql::Traits;
 
 /// A statement whose types are known. Cheap to clone. Each connection of its client prepares it
-/// with its first use there, without a trip of its own. When the last clone is dropped, the server
-/// is told to forget it, together with what is sent next.
+/// with its first use there, which costs no trip of its own. When the last clone is dropped, the
+/// server is told to forget it, together with what is sent next.
 ///
-/// If the server lost it (DISCARD ALL) or its plan went stale (the table has other columns now), it
-/// is prepared anew by itself, once per call, where that can't change what the call means: outside
-/// of transactions and pipelines, and on a session only if nothing was sent behind it.
+/// If the server lost it (DISCARD ALL), or if its plan went stale (the table has other columns
+/// now), it is prepared anew, once per call. That happens only where it can't change what the call
+/// means: outside of transactions and pipelines, and on a session only if nothing was sent behind
+/// it.
 #[derive(Clone, Debug)]
 pub struct Statement(pub(crate) Arc<Explicit>);
 
 #[derive(Debug)]
 pub(crate) struct Explicit {
     pub(crate) metadata: Arc<Metadata>,
-    /// Of the client that it belongs to.
+    /// The cache of the client that it belongs to.
     pub(crate) metadata_cache: Arc<MetadataCache>,
     /// The statement on each connection that has used it.
     prepared: Mutex<Vec<Arc<Prepared>>>,
@@ -53,15 +54,15 @@ impl Statement {
         &self.0.metadata.types
     }
 
-    /// Its columns as they were when it was prepared; none if it returns no rows. A reply has the
-    /// columns of its own time, should the table have changed since.
+    /// Its columns as they were when it was prepared; empty if it returns no rows. If the table has
+    /// changed since, a reply has the columns of its own time.
     pub fn columns(&self) -> &[Column] {
         &self.0.columns
     }
 }
 
 impl Explicit {
-    /// Keeps the statement of one connection, and lets go of those that are of no use any more.
+    /// Keeps the statement of one connection, and drops those that can't be used any more.
     pub(crate) fn hold(&self, prepared: Arc<Prepared>) {
         let mut list = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|other| !other.is_over());
@@ -69,9 +70,9 @@ impl Explicit {
     }
 }
 
-/// Has a statement parsed at each use, instead of prepared after some: for one whose generic plan
-/// is worse than one made for its parameters (`plan_cache_mode` in PostgreSQL's documentation), or
-/// that is made anew each time.
+/// Has a statement parsed at each use, and never prepared by counting: for one whose generic plan
+/// is worse than a plan for its parameters (`plan_cache_mode` in PostgreSQL's documentation), or
+/// whose text is new each time.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
@@ -87,27 +88,26 @@ pub fn unprepared(sql: &str) -> Unprepared<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Unprepared<'a>(&'a str);
 
-/// What a call may name as its statement: its text, a [`Statement`], or a text that is
-/// [`unprepared`].
+/// What a call may name as its statement: a text, a [`Statement`], or an [`unprepared`] text.
 pub trait ToStatement: sealed::Sealed {
     #[doc(hidden)]
     fn to_statement(&self) -> Source<'_>;
 
-    /// Whether nothing is to share its connection while it runs.
+    /// Whether nothing else may share its connection while it runs.
     #[doc(hidden)]
     fn is_alone(&self) -> bool {
         false
     }
 }
 
-/// Has a statement run alone: while it does, the client puts no other statement on its connection,
-/// as long as there is another connection or may be one. It waits for a connection on which nothing
-/// is unanswered, opens one where [`connections_max`](crate::Config::connections_max) allows it, and
+/// Runs a statement alone: meanwhile the client puts no other statement on its connection, if it
+/// has another connection or may open one. The statement waits for a connection on which nothing is
+/// unanswered, opens one if [`connections_max`](crate::Config::connections_max) allows it, and
 /// counts as a caller that waits (`wait_timeout`).
 ///
-/// The client learns by itself which texts take long, and treats them like this; a text that it has
-/// never seen too. Say it of one of which you know that it is quick as a rule and not always. On a
-/// session or in a transaction it changes nothing: they have a connection to themselves.
+/// The client learns by itself which texts take long, and runs them alone; also a text that it has
+/// never seen. Use this for a text that is quick as a rule, but not always. On a session or in a
+/// transaction it changes nothing: they have a connection to themselves.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {

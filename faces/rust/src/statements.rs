@@ -1,6 +1,5 @@
-//! Prepared statements as this face has them: with the types of their parameters and their columns.
-//! When a name is used, and what is forgotten, is decided below
-//! ([`onetrip_postgres::client::statements`]).
+//! Prepared statements of this face, with the types of their parameters and their columns.
+//! [`onetrip_postgres::client::statements`] decides when a name is used, and what is forgotten.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,26 +23,26 @@ pub(crate) type Statements = statements::Statements<Learned>;
 /// A statement on one connection.
 pub(crate) type Prepared = statements::Prepared<Learned>;
 
-/// What a request is to the statement that it names.
+/// How a request uses the statement that it names.
 pub(crate) type Use = statements::Use<Learned>;
 
 /// How a connection uses a statement.
 pub(crate) type Way = statements::Way<Learned>;
 
-/// What is learned of a statement on one connection.
+/// What was learned about a statement on one connection.
 #[derive(Debug)]
 pub(crate) struct Learned {
     pub(crate) metadata: Arc<Metadata>,
-    /// With the state of the types with which they were learned.
+    /// The columns, and the state of the type cache with which their types were looked up.
     columns: Mutex<(Columns, u64)>,
     types: Arc<TypeCache>,
 }
 
-/// A statement that is to be bound by name: what does not depend on the connection.
+/// A statement that is to be bound by name, without what depends on the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub(crate) metadata: Arc<Metadata>,
-    /// The statement, if it was prepared on request.
+    /// The statement, if a caller prepared it.
     pub(crate) explicit: Option<Statement>,
 }
 
@@ -56,7 +55,7 @@ impl Bound {
         Wanted { key: self.metadata.id, parse, data, is_explicit: self.explicit.is_some() }
     }
 
-    /// Keeps the statement of a connection that a use prepares, if it was prepared on request.
+    /// If this use prepares a caller's statement on this connection, keeps the result.
     pub(crate) fn hold(&self, used: &Use) {
         if let Some(statement) = self.explicit.as_ref().filter(|_| used.parses()) {
             statement.0.hold(used.prepared().clone());
@@ -69,14 +68,14 @@ impl Learned {
         Learned { metadata: metadata.clone(), columns: Mutex::default(), types: types.clone() }
     }
 
-    /// Takes note of what it returns, as the description in a reply says. Whether the next use has
-    /// to ask for other formats.
+    /// Notes the columns that a reply describes. Returns whether the next use has to request other
+    /// formats.
     fn update(&self, reply: &Blocks) -> bool {
         let asked = self.metadata.formats();
         for (tag, body) in reply.messages() {
             match tag {
                 backend::ROW_DESCRIPTION => {
-                    // One that can't be read shows when a row is read.
+                    // If the description can't be read, reading a row reports that.
                     let columns = columns_of(body, Asked::These(&asked)).unwrap_or_default();
                     let is_other = self.note_formats(&asked, &columns);
                     self.set_columns(columns);
@@ -92,8 +91,9 @@ impl Learned {
         false
     }
 
-    /// Sees whether the columns want other formats than those that were asked for. Text is left
-    /// where it was asked for: the type may have no binary form though its number does not tell.
+    /// Returns whether the columns need other formats than the requested ones, and sets those. A
+    /// column that was requested as text stays text: its type may have no binary form although its
+    /// number does not tell.
     fn note_formats(&self, asked: &[Format], columns: &Columns) -> bool {
         let wanted = || columns.iter().map(|column| result_format(column.type_()));
         let fits = asked.is_empty() || asked.len() == columns.len();
@@ -127,14 +127,14 @@ impl Learned {
     }
 }
 
-/// A use of a statement has ended with this reply, and perhaps this error. Says which columns the
-/// reply has, unless it says so itself. Called in the order of the replies, since one that prepares
-/// the statement changes those behind it.
+/// Handles the end of a use, with its reply and its error, if any. Returns the columns of the reply
+/// unless it describes them itself. Called in the order of the replies, since one that prepares the
+/// statement changes those behind it.
 pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
     let (prepared, seen) = (used.prepared(), reply.seen());
     used.ended(seen, error.map(shows_stale));
     if seen.described && prepared.data.update(reply) {
-        // This one's columns are as they were asked for; the next use asks anew.
+        // This reply has the formats that were requested; the next use prepares anew.
         prepared.make_stale();
     }
     (reply.is_described() || !used.describes()).then(|| prepared.data.columns())
@@ -146,7 +146,7 @@ fn shows_stale(error: &Error) -> bool {
     means_stale(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
 }
 
-/// What writes the Parse of a statement.
+/// A function that writes the Parse of a statement.
 pub(crate) fn parse_of(
     metadata: &Metadata,
 ) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {

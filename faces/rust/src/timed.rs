@@ -1,4 +1,4 @@
-//! Statements with a deadline of their own.
+//! Statements with another deadline than the client's.
 
 use std::marker::PhantomData;
 
@@ -6,13 +6,15 @@ use crate::executor::Executor;
 use crate::methods::statement_methods;
 
 /// A client, session or transaction whose statements have another deadline than
-/// [`request_timeout`](crate::config::Settings::request_timeout) says. Got from their `timeout`.
+/// [`request_timeout`](crate::config::Settings::request_timeout). Returned by their method
+/// `timeout`.
 ///
-/// The time of each statement begins with its call, and covers all of its waiting: for a connection,
-/// for room in the queue, for the window, and for the server. What is late fails with
-/// [`Kind::Timeout`](crate::Kind::Timeout), and its outcome says whether it was sent. One that the
-/// server runs is cancelled there, if [`cancel_on_timeout`](crate::config::Settings::cancel_on_timeout)
-/// says so and it harms nobody; its neighbours go on in any case.
+/// The time of each statement begins with its call, and covers all of its waiting: for a
+/// connection, for room in the queue, for the window, and for the server. A late statement fails
+/// with [`Kind::Timeout`](crate::Kind::Timeout), and its outcome says whether it was sent. If the
+/// server runs it, it is cancelled there, provided that
+/// [`cancel_on_timeout`](crate::config::Settings::cancel_on_timeout) is set and the cancel harms
+/// nobody; its neighbours go on in any case.
 ///
 /// # Example
 /// ```no_run

@@ -1,7 +1,8 @@
-//! What is told to `tracing`: a span for each statement, and events for what happens to connections.
-//! Without the feature `tracing` nothing of it is compiled: the same names do nothing.
+//! Spans and events for `tracing`: a span for each statement, and events for what happens to
+//! connections. Without the feature `tracing` nothing of it is compiled: the same functions do
+//! nothing.
 //!
-//! A subscriber is the code of others, so nothing is told while a lock is held.
+//! A subscriber is foreign code, so it is never called while a lock is held.
 
 #[cfg(not(feature = "tracing"))]
 mod off;

@@ -20,14 +20,14 @@ use crate::{Canceller, Error, Outcome, Timed};
 use onetrip_postgres::client::transaction::verdict;
 use onetrip_postgres::message::SYNC;
 
-/// A transaction on a connection of one's own. BEGIN leaves with its first statement; one without
-/// statements sends nothing at all.
+/// A transaction on a connection of one's own. BEGIN leaves with its first statement; a transaction
+/// without statements sends nothing at all.
 ///
 /// Dropping it without [`commit`](Transaction::commit) rolls it back: ROLLBACK leaves at once, and
 /// nobody waits for it.
 ///
-/// Where the server refuses BEGIN, nothing of the transaction runs: the first statement's error says
-/// `BEGIN: …`, and so does that of each later one.
+/// If the server refuses BEGIN, no statement of the transaction runs: the error of the first
+/// statement says `BEGIN: …`, and so does that of each later one.
 ///
 /// # Example
 /// ```no_run
@@ -44,9 +44,9 @@ pub struct Transaction<'a> {
     executor: Executor,
     lead: Arc<Lead>,
     ended: bool,
-    /// The connection goes back to the pool with it, unless it is a caller's session.
+    /// Gives the connection back to the pool; `None` if it belongs to a caller's session.
     _own: Option<Session>,
-    /// Nothing else is done on the session meanwhile.
+    /// Borrows the session, so that nothing else is done on it meanwhile.
     session: PhantomData<&'a mut Session>,
 }
 
@@ -68,25 +68,26 @@ impl<'a> Transaction<'a> {
         transaction
     }
 
-    /// Sets a savepoint: what is done from now on can be undone alone. No trip: SAVEPOINT leaves with
-    /// the first statement behind it. Until it is dropped, rolled back or released, statements go
-    /// through it.
+    /// Sets a savepoint: what is done from now on can be undone alone. No trip: SAVEPOINT leaves
+    /// with the first statement behind it. Until the savepoint is dropped, rolled back or released,
+    /// statements go through it.
     pub fn savepoint(&mut self) -> Savepoint<'_> {
         Savepoint::new(&self.connection, &self.executor, &self.lead)
     }
 
-    /// Commits: one trip, or none if nothing was sent. COMMIT leaves when this is called, with the
-    /// statements in front of it that were not awaited.
+    /// Commits: one trip, or none if nothing was sent. COMMIT leaves when this is called, together
+    /// with earlier statements that were not awaited.
     ///
     /// # Errors
-    /// The commit failed, or the server answered it with ROLLBACK since a statement had failed
+    /// The commit failed; or the server answered it with ROLLBACK, since a statement had failed
     /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
-    /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If it was lost
-    /// before, the outcome is `NotSent`, also where nothing of the transaction was sent.
+    /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If the
+    /// connection was lost before, the outcome is `NotSent`, even if nothing of the transaction was
+    /// sent.
     ///
-    /// Dropping the future does not take a COMMIT back that was sent.
+    /// Dropping the future does not take back a COMMIT that was sent.
     pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        // Without a connection statements may have been refused, and COMMIT is too.
+        // Without a connection, statements may have been refused, so COMMIT must fail, too.
         let is_due = self.lead.is_sent() || !self.connection.lock().engine.is_open();
         let reply = is_due.then(|| self.executor.command("COMMIT", Part::Commit));
         self.lead.end();
@@ -99,15 +100,16 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Runs the last statement and commits: both leave in one write when this is called, and so does
-    /// BEGIN where it is the only statement. One trip. The statement is committed if it succeeds, and
-    /// the transaction is rolled back if it fails. What it returns is read as `T`: [`Rows`](crate::Rows),
-    /// [`Row`](crate::Row), `Option<Row>`, or `u64` for the number of rows.
+    /// Runs the last statement and commits. Both leave in one write when this is called, with BEGIN
+    /// if this is the only statement. One trip. If the statement succeeds, the transaction is
+    /// committed; if it fails, the transaction is rolled back. The result is read as `T`:
+    /// [`Rows`](crate::Rows), [`Row`](crate::Row), `Option<Row>`, or `u64` for the number of rows.
     ///
     /// # Errors
-    /// That of the statement, or of the commit. `Rejected`: all is rolled back. `Applied`: it was
-    /// committed, and only what it returned could not be read as `T`. `Unknown`: no final answer came.
-    /// `NotSent`: the statement was refused, and the transaction is rolled back.
+    /// The error of the statement, or of the commit. `Rejected`: everything is rolled back.
+    /// `Applied`: the transaction was committed, and only the result could not be read as `T`.
+    /// `Unknown`: no final answer came. `NotSent`: the statement was refused, and the transaction
+    /// is rolled back.
     ///
     /// Dropping the future takes nothing back.
     ///
@@ -142,7 +144,7 @@ impl<'a> Transaction<'a> {
     /// Rolls back: one trip, or none if nothing was sent. ROLLBACK leaves when this is called.
     ///
     /// # Errors
-    /// The connection was lost; then nothing of the transaction stands either.
+    /// The connection was lost. Then nothing of the transaction stands either.
     pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.lead.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
         self.lead.end();
@@ -164,25 +166,26 @@ impl<'a> Transaction<'a> {
         self.lead.has_conflict()
     }
 
-    /// What came of COMMIT.
+    /// Handles the answer to COMMIT.
     async fn committed(&mut self, reply: Reply<Blocks>) -> Result<(), Error> {
         let result = reply.await;
         self.note_end(&result);
         verdict::committed(command_tag(&result?), self.lead.failure())
     }
 
-    /// Where nothing was sent the transaction is still open, and dropping it rolls it back.
+    /// If COMMIT was not sent the transaction is still open, and dropping it rolls it back.
     fn note_end(&mut self, result: &Result<Blocks, Error>) {
         self.ended = !matches!(result, Err(error) if error.outcome() == Outcome::NotSent);
     }
 
-    /// The same transaction, with a deadline of its own for each statement; see [`Timed`]. The rest
-    /// of the transaction is not undone when one is late: it stands or falls with its commit.
+    /// The same transaction with another deadline for each statement; see [`Timed`]. A late
+    /// statement does not undo the rest of the transaction: that stands or falls with its commit.
     pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
         Timed::new(self.executor.within(timeout))
     }
 
-    /// Cancels what the server runs of this transaction: see [`Session::canceller`].
+    /// Returns a handle that cancels what the server runs of this transaction: see
+    /// [`Session::canceller`].
     pub fn canceller(&self) -> Canceller {
         Canceller::of_connection(&self.connection)
     }
@@ -198,14 +201,14 @@ impl<'a> Transaction<'a> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.lead.end();
-        // Behind a COMMIT it changes nothing.
+        // Behind a COMMIT it would change nothing.
         if self.ended || !self.lead.is_open() {
             return;
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };
         rollback.extend_from_slice(&SYNC);
         self.connection.with(|core, now| {
-            // Where even this is not taken, the transaction must end with its connection.
+            // If the connection does not take even this, it is closed, which ends the transaction.
             if core.submit_unwaited(now, &rollback).is_err() {
                 let error = core.lost("a transaction was dropped, and its ROLLBACK found no room");
                 core.close(error);

@@ -6,9 +6,9 @@ use std::borrow::Cow;
 
 use onetrip_postgres::client::transaction::modes::Modes;
 
-/// How a transaction begins. What is not said is left to the server's settings
+/// How a transaction begins. What is not set is left to the server's settings
 /// (`default_transaction_isolation`, `default_transaction_read_only`,
-/// `default_transaction_deferrable`), so the default says nothing, and BEGIN is sent alone.
+/// `default_transaction_deferrable`). By default nothing is set, and a plain BEGIN is sent.
 ///
 /// # Example
 /// ```no_run
@@ -32,27 +32,27 @@ impl TransactionOptions {
         TransactionOptions(Modes { isolation: None, read_only: None, deferrable: None })
     }
 
-    /// At this level.
+    /// Sets the isolation level.
     #[must_use]
     pub const fn isolation(self, isolation: Isolation) -> TransactionOptions {
         TransactionOptions(Modes { isolation: Some(isolation), ..self.0 })
     }
 
-    /// READ ONLY, or READ WRITE.
+    /// Sets READ ONLY, or READ WRITE.
     #[must_use]
     pub const fn read_only(self, read_only: bool) -> TransactionOptions {
         TransactionOptions(Modes { read_only: Some(read_only), ..self.0 })
     }
 
-    /// DEFERRABLE, or NOT DEFERRABLE. It has an effect only if the transaction is serializable and
-    /// read only: the first statement then waits for a moment from which on nothing can make the
-    /// transaction fail with 40001.
+    /// Sets DEFERRABLE, or NOT DEFERRABLE. It has an effect only if the transaction is serializable
+    /// and read only: the first statement then waits for a moment from which on nothing can make
+    /// the transaction fail with 40001.
     #[must_use]
     pub const fn deferrable(self, deferrable: bool) -> TransactionOptions {
         TransactionOptions(Modes { deferrable: Some(deferrable), ..self.0 })
     }
 
-    /// BEGIN with these modes.
+    /// The BEGIN with these modes.
     pub(crate) fn begin(self) -> Cow<'static, str> {
         self.0.begin()
     }

@@ -1,7 +1,7 @@
-//! What leaves a connection and when, whatever the protocol: the socket's writing half, and the driver
-//! that is woken where something is left to do.
+//! What leaves a connection, and when, in either protocol: the writing half of the socket, and the
+//! waker of the driver, which does what is left to do.
 //!
-//! The rules stand at the top of `core.rs`. All of it is behind the lock of the connection.
+//! `core.rs` has the rules at its top. Everything here is behind the lock of the connection.
 
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -21,7 +21,7 @@ pub(crate) struct Transport {
     notified: bool,
     corked: bool,
     pace: Pace,
-    /// Bytes of the server came since the last write, so that the next is a trip.
+    /// Whether bytes of the server came since the last write, so that the next write is a trip.
     heard: bool,
     pub(crate) counts: Counts,
 }
@@ -41,8 +41,8 @@ impl Transport {
 
     // --- reading ---
 
-    /// Takes a read: decrypts it where there is TLS, and lets the engine have it. Returns the bytes that
-    /// it brought, what the engine needs next, and why nothing more will come, if so.
+    /// Handles a read: decrypts it if there is TLS, and gives it to the engine. Returns the number
+    /// of bytes, how many the engine needs next, and why nothing more will come, if so.
     pub(crate) fn receive<P: Protocol>(
         &mut self,
         engine: &mut Connection<P>,
@@ -63,8 +63,8 @@ impl Transport {
 
     // --- writing ---
 
-    /// After a submission: see the top of `core.rs`. `was_idle` is what [`is_idle`] said before it.
-    /// With `eager` nothing waits for the next reply.
+    /// After a submission: see the top of `core.rs`. `was_idle` is what [`is_idle`] returned before
+    /// it. If `eager`, nothing waits for the next reply.
     pub(crate) fn wrote<P: Protocol>(
         &mut self,
         engine: &mut Connection<P>,
@@ -80,18 +80,18 @@ impl Transport {
         }
     }
 
-    /// Whether what is unwritten may wait for the next reply.
+    /// Whether unwritten bytes may wait for the next reply.
     fn holds<P: Protocol>(&self, engine: &Connection<P>, now: Time) -> bool {
         self.pace.holds(now, engine.in_flight())
             && engine.transmit().len() < Pace::WORTH_A_WRITE
-            // Without a sync point behind them the server may keep their replies to itself, and what
-            // is unwritten may be that sync point.
+            // Without a sync point behind them the server may keep their replies in its buffer, and
+            // that sync point may be among the unwritten bytes.
             && engine.in_flight_members() == 0
-            // Otherwise nothing may be due that could take it along.
+            // Only a reply that is due can take unwritten bytes along.
             && engine.is_reply_due()
     }
 
-    /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
+    /// A caller awaits: unwritten bytes leave now, unless the driver is about to write.
     pub(crate) fn write_on_await<P: Protocol>(
         &mut self,
         engine: &mut Connection<P>,
@@ -104,7 +104,7 @@ impl Transport {
         }
     }
 
-    /// Whether awaiting changes nothing about what is written.
+    /// Whether awaiting would write nothing.
     pub(crate) fn nothing_to_write<P: Protocol>(&self, engine: &Connection<P>) -> bool {
         self.corked || engine.transmit().is_empty()
     }
@@ -114,7 +114,7 @@ impl Transport {
         while !engine.transmit().is_empty() {
             match self.writer.try_write(engine.transmit()) {
                 Ok(bytes) if bytes > 0 => self.handle_written(engine, now, bytes),
-                // The driver waits for room in the socket, and learns of errors.
+                // The driver waits for room in the socket, and handles errors.
                 _ => {
                     self.pace.interrupted();
                     return self.notify();
@@ -160,13 +160,13 @@ impl Transport {
         Ok(())
     }
 
-    /// Whether something is to be written, or TLS still has something to write.
+    /// Whether bytes, of ours or of TLS, are still to be written.
     pub(crate) fn is_unwritten<P: Protocol>(&self, engine: &Connection<P>) -> bool {
         !engine.transmit().is_empty() || !self.writer.is_flushed()
     }
 
-    /// Whether a connection that has ended is done with: its goodbye is waited for, but not where the
-    /// peer is `lost`.
+    /// Whether a connection that has ended is finished: its goodbye is written, or the peer is
+    /// `lost`.
     pub(crate) fn is_finished<P: Protocol>(
         &mut self,
         engine: &Connection<P>,
@@ -179,12 +179,12 @@ impl Transport {
         self.writer.poll_goodbye(cx).is_ready() || lost
     }
 
-    /// Says, behind the goodbye, that nothing more is sent.
+    /// Shuts the writing half down, behind the goodbye.
     pub(crate) fn poll_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.writer.poll_shut_down(cx)
     }
 
-    /// The driver is over: its reading half goes, and this is the other one.
+    /// The driver has ended and dropped the reading half; this drops the writing half.
     pub(crate) fn let_go(&mut self) {
         self.writer.let_go();
     }
@@ -193,18 +193,19 @@ impl Transport {
         self.corked
     }
 
-    /// Several callers were woken: holds writing back until they have run. Where new requests wait
-    /// for the next reply anyway, nothing has to be done about it.
+    /// Several callers were woken: holds writing back until they have run. Not needed while new
+    /// requests wait for the next reply anyway.
     pub(crate) fn cork<P: Protocol>(&mut self, engine: &Connection<P>, now: Time, eager: bool) {
         self.corked = eager || !self.holds(engine, now);
     }
 
-    /// Holds writing back: more is about to be submitted that leaves in the same write.
+    /// Holds writing back, because more is about to be submitted that should leave in the same
+    /// write.
     pub(crate) fn hold(&mut self) {
         self.corked = true;
     }
 
-    /// What was held back leaves.
+    /// Lets bytes that were held back leave.
     pub(crate) fn unhold<P: Protocol>(
         &mut self,
         engine: &mut Connection<P>,
@@ -223,7 +224,7 @@ impl Transport {
             && let Some(driver) = &self.driver
         {
             self.notified = true;
-            // Waking runs no code of a caller: it is the driver's own waker.
+            // No code of a caller runs here: this is the driver's own waker.
             driver.wake_by_ref();
         }
     }
@@ -237,36 +238,36 @@ impl Transport {
     }
 }
 
-/// Whether nothing is on its way and nothing is to be written.
+/// Whether nothing is in flight and nothing is to be written.
 pub(crate) fn is_idle<P: Protocol>(engine: &Connection<P>) -> bool {
     engine.in_flight() == 0 && engine.transmit().is_empty()
 }
 
 /// How fast replies come, and how many requests wait for the next one to leave with it.
 ///
-/// A server works on the requests of a connection one after the other. While it has many and answers
-/// fast, one more request that leaves at once costs both sides a system call each and brings
-/// nothing: it waits at the server instead of here. So up to a quarter of what the server still has
-/// waits here for the next read, for as long as `HOLD_MAX` at most once reads come `FAST` after one
-/// another. Measured on loopback: a third less CPU per statement at 100 in flight.
+/// A server works on the requests of a connection one after the other. While it has many and
+/// answers fast, a further request that leaves at once costs each side a system call and gains
+/// nothing: it would wait at the server instead of here. So once reads follow one another within
+/// `FAST`, up to a quarter of the number that the server still has waits here for the next read,
+/// for at most `HOLD_MAX`. Measured on loopback: a third less CPU per statement at 100 in flight.
 #[derive(Debug, Default)]
 struct Pace {
     last_read: Time,
     is_fast: bool,
     held: usize,
     held_since: Time,
-    /// The last write left something over: nothing is held back until that is written.
+    /// Whether the last write left bytes over. If so, nothing is held back until they are written.
     interrupted: bool,
 }
 
 impl Pace {
-    /// Fewer requests than this at the server, and new ones leave at once.
+    /// If fewer requests than this are at the server, new ones leave at once.
     const BUSY_MIN: usize = 16;
-    /// So many bytes leave at once.
+    /// If this many bytes are unwritten, they leave at once.
     const WORTH_A_WRITE: usize = 4 << 10;
     /// Reads that follow one another within this time are fast.
     const FAST: Duration = Duration::from_micros(100);
-    /// A request waits no longer than this, counted at the next event of the connection.
+    /// The longest that a request waits, checked at the next event of the connection.
     const HOLD_MAX: Duration = Duration::from_micros(500);
 
     fn replied(&mut self, now: Time) {

@@ -1,4 +1,4 @@
-//! What a connection to PostgreSQL does in the turns of its driver.
+//! A connection to PostgreSQL in the turns of its driver.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -72,7 +72,7 @@ impl Driven for Connection {
         core.settle(now);
         core.note_lost_statements();
         if core.wakers.len() > 1 {
-            // Those who are woken will submit next: their requests leave in one write.
+            // The woken callers will submit next, so that their requests leave in one write.
             core.cork(now);
         }
         let (open, stopped) = (!core.engine.is_closed(), !core.engine.wants_bytes());
@@ -107,7 +107,7 @@ impl Driven for Connection {
             return Next::Done;
         }
         let now = core.clock();
-        // A timer that is set too early costs a turn; setting it anew at each turn costs more.
+        // A timer that is set too early costs a turn; setting it again in each turn costs more.
         if core.armed <= now {
             core.armed = Time::NEVER;
         }

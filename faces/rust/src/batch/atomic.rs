@@ -1,5 +1,4 @@
-//! A batch that stands or falls as a whole: a pipeline of its own, whose statements are runs of
-//! rows.
+//! Atomic batches: a pipeline of its own, whose statements are runs of rows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,8 +26,8 @@ use crate::statement::Source;
 use crate::statements::Use;
 use crate::{Error, Kind};
 
-/// Rows of one request: as many as a write to a loopback socket takes at once are two of these.
-/// More would make the server wait for the first, and less costs more per row.
+/// How much of the rows goes into one request: half of what a loopback socket takes in one write.
+/// With more the server would wait for the first rows; with less each row costs more.
 const CHUNK_MAX: ChunkMax = ChunkMax { rows: u32::MAX, bytes: 16 << 10 };
 
 pub(super) async fn run<I>(
@@ -70,7 +69,7 @@ where
     result
 }
 
-/// The plan of a batch; a trip where the server has to be asked.
+/// The plan of a batch; one trip if the server has to be asked.
 pub(super) async fn plan<I>(
     executor: &Executor,
     source: Source<'_>,
@@ -90,7 +89,8 @@ where
 }
 
 impl Plan {
-    /// Remembers what was found, or forgets what was remembered.
+    /// Remembers the metadata after a success, or forgets it after an error that it may have
+    /// caused.
     pub(super) fn learn(&self, executor: &Executor, error: Option<&BatchError>) {
         let metadata_cache = &executor.context.metadata_cache;
         match error {
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-/// A pipeline that is given up where it is not finished.
+/// A pipeline that is given up unless it is finished.
 struct Held {
     home: Home,
     finished: bool,
@@ -118,25 +118,25 @@ struct Flight {
     connection: Arc<Connection>,
     id: PipelineId,
     limits: Limits,
-    /// None where it has no name, and is parsed in front of the rows.
+    /// `None` if it has no name, and is parsed in front of the rows.
     statement: Option<Use>,
     traits: Traits,
-    /// What was handed over and not taken yet.
+    /// Requests that were submitted, and whose replies were not taken yet.
     sent: VecDeque<Sent>,
     affected: Affected,
     failure: Option<BatchError>,
     held: Held,
 }
 
-/// A request that was handed over.
+/// A request that was submitted.
 struct Sent {
     token: Token,
-    /// The number of the first of its rows; none if it has no rows.
+    /// The number of its first row; `None` if it has no rows.
     first: Option<u64>,
 }
 
 impl Flight {
-    /// A pipeline with what prepares the statement.
+    /// Opens a pipeline, and submits what prepares the statement.
     async fn begin(executor: &Executor, plan: &Plan) -> Result<Flight, Error> {
         let mut held = Held { home: Home::of(executor), finished: false };
         let (connection, id) = held.home.attached().await?;
@@ -152,7 +152,7 @@ impl Flight {
         Ok(Flight { connection, id, limits, statement, traits, sent, affected, failure, held })
     }
 
-    /// Hands rows over.
+    /// Submits rows.
     fn push(&mut self, first: u64, rows: u32, bytes: &[u8]) {
         if rows == 0 {
             return;
@@ -173,8 +173,8 @@ impl Flight {
         }
     }
 
-    /// A row can't be written. Where others have left, the server has to undo them: it is made to
-    /// fail, and says then that it has. Otherwise nothing is sent.
+    /// A row can't be written. If rows were sent, a statement that must fail is sent, so that the
+    /// server undoes them; otherwise nothing is sent.
     fn refuse(&mut self, error: BatchError) -> Result<(), BatchError> {
         let (id, limits) = (self.id, self.limits);
         let request = (Expect::sync().execute(), None);
@@ -188,7 +188,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Resolves when more rows would be sent, or none are to be sent any more.
+    /// Resolves when more rows would be sent, or when no more are to be sent.
     async fn ready(&mut self) {
         let (id, limits) = (self.id, self.limits);
         let ready = std::future::poll_fn(|cx| {
@@ -201,8 +201,8 @@ impl Flight {
         }
     }
 
-    /// Sends the sync point, and resolves when all was answered. Without an answer in time nothing
-    /// is to be committed any more.
+    /// Sends the sync point, and resolves when everything was answered. If the answer is late,
+    /// nothing may be committed any more.
     async fn finish(mut self) -> Result<Affected, BatchError> {
         let is_late = |failure: &BatchError| failure.error().kind() == Kind::Timeout;
         if self.failure.as_ref().is_some_and(is_late) {
@@ -229,7 +229,7 @@ impl Flight {
         }
     }
 
-    /// The outcome of the whole is what its sync point said.
+    /// The outcome of the whole batch is that of its sync point.
     fn judge(&self, failure: BatchError, at_sync: &Error) -> BatchError {
         let known = self.connection.with_local(|core| core.pipelines.failure(self.id));
         let outcome = match at_sync.outcome() {
@@ -239,7 +239,7 @@ impl Flight {
         failure.with_outcome(outcome)
     }
 
-    /// Resolves with the last reply, which is that to the sync point.
+    /// Resolves with the last reply, which answers the sync point.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Finished, Error>> {
         let mut last = None;
         let _ = self.poll_with(cx, |_, _, _| Poll::Ready(()), &mut last);
@@ -257,7 +257,8 @@ impl Flight {
         self.poll_with(cx, ask, &mut None)
     }
 
-    /// Takes the replies that have come, and asks how it goes on. Says how the last of them ended.
+    /// Takes the replies that have come, and calls `f` for what is next. Returns how the last of
+    /// them ended.
     fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -288,7 +289,7 @@ impl Flight {
         let before = self.affected.len();
         self.affected.take(blocks);
         let Err(error) = result else { return };
-        // What went wrong with the connection or the clock is no row's fault.
+        // If the connection or the clock failed, it is not the fault of a row.
         let first = first.filter(|_| error.code() == SERVER_ERROR);
         let done = self.affected.len() - before;
         if self.failure.is_none() && !self.held.finished || first.is_some() {
@@ -311,7 +312,7 @@ impl Drop for Flight {
 }
 
 impl Core {
-    /// Adds what prepares the statement of a batch, where this connection does not have it.
+    /// Adds what prepares the statement of a batch, if this connection does not have it.
     fn push_parse(
         &mut self,
         now: Time,

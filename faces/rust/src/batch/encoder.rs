@@ -28,15 +28,15 @@ pub(super) struct Encoder {
     metadata: Arc<Metadata>,
     statement: String,
     formats: Vec<Format>,
-    /// Made for these formats.
+    /// The start of a Bind for the current formats of the parameters.
     front: Option<Front>,
-    /// What is in front of each row: its Parse, where the statement has no name.
+    /// What is written in front of each row: its Parse, if the statement has no name.
     parse: BytesMut,
-    /// And behind it: its Sync, where it is a transaction of its own.
+    /// What is written behind each row: its Sync, if the row is a transaction of its own.
     sync: &'static [u8],
 }
 
-/// How much belongs into one request.
+/// How much goes into one request.
 #[derive(Clone, Copy)]
 pub(super) struct ChunkMax {
     pub(super) rows: u32,
@@ -52,7 +52,7 @@ pub(super) enum Pause {
 }
 
 impl<I: Iterator> Rows<I> {
-    /// The rows, and the first of them for a look; none if there is none.
+    /// The rows; the first one was taken to look at it. `None` if there are no rows.
     pub(super) fn of(mut rows: I) -> Option<Rows<I>> {
         let first = Some(rows.next()?);
         Some(Rows { rows, first, index: 0 })
@@ -82,7 +82,8 @@ impl Encoder {
         }
     }
 
-    /// For rows that are transactions of their own. Without a name each brings the text.
+    /// For rows that are transactions of their own. If the statement has no name, each row carries
+    /// the text.
     pub(super) fn isolated(
         metadata: &Arc<Metadata>,
         statement: Option<&str>,
@@ -94,7 +95,7 @@ impl Encoder {
         Ok(Encoder { parse, sync: &SYNC, ..Encoder::new(metadata, statement.unwrap_or_default()) })
     }
 
-    /// Writes rows until there are enough of them. Says how many, and why not more.
+    /// Writes rows until the request is full. Returns how many, and why it stopped.
     pub(super) fn fill<I>(
         &mut self,
         rows: &mut Rows<I>,
@@ -141,8 +142,9 @@ impl Encoder {
         Ok(())
     }
 
-    /// Rows as this one would have written them, though another did. The name is the second string of a
-    /// Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message Formats").
+    /// Rows that `writer` wrote, as this encoder would have written them. The name is the second
+    /// string of a Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message
+    /// Formats").
     pub(super) fn rewrite(&self, rows: &[u8], writer: &Encoder) -> BytesMut {
         let (old, new) = (&writer.statement, &self.statement);
         let mut out = BytesMut::with_capacity(rows.len());
@@ -169,7 +171,7 @@ impl Encoder {
     }
 }
 
-/// The length of a message counts itself.
+/// The length of a message includes these bytes.
 const LENGTH_LEN: usize = 4;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! A batch whose rows are transactions of their own: runs of rows with a Sync behind each.
+//! Isolated batches: each row is a transaction of its own, with a Sync behind it.
 //!
-//! A run is one request to the engine, in the queue like any other, so a batch shares its
+//! A run of rows is one request to the engine, in the queue like any other, so a batch shares its
 //! connection with other callers. It stays on one connection for as long as that takes shared
-//! statements: on several the rows would have no order. While nothing of it is on its way the pool
-//! may give that connection to a session, so whatever is submitted looks at that under the same
+//! statements: on several the rows would have no order. While no request of the batch is in flight
+//! the pool may give that connection to a session. So each submission checks that under the same
 //! lock; and a batch to which it happened takes a connection of its own, since another shared one
 //! could go the same way.
 
@@ -34,12 +34,12 @@ use crate::statement::Source;
 use crate::statements::{Scope, Use};
 use crate::{Error, Kind};
 
-/// Rows of one request. Whoever shares the connection waits for as many transactions at most before
-/// its own statement is next.
+/// How much of the rows goes into one request. Others on the connection wait for at most this many
+/// transactions before their own statement runs.
 const CHUNK_MAX: ChunkMax = ChunkMax { rows: 64, bytes: 16 << 10 };
 
-/// Requests on their way, so that the server always has one to go on with. When there are that
-/// many, the next is sent once there are half as many.
+/// How many requests are in flight at most, so that the server always has work. At this number, the
+/// next is sent once half are left.
 const CHUNKS_MAX: usize = 8;
 
 pub(super) async fn run<I>(executor: Executor, source: Source<'_>, rows: I) -> BatchReport
@@ -71,7 +71,7 @@ where
     report
 }
 
-/// The way of the rows to their connection.
+/// The connection of the rows, and their results.
 struct Lane<'a> {
     executor: &'a Executor,
     plan: &'a Plan,
@@ -83,19 +83,19 @@ struct Lane<'a> {
 /// The connection, and the statement there.
 struct On {
     connection: Arc<Connection>,
-    /// None where each row brings the text.
+    /// `None` if each row carries the text.
     statement: Option<Use>,
     encoder: Encoder,
-    /// Where it is nobody else's.
+    /// Set if the connection belongs to this batch alone.
     own: Option<Session>,
 }
 
-/// A request on its way; one without rows prepares the statement.
+/// A request in flight; one without rows prepares the statement.
 struct Sent {
     connection: Arc<Connection>,
     token: Token,
     rows: u32,
-    /// Each of them with its text.
+    /// Whether each row carries its text.
     by_text: bool,
 }
 
@@ -128,8 +128,8 @@ impl Lane<'_> {
         self.wait_until(0).await;
     }
 
-    /// Sees that there is a connection that takes rows. One that doesn't any more has to answer
-    /// first: rows stay in order.
+    /// Makes sure that there is a connection that takes rows. If the old one takes no more, its
+    /// replies are awaited first, so that rows stay in order.
     async fn open(&mut self) -> Result<(), Error> {
         if self.on.as_ref().is_some_and(|on| on.takes_rows(self.executor)) {
             return Ok(());
@@ -146,7 +146,7 @@ impl Lane<'_> {
         }
     }
 
-    /// Goes on where no session can come in between.
+    /// Takes a connection that no session can get.
     async fn open_own(&mut self) -> Result<(), Error> {
         let Target::Any(pool) = &self.executor.target else { return Ok(()) };
         let connection = pool.checkout(self.executor.deadline_now()).await?;
@@ -154,7 +154,7 @@ impl Lane<'_> {
         self.open_on(connection, Some(own)).unwrap_or(Ok(()))
     }
 
-    /// Prepares the statement on a connection; `None` if that was given to somebody else by now.
+    /// Prepares the statement on a connection; `None` if the pool has given the connection away.
     fn open_on(
         &mut self,
         connection: Arc<Connection>,
@@ -177,7 +177,8 @@ impl Lane<'_> {
         }))
     }
 
-    /// Submits what prepares the statement, where the connection does not have it and a name can be used.
+    /// Submits what prepares the statement, if the connection does not have it and a name can be
+    /// used.
     fn prepare_on(
         &self,
         core: &mut Core,
@@ -225,14 +226,14 @@ impl Lane<'_> {
             None => self.push_elsewhere(rows, bytes).await,
         };
         if let Err(error) = submitted {
-            // What came before is to be said first.
+            // The results of earlier rows are reported first.
             self.wait_until(0).await;
             (0..rows).for_each(|_| self.row(Err(error.clone())));
             self.report.stopped.get_or_insert(error);
         }
     }
 
-    /// Submits rows; `None` if the connection was given to somebody else since they were written.
+    /// Submits rows; `None` if the connection was given away since they were written.
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
         let On { connection, statement, own, .. } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
@@ -249,7 +250,8 @@ impl Lane<'_> {
         Some(submitted.map(|token| self.sent.push_back(Sent { connection, token, rows, by_text })))
     }
 
-    /// The rows are written and gone from their iterator, so it is their bytes that move.
+    /// The rows were taken from their iterator already, so their bytes are rewritten for another
+    /// connection.
     async fn push_elsewhere(&mut self, rows: u32, bytes: &[u8]) -> Result<(), Error> {
         let before = self.on.take();
         self.wait_until(0).await;
@@ -262,7 +264,7 @@ impl Lane<'_> {
         self.push_on(rows, &rewritten).unwrap_or(Ok(()))
     }
 
-    /// A row can't be written: its error has its place among those of its neighbours.
+    /// A row can't be written: its error is reported in the order of the rows.
     async fn refused(&mut self, index: u64, error: Error) {
         self.wait_until(0).await;
         if self.report.affected.len() == index {
@@ -270,7 +272,7 @@ impl Lane<'_> {
         }
     }
 
-    /// Takes replies until so many requests are on their way at most.
+    /// Takes replies until at most `sent_max` requests are in flight.
     async fn wait_until(&mut self, sent_max: usize) {
         while self.sent.len() > sent_max {
             let Some(Sent { connection, token, .. }) = self.sent.front() else { return };
@@ -281,13 +283,13 @@ impl Lane<'_> {
         }
     }
 
-    /// Reads what became of the rows of one request.
+    /// Reads the results of the rows of one request.
     fn take(&mut self, rows: u32, by_text: bool, Taken { blocks, result, .. }: Taken) {
         let before = self.report.affected.len();
         self.read(&blocks, by_text);
         let read = self.report.affected.len() - before;
         let Err(error) = result else { return };
-        // Nothing was said of the others.
+        // The reply says nothing of the other rows.
         (read..u64::from(rows)).for_each(|_| self.row(Err(error.clone())));
         self.report.stopped.get_or_insert(error);
     }
@@ -304,7 +306,7 @@ impl Lane<'_> {
                 backend::ERROR_RESPONSE => {
                     let error = error_of(body, refused);
                     if !parsed {
-                        // It is no row's fault.
+                        // It is not the fault of a row.
                         self.report.stopped.get_or_insert_with(|| error.clone());
                     }
                     row = Err(error);
@@ -320,10 +322,11 @@ impl Lane<'_> {
         }
     }
 
-    /// The next row ended.
+    /// Adds the result of the next row.
     fn row(&mut self, result: Result<u64, Error>) {
         let index = self.report.affected.len();
-        // Behind a statement that could not be prepared each row finds none.
+        // If the statement could not be prepared, each row fails with 26000; the reason is reported
+        // instead.
         let result = result.map_err(|error| match &self.report.stopped {
             Some(why) if error.sqlstate() == Some("26000") => why.clone(),
             _ => error,
@@ -334,7 +337,7 @@ impl Lane<'_> {
 }
 
 impl On {
-    /// Whether the connection takes more rows, and the statement is used as it would be now.
+    /// Whether the connection takes more rows, and would still use the statement in the same way.
     fn takes_rows(&self, executor: &Executor) -> bool {
         let any = matches!(executor.target, Target::Any(_)) && self.own.is_none();
         let is_over = |used: &Use| used.prepared().is_over();
@@ -348,15 +351,15 @@ impl On {
     }
 }
 
-/// Whether the pool gave a connection to one caller after it was chosen. While others only wait for
-/// it, it still has to answer what comes now.
+/// Whether the pool has given the connection to one caller since it was chosen. If a caller only
+/// waits for it, it still takes what comes now.
 fn is_given_away(core: &Core, executor: &Executor) -> bool {
     matches!(executor.target, Target::Any(_))
         && core.engine.is_open()
         && !matches!(core.duty, Duty::Shared | Duty::Draining)
 }
 
-/// A connection that takes shared statements, or the one of a session.
+/// A connection that takes shared statements, or that of the session.
 async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
     let pool = match &executor.target {
         Target::One(connection) => return Ok(connection.clone()),
@@ -372,7 +375,7 @@ async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
     Ok(connection)
 }
 
-/// A place in line, which is left when nobody waits any more.
+/// A place in line, which is left when this is dropped.
 struct Waits(Arc<crate::pool::QueueEntry>);
 
 impl Drop for Waits {
@@ -403,7 +406,7 @@ fn in_transaction() -> Error {
 }
 
 impl Drop for Lane<'_> {
-    /// What was not sent is taken back; replies to the others are dropped as they come.
+    /// Requests that were not sent are taken back; replies to the others are dropped as they come.
     fn drop(&mut self) {
         for Sent { connection, token, .. } in self.sent.drain(..) {
             connection.with(|core, now| core.drop_reply(now, token));

@@ -1,11 +1,12 @@
-//! What may be a row of a batch.
+//! The types that may be a row of a batch.
 
 use postgres_types::ToSql;
 
 /// A row of a batch: the parameters of a statement for one run of it.
 ///
-/// Tuples are, up to sixteen values of any types; arrays, slices and `Vec`s of `&(dyn ToSql + Sync)` or
-/// of boxes of it; and references to all of these. For a type of your own:
+/// Implemented for tuples of up to sixteen values of any types; for arrays, slices and `Vec`s of
+/// `&(dyn ToSql + Sync)` or of boxes of it; and for references to all of these. For a type of your
+/// own:
 ///
 /// ```
 /// use onetrip::ParameterSet;
@@ -24,8 +25,8 @@ pub trait ParameterSet {
     /// How many parameters there are.
     fn count(&self) -> usize;
 
-    /// The parameter with this number; `$1` is 0. Not called for numbers from
-    /// [`count`](Self::count) on.
+    /// The parameter with this number: `$1` is 0. Only called for numbers below
+    /// [`count`](Self::count).
     fn parameter(&self, number: usize) -> &(dyn ToSql + Sync);
 }
 
@@ -39,7 +40,7 @@ impl<T: ParameterSet + ?Sized> ParameterSet for &T {
     }
 }
 
-/// What a list of parameters holds: a reference to a value of any type, or a box of one.
+/// The elements of a list of parameters: a reference to a value of any type, or a box of one.
 pub trait Parameter: sealed::Sealed {
     #[doc(hidden)]
     fn as_parameter(&self) -> &(dyn ToSql + Sync);

@@ -1,4 +1,4 @@
-//! What is to be known of the statement of a batch before its first row can be written.
+//! What must be known of a batch's statement before its first row can be written.
 
 use std::sync::Arc;
 
@@ -17,29 +17,29 @@ use crate::{Error, Statement};
 /// The statement of a batch, with its types.
 pub(super) struct Plan {
     pub(super) bound: Bound,
-    /// Whether it may be prepared for others too.
+    /// Whether other statements of the client may use what is prepared.
     pub(super) shared: bool,
-    /// Whether its statement metadata was found now, and is worth remembering once it has proved
-    /// itself.
+    /// Whether its metadata is new, and is to be remembered after a success.
     pub(super) is_new: bool,
 }
 
-/// What the server has to be asked for.
+/// A statement that the server has to describe.
 pub(super) struct Undescribed {
     sql: String,
     traits: Traits,
     shared: bool,
-    /// What is known of the parameters: none of one whose type would be a guess.
+    /// The known types of parameters; `None` if a type would be a guess.
     found: Vec<Option<Type>>,
 }
 
-/// A plan, or why there is none yet.
+/// A plan, or what the server must be asked first.
 pub(super) enum Planned {
     Now(Plan),
     Ask(Undescribed),
 }
 
-/// Where a batch is about to go: what must not be in a pipeline must not be in an atomic batch.
+/// Where a batch goes: a statement that must not be in a pipeline must not be in an atomic batch
+/// either.
 pub(super) fn place_of(executor: &Executor) -> Place {
     match executor.place {
         Place::Session { in_transaction: true } => executor.place,
@@ -48,7 +48,7 @@ pub(super) fn place_of(executor: &Executor) -> Place {
 }
 
 impl Executor {
-    /// The types of a statement, by its first row.
+    /// Finds the types of a statement by its first row.
     pub(super) fn plan(
         &self,
         source: Source<'_>,
@@ -103,7 +103,7 @@ impl Plan {
 }
 
 impl Undescribed {
-    /// Asks: one trip.
+    /// Asks the server: one trip.
     pub(super) fn ask(
         &self,
         executor: &Executor,
@@ -113,7 +113,7 @@ impl Undescribed {
         executor.prepare(&self.sql, &types)
     }
 
-    /// The plan by the answer. A value whose type was no guess is of that type.
+    /// Makes the plan from the answer. A parameter whose type was no guess keeps that type.
     pub(super) fn answered(
         self,
         answer: &Statement,
@@ -128,7 +128,7 @@ impl Undescribed {
     }
 }
 
-/// The type that was wanted or, where the value does not accept a domain, what that is based on.
+/// The wanted type, or the base type of a domain that the value does not accept.
 fn accepted(row: &impl ParameterSet, number: usize, wanted: &Type) -> Type {
     let mut scratch = bytes::BytesMut::new();
     let mut type_ = wanted;

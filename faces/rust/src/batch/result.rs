@@ -1,4 +1,4 @@
-//! What became of a batch.
+//! The results of a batch.
 
 use std::fmt;
 
@@ -8,9 +8,10 @@ use onetrip_postgres::message::{CommandComplete, Header};
 use crate::rows::Blocks;
 use crate::{Error, Outcome};
 
-/// How many rows of its table each row of a batch inserted, updated, deleted or returned, in order.
+/// For each row of a batch, in order: how many rows the statement inserted, updated, deleted or
+/// returned.
 ///
-/// Neighbours with the same count are kept as one, so that ten million inserts take a few bytes.
+/// Neighbours with the same count are stored as one, so that ten million inserts take a few bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     runs: Vec<Run>,
@@ -20,7 +21,7 @@ pub struct Affected {
 /// Rows with the same count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// The number of the row behind the last.
+    /// The number of the last row, plus one.
     end: u64,
     count: u64,
 }
@@ -31,12 +32,12 @@ impl Affected {
         self.total
     }
 
-    /// How many rows of the batch there were.
+    /// The number of rows of the batch.
     pub fn len(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.end)
     }
 
-    /// Whether there was none.
+    /// Whether the batch had no rows.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -57,7 +58,7 @@ impl Affected {
         })
     }
 
-    /// Takes note of the next row.
+    /// Adds the count of the next row.
     #[inline]
     pub(super) fn push(&mut self, count: u64) {
         self.total = self.total.saturating_add(count);
@@ -67,12 +68,12 @@ impl Affected {
         }
     }
 
-    /// Takes note of all statements that a reply completed.
+    /// Adds the counts of all statements that a reply completed.
     pub(super) fn take(&mut self, reply: &Blocks) {
         let mut last: (&[u8], u64) = (&[], 0);
         for (tag, body) in reply.messages() {
             match tag {
-                // Most tags are like the one before.
+                // Most tags are equal to the one before.
                 backend::COMMAND_COMPLETE if body == last.0 => self.push(last.1),
                 backend::COMMAND_COMPLETE => {
                     last = (body, count_of(body));
@@ -85,7 +86,7 @@ impl Affected {
     }
 }
 
-/// The number of rows in the body of a CommandComplete; 0 where it has none.
+/// The number of rows in the body of a CommandComplete; 0 if it has none.
 pub(super) fn count_of(body: &[u8]) -> u64 {
     CommandComplete::decode(body).ok().and_then(|complete| complete.rows()).unwrap_or(0)
 }
@@ -114,15 +115,14 @@ impl BatchError {
         BatchError { index: Some(index), error }
     }
 
-    /// The place of the row that failed, zero-based: rows that were made from a slice are found
-    /// there by it. None where it was not a row that failed but the statement, the commit or the
-    /// connection.
+    /// The index of the row that failed, from 0. `None` if it was not a row that failed, but the
+    /// statement, the commit or the connection.
     pub fn index(&self) -> Option<u64> {
         self.index
     }
 
-    /// What happened, and what is known of the effect: of the batch as a whole if it is atomic, and of
-    /// this row if its rows are isolated.
+    /// The error. Its outcome is that of the whole batch if the batch is atomic, and of this row if
+    /// the rows are isolated.
     pub fn error(&self) -> &Error {
         &self.error
     }
@@ -162,7 +162,7 @@ impl std::error::Error for BatchError {
     }
 }
 
-/// What became of the rows of a batch that were isolated from one another.
+/// The result of an isolated batch.
 #[must_use = "rows that failed are in the report only"]
 #[derive(Clone, Debug, Default)]
 pub struct BatchReport {
@@ -177,20 +177,20 @@ impl BatchReport {
         &self.affected
     }
 
-    /// The rows that failed, in order. Each error has an index, and its outcome is that of its row.
+    /// The rows that failed, in order. Each error has an index, and the outcome of its row.
     pub fn errors(&self) -> &[BatchError] {
         &self.errors
     }
 
-    /// Why no more rows were taken than [`affected`](Self::affected) has, if there may have been more.
+    /// Why no further rows were taken, if there may have been more.
     pub fn stopped(&self) -> Option<&Error> {
         self.stopped.as_ref()
     }
 
-    /// The counts if no row failed.
+    /// The counts, if no row failed.
     ///
     /// # Errors
-    /// The error of the first row that failed; otherwise, why no more were taken.
+    /// The error of the first row that failed; otherwise why no further rows were taken.
     pub fn into_result(self) -> Result<Affected, BatchError> {
         match (self.errors.into_iter().next(), self.stopped) {
             (Some(error), _) => Err(error),

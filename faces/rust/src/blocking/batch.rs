@@ -1,9 +1,9 @@
-//! Many parameter sets for one statement, for those who wait.
+//! Batches whose calls block.
 
 use super::drive::Runtime;
 use crate::{Affected, BatchError, BatchReport, Error, ParameterSet};
 
-/// As [`onetrip::Batch`](crate::Batch): nothing is sent before it is made atomic or isolated.
+/// As [`onetrip::Batch`](crate::Batch): nothing is sent until `atomic` or `isolated` is called.
 #[must_use = "a batch is sent by atomic() or isolated()"]
 #[derive(Debug)]
 pub struct Batch<'a, R> {
@@ -20,7 +20,7 @@ where
         Batch { inner, runtime }
     }
 
-    /// Runs the statement for all rows or for none, and waits for the sync point.
+    /// Runs the statement for all rows or for none, and waits for the answer to the sync point.
     ///
     /// # Errors
     /// As [`onetrip::Batch::atomic`](crate::Batch::atomic).
@@ -29,11 +29,11 @@ where
         runtime.wait(|| async { Ok(inner.atomic().await) })?
     }
 
-    /// Runs the statement for each row in a transaction of its own, and waits for the last of them. The
-    /// report has the errors by row; see [`onetrip::Batch::isolated`](crate::Batch::isolated).
+    /// Runs the statement for each row in a transaction of its own, and waits for the last of them.
+    /// The report has the errors by row; see [`onetrip::Batch::isolated`](crate::Batch::isolated).
     ///
     /// # Errors
-    /// It was called inside asynchronous code (`blocking_in_async`, nothing was sent).
+    /// The call was made inside asynchronous code (`blocking_in_async`, nothing was sent).
     pub fn isolated(self) -> Result<BatchReport, Error> {
         let Batch { inner, runtime } = self;
         runtime.wait(|| async { Ok(inner.isolated().await) })

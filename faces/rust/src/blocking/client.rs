@@ -8,20 +8,21 @@ use crate::config::Config;
 use crate::doctor::Diagnosis;
 use crate::{Error, Metrics, Notices, Pending, TransactionOptions};
 
-/// A client whose calls block their thread until the result is there; otherwise like
-/// [`onetrip::Client`](crate::Client), whose rules and errors hold here too. Its clones share it.
+/// A client whose calls block their thread until the result has arrived; otherwise like
+/// [`onetrip::Client`](crate::Client), whose rules and errors apply here too. Its clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    // Dropped first: the runtime then sees the connections off.
+    // Dropped first: the runtime then closes the connections.
     inner: crate::Client,
     runtime: Runtime,
 }
 
 impl Client {
-    /// Connects as a URL or key-value string says, and the environment where it says nothing.
+    /// Connects as a URL or a string of `keyword=value` pairs says. The environment supplies what
+    /// it leaves out.
     ///
     /// # Errors
-    /// As [`onetrip::Client::connect`](crate::Client::connect); also where no thread can be started.
+    /// As [`onetrip::Client::connect`](crate::Client::connect); or no thread can be started.
     pub fn connect(config: &str) -> Result<Client, Error> {
         let config: Config = config.parse().map_err(Error::config)?;
         Client::connect_with(&config.or_env().map_err(Error::config)?)
@@ -37,11 +38,11 @@ impl Client {
         Ok(Client { inner, runtime })
     }
 
-    /// Runs a future of the asynchronous client, which is made by `make`, and blocks until it has
-    /// resolved. What is submitted in `make` shares trips as usual.
+    /// Runs the future that `make` returns, and blocks until it has resolved. Statements that are
+    /// submitted in `make` share trips as usual.
     ///
     /// # Errors
-    /// Those of the future.
+    /// The error of the future.
     pub fn wait<T, F: Future<Output = Result<T, Error>>>(
         &self,
         make: impl FnOnce(&crate::Client) -> F,
@@ -49,7 +50,7 @@ impl Client {
         self.runtime.wait(|| make(&self.inner))
     }
 
-    /// A connection of one's own.
+    /// Takes a connection of the caller's own.
     ///
     /// # Errors
     /// As [`onetrip::Client::session`](crate::Client::session).
@@ -58,7 +59,7 @@ impl Client {
         Ok(Session::new(inner, self.runtime.clone()))
     }
 
-    /// Begins a transaction on a connection of its own, which goes back to the pool with it.
+    /// Begins a transaction on a connection of its own, which goes back to the pool when it ends.
     ///
     /// # Errors
     /// As [`onetrip::Client::begin`](crate::Client::begin).
@@ -67,7 +68,7 @@ impl Client {
         Ok(Transaction::new(inner, self.runtime.clone()))
     }
 
-    /// The same with an isolation level, read only or deferrable.
+    /// As [`begin`](Client::begin), with an isolation level, read only or deferrable.
     ///
     /// # Errors
     /// As [`onetrip::Client::begin`](crate::Client::begin).
@@ -76,7 +77,7 @@ impl Client {
         Ok(Transaction::new(inner, self.runtime.clone()))
     }
 
-    /// A listener that begins with one channel.
+    /// Returns a listener that listens to this channel.
     ///
     /// # Errors
     /// As [`onetrip::Client::listen`](crate::Client::listen).
@@ -85,7 +86,7 @@ impl Client {
         Ok(Listener::new(inner, self.runtime.clone()))
     }
 
-    /// A listener that listens to nothing yet.
+    /// Returns a listener that listens to nothing yet.
     ///
     /// # Errors
     /// As [`onetrip::Client::listener`](crate::Client::listener).
@@ -96,7 +97,7 @@ impl Client {
 
     blocking_methods!();
 
-    /// What is between this client and its server, and which settings to use.
+    /// Finds out what is between this client and its server, and which settings to use.
     ///
     /// # Errors
     /// As [`onetrip::Client::doctor`](crate::Client::doctor).
@@ -104,22 +105,22 @@ impl Client {
         self.runtime.wait(|| self.inner.doctor())
     }
 
-    /// What the server says beside its replies; its futures run in [`wait`](Self::wait).
+    /// The notices of the server; [`wait`](Self::wait) runs their futures.
     pub fn notices(&self) -> Notices {
         self.inner.notices()
     }
 
-    /// The numbers of this client at this moment.
+    /// The counters of this client now.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
 
-    /// What the server said of a setting.
+    /// The value of a setting that the server reports; `None` if it does not report this one.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.inner.parameter(name)
     }
 
-    /// Whether no connection is open. The next call opens one.
+    /// Whether no connection is open. If so, the next call opens one.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
@@ -129,16 +130,16 @@ impl Client {
         self.inner.connections()
     }
 
-    /// Requests on their way and requests that wait, over all connections.
+    /// How many requests are in flight and how many wait, over all connections.
     pub fn pending(&self) -> Pending {
         self.inner.pending()
     }
 
-    /// Closes the connections, and returns when the server has been told; at once if there are clones,
-    /// sessions or listeners left. Dropping the client does the same without waiting.
+    /// Closes the connections, and returns when the server has been told. If clones, sessions or
+    /// listeners are left, it returns at once. Dropping the client does the same without waiting.
     ///
     /// # Errors
-    /// Inside asynchronous code, where it is dropped instead.
+    /// The call was made inside asynchronous code. The client is dropped all the same.
     pub fn close(self) -> Result<(), Error> {
         let Client { inner, runtime } = self;
         drop(inner);
@@ -146,7 +147,7 @@ impl Client {
     }
 }
 
-/// Resolves with `None` after a time.
+/// Resolves with `None` after this time.
 pub(super) async fn within<T>(
     time: Duration,
     future: impl Future<Output = Result<T, Error>>,

@@ -1,12 +1,13 @@
-//! Who runs the drivers of a blocking client: the callers themselves while they wait, and a thread of
-//! its own, the *driver thread*, while nobody does.
+//! Who runs the drivers of a blocking client: while calls wait, the calling threads themselves;
+//! otherwise a thread of its own, the *driver thread*.
 //!
-//! There is one runtime for one thread, and whoever blocks runs it: a caller reads the socket and finds
-//! its reply on its own thread, so a call costs what an awaited one costs and wakes nobody. When several
-//! block at once, one runs the runtime for all, and hands it on when its own reply is there.
+//! The client has one runtime for one thread, and whoever blocks runs it. A caller reads the socket
+//! and finds its reply on its own thread, so a call costs what an awaited one costs, and wakes no
+//! other thread. If several callers block at once, one runs the runtime for all, and hands it on
+//! when its own reply has come.
 //!
-//! Once nobody has called for a while the driver thread blocks in it, so that timers go off and what the
-//! server says is heard. The next caller asks it to leave.
+//! Once no call was made for a while the driver thread runs the runtime, so that timers fire and
+//! the server's messages are read. The next caller asks it to leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::Error;
 
-/// A handle; the last one that is dropped ends the driver thread.
+/// A handle; dropping the last one ends the driver thread.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime(Arc<Owner>);
 
@@ -31,20 +32,20 @@ struct Owner {
 #[derive(Debug)]
 struct Shared {
     runtime: tokio::runtime::Runtime,
-    /// Callers that block.
+    /// How many callers block.
     active: AtomicUsize,
-    /// Calls so far.
+    /// How many calls were made so far.
     calls: AtomicU64,
-    /// The driver thread runs the runtime, or is about to.
+    /// Whether the driver thread runs the runtime, or is about to.
     in_charge: AtomicBool,
-    /// The driver thread is to leave the runtime to others.
+    /// Tells the driver thread to leave the runtime to callers.
     leave: Notify,
-    /// The last handle is gone.
+    /// Whether the last handle is gone.
     over: AtomicBool,
 }
 
-/// The driver thread takes over once nobody has called for so long, or for twice as long at most. Less
-/// would cost a wake-up of it per call of one who calls seldom.
+/// The driver thread takes over once no call was made for this long, or for twice as long at most.
+/// With less, a program that calls seldom would wake the driver thread at each call.
 const QUIET: Duration = Duration::from_millis(20);
 
 impl Runtime {
@@ -66,10 +67,10 @@ impl Runtime {
         Ok(Runtime(Arc::new(Owner { shared, driver_thread })))
     }
 
-    /// Makes a future and blocks until it has resolved.
+    /// Makes a future, and blocks until it has resolved.
     ///
     /// # Errors
-    /// Those of the future. Inside asynchronous code the future is not even made.
+    /// The error of the future. Inside asynchronous code the future is not even made.
     pub(super) fn wait<T, F: Future<Output = Result<T, Error>>>(
         &self,
         make: impl FnOnce() -> F,
@@ -114,10 +115,10 @@ impl Drop for Call<'_> {
 }
 
 impl Shared {
-    /// Runs the runtime until somebody else wants to.
+    /// Runs the runtime until a caller wants it.
     fn run_while_quiet(&self) {
         self.in_charge.store(true, SeqCst);
-        // A caller either sees this, or is seen here.
+        // Either a caller sees that this thread is in charge, or this thread sees the caller.
         if self.active.load(SeqCst) == 0 && !self.over.load(SeqCst) {
             self.runtime.block_on(self.leave.notified());
         }
@@ -132,7 +133,7 @@ impl Shared {
     }
 }
 
-/// What the driver thread does.
+/// The driver thread.
 fn take_care(shared: Arc<Shared>) {
     let mut seen = 0;
     while !shared.over.load(SeqCst) {
@@ -144,10 +145,10 @@ fn take_care(shared: Arc<Shared>) {
             std::thread::park_timeout(QUIET);
         }
     }
-    // What was submitted is still answered, and the connections say goodbye.
+    // Submitted requests are still answered, and the connections say goodbye.
     shared.runtime.block_on(shared.all_ended());
-    // A runtime must not be dropped inside another, where the last handle may just be going away: so
-    // this is the last to let go of it.
+    // A runtime must not be dropped inside another one, where the last handle may just be dropped;
+    // so this thread is the last to release it.
     while Arc::strong_count(&shared) > 1 {
         std::thread::yield_now();
     }
@@ -161,9 +162,9 @@ impl Drop for Owner {
     }
 }
 
-/// Whether this thread runs asynchronous code. A thread of `spawn_blocking` belongs to a runtime too,
-/// but may block. What tells them apart is that tokio counts what a task does before it has to yield,
-/// and nowhere else: where there is a count, it comes to an end.
+/// Whether this thread runs asynchronous code. A thread of `spawn_blocking` belongs to a runtime as
+/// well, but may block. The difference: tokio limits how much a task does before it has to yield,
+/// and only a task has such a budget, which runs out.
 fn refuse_inside_async() -> Result<(), Error> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Ok(());

@@ -6,7 +6,8 @@ use super::client::within;
 use super::drive::Runtime;
 use crate::{Error, Event};
 
-/// Notifications on a connection of its own; otherwise like [`onetrip::Listener`](crate::Listener).
+/// Receives notifications on a connection of its own; otherwise like
+/// [`onetrip::Listener`](crate::Listener).
 #[derive(Debug)]
 pub struct Listener {
     inner: crate::Listener,
@@ -18,7 +19,7 @@ impl Listener {
         Listener { inner, runtime }
     }
 
-    /// Listens to a channel as well.
+    /// Adds a channel, and waits for the server's answer.
     ///
     /// # Errors
     /// As [`onetrip::Listener::listen`](crate::Listener::listen).
@@ -26,7 +27,7 @@ impl Listener {
         self.runtime.wait(|| self.inner.listen(channel))
     }
 
-    /// Listens to a channel no more.
+    /// Removes a channel, and waits for the server's answer.
     ///
     /// # Errors
     /// As [`onetrip::Listener::unlisten`](crate::Listener::unlisten).
@@ -34,19 +35,19 @@ impl Listener {
         self.runtime.wait(|| self.inner.unlisten(channel))
     }
 
-    /// Blocks until something happens.
+    /// Blocks until there is an event.
     ///
     /// # Errors
     /// As [`onetrip::Listener::next`](crate::Listener::next).
-    // It never ends, so it is no iterator.
+    // It has no end, so it is no iterator.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Event, Error> {
         let inner = &mut self.inner;
         self.runtime.wait(move || inner.next())
     }
 
-    /// The same for at most this time; `None` if nothing happened in it. No time at all takes what is
-    /// there already.
+    /// As [`next`](Self::next), but waits at most this time; `None` if there was no event. Zero
+    /// returns only an event that has arrived already.
     ///
     /// # Errors
     /// As [`next`](Self::next).

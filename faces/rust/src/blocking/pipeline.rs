@@ -1,11 +1,11 @@
-//! Pipelines whose replies are read after they have finished.
+//! Pipelines whose replies are read after the pipeline has finished.
 
 use super::drive::Runtime;
 use crate::params::Params;
 use crate::{Error, FromReply, PipelineStatus, Row, Rows, ToStatement};
 
-/// Statements that travel together; otherwise like [`onetrip::Pipeline`](crate::Pipeline). Adding one
-/// never blocks.
+/// Statements that share one trip; otherwise like [`onetrip::Pipeline`](crate::Pipeline). Adding a
+/// statement never blocks.
 #[derive(Debug)]
 pub struct Pipeline {
     inner: crate::Pipeline,
@@ -25,7 +25,7 @@ impl Pipeline {
         Pipeline { inner, runtime }
     }
 
-    /// Adds a statement and returns its rows.
+    /// Adds a statement. The reply has its rows.
     pub fn query(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -35,7 +35,7 @@ impl Pipeline {
         self.reply(reply)
     }
 
-    /// Adds a statement and returns its only row.
+    /// Adds a statement that returns exactly one row. The reply has that row.
     pub fn query_one(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -45,7 +45,7 @@ impl Pipeline {
         self.reply(reply)
     }
 
-    /// Adds a statement and returns its row, if there is one.
+    /// Adds a statement that returns at most one row. The reply has the row, if there is one.
     pub fn query_opt(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -55,7 +55,8 @@ impl Pipeline {
         self.reply(reply)
     }
 
-    /// Adds a statement and returns how many rows it changed.
+    /// Adds a statement. The reply has the number of rows that it inserted, updated, deleted or
+    /// returned.
     pub fn execute(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -65,7 +66,7 @@ impl Pipeline {
         self.reply(reply)
     }
 
-    /// Adds a sync point: what came before it is a transaction of its own.
+    /// Adds a sync point: the statements before it are a transaction of their own.
     pub fn sync(&mut self) -> Reply<()> {
         let reply = self.inner.sync();
         self.reply(reply)
@@ -75,7 +76,7 @@ impl Pipeline {
         Reply { inner, runtime: self.runtime.clone() }
     }
 
-    /// Asks for the replies so far without a sync point.
+    /// Asks the server for the replies so far, without a sync point.
     pub fn flush(&mut self) {
         self.inner.flush();
     }
@@ -89,12 +90,12 @@ impl Pipeline {
         self.runtime.wait(move || inner.ready())
     }
 
-    /// How far the pipeline is, as far as replies have told.
+    /// The status of the pipeline, as far as replies have told.
     pub fn status(&self) -> PipelineStatus {
         self.inner.status()
     }
 
-    /// Sends what is left with a sync point behind it, and returns when that was answered.
+    /// Sends the remaining statements with a sync point, and returns when that was answered.
     ///
     /// # Errors
     /// As [`onetrip::Pipeline::finish`](crate::Pipeline::finish).
@@ -105,10 +106,10 @@ impl Pipeline {
 }
 
 impl<T: FromReply> Reply<T> {
-    /// Blocks until it is there; not at all once the pipeline has finished.
+    /// Blocks until the reply has come; once the pipeline has finished, returns at once.
     ///
     /// # Errors
-    /// Those of the statement.
+    /// The error of the statement.
     pub fn wait(self) -> Result<T, Error> {
         let Reply { inner, runtime } = self;
         runtime.wait(|| inner)

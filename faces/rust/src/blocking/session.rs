@@ -8,8 +8,8 @@ use crate::params::Params;
 use crate::simple::SimpleResult;
 use crate::{Error, FromReply, Notifications, ToStatement, TransactionOptions};
 
-/// A connection of one's own; otherwise like [`onetrip::Session`](crate::Session). It goes back to the
-/// pool when it is dropped.
+/// A connection of one's own; otherwise like [`onetrip::Session`](crate::Session). Dropping it
+/// gives the connection back to the pool.
 #[derive(Debug)]
 pub struct Session {
     inner: crate::Session,
@@ -24,17 +24,17 @@ impl Session {
     /// Begins a transaction. No trip: BEGIN leaves with the first statement.
     ///
     /// # Errors
-    /// Inside asynchronous code.
+    /// The call was made inside asynchronous code (`blocking_in_async`).
     pub fn begin(&mut self) -> Result<Transaction<'_>, Error> {
         let (inner, runtime) = (&mut self.inner, self.runtime.clone());
         let inner = runtime.wait(move || inner.begin())?;
         Ok(Transaction::new(inner, runtime))
     }
 
-    /// The same with an isolation level, read only or deferrable.
+    /// As [`begin`](Session::begin), with an isolation level, read only or deferrable.
     ///
     /// # Errors
-    /// Inside asynchronous code.
+    /// The call was made inside asynchronous code (`blocking_in_async`).
     pub fn begin_with(&mut self, options: TransactionOptions) -> Result<Transaction<'_>, Error> {
         let (inner, runtime) = (&mut self.inner, self.runtime.clone());
         let inner = runtime.wait(move || inner.begin_with(options))?;
@@ -52,7 +52,7 @@ impl Session {
     /// Runs a future of the asynchronous session; see [`Client::wait`](super::Client::wait).
     ///
     /// # Errors
-    /// Those of the future.
+    /// The error of the future.
     pub fn wait<'a, T, F: Future<Output = Result<T, Error>>>(
         &'a mut self,
         make: impl FnOnce(&'a mut crate::Session) -> F,
@@ -63,17 +63,17 @@ impl Session {
 
     blocking_methods!();
 
-    /// The notifications that reach this session; their futures run in [`wait`](Self::wait).
+    /// The notifications that reach this session; [`wait`](Self::wait) runs their futures.
     pub fn notifications(&self) -> Notifications {
         self.inner.notifications()
     }
 
-    /// The transaction status that the server told last.
+    /// The transaction status that the server reported last.
     pub fn status(&self) -> TransactionStatus {
         self.inner.status()
     }
 
-    /// What the server said of a setting.
+    /// The value of a setting that the server reports; `None` if it does not report this one.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.inner.parameter(name)
     }
@@ -106,7 +106,8 @@ impl<'a> Transaction<'a> {
         runtime.wait(|| inner.commit())
     }
 
-    /// Runs the last statement and commits, in one trip. What the statement returns is read as `T`.
+    /// Runs the last statement and commits, in one trip. The result of the statement is read as
+    /// `T`.
     ///
     /// # Errors
     /// As [`onetrip::Transaction::commit_with`](crate::Transaction::commit_with).
@@ -131,7 +132,7 @@ impl<'a> Transaction<'a> {
     /// Runs a future of the asynchronous transaction; see [`Client::wait`](super::Client::wait).
     ///
     /// # Errors
-    /// Those of the future.
+    /// The error of the future.
     pub fn wait<'b, T, F: Future<Output = Result<T, Error>>>(
         &'b mut self,
         make: impl FnOnce(&'b mut crate::Transaction<'a>) -> F,

@@ -1,4 +1,4 @@
-//! Where to connect: what a [`Config`](super::Config) comes to once the defaults are filled in.
+//! Where to connect: a [`Config`](super::Config) with the defaults filled in.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,16 +12,16 @@ use super::environment::socket_in;
 pub enum Address {
     /// A TCP connection.
     Tcp {
-        /// The name (or the number) as given: what a certificate has to be for.
+        /// The name (or address) as given; a certificate has to be for it.
         host: String,
-        /// Where it is, if `hostaddr` said so; else the name is looked up.
+        /// The address, if `hostaddr` gave it; otherwise the name is looked up.
         address: Option<IpAddr>,
     },
-    /// A Unix socket, by the directory that it stands in.
+    /// A Unix socket, by its directory.
     Unix(PathBuf),
 }
 
-/// One server to try. Its `Display` is fit for messages: `host:port` or the path of the socket.
+/// One server to try. Its `Display` is for messages: `host:port`, or the path of the socket.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub(super) address: Address,
@@ -36,13 +36,13 @@ impl Endpoint {
         &self.address
     }
 
-    /// Its port; for a Unix socket a part of the file's name.
+    /// The port; for a Unix socket, a part of the file's name.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The password to log in with: the one that was given, else what the password file has for
+    /// The password to log in with: the one that was given, else the entry of the password file for
     /// this server.
     #[must_use]
     pub fn password(&self) -> Option<&str> {
@@ -81,7 +81,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// All that a connection needs: the servers in the order to try them, who logs in, and the
+/// Everything that a connection needs: the servers in the order to try them, who logs in, and the
 /// settings.
 #[derive(Clone)]
 pub struct Resolved {
@@ -118,13 +118,13 @@ impl Resolved {
         self.options.as_deref()
     }
 
-    /// Everything else.
+    /// All other settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What was passed over and is worth a warning, one line each: a password file that others can
+    /// What was ignored and deserves a warning, one line each: a password file that others can
     /// read.
     #[must_use]
     pub fn notes(&self) -> &[String] {

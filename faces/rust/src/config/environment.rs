@@ -1,12 +1,12 @@
-//! What the process stands in: its variables, its user, the sockets on its machine. Passed in as
-//! functions, so that tests need not change the process.
+//! The environment of the process: its variables, its user, the sockets on its machine. They are
+//! passed in as functions, so that tests need not change the process.
 
 use std::path::{Path, PathBuf};
 
-/// Where servers put their sockets: Debian's directory and PostgreSQL's own.
+/// The directories where servers create their sockets: Debian's, and PostgreSQL's own.
 pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// What [`Config::resolve`](super::Config::resolve) asks its surroundings.
+/// What [`Config::resolve`](super::Config::resolve) reads of its environment.
 pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     pub(super) exists: &'a dyn Fn(&Path) -> bool,
@@ -14,14 +14,14 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Surroundings<'_> {
-    /// The host when none is given: the directory that holds a socket for this port, else
-    /// localhost. (libpq takes its built-in directory even when no socket is there.)
+    /// The host if none is given: the directory that holds a socket for this port, else localhost.
+    /// (libpq takes its built-in directory even if it holds no socket.)
     pub(super) fn default_host(&self, port: u16) -> &'static str {
         let holds_socket = |directory: &&str| (self.exists)(&socket_in(Path::new(directory), port));
         SOCKET_DIRECTORIES.into_iter().find(holds_socket).unwrap_or("localhost")
     }
 
-    /// The user when none is given: `$USER`, `$LOGNAME` or `%USERNAME%`, else the system's name for
+    /// The user if none is given: `$USER`, `$LOGNAME` or `%USERNAME%`, else the system's name for
     /// this process's user.
     pub(super) fn user(&self) -> Option<String> {
         let variables = ["USER", "LOGNAME", "USERNAME"];
@@ -29,7 +29,7 @@ impl Surroundings<'_> {
         named.or_else(|| (self.system_user)())
     }
 
-    /// The password file when none is named.
+    /// The password file if none is named.
     pub(super) fn passfile(&self) -> Option<PathBuf> {
         if cfg!(windows) {
             let data = self.filled("APPDATA")?;
@@ -38,7 +38,7 @@ impl Surroundings<'_> {
         Some(Path::new(&self.filled("HOME")?).join(".pgpass"))
     }
 
-    /// A file about TLS in its usual place.
+    /// A TLS file in its default directory.
     pub(super) fn tls_file(&self, name: &str) -> Option<PathBuf> {
         let directory = match cfg!(windows) {
             true => Path::new(&self.filled("APPDATA")?).join("postgresql"),
@@ -52,8 +52,8 @@ impl Surroundings<'_> {
     }
 }
 
-/// The name of this process's user without a variable that says it, as in most containers: the
-/// owner of `/proc/self`, looked up in `/etc/passwd`.
+/// The name of this process's user if no variable has it, as in most containers: the owner of
+/// `/proc/self`, looked up in `/etc/passwd`.
 #[cfg(target_os = "linux")]
 pub(super) fn system_user() -> Option<String> {
     use std::os::unix::fs::MetadataExt;

@@ -1,36 +1,36 @@
-//! What can be wrong with a configuration. No value ever stands in an error: any of them may be a
-//! password that a missing escape has moved to another place.
+//! Errors of a configuration. No error contains a value: any value may be a password that a missing
+//! escape has moved to another place.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// What kind of fault it is.
+/// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigErrorKind {
-    /// The text is neither a URL nor `keyword=value` pairs, or breaks off.
+    /// The text is neither a URL nor `keyword=value` pairs, or is incomplete.
     Syntax,
-    /// The URL's scheme is none of those that are known.
+    /// The URL's scheme is unknown.
     Scheme,
-    /// A percent sign is not followed by two hexadecimal digits, or what it stands for isn't text.
+    /// A percent sign is not followed by two hexadecimal digits, or the decoded bytes aren't text.
     PercentEncoding,
-    /// A host, an address or their number.
+    /// A host, an address, or the number of them.
     Host,
-    /// A port or the number of ports.
+    /// A port, or the number of ports.
     Port,
     /// A keyword that doesn't exist.
     Keyword,
-    /// A value that its keyword doesn't take.
+    /// A value that its keyword does not accept.
     Value,
     /// Settings about TLS that contradict one another, or lack a certificate.
     Tls,
-    /// It exists in PostgreSQL's own client and not in this version of this one.
+    /// libpq supports it, but this version of this client does not.
     Unsupported,
-    /// Nothing says who logs in.
+    /// No user is known.
     User,
 }
 
-/// A configuration that can't be used: what is wrong, where, and what to do. It never holds a
+/// A configuration that can't be used: what is wrong, where, and what to do. It never contains a
 /// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -40,7 +40,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// What kind of fault it is.
+    /// The kind of fault.
     #[must_use]
     pub fn kind(&self) -> ConfigErrorKind {
         self.kind
@@ -70,7 +70,7 @@ pub(crate) enum Place {
     KeyValue,
     /// An environment variable, by name.
     Variable(&'static str),
-    /// A setter, or the settings taken together.
+    /// A setter, or several settings together.
     Config,
 }
 

@@ -1,20 +1,20 @@
-//! The table of keywords is the layer's; here stands what a configuration does with it.
+//! Keywords of a configuration; `onetrip_postgres` has their table.
 
 pub(super) use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, Keyword, Row, SWITCH, UNSUPPORTED, says,
 };
 
-/// Which of the keywords that were set it is.
+/// The keyword's bit in the set of keywords that were given.
 pub(super) fn bit(keyword: Keyword) -> u64 {
     1 << keyword as u8
 }
 
-/// What a keyword of libpq needs that this version lacks.
+/// What this version does not support of a keyword of libpq.
 pub(super) fn unsupported(name: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == name).map(|(_, what)| *what)
 }
 
-/// Variables that ask for what this version lacks, and what that is.
+/// Variables that ask for what this version does not support, and what that is.
 pub(super) const UNSUPPORTED_VARIABLES: [(&str, &str); 3] = [
     ("PGSERVICE", "the service file"),
     ("PGSSLCERTMODE", "a rule about when the client's certificate is sent"),
@@ -22,15 +22,15 @@ pub(super) const UNSUPPORTED_VARIABLES: [(&str, &str); 3] = [
 ];
 
 /// The known name that is closest to an unknown one, if it is close: within a third of the longer
-/// name's letters, so that one letter of `host` counts as a slip and two do not.
+/// name's letters, so that one wrong letter of `host` counts as a slip and two do not.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let known = KEYWORDS.iter().map(|row| (slips(name, row.name), row.name));
     let (slips, known) = known.min_by_key(|(slips, _)| *slips)?;
     (slips * 3 <= name.len().max(known.len())).then_some(known)
 }
 
-/// The number of single-letter changes, and of neighbours that change places, that lead from one
-/// name to the other.
+/// The number of changes of one letter, and of swaps of two neighbours, that lead from one name to
+/// the other.
 fn slips(from: &str, to: &str) -> usize {
     let (from, to) = (from.as_bytes(), to.as_bytes());
     let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];

@@ -1,11 +1,11 @@
-//! The password file: `host:port:database:user:password` in each line, `*` for any, a backslash
-//! before a colon or a backslash that is part of a field (libpq: `passwordFromFile` in
+//! The password file. Each line has `host:port:database:user:password`, where `*` matches anything,
+//! and a backslash stands before a colon or backslash within a field (libpq: `passwordFromFile` in
 //! fe-connect.c).
 
 use std::fs;
 use std::path::Path;
 
-/// Reads the file. `Ok(None)` where there is none; `Err` holds the note why it isn't used.
+/// Reads the file. `Ok(None)` if there is none; `Err` has the note why it isn't used.
 pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(None) };
     let shown = path.display();
@@ -44,7 +44,7 @@ pub(super) fn password(file: &str, wanted: [&str; 4]) -> Option<String> {
     })
 }
 
-/// What stands behind the first field and its colon, if the field is `wanted` or `*`.
+/// The text behind the first field and its colon, if the field is `wanted` or `*`.
 fn behind_field<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
     if let Some(rest) = line.strip_prefix("*:") {
         return Some(rest);

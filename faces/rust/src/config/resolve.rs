@@ -51,8 +51,8 @@ impl Config {
         Ok(settings)
     }
 
-    /// The servers in order. As in libpq the addresses set the number if there are any, else the
-    /// hosts.
+    /// The servers, in order. As in libpq, the number of addresses is the number of servers; if
+    /// there are none, the number of hosts is.
     fn endpoints(&self, surroundings: &Surroundings<'_>) -> Result<Vec<Endpoint>, ConfigError> {
         let (hosts, addresses) = (self.hosts.len(), self.hostaddrs.len());
         if hosts > 0 && addresses > 0 && hosts != addresses {
@@ -78,7 +78,7 @@ impl Config {
         Ok((0..count).map(endpoint).collect())
     }
 
-    /// Looks each server up in the password file.
+    /// Looks up each server's password in the password file.
     fn fill_passwords(&self, resolved: &mut Resolved, surroundings: &Surroundings<'_>) {
         let Some(path) = self.passfile.clone().or_else(|| surroundings.passfile()) else { return };
         let file = match passfile::read(&path) {
@@ -89,7 +89,7 @@ impl Config {
         for endpoint in &mut resolved.endpoints {
             let host = match &endpoint.address {
                 Address::Tcp { host, .. } => host.clone(),
-                // The default directories go by the name of localhost.
+                // For the default directories, the file has entries for localhost.
                 Address::Unix(path) => match path.to_string_lossy() {
                     path if SOCKET_DIRECTORIES.contains(&&*path) => "localhost".to_owned(),
                     path => path.into_owned(),
@@ -101,7 +101,7 @@ impl Config {
         }
     }
 
-    /// What setters can get wrong, and what only shows when all is set.
+    /// Checks what setters can get wrong, and what is wrong only in combination.
     fn check(&self) -> Result<(), ConfigError> {
         let settings = &self.settings;
         let texts =
@@ -148,7 +148,7 @@ impl Config {
     }
 }
 
-/// What a host and an address, either of which may be missing, come to.
+/// The address of a server from its host and its address, either of which may be missing.
 fn address_of(
     host: &str,
     address: Option<IpAddr>,

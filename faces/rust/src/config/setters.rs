@@ -9,8 +9,8 @@ use super::{
     RequireAuth, RootCert, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
-/// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
-/// bears its name.
+/// Setters. The field of the same name in [`Settings`](super::Settings) has the default and the
+/// unit.
 impl Config {
     /// Sets [`application_name`](super::Settings::application_name).
     #[must_use]

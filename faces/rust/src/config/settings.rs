@@ -1,5 +1,5 @@
-//! The settings that have a default, as plain values: what [`Config`](super::Config) sets and the
-//! connection reads.
+//! The settings that have a default, as plain values. [`Config`](super::Config) sets them, and the
+//! connection reads them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub use onetrip_postgres::client::connect::{LoadBalanceHosts, TargetSessionAttrs
 
 use super::tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 
-/// All settings but who connects where. Each field names its default and unit; the setter of
+/// All settings except who connects where. Each field names its default and unit; the setter of
 /// [`Config`](super::Config) and the keyword of a connection string have the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,152 +18,157 @@ pub struct Settings {
     /// Name shown in `pg_stat_activity`, or the fallback name if only that was given. Default:
     /// none.
     pub application_name: Option<String>,
-    /// Time for one address to become a usable connection, with the login, and for the lookup of a
-    /// name. Default 10 s (libpq: no limit); `None` (keyword `connect_timeout=0`, in seconds) waits without end.
+    /// Time to connect to one address, login included; and time to look a name up. Default 10 s
+    /// (libpq: no limit); `None` (keyword `connect_timeout=0`, in seconds) is no limit.
     pub connect_timeout: Option<Duration>,
     /// Whether TCP keepalives are on. Default: on.
     pub keepalives: bool,
     /// Silence before the first keepalive. Default 30 s; `None` (keyword: 0 s) leaves it to the
     /// system.
     pub keepalives_idle: Option<Duration>,
-    /// Time between keepalives that aren't answered. Default 10 s; `None` (keyword: 0 s) leaves it
-    /// to the system.
+    /// Time between unanswered keepalives. Default 10 s; `None` (keyword: 0 s) leaves it to the
+    /// system.
     pub keepalives_interval: Option<Duration>,
-    /// Unanswered keepalives until the connection counts as dead. Default 3; `None` (keyword: 0)
-    /// leaves it to the system.
+    /// How many unanswered keepalives make the connection count as dead. Default 3; `None`
+    /// (keyword: 0) leaves it to the system.
     pub keepalives_count: Option<u32>,
     /// How long sent bytes may stay unacknowledged by the peer's TCP (`TCP_USER_TIMEOUT`, Linux).
     /// Default 30 s; `None` (keyword: 0 ms) leaves it to the system.
     pub tcp_user_timeout: Option<Duration>,
-    /// Which server will do. Default: any.
+    /// Which kind of server is acceptable. Default: any.
     pub target_session_attrs: TargetSessionAttrs,
     /// In which order the servers are tried. Default: as they are listed.
     pub load_balance_hosts: LoadBalanceHosts,
-    /// Oldest protocol that the server may speak. Default 3.0.
+    /// The oldest protocol version to accept. Default 3.0.
     pub min_protocol_version: ProtocolVersion,
-    /// Protocol to ask for. Default 3.0, since some poolers refuse anything newer.
+    /// The protocol version to ask for. Default 3.0, since some poolers refuse anything newer.
     pub max_protocol_version: ProtocolVersion,
-    /// Whether the connection is encrypted, and how the server is verified. A Unix socket never is,
-    /// whatever stands here. Default: prefer, which protects from nobody who can change what is
-    /// sent; with `sslrootcert=system` verify-full.
+    /// Whether the connection is encrypted, and how the server is verified. Default: prefer, which
+    /// does not protect from anybody who can change what is sent; with `sslrootcert=system`,
+    /// verify-full. A Unix socket is never encrypted.
     pub sslmode: SslMode,
     /// How TLS begins. Default: the server is asked first.
     pub sslnegotiation: SslNegotiation,
-    /// The file with the certificate that tells the server who we are, in PEM, with those of the
-    /// authorities between it and the one that the server trusts. Default:
-    /// `~/.postgresql/postgresql.crt` if it exists, else none.
+    /// The file with the client's certificate, in PEM, with those of the authorities between it and
+    /// the one that the server trusts. Default: `~/.postgresql/postgresql.crt` if it exists, else
+    /// none.
     pub sslcert: Option<PathBuf>,
-    /// The file with the key of `sslcert`, in PEM or DER and not encrypted. Its group and others may
-    /// not be able to read it (if root owns it, the group may). Default:
-    /// `~/.postgresql/postgresql.key` where there is a certificate.
+    /// The file with the key of `sslcert`, in PEM or DER, and not encrypted. Its group and others
+    /// must not be able to read it (if root owns it, the group may). Default:
+    /// `~/.postgresql/postgresql.key` if there is a certificate.
     pub sslkey: Option<PathBuf>,
-    /// Who may have signed the server's certificate. It is used by the modes from require on.
-    /// Default: `~/.postgresql/root.crt` if it exists, else none.
+    /// The authorities that may have signed the server's certificate. Used by the modes from
+    /// require on. Default: `~/.postgresql/root.crt` if it exists, else none.
     pub sslrootcert: Option<RootCert>,
     /// The file with lists of revoked certificates, in PEM, for every authority below the root.
-    /// Default: `~/.postgresql/root.crl` if it exists (not with `sslrootcert=system`), else nothing
-    /// is taken for revoked.
+    /// Default: `~/.postgresql/root.crl` if it exists (not with `sslrootcert=system`), else no
+    /// certificate counts as revoked.
     pub sslcrl: Option<PathBuf>,
-    /// Whether the name in `host` is sent to the server readable (SNI), for what routes by it.
-    /// An address never is. Default: yes.
+    /// Whether the name in `host` is sent to the server unencrypted (SNI), for proxies that route
+    /// by it. An address is never sent. Default: yes.
     pub sslsni: bool,
-    /// Oldest TLS to speak. Default 1.2, and there is nothing older: the keyword takes `TLSv1` and
-    /// `TLSv1.1` for it.
+    /// The oldest TLS version. Default 1.2, and older ones are not supported: the keyword accepts
+    /// `TLSv1` and `TLSv1.1` and means 1.2.
     pub ssl_min_protocol_version: TlsVersion,
-    /// Newest TLS to speak. Default: no limit (1.3).
+    /// The newest TLS version. Default: no limit (1.3).
     pub ssl_max_protocol_version: Option<TlsVersion>,
-    /// Whether the login is bound to the TLS connection. Default: where the server offers it.
+    /// Whether the login is bound to the TLS connection. Default: if the server offers it.
     pub channel_binding: ChannelBinding,
-    /// The ways of authentication that the server may ask for. Default: all that are supported.
+    /// The methods of authentication that the server may ask for. Default: all that are supported.
     pub require_auth: RequireAuth,
     /// Whether a password may cross the network readable (cleartext) or nearly so (MD5). Default:
-    /// no. Over a Unix socket, to a loopback address (see
-    /// [`allows_plain_password`](Self::allows_plain_password)) and over TLS with a server that was
-    /// verified it always may.
+    /// no. It always may over a Unix socket, to a loopback address (see
+    /// [`allows_plain_password`](Self::allows_plain_password)), and over TLS with a verified
+    /// server.
     pub allow_plain_password: bool,
-    /// Most rounds of SCRAM that a server may ask for, so that a hostile one can't burn CPU.
+    /// The most SCRAM iterations that a server may ask for, so that a hostile one can't burn CPU.
     /// Default 100,000 (some 50 ms); PostgreSQL's own default is 4,096.
     pub scram_iterations_max: u32,
-    /// Requests sent and not yet answered, per connection. Default 1,024.
+    /// How many requests may be sent and unanswered, per connection. Default 1,024.
     pub in_flight_max: usize,
-    /// Bytes of the requests sent and not yet answered, per connection. Default 1 MiB.
+    /// How many bytes of requests may be sent and unanswered, per connection. Default 1 MiB.
     pub in_flight_bytes_max: usize,
-    /// Whether a connection sends nothing behind a sync point that the server has not answered: a
-    /// statement then waits for the one before it on its connection, and a pipeline leaves as one, up to
-    /// its next sync point. Default: no. For poolers that give the server away at the first answer
-    /// (PgBouncer before 1.21 in transaction mode). Keyword `one_segment` (0, 1).
+    /// Whether a connection sends nothing behind a sync point that the server has not answered. A
+    /// statement then waits for the one before it on its connection, and a pipeline leaves in one
+    /// piece, up to its next sync point. Default: no. For poolers that release the server at its
+    /// first answer (PgBouncer before 1.21 in transaction mode). Keyword `one_segment` (0, 1).
     pub one_segment: bool,
-    /// Requests that wait to be sent, per connection. Default 16,384.
+    /// How many requests may wait to be sent, per connection. Default 16,384.
     pub queue_max: usize,
-    /// Bytes of the requests that wait to be sent, per connection. Default 16 MiB.
+    /// How many bytes of requests may wait to be sent, per connection. Default 16 MiB.
     pub queue_bytes_max: usize,
     /// What happens to a request that finds the queue full. Default: it waits.
     pub when_full: WhenFull,
-    /// Bytes of the requests that wait for room in the queue, per connection; beyond it they are
-    /// refused. A single one may be longer. Default 8 MiB, with which a connection whose server takes
-    /// nothing, and a thousand tasks that want more, stay within 64 MiB (`make bench ONLY=overload_rss`).
+    /// How many bytes of requests may wait for room in the queue, per connection; further requests
+    /// are refused. A single one may be longer. With the default of 8 MiB, a connection whose
+    /// server takes nothing, and a thousand tasks that want more, stay within 64 MiB (`make bench
+    /// ONLY=overload_rss`).
     pub waiting_bytes_max: usize,
-    /// Bytes of one result that are kept in memory, as they came over the wire; of a stream, those of
-    /// one row. A larger one is dropped as it comes, and the call fails with the code
-    /// `result_too_large` and the outcome `Applied`: the statement has run. Read such results with
-    /// `query_stream`. Default 256 MiB, which is more than a program wants by accident and less than
-    /// would end it; 0 is no limit.
+    /// How many bytes of one result are kept in memory, as they came over the wire; of a stream,
+    /// how many of one row. A larger result is dropped as it comes, and the call fails with the
+    /// code `result_too_large` and the outcome `Applied`: the statement has run. Read such results
+    /// with `query_stream`. Default 256 MiB: more than a program reads on purpose, and less than
+    /// would exhaust its memory. 0 is no limit.
     pub result_bytes_max: usize,
-    /// The use of a statement's text, counted over all connections, at which it is prepared: from then
-    /// on the server keeps its plan. Default 5; 1 prepares at once, and 0 never does, which is what a
-    /// pooler before prepared statements wants (PgBouncer before 1.21 in transaction mode).
+    /// At which use of a statement's text, counted over all connections, it is prepared: from then
+    /// on the server keeps its plan. Default 5. 1 prepares at the first use. 0 never prepares; use
+    /// it with a pooler that does not support prepared statements (PgBouncer before 1.21 in
+    /// transaction mode).
     pub prepare_threshold: u32,
-    /// Statements prepared by counting that a connection keeps; the least recently used is closed. Each
-    /// costs memory on the server, a few KiB to some MiB. Default 256.
+    /// How many statements that were prepared by counting a connection keeps; the least recently
+    /// used is closed. Each costs memory on the server, a few KiB to some MiB. Default 256.
     pub prepared_max: usize,
-    /// Connections that a client opens at most, all together. Default 10.
+    /// How many connections a client opens at most. Default 10.
     pub connections_max: usize,
-    /// Connections that a client keeps open even if nobody needs them. Default 0.
+    /// How many connections a client keeps open even if they are idle. Default 0.
     pub connections_min: usize,
     /// How long a session, or a statement that finds no connection, waits for one. Default 30 s.
     /// Keyword `wait_timeout_ms`, at least 1.
     pub wait_timeout: Duration,
-    /// Callers that wait for a connection; beyond it they are refused. Default 16,384.
+    /// How many callers may wait for a connection; further ones are refused. Default 16,384.
     pub waiting_max: usize,
-    /// After how long an idle connection is closed, unless there are only `connections_min`.
-    /// Default 10 min. Keyword `idle_timeout_ms`, at least 1.
+    /// How long a connection may be idle before it is closed, unless only `connections_min` are
+    /// left. Default 10 min. Keyword `idle_timeout_ms`, at least 1.
     pub idle_timeout: Duration,
-    /// After how long a connection is replaced, with up to 10 % more or less for each, so that not all
-    /// go at once. Default 30 min. Keyword `lifetime_ms`, at least 1.
+    /// The age at which a connection is replaced, with up to 10 % more or less for each, so that
+    /// not all are replaced at once. Default 30 min. Keyword `lifetime_ms`, at least 1.
     pub lifetime: Duration,
-    /// A connection whose oldest unanswered statement is older gets no other's statement while another
-    /// connection can take it. Default 10 ms; set it well above the round trip. Keyword `slow_head_ms`,
-    /// at least 1.
+    /// If a connection's oldest unanswered statement is older than this, the connection gets no
+    /// statements of other callers as long as another connection can take them. Default 10 ms; set
+    /// it well above the round trip. Keyword `slow_head_ms`, at least 1.
     pub slow_head: Duration,
     /// Which of several idle connections is taken first. Default: the one that was used last.
     pub idle_order: IdleOrder,
-    /// Time for a request from its issue to the end of its answer, with the time in the queue.
+    /// Time for a request, from its call to the end of its answer, including the time in the queue.
     /// Default: no limit. Keyword `request_timeout_ms`; 0 is no limit.
     pub request_timeout: Option<Duration>,
-    /// What spans and events of the feature `tracing` may quote: with `text` those of statements and
-    /// notices, which may hold values. Parameters never are. Default: nothing.
+    /// What spans and events of the feature `tracing` may quote. With `text`, they quote the texts
+    /// of statements and notices, which may hold values. Parameters are never quoted. Default:
+    /// nothing.
     pub log_statements: LogStatements,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
     /// connection is given up. Default 30 s. Keyword `stall_timeout_ms`, at least 1.
     pub stall_timeout: Duration,
-    /// Whether the server is asked to cancel a statement of which the deadline has passed while it is on
-    /// its way, where that harms nobody else's. Default: yes. Keyword `cancel_on_timeout` (0, 1).
+    /// Whether the server is asked to cancel a statement whose deadline has passed while it is in
+    /// flight, if that harms no other caller's statement. Default: yes. Keyword `cancel_on_timeout`
+    /// (0, 1).
     pub cancel_on_timeout: bool,
-    /// The same for a statement whose reply was dropped. Default: no; it runs to its end, as a statement
-    /// does that nobody waits for. Keyword `cancel_on_drop` (0, 1).
+    /// The same for a statement whose reply was dropped. Default: no; it runs to its end. Keyword
+    /// `cancel_on_drop` (0, 1).
     pub cancel_on_drop: bool,
-    /// Connections that a client opens at once to cancel statements; each lasts about two round trips
-    /// and costs the server a process for that time. What is to be cancelled beyond it waits, and runs
-    /// on. Default 4; 0 cancels nothing at the server.
+    /// How many connections a client opens at once to cancel statements. Each lasts about two round
+    /// trips, and costs the server a process for that time. Further cancels wait, and their
+    /// statements run on. Default 4; 0 cancels nothing at the server.
     pub cancels_max: usize,
-    /// Time to open such a connection, and then for the server to close it. Until it has, new statements
-    /// wait; past it the connection whose statement was to be cancelled is used for what it has, and
-    /// closed. Default 5 s. Keyword `cancel_timeout_ms`, at least 1.
+    /// Time to open such a connection, and then for the server to close it. Until it has, new
+    /// statements wait. If the time passes, the connection whose statement was to be cancelled
+    /// finishes its requests, and is closed. Default 5 s. Keyword `cancel_timeout_ms`, at least 1.
     pub cancel_timeout: Duration,
 }
 
 impl Settings {
-    /// Whether a cleartext or MD5 password may go to this peer without TLS; `None` is a Unix socket.
+    /// Whether a cleartext or MD5 password may go to this peer without TLS; `None` is a Unix
+    /// socket.
     #[must_use]
     pub fn allows_plain_password(&self, peer: Option<std::net::IpAddr>) -> bool {
         self.allow_plain_password || peer.is_none_or(|address| address.to_canonical().is_loopback())
@@ -227,10 +232,10 @@ impl Default for Settings {
     }
 }
 
-/// What of statements is told to `tracing`.
+/// What `tracing` is told of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStatements {
-    /// Nothing but the first word of a statement.
+    /// The first word of a statement only.
     None,
     /// The text of statements, and of notices.
     Text,
@@ -241,7 +246,7 @@ pub enum LogStatements {
 pub enum WhenFull {
     /// It waits for room and keeps its place.
     Wait,
-    /// It fails at once; none of it was sent.
+    /// It fails at once; no byte of it was sent.
     Refuse,
 }
 
@@ -255,11 +260,11 @@ pub enum ProtocolVersion {
     V3_2,
 }
 
-/// A way in which a server asks who we are.
+/// A method by which a server authenticates a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AuthMethod {
-    /// It doesn't ask (`trust`, `peer`, a client's certificate).
+    /// No authentication (`trust`, `peer`, a client's certificate).
     None = 1,
     /// The password itself.
     Password = 2,
@@ -269,26 +274,26 @@ pub enum AuthMethod {
     ScramSha256 = 8,
 }
 
-/// The ways of authentication that a server may ask for (libpq's `require_auth`).
+/// The methods of authentication that a server may ask for (libpq's `require_auth`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequireAuth(u8);
 
 impl RequireAuth {
-    /// Only these.
+    /// Only these methods.
     #[must_use]
     pub fn only(methods: &[AuthMethod]) -> RequireAuth {
         RequireAuth(methods.iter().fold(0, |all, &method| all | method as u8))
     }
 
-    /// Whether the server may ask in this way. With [`AuthMethod::None`]: whether it may not ask at
-    /// all.
+    /// Whether the server may use this method. With [`AuthMethod::None`]: whether it may skip
+    /// authentication.
     #[must_use]
     pub fn allows(self, method: AuthMethod) -> bool {
         self.0 & method as u8 != 0
     }
 
     /// Reads a list such as `scram-sha-256,password` or `!password,!md5`; `None` if it isn't one.
-    /// Names of libpq that stand for what we never do are accepted and stand for nothing.
+    /// libpq's names of methods that this client does not have are accepted and ignored.
     pub(super) fn parse(list: &str) -> Option<RequireAuth> {
         let negated = list.trim_start().starts_with('!');
         let mut named = 0;

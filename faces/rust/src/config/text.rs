@@ -1,7 +1,6 @@
-//! The two texts that a configuration can be read from, as libpq reads them (fe-connect.c:
-//! `conninfo_parse` and `conninfo_uri_parse_options`). Three deliberate differences: an unescaped
-//! `@` behind the user's part, a NUL, and a host that libpq takes for an abstract socket are
-//! refused.
+//! Reads a configuration from its two forms of text, as libpq does (fe-connect.c: `conninfo_parse`
+//! and `conninfo_uri_parse_options`). Three deliberate differences: an unescaped `@` behind the
+//! user's part, a NUL, and a host that libpq takes for an abstract socket are refused.
 
 use percent_encoding::percent_decode_str;
 
@@ -27,10 +26,11 @@ pub(super) fn parse(config: &mut Config, text: &str) -> Result<(), ConfigError> 
     parse_pairs(config, text)
 }
 
-/// What follows the scheme: user and password, hosts and ports, the database and the parameters.
+/// Reads what follows the scheme: user and password, hosts and ports, the database and the
+/// parameters.
 fn parse_url(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     let mut rest = text;
-    // As libpq: an `@` before the first slash ends the user's part, whatever stands before it.
+    // As in libpq, an `@` before the first slash ends the user's part, whatever stands before it.
     if let Some(at) = text.find(['@', '/']).filter(|&at| text[at..].starts_with('@')) {
         let (user, password) = text[..at].split_once(':').unwrap_or((&text[..at], ""));
         set_decoded(config, Keyword::User, user)?;
@@ -49,7 +49,7 @@ fn parse_url(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     parse_query(config, query)
 }
 
-/// `host[:port],…`; an IPv6 address stands in brackets.
+/// Reads `host[:port],…`; an IPv6 address stands in brackets.
 fn parse_hosts(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     let (mut hosts, mut ports) = (String::new(), String::new());
     let mut rest = text;
@@ -87,10 +87,10 @@ fn parse_hosts(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     set_decoded(config, Keyword::Port, &ports)
 }
 
-/// `keyword=value&…`; a later one wins over an earlier one and over the rest of the URL.
+/// Reads `keyword=value&…`. A later keyword wins over an earlier one, and over the rest of the URL.
 fn parse_query(config: &mut Config, query: &str) -> Result<(), ConfigError> {
     let mut rest = query;
-    // An `&` or an `@` without its escape may have cut a password in two: then nothing is named.
+    // An unescaped `&` or `@` may have cut a password in two; then the error names no keyword.
     let mut named = !query.contains('@');
     while !rest.is_empty() {
         let (pair, behind) = rest.split_once('&').unwrap_or((rest, ""));
@@ -104,7 +104,7 @@ fn parse_query(config: &mut Config, query: &str) -> Result<(), ConfigError> {
             return Err(fault(Kind::Syntax, Place::Url, what));
         }
         let (name, value) = (decode(name, "parameter name")?, decode(value, "parameter")?);
-        // As libpq: JDBC's way to say that TLS is required.
+        // As in libpq: JDBC's way to require TLS.
         let (name, value) = match (name.as_str(), value.as_str()) {
             ("ssl", "true") => ("sslmode".to_owned(), "require".to_owned()),
             _ => (name, value),
@@ -116,7 +116,7 @@ fn parse_query(config: &mut Config, query: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Sets what a part of the URL says; an empty part says nothing.
+/// Sets a keyword from a part of the URL; an empty part sets nothing.
 fn set_decoded(config: &mut Config, keyword: Keyword, text: &str) -> Result<(), ConfigError> {
     if text.is_empty() {
         return Ok(());
@@ -143,11 +143,12 @@ fn decode(text: &str, part: &'static str) -> Result<String, ConfigError> {
     }
 }
 
-/// `keyword = value …`: a value with spaces stands between single quotes; a backslash takes the
-/// next character as it is, inside quotes and outside.
+/// Reads `keyword = value …`. A value with spaces stands between single quotes; a backslash quotes
+/// the next character, inside quotes and outside.
 fn parse_pairs(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     let mut rest = text.trim_start_matches(is_space);
-    // A space in a password without quotes makes its second half a keyword: then nothing is named.
+    // A space in an unquoted password turns its second half into a keyword; then the error names no
+    // keyword.
     let mut named = true;
     while !rest.is_empty() {
         let end = rest.find(|c| c == '=' || is_space(c)).unwrap_or(rest.len());
@@ -170,7 +171,7 @@ fn parse_pairs(config: &mut Config, text: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// One value, and what stands behind it.
+/// One value, and the text behind it.
 fn value(text: &str, keyword: Keyword) -> Result<(String, &str), ConfigError> {
     let mut value = String::new();
     let quoted = text.strip_prefix('\'');
@@ -191,12 +192,12 @@ fn value(text: &str, keyword: Keyword) -> Result<(String, &str), ConfigError> {
     Ok((value, ""))
 }
 
-/// What C's `isspace` knows.
+/// As C's `isspace`.
 fn is_space(char: char) -> bool {
     matches!(char, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Looks a keyword up. One that looks like part of a value is not repeated in the error.
+/// Looks a keyword up. The error does not repeat a name that may be part of a value.
 fn keyword(name: &str, place: Place, named: bool) -> Result<Keyword, ConfigError> {
     if let Some(keyword) = Keyword::named(name) {
         return Ok(keyword);

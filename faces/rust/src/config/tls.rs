@@ -1,5 +1,4 @@
-//! The settings about encryption: their values, their words in a text, and the files that stand for
-//! those that aren't set.
+//! The settings for encryption: their values, their words in a text, and the default files.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 
 pub use onetrip_postgres::client::connect::{SslMode, SslNegotiation};
 
-/// A version of TLS. Older ones than these are never spoken.
+/// A version of TLS. Older ones are never used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TlsVersion {
@@ -20,7 +19,7 @@ pub enum TlsVersion {
 }
 
 impl TlsVersion {
-    /// Reads libpq's names, in letters of any case. Versions below 1.2 are `None`.
+    /// Reads libpq's names, in any case. `Some(None)` for versions below 1.2.
     pub(super) fn named(name: &str) -> Option<Option<TlsVersion>> {
         match name.to_ascii_lowercase().as_str() {
             "tlsv1" | "tlsv1.1" => Some(None),
@@ -31,27 +30,27 @@ impl TlsVersion {
     }
 }
 
-/// The authorities whose signature under a server's certificate is trusted.
+/// The authorities that may have signed a server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RootCert {
-    /// Those in a file, in PEM.
+    /// Those in a PEM file.
     File(PathBuf),
     /// Those that the operating system trusts. Anybody can get a certificate from one of these, so
-    /// `sslmode` is then verify-full and can't be less.
+    /// `sslmode` then has to be verify-full, which is the default.
     System,
 }
 
-/// Whether the login is bound to the TLS connection that it travels in, so that nobody in between
-/// can pass it on. It takes SCRAM and TLS.
+/// Whether the login is bound to its TLS connection, so that nobody in between can pass it on. It
+/// needs SCRAM and TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelBinding {
     /// Never.
     Disable,
-    /// Where the server offers it.
+    /// If the server offers it.
     Prefer,
-    /// Always: a server that asks for anything else, or for nothing, is refused.
+    /// Always: a server that asks for another login, or for none, is refused.
     Require,
 }
 
@@ -61,8 +60,8 @@ impl ChannelBinding {
         [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require];
 }
 
-/// Fills in what isn't set: the mode that goes with the system's authorities, and the files in
-/// `~/.postgresql`, as far as they exist.
+/// Fills in defaults: the mode for the system's authorities, and the files in `~/.postgresql` that
+/// exist.
 pub(super) fn fill_defaults(
     settings: &mut Settings,
     mode_is_given: bool,
@@ -87,7 +86,8 @@ pub(super) fn fill_defaults(
     }
 }
 
-/// Refuses what can't be honoured together. `over_tcp`: not all servers are reached by Unix sockets.
+/// Refuses settings that contradict one another. `over_tcp`: not all servers are reached by Unix
+/// sockets.
 pub(super) fn check(settings: &Settings, over_tcp: bool) -> Result<(), ConfigError> {
     let mode = settings.sslmode;
     let verifies = mode >= SslMode::VerifyCa;

@@ -1,4 +1,4 @@
-//! What a keyword makes of its text.
+//! Reads the values of keywords from text.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl Config {
-    /// Sets a keyword from its text. As in libpq an empty text means the default, but counts as
+    /// Sets a keyword from its text. As in libpq, an empty text means the default, but counts as
     /// set.
     pub(super) fn set(
         &mut self,
@@ -106,7 +106,7 @@ impl Config {
                 settings.sslsni = value.word(true, &[false, true])?;
             }
             Keyword::SslMinProtocolVersion => {
-                // TLS 1.2 is within what an older minimum allows.
+                // TLS 1.2 is allowed by an older minimum.
                 let version = value.tls_version()?.flatten();
                 settings.ssl_min_protocol_version =
                     version.unwrap_or(defaults.ssl_min_protocol_version);
@@ -208,7 +208,7 @@ impl Config {
     }
 }
 
-/// One value in a text, with what an error has to say about it.
+/// One value of a text, with the place that its error names.
 #[derive(Clone, Copy)]
 struct Value<'a> {
     keyword: Keyword,
@@ -221,14 +221,14 @@ impl<'a> Value<'a> {
         Some(self.text).filter(|text| !text.is_empty())
     }
 
-    /// A whole number, with white space around it as in libpq; `None` where the text is empty.
+    /// A whole number, with white space around it as in libpq; `None` if the text is empty.
     fn number(self) -> Result<Option<i64>, ConfigError> {
         let Some(text) = self.filled() else { return Ok(None) };
         let number = text.trim().parse::<i32>();
         number.map(|number| Some(number.into())).map_err(|_| self.wrong(says::WHOLE))
     }
 
-    /// A number of units; zero and less mean none.
+    /// A number of units as a duration; `None` for zero or less.
     fn duration(
         self,
         unit: fn(u64) -> Duration,
@@ -240,7 +240,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A number, from the one on that the table has.
+    /// A number, at least the minimum that the table has.
     fn count<T: TryFrom<i64>>(self, default: T) -> Result<T, ConfigError> {
         let least = if let Form::From(least) = self.keyword.row().form { least } else { 0 };
         match self.number()? {
@@ -262,7 +262,7 @@ impl<'a> Value<'a> {
         self.one_of(default, SWITCH, &[false, true, false, true, false, true])
     }
 
-    /// What the table's words stand for, in its order.
+    /// The value of one of the table's words; `values` are in the table's order.
     fn word<T: Copy>(self, default: T, values: &[T]) -> Result<T, ConfigError> {
         let words = if let Form::Words(words) = self.keyword.row().form { words } else { &[] };
         self.one_of(default, words, values)
@@ -275,7 +275,7 @@ impl<'a> Value<'a> {
         found.map(|(_, value)| *value).ok_or_else(wrong)
     }
 
-    /// A version of TLS; `Some(None)` is one that is too old to be spoken.
+    /// A version of TLS; `Some(None)` for one that is too old to be used.
     fn tls_version(self) -> Result<Option<Option<TlsVersion>>, ConfigError> {
         let Some(text) = self.filled() else { return Ok(None) };
         let version = TlsVersion::named(text);
@@ -327,10 +327,10 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(move |_| !text.is_empty())
 }
 
-/// 3.0, 3.2 and the latest.
+/// The values of the words `3.0`, `3.2` and `latest`.
 const PROTOCOL_VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V3_0, ProtocolVersion::V3_2, ProtocolVersion::V3_2];
 
-/// Each has two names.
+/// Each value has two words.
 const IDLE_ORDERS: [IdleOrder; 4] =
     [IdleOrder::Lifo, IdleOrder::Fifo, IdleOrder::Lifo, IdleOrder::Fifo];

@@ -20,10 +20,10 @@ pub(crate) fn start(connection: &Arc<Connection>) {
     tokio::spawn(attempt.run());
 }
 
-/// One cancel. Wherever it ends, the engine is told, since it holds requests back meanwhile.
+/// One cancel. However it ends, the engine is told, since it holds requests back meanwhile.
 struct Attempt {
     connection: Arc<Connection>,
-    /// How it ended, if it ended now; `None` if there is nothing to tell.
+    /// How it ended; `None` if there is nothing to report.
     end: Option<CancelEnd>,
 }
 
@@ -53,15 +53,15 @@ impl Drop for Attempt {
         if let Some(end) = self.end {
             self.connection.with(|core, now| {
                 core.engine.handle_cancel_end(now, end);
-                // What was held back may leave.
+                // Requests that were held back may leave.
                 core.notify();
             });
         }
     }
 }
 
-/// Opens the connection. Nothing is held back meanwhile, so a server that can't be reached harms
-/// nobody.
+/// Opens the connection for the cancel. Nothing is held back until that is open, so a server that
+/// can't be reached harms nobody.
 async fn prepare(connection: &Connection) -> Option<(Stream, SemaphorePermit<'_>)> {
     let cancels = &connection.context.cancels;
     let permit = cancels.permits.acquire().await.ok()?;
@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// A cancel can be sent now: what to send, if it is still wanted.
+    /// The cancel can be sent now. Returns its bytes, if it is still wanted.
     fn begin_cancel(&mut self, now: Time) -> Option<BytesMut> {
         let request = self.key.request()?;
         let begun = self.engine.begin_cancel(now);
@@ -90,7 +90,7 @@ impl Core {
         begun.then_some(request)
     }
 
-    /// Cancels a request, wherever it is.
+    /// Cancels a request, whether or not it was sent.
     pub(crate) fn cancel_reply(&mut self, now: Time, token: Token, answer: &Arc<Answer>) {
         if !self.replies.is_open(token) {
             return drop(answer.give(Cancelled::TooLate));
@@ -109,15 +109,15 @@ impl Core {
         self.answer(wanted, answer);
     }
 
-    /// Cancels what the server runs, or comes to next, on a connection that belongs to one caller.
-    /// What this client sent for itself is left alone: the reset of a session, and a BEGIN.
+    /// Cancels what the server runs, or runs next, on a connection that belongs to one caller. What
+    /// this client sent for itself is not cancelled: the reset of a session, and a BEGIN.
     pub(crate) fn cancel_running(&mut self, now: Time, owner_epoch: u32, answer: &Arc<Answer>) {
         if self.replies.owner_epoch() != owner_epoch {
             return drop(answer.give(Cancelled::TooLate));
         }
         let Core { engine, replies, .. } = self;
         let wanted = engine.want_cancel_first(now, |token| {
-            // A shared statement may have come in between, and be in front.
+            // A shared statement that came in between may be in front.
             replies.entry(token).is_none_or(|entry| {
                 entry.is_of(owner_epoch) && !entry.note.as_ref().is_some_and(Note::begins)
             })

@@ -1,4 +1,4 @@
-//! What a transaction puts in front of its statements, submitted on its connection.
+//! Submits the lead of a transaction in front of its statements.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::lead::{Lead, Note};
 use crate::params;
 
 impl Lead {
-    /// Submits a request with what has to go in front of it.
+    /// Submits a request, with its lead in front.
     pub(crate) fn submit(
         self: &Arc<Lead>,
         core: &mut Core,
@@ -35,7 +35,7 @@ impl Lead {
         self.submit_front(core, now, front, Token::DISCARD, Some((request, bytes, refuse)))
     }
 
-    /// Submits what has to go in front of the next statement by itself.
+    /// Submits the lead of the next statement by itself.
     pub(crate) fn submit_alone(self: &Arc<Lead>, core: &mut Core, now: Time) -> Result<(), Error> {
         let Some(front) = self.block().front_alone(self.level)? else { return Ok(()) };
         let token = core.replies.add();
@@ -47,7 +47,7 @@ impl Lead {
         submitted
     }
 
-    /// Undoes all since the savepoint, and forgets it. `token` names the reply that tells of it.
+    /// Undoes everything since the savepoint, and releases it. `token` names the reply to that.
     pub(crate) fn submit_undo(
         self: &Arc<Lead>,
         core: &mut Core,
@@ -58,8 +58,8 @@ impl Lead {
         self.submit_front(core, now, front, token, None)
     }
 
-    /// Submits a front, and behind it what it is in front of. `caller` names the reply that somebody waits
-    /// for in the front itself.
+    /// Submits a lead, and the request behind it if there is one. `caller` names the reply that
+    /// somebody waits for in the lead itself.
     fn submit_front(
         self: &Arc<Lead>,
         core: &mut Core,
@@ -93,7 +93,7 @@ impl Lead {
         }
         let submitted = core.submit(now, requests, &front.bytes, refuses);
         if submitted.is_ok() {
-            // Nobody waits for these answers but the block.
+            // Only the transaction's state needs these answers.
             for token in noted {
                 core.replies.abandon(token);
             }

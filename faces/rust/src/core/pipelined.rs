@@ -1,4 +1,4 @@
-//! The pipelines of a connection, as its callers use them.
+//! The calls on the pipelines of a connection.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use crate::replies::{Replies, Taken};
 use crate::statements::Use;
 
 impl Core {
-    /// Does something with the pipelines.
+    /// Calls the pipelines, with the connection's parts that they need.
     pub(crate) fn pipelined<T>(
         &mut self,
         now: Time,
@@ -33,13 +33,13 @@ impl Core {
         lead: Option<Arc<Lead>>,
         timeout: Option<Duration>,
     ) -> PipelineId {
-        // It needs the connection as a caller does.
+        // The pipeline keeps the connection alive, as a caller does.
         self.handles += 1;
         self.pipelines.open(lead, timeout)
     }
 
-    /// Submits a statement that the server is asked to describe, as a pipeline of its own, so that
-    /// nothing comes between.
+    /// Submits a statement that the server must describe first, as a pipeline of its own, so that
+    /// nothing comes in between.
     pub(crate) fn submit_asking(
         &mut self,
         now: Time,
@@ -57,7 +57,7 @@ impl Core {
         token
     }
 
-    /// Adds a statement and says under which token its reply comes.
+    /// Adds a statement. Returns the token of its reply.
     pub(crate) fn pipeline_push(
         &mut self,
         now: Time,
@@ -75,7 +75,7 @@ impl Core {
         })
     }
 
-    /// Adds a statement whose parameters' types the server is asked for first.
+    /// Adds a statement, for the types of whose parameters the server is asked first.
     pub(crate) fn pipeline_push_asking(
         &mut self,
         now: Time,
@@ -89,8 +89,8 @@ impl Core {
         })
     }
 
-    /// Whether another statement would be sent without waiting in memory; it leaves before, if it
-    /// has to.
+    /// Whether another statement would be sent without waiting in memory. If it would, unwritten
+    /// statements leave first where necessary.
     pub(crate) fn pipeline_ready(
         &mut self,
         now: Time,
@@ -103,7 +103,7 @@ impl Core {
         self.pipelined(now, |pipelines, io| pipelines.poll_ready(io, id, || cx.waker().clone()))
     }
 
-    /// A reply was taken or given up, with so many bytes. Says how its segment ended.
+    /// A reply of this many bytes was taken or given up. Returns how its segment ended.
     pub(crate) fn pipeline_taken(
         &mut self,
         now: Time,
@@ -113,19 +113,20 @@ impl Core {
         self.pipelined(now, |pipelines, io| pipelines.taken(io, member, bytes))
     }
 
-    /// Bytes of a reply to this request need no more memory.
+    /// Bytes of the reply to this request need no more memory.
     pub(crate) fn consumed(&mut self, now: Time, token: Token, bytes: usize) {
         self.pipelined(now, |pipelines, io| pipelines.consumed(io, token, bytes));
     }
 
-    /// The engine lets a pipeline send.
+    /// The engine grants a pipeline the exclusive right to send.
     pub(crate) fn granted(&mut self, now: Time, token: Token) {
         if self.pipelined(now, |pipelines, io| pipelines.granted(io, token)) {
             self.take_look_ups_back(now);
         }
     }
 
-    /// Lets the pipeline that alone may send go on. Returns whether it changed anything.
+    /// Lets the pipeline that has the exclusive right to send go on. Returns whether anything
+    /// changed.
     pub(crate) fn advance_pipeline(&mut self, now: Time) -> bool {
         if !self.pipelines.is_exclusive() {
             return false;
@@ -140,7 +141,7 @@ impl Core {
         advanced.moved
     }
 
-    /// The server described a statement, or refused it: it can be encoded now.
+    /// The server described a statement, or refused it: now it can be encoded.
     pub(crate) fn pipeline_described(&mut self, now: Time, asking: Token, refused: Option<Error>) {
         let Taken { blocks, member: Some(member), .. } = self.replies.take(asking) else { return };
         if !matches!(member.role, Role::Describe(_)) {

@@ -11,9 +11,8 @@ use crate::params::unencodable;
 use crate::statements::{Bound, Learned, Scope, Use, Way, describe_statement, parse_of};
 
 impl Core {
-    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in
-    /// front where this connection doesn't have it. Says what reply to expect, and of which
-    /// statement.
+    /// Assembles the use of a prepared statement: Bind and Execute, with the Parse in front if this
+    /// connection does not have the statement. Returns the expected reply, and the statement used.
     pub(crate) fn assemble(
         &mut self,
         expect: Expect,
@@ -62,8 +61,8 @@ impl Core {
         Ok(way)
     }
 
-    /// Sees whether the session lost its statements. What was prepared again since, and is in the
-    /// same read, is prepared once more, which does no harm.
+    /// Checks whether the session lost its statements. One that was prepared again since, within
+    /// the same read, is prepared once more, which does no harm.
     pub(crate) fn note_lost_statements(&mut self) {
         if self.engine.protocol_mut().take_statements_lost() {
             self.statements.lost();
@@ -77,7 +76,7 @@ impl Core {
 
     /// Submits the Closes of statements that nobody uses any more.
     pub(crate) fn close_dropped(&mut self, now: Time) {
-        // Those for which there is no room now leave later.
+        // If there is no room for some now, they leave later.
         for _ in 0..CLOSES_AT_ONCE {
             let protocol = self.engine.protocol_mut();
             let Some(closing) = self.statements.take_close(protocol) else { break };
@@ -85,7 +84,7 @@ impl Core {
                 return self.statements.give_back(closing);
             }
             let mut bytes = BytesMut::new();
-            // A name of ours holds no NUL.
+            // Our names contain no NUL.
             if closing.write(&mut bytes).is_ok() {
                 bytes.extend_from_slice(&SYNC);
                 let expect = Expect::sync().close();
@@ -96,5 +95,5 @@ impl Core {
     }
 }
 
-/// So many statements are closed together with one request.
+/// How many statements are closed with one request.
 const CLOSES_AT_ONCE: usize = 8;

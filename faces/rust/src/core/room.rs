@@ -9,7 +9,7 @@ use crate::replies::AwaitingRoom;
 use crate::{Error, Kind};
 
 impl Core {
-    /// Has requests wait for room that can't be taken back. False if the line is full.
+    /// Lets requests wait for room that can't be taken back. Returns false if the line is full.
     pub(crate) fn await_room_pinned(
         &mut self,
         requests: Vec<(Request<Expect>, usize)>,
@@ -28,7 +28,7 @@ impl Core {
         true
     }
 
-    /// Tells the callers whose deadline has passed.
+    /// Reports the timeout to callers whose deadline has passed.
     pub(crate) fn expire_room_waiters(&mut self, now: Time) {
         while let Some((deadline, place)) = self.room_waiters.deadlines.first().copied()
             && deadline <= now
@@ -42,7 +42,8 @@ impl Core {
         }
     }
 
-    /// A place in line ended before its turn, with the connection. Returns whether it was one.
+    /// A place in line ended with its connection, before its turn. Returns whether it was a pinned
+    /// one.
     pub(crate) fn left_room_waiters(&mut self, place: Token, error: &Error) -> bool {
         if self.replies.awaiting_last(place).is_none() {
             return false;

@@ -1,4 +1,4 @@
-//! Who has a connection.
+//! The owner of a connection: its pool.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use onetrip_engine::pool::ConnectionId;
 use super::Connection;
 use crate::pool::hints::Hints;
 
-/// Who has connections, and is told of them.
+/// The owner of connections, which is told of their state.
 pub(crate) trait Owner: Send + Sync {
-    /// What its connections know of it without its lock.
+    /// What connections may read about their owner without its lock.
     fn hints(&self) -> &Arc<Hints>;
-    /// A connection is idle, or has room, and its duty says that this is to be told.
+    /// A connection is idle or has room, and its duty requires that its owner is told.
     fn report(self: Arc<Self>, id: ConnectionId);
     /// A connection is gone.
     fn lost(self: Arc<Self>, id: ConnectionId);
-    /// Whom one was lent to needs it no more.
+    /// The borrower of a connection does not need it any more.
     fn take_back(self: Arc<Self>, connection: &Arc<Connection>);
     /// A connection that takes a statement at once, and its owner epoch.
     fn another(self: Arc<Self>) -> Option<(Arc<Connection>, u32)>;

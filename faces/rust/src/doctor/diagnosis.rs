@@ -1,56 +1,57 @@
-//! What was found out, as values.
+//! The findings, as values.
 
 use std::time::Duration;
 
 use crate::metrics::SlowNeighbour;
 
-/// What a client may rely on where it connects to: see [`Client::doctor`](crate::Client::doctor).
+/// What a client may rely on with the server it connects to: see
+/// [`Client::doctor`](crate::Client::doctor).
 ///
-/// `Display` has a line for each finding, and one for each setting that should be other than it is,
-/// with why.
+/// `Display` has a line for each finding, and a line for each setting that should be changed, with
+/// the reason.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// What the server says of its version, such as `18.1`. Empty if it says nothing.
+    /// The server's version, such as `18.1`. Empty if the server does not report it.
     pub server_version: String,
     /// Whether connections to the server are shared with others, and when they change hands.
     pub pooling: Pooling,
-    /// Statements that share a sync point: a pipeline.
+    /// Statements that share a sync point, as in a pipeline.
     pub one_sync: Finding,
-    /// Statements that leave together and have a sync point each, as those of a shared connection.
+    /// Statements that leave together with a sync point each, as on a shared connection.
     pub many_syncs: Finding,
-    /// The same where one of them fails: only that one does, and those behind it are answered.
+    /// The same with one that fails: only that one fails, and those behind it are answered.
     pub failure_between: Finding,
-    /// A Flush is answered without a sync point: replies of a pipeline that is not finished.
+    /// The server answers a Flush without a sync point, as for replies of an unfinished pipeline.
     pub flush: Finding,
-    /// The same right behind a sync point that is still to be answered.
+    /// The same right behind a sync point that is still unanswered.
     pub flush_behind_sync: Finding,
     /// What becomes of prepared statements.
     pub prepared: Names,
-    /// A notification reaches who listens.
+    /// A notification reaches its listener.
     pub notifications: Finding,
     /// What becomes of the startup parameter `options`.
     pub options: Startup,
-    /// A cancel reaches the statement that runs.
+    /// A cancel reaches the running statement.
     pub cancel: Finding,
-    /// A statement and its answer, one at a time: the median of [`ROUND_TRIPS`].
+    /// The time of a statement and its answer: the median of [`ROUND_TRIPS`].
     pub round_trip: Duration,
     /// Texts behind which statements of this very client waited ([`Metrics::slow_neighbours`]).
     ///
     /// [`Metrics::slow_neighbours`]: crate::Metrics::slow_neighbours
     pub slow_neighbours: Vec<SlowNeighbour>,
-    /// Texts of this database that are slow at times, as `pg_stat_statements` has them: those whose
-    /// longest call took more than 10 ms and ten times as long as their usual one. Up to five, those
-    /// with the longest first; none where the view is not there, or is not to be read.
+    /// Texts of this database that are slow at times, according to `pg_stat_statements`: those
+    /// whose longest call took more than 10 ms, and ten times as long as their average. Up to five,
+    /// those with the longest calls first; none if the view is missing or can't be read.
     pub slow_at_times: Vec<SlowAtTimes>,
-    /// Whether the client prepares statements by itself (`prepare_threshold` is not 0).
+    /// Whether the client prepares statements by counting (`prepare_threshold` is not 0).
     pub(super) prepares: bool,
-    /// Whether anything is sent behind a sync point that was not answered (`in_flight_max` is not 1, and
+    /// Whether anything is sent behind an unanswered sync point (`in_flight_max` is not 1, and
     /// `one_segment` is off).
     pub(super) sends_ahead: bool,
 }
 
-/// A text that is quick as a rule, and not always.
+/// A text that is quick as a rule, and slow at times.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SlowAtTimes {
@@ -60,22 +61,22 @@ pub struct SlowAtTimes {
     pub calls: i64,
     /// How long a call took on average.
     pub usual: Duration,
-    /// The longest.
+    /// How long the longest call took.
     pub longest: Duration,
 }
 
-/// How many trips [`Diagnosis::round_trip`] is the median of.
+/// How many round trips [`Diagnosis::round_trip`] is the median of.
 pub const ROUND_TRIPS: usize = 9;
 
 /// Whether something holds that this client relies on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// It does.
+    /// It holds.
     Holds,
     /// No answer came within 5 s.
     Hangs,
-    /// Something else came: what, in words.
+    /// Another answer came; the text describes it.
     Differs(String),
 }
 
@@ -90,13 +91,13 @@ impl Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pooling {
-    /// The server itself has answered, or what is in between shows in nothing.
+    /// The server itself has answered, or what is in between can't be noticed.
     Direct,
-    /// A pooler is in between, and a connection to it keeps one to the server.
+    /// A pooler is in between. A connection to it keeps one to the server.
     Session,
-    /// A pooler gives each transaction a connection of its own, which others had before.
+    /// A pooler gives each transaction a connection to the server, which others had before.
     Transaction,
-    /// A pooler gives each statement one, and refuses transactions.
+    /// A pooler gives each statement a connection, and refuses transactions.
     Statement,
 }
 
@@ -104,13 +105,14 @@ pub enum Pooling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Names {
-    /// It is there, since the connection to the server has stayed the same.
+    /// It is known, since the connection to the server has stayed the same.
     Kept,
-    /// It is there although the connection to the server was another one: the pooler sees to that.
+    /// It is known although the connection to the server has changed: the pooler takes care of
+    /// that.
     Followed,
-    /// It is unknown (26000), or a name that is in use already (42P05).
+    /// It is unknown (26000), or its name is in use already (42P05).
     Lost,
-    /// The pooler has only one connection to the server, so there was no other to look at.
+    /// The pooler has only one connection to the server, so this could not be tested.
     Untested,
 }
 
@@ -118,18 +120,18 @@ pub enum Names {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Startup {
-    /// They hold on this connection.
+    /// They apply to this connection.
     Taken,
-    /// They are dropped without a word.
+    /// They are dropped silently.
     Ignored,
-    /// The connection is refused: what was said.
+    /// The connection is refused; the text is the server's or the pooler's message.
     Refused(String),
 }
 
 impl Diagnosis {
-    /// Whether what a session keeps from one transaction to the next is still there: SET, temporary
-    /// tables, advisory locks, LISTEN. It all lives in one process of the server, so this follows from
-    /// whether that changes.
+    /// Whether session state survives from one transaction to the next: SET, temporary tables,
+    /// advisory locks, LISTEN. It all lives in one server process, so this follows from whether
+    /// that process changes.
     pub fn session_state(&self) -> bool {
         matches!(self.pooling, Pooling::Direct | Pooling::Session)
     }
@@ -139,10 +141,9 @@ impl Diagnosis {
         self.one_sync.holds() && self.many_syncs.holds() && self.failure_between.holds()
     }
 
-    /// Whether this client, as it is configured, would run into errors or wait for ever: its requests
-    /// or their replies are mixed up or lost, the statements that it prepares by itself are, or
-    /// transactions are refused. What is merely missing (session state, notifications, cancels) is not
-    /// harmful.
+    /// Whether this client, as configured, would run into errors or wait for ever: its requests or
+    /// replies are mixed up or lost, its prepared statements are lost, or transactions are refused.
+    /// If session state, notifications or cancels are merely missing, that is not harmful.
     pub fn is_harmful(&self) -> bool {
         let ahead = [&self.many_syncs, &self.failure_between, &self.flush_behind_sync];
         (self.sends_ahead && !ahead.into_iter().all(Finding::holds))

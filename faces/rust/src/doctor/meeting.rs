@@ -1,35 +1,35 @@
-//! Two connections that get in each other's way: whether they come to share one to the server, and
-//! what becomes of a prepared statement then.
+//! Two connections that use the pooler at the same time: whether they come to share a connection to
+//! the server, and what becomes of a prepared statement then.
 
 use super::wire::{Said, Trouble, Wire, refusal, value};
 use super::{DOCTOR_FAILED, Names, Pooling};
 use crate::config::Config;
 use crate::{Error, Kind, Outcome};
 
-/// How often they meet. A pooler mostly gives the connection that came back last, so once is enough
-/// while nobody else is there.
+/// How many rounds are tried. A pooler mostly lends the server connection that came back last, so
+/// one is enough while nobody else uses the pooler.
 const ROUNDS: usize = 8;
 
-/// What is prepared: it says who runs it.
+/// The prepared statement: it returns the server process that runs it.
 const WHO: &str = "select pg_catalog.pg_backend_pid()";
 
-/// invalid_sql_statement_name, and duplicate_prepared_statement where a name is not one's own.
+/// invalid_sql_statement_name, or duplicate_prepared_statement if another client has the name.
 const LOST: [&str; 2] = ["26000", "42P05"];
 
-/// What two connections found out.
+/// The findings about two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Met {
     pub(super) pooling: Pooling,
     pub(super) prepared: Names,
 }
 
-/// The first connection prepares a statement and uses it again and again; the second one is in a
-/// transaction meanwhile, and so has what the first one had, if that is how it goes.
+/// The first connection prepares a statement and uses it repeatedly. The second one is in a
+/// transaction meanwhile, and so may hold the server connection that the first one had.
 struct Meeting {
     first: Wire,
     second: Wire,
     name: String,
-    /// Who ran the statement of the first one last.
+    /// The server process that ran the first connection's statement last.
     before: String,
 }
 
@@ -56,7 +56,7 @@ impl Meeting {
         Ok(Met { pooling, prepared: Names::Kept })
     }
 
-    /// Who runs the statement; `None` if it was lost at once.
+    /// The server process that ran the statement; `None` if the statement was lost at once.
     async fn prepare(&mut self) -> Result<Option<String>, Error> {
         self.first.parse(&self.name, WHO)?;
         self.first.sync();
@@ -74,14 +74,15 @@ impl Meeting {
         Ok(self.first.ask(1).await)
     }
 
-    /// `None` if the first one was answered by the same process as before, and the second by another.
+    /// `None` if the first was answered by the same process as before, and the second by another
+    /// one.
     async fn round(&mut self) -> Result<Option<Met>, Error> {
         self.second.statement("begin")?;
         self.second.statement(WHO)?;
         self.second.sync();
         let begun = self.second.ask(1).await.map_err(Trouble::into_error)?;
         let (Some(other), None) = (value(&begun).map(str::to_owned), refusal(&begun)) else {
-            // PgBouncer in statement mode ends a connection that begins a transaction.
+            // In statement mode PgBouncer ends a connection that begins a transaction.
             return Ok(Some(Met { pooling: Pooling::Statement, prepared: Names::Lost }));
         };
         let answer = self.use_it().await?;
@@ -89,7 +90,7 @@ impl Meeting {
         self.conclude(&other, answer).await
     }
 
-    /// The second one leaves its transaction, and nothing of the first one's where that was before.
+    /// Ends the second connection's transaction; the first one's statement may still be waiting.
     async fn part(&mut self, other: &str) -> Result<(), Error> {
         if self.before == other {
             self.second.close(&self.name)?;
@@ -105,7 +106,7 @@ impl Meeting {
         answer: Result<Vec<Said>, Trouble>,
     ) -> Result<Option<Met>, Error> {
         let answer = match answer {
-            // It had to wait for the only connection there is, which is free now.
+            // The first had to wait for the only server connection, which is free now.
             Err(Trouble::Silent) if self.before == other => {
                 self.first.ask(1).await.map_err(Trouble::into_error)?;
                 return Ok(Some(in_transactions(Names::Untested)));
@@ -126,7 +127,7 @@ impl Meeting {
     async fn end(mut self) -> Result<(), Error> {
         self.first.close(&self.name)?;
         self.first.sync();
-        // It ends with its connection at the latest, if there is one to end.
+        // The transaction ends with its connection at the latest.
         let _ = self.first.ask(1).await;
         self.first.end().await;
         self.second.end().await;
@@ -138,7 +139,7 @@ fn in_transactions(prepared: Names) -> Met {
     Met { pooling: Pooling::Transaction, prepared }
 }
 
-/// Something by which no two runs of this meet.
+/// A random number, so that two runs have different names.
 pub(super) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|error| {
         failed(&format!("this system gives no random bytes: {error}"))

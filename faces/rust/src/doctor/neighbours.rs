@@ -1,14 +1,14 @@
-//! Texts that are slow at times, as the server has counted them.
+//! Texts that are slow at times, according to `pg_stat_statements`.
 
 use std::time::Duration;
 
 use super::SlowAtTimes;
 use crate::Rows;
 
-/// Whether the view is there.
+/// Whether the view exists.
 pub(crate) const IS_THERE: &str = "select to_regclass('pg_stat_statements') is not null";
 
-/// The columns have these names since PostgreSQL 13. Times are milliseconds.
+/// The columns have these names since PostgreSQL 13. Times are in milliseconds.
 pub(crate) const SLOW_AT_TIMES: &str = "
     select left(query, 200), calls, mean_exec_time, max_exec_time
     from pg_stat_statements join pg_database on pg_database.oid = dbid

@@ -1,5 +1,4 @@
-//! What is asked of a connection by itself. Each probe opens its own, so that one that hangs harms no
-//! other.
+//! The probes that need one connection. Each opens its own, so that one that hangs harms no other.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +7,20 @@ use super::{Finding, Pooling, ROUND_TRIPS, Startup};
 use crate::Error;
 use crate::config::Config;
 
-/// How often a segment that fails is sent among others: what goes wrong there is a race.
+/// How often a failing segment is sent among others. A pooler's mistake there is a race, so once is
+/// not enough.
 const FAILURES: usize = 20;
 
 /// How often a Flush is sent behind a sync point.
 const FLUSHES: usize = 3;
 
-/// How often a cancel is tried. One that overtakes its statement hits nothing.
+/// How often a cancel is tried. One that overtakes its statement has no effect.
 const CANCELS: usize = 3;
 
-/// What a cancel is to cut short, in seconds.
+/// How long the statement sleeps that is to be cancelled, in seconds.
 const SLEEP_S: u32 = 1;
 
-/// The median of a few.
+/// The median of a few round trips.
 pub(super) async fn round_trip(wire: &mut Wire) -> Result<Duration, Error> {
     let mut times = [Duration::ZERO; ROUND_TRIPS];
     for time in &mut times {
@@ -32,8 +32,8 @@ pub(super) async fn round_trip(wire: &mut Wire) -> Result<Duration, Error> {
     Ok(times[ROUND_TRIPS / 2])
 }
 
-/// Five statements and one sync point; and then the same with one that fails, behind which the server
-/// skips what is left.
+/// Five statements and one sync point; then the same with a failing statement, behind which the
+/// server skips the rest.
 pub(super) async fn one_sync(config: &Config) -> Result<Finding, Error> {
     let mut wire = Wire::open(config).await?;
     for fails_at in [None, Some(13)] {
@@ -89,7 +89,7 @@ pub(super) async fn failure_between(config: &Config) -> Result<Finding, Error> {
     Ok(Finding::Holds)
 }
 
-/// A statement without a sync point is answered when it is flushed; the sync point comes behind.
+/// A statement without a sync point is answered when a Flush follows; the sync point comes later.
 pub(super) async fn flush(config: &Config) -> Result<Finding, Error> {
     let mut wire = Wire::open(config).await?;
     add(&mut wire, 41, None)?;
@@ -108,9 +108,9 @@ pub(super) async fn flush(config: &Config) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// P40: the same where a segment in front is still to be answered. A pooler that takes the end of that one
-/// for the end of all gives the server away. What is flushed takes a moment, so that the two answers come
-/// apart.
+/// P40: the same behind a segment that is still unanswered. A pooler that takes the end of that
+/// segment for the end of everything releases the server. The flushed statement takes a moment, so
+/// that the two answers come apart.
 pub(super) async fn flush_behind_sync(config: &Config) -> Result<Finding, Error> {
     let mut wire = Wire::open(config).await?;
     for _ in 0..FLUSHES {
@@ -139,7 +139,8 @@ pub(super) async fn flush_behind_sync(config: &Config) -> Result<Finding, Error>
     Ok(Finding::Holds)
 }
 
-/// Who listens is told. Not tried where it would leave LISTEN to somebody else.
+/// A notification reaches its listener. Not tried if it would leave LISTEN on another client's
+/// connection.
 pub(super) async fn notifications(config: &Config, pooling: Pooling) -> Result<Finding, Error> {
     if !matches!(pooling, Pooling::Direct | Pooling::Session) {
         let why = "LISTEN ends with its transaction, or stays with somebody else's connection";
@@ -163,8 +164,8 @@ pub(super) async fn notifications(config: &Config, pooling: Pooling) -> Result<F
     Ok(finding)
 }
 
-/// P42: settings in the startup. The one that is asked for changes how numbers are printed, on this
-/// connection alone.
+/// P42: settings in the startup. The one that is sent changes how numbers are printed, on this
+/// connection only.
 pub(super) async fn options(config: &Config) -> Result<Startup, Error> {
     let asking = config.clone().options("-c extra_float_digits=2");
     let mut wire = match Wire::open(&asking).await {
@@ -179,7 +180,7 @@ pub(super) async fn options(config: &Config) -> Result<Startup, Error> {
     Ok(if value(&answer) == Some("2") { Startup::Taken } else { Startup::Ignored })
 }
 
-/// A statement that sleeps is cut short.
+/// A sleeping statement is cancelled.
 pub(super) async fn cancel(config: &Config) -> Result<Finding, Error> {
     let mut wire = Wire::open(config).await?;
     for _ in 0..CANCELS {
@@ -211,7 +212,7 @@ fn add(wire: &mut Wire, number: u32, fails_at: Option<u32>) -> Result<(), Error>
     }
 }
 
-/// Whether an answer is the one that was expected, in the words of [`word`].
+/// Compares an answer with the expected one, in the words of [`word`].
 fn compare<'a>(
     answer: Result<Vec<Said>, Trouble>,
     expected: impl Iterator<Item = &'a str>,

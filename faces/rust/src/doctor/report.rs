@@ -1,10 +1,10 @@
-//! How a diagnosis reads, and what to do about it.
+//! The text of a diagnosis, and what to do about it.
 
 use std::fmt;
 
 use super::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, Startup};
 
-/// A setting that should be other than it is.
+/// A setting that should be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advice {
@@ -22,12 +22,12 @@ pub struct Advice {
 pub enum Place {
     /// In the configuration of this client.
     Client,
-    /// In that of the pooler; the names are PgBouncer's.
+    /// In the pooler's configuration; the names are PgBouncer's.
     Pooler,
 }
 
 impl Diagnosis {
-    /// The settings to use. Empty if all is well as it is.
+    /// The settings to change. Empty if none should be.
     pub fn advice(&self) -> Vec<Advice> {
         [self.on_statements(), self.on_pipelining(), self.on_transactions(), self.on_startup()]
             .concat()
@@ -166,7 +166,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a trip for each of many statements costs.
+/// What a round trip for each of many statements costs.
 fn gain(trip_ms: f64) -> String {
     format!(
         "100 statements wait {:.0} ms one after the other, and {trip_ms:.2} ms together",

@@ -1,5 +1,5 @@
-//! A connection of a probe's own: messages are written as the probe wants them, and what comes is
-//! read without the engine, which would not go on after an answer that it can't explain.
+//! A probe's own connection. The probe decides which messages are written. What comes is read
+//! without the engine, which would not go on after an answer that it can't explain.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::params::unencodable;
 use crate::socket::Stream;
 use crate::{Error, Kind, Outcome};
 
-/// How long an answer may take. What hangs does not answer at all, so it is far more than a slow link
-/// needs, and short enough for somebody who waits for the diagnosis.
+/// How long an answer may take. A peer that hangs does not answer at all, so this is far more than
+/// a slow link needs, and short enough for a person who waits for the diagnosis.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// No probe asks for more at once.
+/// How many answers are read at most; no probe asks for more.
 const ANSWERS_MAX: usize = 1000;
 
-/// Bytes of one message: all that is asked for here is short.
+/// How long a message may be, in bytes: all expected answers are short.
 const MESSAGE_LEN_MAX: u32 = 64 << 10;
 
 /// One connection.
@@ -36,11 +36,11 @@ pub(super) struct Wire {
     route: Route,
     key: CancelKey,
     settings: Settings,
-    /// The process that the startup named: the server's own, or what a pooler made up.
+    /// The process id from the startup: the server's own, or one that a pooler invented.
     pub(super) process_id: i32,
 }
 
-/// What came, as far as a probe compares it.
+/// An answer, as far as a probe compares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// The first column of a row.
@@ -77,7 +77,7 @@ impl Wire {
         parse::write(&mut self.out, name, sql, &[]).map_err(unencodable)
     }
 
-    /// Adds a use of a statement.
+    /// Adds a use of a prepared statement.
     pub(super) fn execute(&mut self, name: &str) -> Result<(), Error> {
         let none = Formats::AllText;
         let value =
@@ -98,15 +98,15 @@ impl Wire {
         self.out.extend_from_slice(&FLUSH);
     }
 
-    /// Runs a text by the simple protocol, and returns what came up to its end.
+    /// Runs a text by the simple protocol. Returns the answers up to its end.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<Vec<Said>, Trouble> {
         let encoded = Query { sql }.encode(&mut self.out);
         encoded.map_err(|error| Trouble::Broken(error.to_string()))?;
         self.ask(1).await
     }
 
-    /// Sends what was added and reads until the server was ready so many times, or has ended the
-    /// connection with an error.
+    /// Sends what was added, and reads until `readies` ReadyForQuery have come, or until the server
+    /// has ended the connection with an error.
     pub(super) async fn ask(&mut self, readies: usize) -> Result<Vec<Said>, Trouble> {
         self.send().await?;
         let mut all = Vec::new();
@@ -114,7 +114,7 @@ impl Wire {
         while left > 0 {
             let said = self.next().await?;
             left -= usize::from(matches!(said, Said::Ready(_)));
-            // Behind a fatal one there is nothing more.
+            // Nothing follows a fatal error.
             let is_last = matches!(&said, Said::Error(error) if error.is_fatal());
             all.push(said);
             if is_last {
@@ -140,7 +140,7 @@ impl Wire {
         }
     }
 
-    /// What comes next.
+    /// The next answer.
     pub(super) async fn next(&mut self) -> Result<Said, Trouble> {
         let next = tokio::time::timeout(PATIENCE, self.read());
         next.await.unwrap_or(Err(Trouble::Silent))
@@ -161,7 +161,7 @@ impl Wire {
         }
     }
 
-    /// The first message that has come, and its length.
+    /// The first complete message, and its length.
     fn first(&self) -> Result<Option<(usize, Option<Said>)>, Trouble> {
         let limit = |tag| max_len(tag).map(|most| most.min(MESSAGE_LEN_MAX));
         let broken =
@@ -172,15 +172,15 @@ impl Wire {
         Ok(Some((frame.message_len(), said(frame).map_err(broken)?)))
     }
 
-    /// Sends a cancel for what runs here, and returns when the peer has closed the connection of the
-    /// cancel. Whether it had an effect shows here.
+    /// Sends a cancel for what runs on this connection, and returns when the peer has closed the
+    /// connection of the cancel. This connection shows whether it had an effect.
     pub(super) async fn cancel(&self) {
         let cancel = send_cancel(&self.settings, &self.route, &self.key);
-        // One that can't be sent shows in the statement, which runs to its end.
+        // If the cancel can't be sent, the statement runs to its end, which shows.
         let _ = tokio::time::timeout(PATIENCE, cancel).await;
     }
 
-    /// Says goodbye, so that nobody reports a client that went away.
+    /// Says goodbye, so that nobody logs a lost client.
     pub(super) async fn end(mut self) {
         self.out.clear();
         self.out.extend_from_slice(&TERMINATE);
@@ -227,7 +227,7 @@ impl Trouble {
         }
     }
 
-    /// For what nothing can be found out without.
+    /// The error of a probe without which the examination can't go on.
     pub(super) fn into_error(self) -> Error {
         let message = match self {
             Trouble::Silent => {

@@ -23,10 +23,10 @@ pub(super) struct Link {
     route: Route,
 }
 
-/// The only request that is ever on its way.
+/// The only request that is ever in flight.
 const REQUEST: Token = Token(0);
 
-/// What came over a link.
+/// What a link received.
 #[derive(Debug)]
 pub(super) enum News {
     Notification(Bytes),
@@ -41,7 +41,7 @@ impl Link {
     pub(super) fn new(opened: Opened, now: Time) -> Link {
         let Opened { mut stream, ready, route, .. } = opened;
         let mut engine = Engine::new(now, Postgres::new(ready.status), Limits::default());
-        // What came together with the end of the startup.
+        // Bytes that came together with the end of the startup.
         engine.handle_bytes(now, &mut stream.input);
         Link { engine, stream, route }
     }
@@ -62,7 +62,7 @@ impl Link {
         !self.engine.is_idle()
     }
 
-    /// Writes what there is to write and, if wanted, reads. Resolves when something came. Cancel safe.
+    /// Writes what is unwritten and, if `reads`, reads. Resolves when something came. Cancel safe.
     pub(super) fn poll(&mut self, now: Time, reads: bool, cx: &mut Context<'_>) -> Poll<Vec<News>> {
         loop {
             let news = self.take();
@@ -84,7 +84,8 @@ impl Link {
                 self.engine.handle_bytes(now, input);
             }
             if let Some(end) = end {
-                // What the server said last is why, and not that it said no more.
+                // If the server's last message says why it closed, that is the reason, and not the
+                // closed socket.
                 let mut news = self.take();
                 let error = end.into_error(|why| self.lost(why));
                 news.extend(self.end(error));
@@ -106,7 +107,7 @@ impl Link {
         }
     }
 
-    /// What the engine has to say.
+    /// Takes the outputs of the engine.
     fn take(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         while let Some(output) = self.engine.poll_output() {
@@ -118,7 +119,7 @@ impl Link {
                     Some(News::Notice(block))
                 }
                 Output::Ended { end: onetrip_engine::End::Failed(failure), block, .. } => {
-                    // One that ended with the connection is made again on the next.
+                    // A request that ended with the connection is made again on the next one.
                     let error = server_error(&block);
                     let outcome = failure.outcome;
                     error.map(|error| News::Answered(Err(Error::server_error(error, outcome))))
@@ -161,8 +162,8 @@ impl Link {
         Error::new(Kind::Transport, Outcome::Unknown, crate::error::CONNECTION_LOST, message)
     }
 
-    /// Tells the server that this was all, as far as the socket takes it at once, and hears out what
-    /// it still says.
+    /// Writes the goodbye as far as the socket takes it at once, and reads what the server still
+    /// sends.
     pub(super) async fn say_goodbye(&mut self, now: Time) {
         self.engine.terminate(now);
         let Stream { reader, writer, .. } = &mut self.stream;
@@ -173,7 +174,7 @@ impl Link {
     }
 }
 
-/// Room for a read. Each notification is short, or seldom.
+/// Room for a read: notifications are short, or rare.
 const READ_MIN: usize = 4 << 10;
 
 fn server_error(block: &[u8]) -> Option<ServerError> {

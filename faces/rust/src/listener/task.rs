@@ -1,4 +1,4 @@
-//! The task behind a listener: it reads, changes what is listened to, and opens the connection anew.
+//! The task behind a listener: it reads, changes the channels, and reopens the connection.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::notification::{Event, Notification};
 use crate::pool::Pool;
 use crate::{Error, trace};
 
-/// What the listener is asked for.
+/// A change of the channels.
 #[derive(Debug)]
 pub(super) struct Command {
     channel: String,
@@ -36,21 +36,21 @@ impl Command {
     }
 }
 
-/// A listener without its handle.
+/// The listener, without its handle.
 pub(super) struct Task {
     config: Arc<Config>,
     context: Arc<Context>,
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Receiver<Command>,
     gone: oneshot::Receiver<Infallible>,
-    /// What is listened to, and what is said of it.
+    /// The channels, and what is to be sent about them.
     state: State,
-    /// Who waits for the changes that were asked for, in order.
+    /// The callers that wait for their changes, in order.
     callers: VecDeque<oneshot::Sender<Result<(), Error>>>,
     link: Link,
 }
 
-/// How it goes on after the connection.
+/// What follows after a connection.
 enum Next {
     Reconnect(Error),
     /// The listener was dropped.
@@ -67,7 +67,7 @@ impl Task {
         let (config, context) = (pool.config(), pool.context.clone());
         let link = Link::new(establish(&config).await?, context.now());
         let mut state = State::new([], seed());
-        // That the first one stands is proof enough that it can be opened again at once.
+        // The first connection was opened just now, so the next may be opened at once.
         state.handle_opened(Time::ZERO);
         Ok(Task { config, context, buffer, commands, gone, state, callers: VecDeque::new(), link })
     }
@@ -119,7 +119,7 @@ impl Task {
         }
     }
 
-    /// Takes what came; an error where it is the end of the connection.
+    /// Handles what came; returns an error if it ends the connection.
     fn heard(&mut self, news: News) -> Option<Error> {
         match news {
             News::Notification(block) => match Notification::read(&block) {
@@ -136,13 +136,13 @@ impl Task {
         None
     }
 
-    /// Hands an event out, behind the gap that is owed.
+    /// Passes an event to the reader, behind the gap that must be reported first.
     fn deliver(&mut self, event: Event) {
         if self.state.take_gap() {
             self.tell(Ok(Event::MayHaveMissed));
         }
         let waker = match self.state.awaits_answer() {
-            // Reading goes on for the sake of an answer.
+            // Reading goes on because an answer is due.
             true => self.buffer.push(Ok(event)),
             false => self.buffer.push_all_the_same(Ok(event)),
         };
@@ -156,7 +156,7 @@ impl Task {
     fn answered(&mut self, result: Result<(), Error>) -> Option<Error> {
         match (self.state.handle_answered(self.context.now(), result.is_ok()), result) {
             (Answered::Change, result) => {
-                // Its caller may have gone away, which changes nothing.
+                // The caller may have given up, which changes nothing.
                 let _ = self.callers.pop_front().map(|caller| caller.send(result));
             }
             (Answered::Serves { gap: true }, _) => self.tell(Ok(Event::MayHaveMissed)),
@@ -171,7 +171,8 @@ impl Task {
         None
     }
 
-    /// Opens the connection anew, however often that takes. False if the listener was dropped.
+    /// Opens the connection again, in as many attempts as it takes. Returns false if the listener
+    /// was dropped.
     async fn reconnect(&mut self) -> bool {
         let mut pause = self.state.handle_lost(self.context.now());
         loop {
@@ -210,7 +211,7 @@ impl Drop for Task {
     }
 }
 
-/// Waits for what comes. Nothing is read while there is no room for it, unless an answer is due.
+/// Waits for what comes. While the buffer is full nothing is read, unless an answer is due.
 async fn read(
     link: &mut Link,
     context: &Context,
@@ -229,7 +230,7 @@ fn wake(wakers: impl IntoIterator<Item = Waker>) {
 
 fn seed() -> u64 {
     let mut seed = [0; 8];
-    // Without random numbers the pauses are those of everybody, which is no reason not to wait.
+    // Without random bytes the pauses are not varied, which is no reason not to wait.
     let _ = getrandom::fill(&mut seed);
     u64::from_le_bytes(seed)
 }

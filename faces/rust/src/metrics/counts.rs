@@ -1,4 +1,4 @@
-//! What a connection counts.
+//! The counters of a connection.
 
 use std::ops::AddAssign;
 
@@ -6,40 +6,42 @@ use crate::Outcome;
 
 /// What was sent and how it ended.
 ///
-/// A *request* is what is answered as one: a statement, but also the question for its types, a sync
+/// A *request* is what is answered as one: a statement, but also a query for its types, a sync
 /// point of a pipeline, or the reset of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Writes that came after bytes of the server had arrived since the write before. Without
-    /// batching each statement would be one.
+    /// Trips: writes after bytes of the server had arrived since the last write. Without pipelining
+    /// each statement would be one.
     pub trips: u64,
     /// Bytes sent, before TLS; without the login.
     pub bytes_sent: u64,
     /// Bytes received, after TLS; without the login.
     pub bytes_received: u64,
-    /// Requests that ended well.
+    /// Requests that ended successfully.
     pub completed: u64,
-    /// Requests that failed before anything of them was sent. A call that was refused at once is none.
+    /// Requests that failed before any byte of them was sent. A call that was refused at once does
+    /// not count.
     pub failed_not_sent: u64,
     /// Requests that the server rejected.
     pub failed_rejected: u64,
-    /// Requests that took effect, and whose reply could not be read as it was asked for. They are among
-    /// the completed ones too.
+    /// Requests that took effect, but whose reply could not be read as requested. They also count
+    /// as completed.
     pub failed_applied: u64,
-    /// Requests that were sent, and of which nobody knows what became.
+    /// Requests that were sent and have no final answer.
     pub failed_unknown: u64,
     /// Uses of a prepared statement that the connection had already.
     pub prepared_hits: u64,
-    /// Uses that prepared it: its text went along.
+    /// Uses that prepared the statement on their connection, by sending its text along.
     pub prepared_misses: u64,
-    /// Requests that were sent again by themselves, since the server said that they never started.
+    /// Requests that were sent again automatically, since the server said that they never started.
     pub healed: u64,
-    /// Statements that were on a shared connection behind one that took long: longer than
-    /// `slow_head` and than a round trip. [`Metrics::slow_neighbours`](crate::Metrics) says which.
+    /// Statements on a shared connection behind one that took longer than `slow_head` and than a
+    /// round trip. [`Metrics::slow_neighbours`](crate::Metrics) names the slow ones.
     pub waited_behind_slow: u64,
     /// Reads that were sent a second time since their first answer was late
-    /// ([`Repeatable::hedged`](crate::Repeatable::hedged)). Each is a request of its own in the other numbers.
+    /// ([`Repeatable::hedged`](crate::Repeatable::hedged)). Each also counts as a request in the
+    /// other counters.
     pub hedged: u64,
     /// Notifications that reached a connection whose session did not ask for
     /// [`notifications`](crate::Session::notifications), and were dropped.
@@ -47,7 +49,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Bytes were written; `heard` if bytes of the server came since the last write.
+    /// Counts a write; `heard` if bytes of the server came since the last write.
     pub(crate) fn wrote(&mut self, bytes: usize, heard: bool) {
         self.trips += u64::from(heard);
         self.bytes_sent += bytes as u64;
@@ -69,7 +71,7 @@ impl Counts {
         }
     }
 
-    /// Requests that failed, however.
+    /// Requests that failed, with any outcome.
     pub fn failed_in_all(&self) -> u64 {
         self.failed_not_sent + self.failed_rejected + self.failed_applied + self.failed_unknown
     }

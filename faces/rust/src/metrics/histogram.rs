@@ -1,17 +1,17 @@
-//! Times in buckets that double, so that counting one costs nothing worth a name and the whole of it
+//! Times in buckets whose bounds double. Counting one costs almost nothing, and the whole histogram
 //! fits in a snapshot.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How many times were how long. The buckets double from 1 µs to 134 s, so a quantile is exact to a
-/// factor of two, and is never given too low.
+/// A histogram of times. The buckets double from 1 µs to 134 s, so a quantile is exact to a factor
+/// of two, and is never too low.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; BUCKETS],
 }
 
-/// The last takes all that is longer.
+/// The last bucket takes everything longer.
 const BUCKETS: usize = 29;
 
 impl Histogram {
@@ -24,14 +24,14 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// The buckets: the longest time that each takes, and how many it took. That of the last has no
-    /// limit.
+    /// The buckets: the longest time of each, and how many times it counted. The last has no upper
+    /// bound ([`Duration::MAX`]).
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.buckets.iter().enumerate().map(|(number, count)| (longest(number), *count))
     }
 
-    /// A time that at least this share of them (from 0 to 1) did not exceed: the upper end of the
-    /// bucket in which it lies. `None` if none were counted; [`Duration::MAX`] above 134 s.
+    /// A time that at least this share of the times (from 0 to 1) did not exceed: the upper bound
+    /// of the bucket in which it lies. `None` if none were counted; [`Duration::MAX`] above 134 s.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
         let wanted = (count as f64 * share.clamp(0.0, 1.0)).ceil().max(1.0) as u64;
@@ -48,7 +48,7 @@ impl Histogram {
         self.quantile(0.5)
     }
 
-    /// What 99 of 100 did not exceed.
+    /// The time that 99 of 100 did not exceed.
     pub fn p99(&self) -> Option<Duration> {
         self.quantile(0.99)
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Histogram {
 
 fn bucket(time: Duration) -> usize {
     let micros = time.as_nanos().div_ceil(1000).max(1);
-    // The number of doublings from 1 µs that reach it.
+    // How many doublings of 1 µs reach it.
     let doublings = u128::BITS - (micros - 1).leading_zeros();
     (doublings as usize).min(BUCKETS - 1)
 }

@@ -1,4 +1,4 @@
-//! Which texts held up others on a shared connection.
+//! Which texts held up other statements on a shared connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use crate::metadata::Metadata;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlowNeighbour {
-    /// Its first 200 characters. Texts that differ only in numbers and quoted strings count as one, the
-    /// first of them.
+    /// The first 200 characters of the text. Texts that differ only in numbers and quoted strings
+    /// count as one; this is the first of them.
     pub text: Arc<str>,
-    /// Statements that waited behind it, each time that it took long.
+    /// How many statements waited behind it, summed over the times when it took long.
     pub statements: u64,
-    /// The longest that it took at the server.
+    /// The longest time that it took at the server.
     pub longest: Duration,
 }
 
-/// What a client knows of them. Its lock is taken when a text is new and when something slow has ended
-/// that others waited for; nothing is locked under it.
+/// The slow texts of a client. The lock is taken when a text is new, and when a slow statement has
+/// ended that others waited for. No other lock is taken under it.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     state: Mutex<State>,
@@ -34,16 +34,16 @@ struct State {
     slow: HashMap<TextKey, SlowNeighbour>,
 }
 
-/// Texts that are kept, in case that they turn out to be slow.
+/// How many texts are kept, in case they turn out to be slow.
 const TEXTS_MAX: usize = 1024;
 
-/// Those of them that held up others.
+/// How many texts are kept that held up others.
 const SLOW_MAX: usize = 32;
 
 const TEXT_CHARS: usize = 200;
 
 impl Neighbours {
-    /// A text is new.
+    /// Keeps a new text.
     pub(crate) fn name(&self, metadata: &Metadata) {
         let mut state = self.lock();
         if state.texts.contains_key(&metadata.key) {
@@ -58,7 +58,7 @@ impl Neighbours {
         state.texts.insert(metadata.key, text.into());
     }
 
-    /// Statements waited behind a slow one, which has ended.
+    /// Counts statements that waited behind a slow one, which has ended.
     pub(crate) fn waited(&self, ended: Ended) {
         let state = &mut *self.lock();
         let text = match state.texts.get(&ended.key) {

@@ -1,6 +1,6 @@
-//! The numbers of a client through the facade of the `metrics` crate: every few seconds, and when
-//! [`Client::publish_metrics`](crate::Client::publish_metrics) is called. What is published is what was
-//! added since the last time, gauges too, so that several clients of one program add up.
+//! Publishes the counters of a client through the facade of the `metrics` crate: every few seconds,
+//! and when [`Client::publish_metrics`](crate::Client::publish_metrics) is called. It publishes
+//! differences to the last time, of gauges too, so that several clients of one program add up.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::snapshot::snapshot;
 use super::{Counts, Histogram, Metrics};
 use crate::pool::Pool;
 
-/// How often the numbers are published by themselves.
+/// How often the counters are published automatically.
 pub(crate) const PUBLISH_EVERY: Duration = Duration::from_secs(5);
 
-/// When the numbers of a pool are published.
+/// When the counters of a pool are published.
 #[derive(Debug)]
 pub(crate) struct Publisher(Interval);
 
@@ -30,12 +30,12 @@ impl Publisher {
         Publisher(interval)
     }
 
-    /// Resolves when it is time again; at once at first. Cancel safe.
+    /// Resolves when it is time to publish; the first time at once. Cancel safe.
     pub(crate) async fn due(&mut self) {
         self.0.tick().await;
     }
 
-    /// The pool is closed.
+    /// Publishes for the last time: the pool is closed.
     pub(crate) fn last(pool: &Pool) {
         publish(pool);
     }
@@ -45,22 +45,22 @@ impl Publisher {
     }
 }
 
-/// Publishes what has changed.
+/// Publishes the differences.
 pub(crate) fn publish(pool: &Pool) {
     let (new, old) = {
         let mut state = pool.context.totals.lock();
         let new = match pool.is_closed() {
-            // What is left of it is no longer shown, since nobody would take it back.
+            // Gauges are set to 0, since nobody would do that later.
             true => snapshot(&state, pool).without_gauges(),
             false => snapshot(&state, pool),
         };
         (new.clone(), std::mem::replace(&mut state.published, new))
     };
-    // The recorder is the code of others: the lock is free.
+    // The recorder is foreign code, so no lock is held.
     publish_change(&new, &old);
 }
 
-/// Publishes what changed from one snapshot to the next.
+/// Publishes the difference between two snapshots.
 pub(crate) fn publish_change(new: &Metrics, old: &Metrics) {
     gauges(new, old);
     count("onetrip_connections_opened_total", new.opened, old.opened);
@@ -72,7 +72,7 @@ pub(crate) fn publish_change(new: &Metrics, old: &Metrics) {
 }
 
 impl Metrics {
-    /// What is left when nothing is there any more.
+    /// The same with all gauges 0.
     pub(crate) fn without_gauges(self) -> Metrics {
         Metrics { in_flight: 0, queued: 0, waiting: 0, open: 0, idle: 0, ..self }
     }
@@ -119,7 +119,7 @@ fn waits(new: &Histogram, old: &Histogram) {
     }
 }
 
-/// What stands for a wait that is longer than the last bucket.
+/// Published for a wait that is longer than the last bucket.
 const LONGEST: Duration = Duration::from_secs(300);
 
 fn count(name: &'static str, new: u64, old: u64) {

@@ -1,4 +1,4 @@
-//! The numbers of a client at one moment.
+//! Collects the counters of a client.
 
 use std::sync::Weak;
 
@@ -7,7 +7,7 @@ use super::{ConnectionMetrics, Metrics};
 use crate::core::{Connection, Duty};
 use crate::pool::Pool;
 
-/// A snapshot.
+/// Makes a snapshot.
 pub(crate) fn of(pool: &Pool) -> Metrics {
     let state = pool.context.totals.lock();
     snapshot(&state, pool)

@@ -1,4 +1,4 @@
-//! What a client counts beside its connections.
+//! The counters of a client beside those of its connections.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,19 +13,20 @@ use super::histogram::Histogram;
 use crate::Outcome;
 use crate::core::Connection;
 
-/// What a client counts beside its connections, and which connections there are. Its lock is taken
-/// when one comes or goes, when a caller has waited, and for a snapshot; before that of a connection.
+/// The counters of a client beside those of its connections, and a list of the connections. Its
+/// lock is taken when a connection is opened or has ended, when a caller has waited, and for a
+/// snapshot. It is taken before a connection's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     state: Mutex<State>,
-    /// One of them has ended.
+    /// Notified when a connection has ended.
     one_ended: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) live: Vec<Weak<Connection>>,
-    /// The numbers of connections that are gone, and what no connection counts.
+    /// The counters of connections that are gone, and of events that no connection counts.
     pub(super) past: Counts,
     pub(super) opened: u64,
     pub(super) open_failed: u64,
@@ -47,7 +48,7 @@ impl Totals {
         self.lock().open_failed += 1;
     }
 
-    /// A connection has ended. Its numbers are kept.
+    /// A connection has ended: its counters are kept.
     pub(crate) fn ended(&self, connection: &Arc<Connection>) {
         let mut state = self.lock();
         let (counts, lost) = {
@@ -64,12 +65,12 @@ impl Totals {
         self.one_ended.notify_waiters();
     }
 
-    /// Those that have not ended: their goodbyes count.
+    /// The connections that have not ended: they count until the goodbye is written.
     pub(crate) fn live(&self) -> Vec<Arc<Connection>> {
         self.lock().live.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Resolves when there is none. Cancel safe.
+    /// Resolves when no connection is left. Cancel safe.
     pub(crate) async fn all_ended(&self) {
         loop {
             let mut one_ended = pin!(self.one_ended.notified());
@@ -81,12 +82,12 @@ impl Totals {
         }
     }
 
-    /// A caller has waited for a connection.
+    /// Counts the time that a caller waited for a connection.
     pub(crate) fn waited(&self, time: Duration) {
         self.lock().waits.add(time);
     }
 
-    /// A reply could not be read.
+    /// Counts a reply that could not be read.
     pub(crate) fn unreadable(&self) {
         self.lock().past.failed(Outcome::Applied);
     }

@@ -1,4 +1,4 @@
-//! Nothing is published without the feature `metrics`.
+//! Stands in for `publish` without the feature `metrics`: nothing is published.
 
 use std::sync::Weak;
 

@@ -1,5 +1,6 @@
-//! What threads find without the pool's lock: the list of shared connections, and connections that
-//! sessions left for the next one. Threads are spread over shards, so that they seldom meet.
+//! Data that threads use without the pool's lock: the list of shared connections, and the
+//! connections that sessions left for the next one. Threads are spread over shards, so that they
+//! seldom wait for each other.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -9,12 +10,12 @@ use onetrip_engine::Time;
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, SHARDS, thread_number};
 
-/// How long a connection stays in a cell before the pool gets it, which resets it if that is owed, and
-/// closes it if nobody needs it. It is what the policy's limits say of the former
-/// (`reset_idle_after`): what a session holds must not be held for longer.
+/// How long a connection stays in a cell before the pool gets it. The pool resets it if that is
+/// owed, and closes it if nobody needs it. As long as the policy's `reset_idle_after`: what a
+/// session holds must not be held for longer.
 pub(super) const PARKED_MAX: Duration = Duration::from_millis(100);
 
-/// Connections that one shard keeps.
+/// How many connections one shard keeps.
 const PARKED_PER_SHARD: usize = 4;
 
 pub(super) struct Cells<T> {
@@ -24,7 +25,7 @@ pub(super) struct Cells<T> {
     sweep_at: AtomicU64,
 }
 
-/// Aligned so that no two share a line of the cache (two lines are fetched together on x86).
+/// Aligned so that no two shards share a cache line (x86 fetches two lines together).
 #[repr(align(128))]
 struct Shard<T> {
     shared: Mutex<Arc<[T]>>,
@@ -61,8 +62,8 @@ impl<T> Cells<T> {
 
     // --- exclusive connections ---
 
-    /// Keeps a connection for the next session. Gives it back if there is no room; or else says
-    /// whether it is the first that will have to be looked after.
+    /// Keeps a connection for the next session. Returns it if there is no room; otherwise returns
+    /// whether it is the first one, for which a timer has to be set.
     pub(super) fn park(&self, connection: T, now: Time) -> Result<bool, T> {
         let mut idle = lock(&self.shard().idle);
         if idle.len() >= PARKED_PER_SHARD {
@@ -79,7 +80,7 @@ impl<T> Cells<T> {
         Ok(set.is_ok())
     }
 
-    /// Takes the connection that was used last on this thread, or else one of another's.
+    /// Takes the connection that was used last on this thread, or else one of another thread's.
     pub(super) fn take(&self) -> Option<T> {
         if self.parked.load(Ordering::SeqCst) == 0 {
             return None;
@@ -101,7 +102,7 @@ impl<T> Cells<T> {
         }
     }
 
-    /// Takes all that have been here since before a moment.
+    /// Takes all connections that have been here since before this time.
     pub(super) fn take_all(&self, before: Time, mut take: impl FnMut(T, Time)) {
         self.sweep_at.store(Time::NEVER.as_nanos(), Ordering::SeqCst);
         let mut oldest = Time::NEVER;

@@ -13,8 +13,8 @@ use crate::core::Connection;
 use crate::{Error, trace};
 
 impl Pool {
-    /// Checks a connection out, until the deadline or, where there is none, within `wait_timeout`.
-    /// Cancel safe: dropped on the way, it leaves no hole in the line.
+    /// Checks a connection out, until the deadline or, if there is none, within `wait_timeout`.
+    /// Cancel safe: if it is dropped, the line goes on without it.
     pub(crate) async fn checkout(
         self: &Arc<Self>,
         deadline: Time,
@@ -46,7 +46,7 @@ impl Pool {
         result
     }
 
-    /// A caller has waited for a connection, and got it or not.
+    /// Counts the time that a caller waited for a connection, whether or not it got one.
     pub(super) fn waited(&self, since: Time) {
         let time = self.now().since(since);
         self.context.totals.waited(time);
@@ -88,7 +88,7 @@ impl Drop for Checkout {
                 Some(Caller::Session(Session::Waiting(_))) => {
                     state.policy.give_up(self.ticket);
                 }
-                // It was granted in this very moment.
+                // It was granted just now.
                 Some(Caller::Session(Session::Ended(Ok(connection)))) => {
                     let condition = connection.lock().condition();
                     state.policy.release(now, connection.pool_slot.id, condition);

@@ -1,8 +1,8 @@
-//! How sessions pass connections on without the pool's lock, and how nobody is left waiting by it.
+//! How sessions pass connections on without the pool's lock, so that no caller is left waiting.
 //!
-//! A session that ends looks whether anybody waits, leaves its connection in a cell, and looks again.
-//! A caller that finds no connection gets in line, and only then looks into the cells. Whichever of the
-//! two comes first, one of them sees the other: what each writes comes before what it reads, in one
+//! A session that ends looks whether anybody waits, leaves its connection in a cell, and looks
+//! again. A caller that finds no connection gets in line, and only then looks into the cells.
+//! Whichever comes first, at least one of them sees the other: each writes before it reads, in one
 //! order for all threads. `tests/model` checks that on every interleaving that it tries.
 
 use onetrip_engine::Time;
@@ -16,12 +16,12 @@ pub(super) struct Exchange<T> {
     pub(super) hints: Arc<Hints>,
 }
 
-/// What became of a connection that came back.
+/// What happened to a connection that came back.
 pub(super) enum Put<T> {
     /// The pool has to take it.
     Refused(T),
     /// It is in a cell. `first`: a timer has to be set for it. `wanted`: somebody began to wait
-    /// meanwhile, so what is in the cells has to be handed to the pool.
+    /// meanwhile, so the connections in the cells have to be handed to the pool.
     Kept { first: bool, wanted: bool },
 }
 
@@ -41,12 +41,12 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Takes one that was left, unless others wait already.
+    /// Takes a connection that was left, unless other callers wait already.
     pub(super) fn take(&self) -> Option<T> {
         (self.hints.waiting() == 0).then(|| self.cells.take()).flatten()
     }
 
-    /// Whether somebody who got in line has to hand what is in the cells to the pool.
+    /// Whether a caller that got in line has to hand the connections in the cells to the pool.
     pub(super) fn is_missed(&self) -> bool {
         self.hints.waiting() > 0
     }

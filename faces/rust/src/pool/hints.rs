@@ -1,4 +1,4 @@
-//! What a pool lets threads see without its lock.
+//! What threads may read of a pool without its lock.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 #[derive(Debug)]
 pub(crate) struct Hints {
     waiting: AtomicUsize,
-    /// Those of them behind which a statement waits that can share a connection.
+    /// How many of them wait in front of a statement that can share a connection.
     waiting_in_order: AtomicUsize,
     closed: AtomicBool,
     can_grow: AtomicBool,
@@ -31,13 +31,13 @@ impl Hints {
         }
     }
 
-    /// Takes note of how many callers wait for a connection, and how many of those in order.
+    /// Sets how many callers wait for a connection, and how many of them in order.
     pub(super) fn set_waiting(&self, callers: usize, in_order: usize) {
         self.waiting_in_order.store(in_order, Ordering::SeqCst);
         self.waiting.store(callers, Ordering::SeqCst);
     }
 
-    /// Callers whom such a statement would overtake.
+    /// How many callers such a statement would overtake.
     pub(super) fn waiting_before(&self, of: Expected) -> usize {
         match of.is_unsure() {
             true => self.waiting(),
@@ -45,17 +45,17 @@ impl Hints {
         }
     }
 
-    /// Callers that wait for a connection.
+    /// How many callers wait for a connection.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// The pool is closed: what comes back goes no further.
+    /// The pool is closed: a connection that comes back is not passed on.
     pub(super) fn set_closed(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether no new calls come.
+    /// Whether the pool is closed to new calls.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -65,8 +65,8 @@ impl Hints {
         self.waiting() > 0 || self.is_closed()
     }
 
-    /// Takes note of whether one more connection may be opened now, and of when a statement waits in
-    /// line rather than behind another.
+    /// Sets whether one more connection may be opened now, and when a statement waits in line
+    /// rather than behind another statement.
     pub(super) fn set_growth(&self, can_grow: bool, patience: Patience) {
         self.can_grow.store(can_grow, Ordering::Relaxed);
         self.has_others.store(patience.others, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What the policy asks of a connection, published by the connection so that nobody has to lock it.
+//! The load of a connection, as the policy asks for it. The connection publishes it, so that nobody
+//! has to lock the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,16 +10,16 @@ use onetrip_engine::pool::{Load, Workload};
 
 use super::hints::Hints;
 
-/// The load of one connection. Its fields are read one by one: a reader may see one that is newer
-/// than another, which at worst places a statement less well.
+/// The load of one connection. Its fields are read one by one, so a reader may see one that is
+/// newer than another; at worst it places a statement less well.
 #[derive(Debug)]
 pub(crate) struct LoadCell {
     unanswered: AtomicUsize,
     unanswered_bytes: AtomicUsize,
     since: AtomicU64,
-    /// What the server is expected to take for them, in nanoseconds.
+    /// How long the server is expected to take for them, in nanoseconds.
     expected: AtomicU64,
-    /// Those behind which nothing is to be placed.
+    /// How many of them must have nothing placed behind them.
     unsure: AtomicUsize,
     /// About how long a round trip takes, in nanoseconds.
     trip: AtomicU64,
@@ -38,7 +39,7 @@ impl LoadCell {
         })
     }
 
-    /// Takes note of the work of a connection, and, where a reply was completed, of when.
+    /// Sets the work of a connection and, if a reply was completed, when.
     pub(crate) fn set(&self, unanswered: usize, bytes: usize, moved: Option<Time>) {
         if self.unanswered.load(Ordering::Relaxed) != unanswered {
             self.unanswered.store(unanswered, Ordering::Release);
@@ -50,19 +51,19 @@ impl LoadCell {
         }
     }
 
-    /// Takes note of what is expected of that work.
+    /// Sets how long that work is expected to take.
     pub(crate) fn expect(&self, workload: &Workload) {
         let expected = u64::try_from(workload.expected().as_nanos()).unwrap_or(u64::MAX);
         self.expected.store(expected, Ordering::Relaxed);
         self.unsure.store(workload.unsure(), Ordering::Relaxed);
     }
 
-    /// The first request since it was idle was submitted.
+    /// The first request since an idle time was submitted.
     pub(crate) fn begin(&self, now: Time) {
         self.since.store(now.after(self.trip()).as_nanos(), Ordering::Relaxed);
     }
 
-    /// A statement took this long: a round trip takes no longer.
+    /// A statement took this long; a round trip takes no longer.
     pub(crate) fn took(&self, time: Duration) {
         if time < self.trip() {
             self.trip.store(u64::try_from(time.as_nanos()).unwrap_or(0), Ordering::Relaxed);
@@ -78,7 +79,7 @@ impl LoadCell {
             unanswered: self.unanswered.load(Ordering::Acquire),
             unanswered_bytes: self.unanswered_bytes.load(Ordering::Relaxed),
             since: Time::from_nanos(self.since.load(Ordering::Relaxed)),
-            // What is beyond the window waits in the queue of its connection.
+            // Requests beyond the window wait in the queue of the connection.
             room: usize::MAX,
             expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
             unsure: self.unsure.load(Ordering::Relaxed),
@@ -86,7 +87,7 @@ impl LoadCell {
         }
     }
 
-    /// Whether somebody waits who could use it.
+    /// Whether somebody waits who could use the connection.
     pub(crate) fn is_wanted(&self) -> bool {
         self.hints.waiting() > 0
     }

@@ -12,7 +12,7 @@ use crate::core::slot::PoolSlot;
 use crate::error::CONNECTION_ENDED;
 use crate::{Error, Kind, Outcome, trace};
 
-/// Opens a connection that the policy asked for.
+/// Opens a connection that the policy requested.
 pub(super) async fn open(mut attempt: Attempt) {
     let Attempt { pool, id, .. } = &attempt;
     let pool_slot = PoolSlot { owner: pool.clone(), id: *id };
@@ -21,7 +21,7 @@ pub(super) async fn open(mut attempt: Attempt) {
     attempt.pool.opened(attempt.id, result);
 }
 
-/// An attempt that its runtime drops has failed: nobody may wait for it then.
+/// If its runtime drops an attempt, the attempt has failed: whoever waits gets an error.
 pub(super) struct Attempt {
     pool: Arc<Pool>,
     id: ConnectionId,
@@ -52,7 +52,7 @@ pub(crate) fn runtime_gone() -> Error {
 }
 
 impl Pool {
-    /// Opens the first connection. Its failure is the failure of the client.
+    /// Opens the first connection. If it fails, opening the client fails.
     pub(super) async fn open_first(self: &Arc<Self>) -> Result<(), Error> {
         let mut first = None;
         {
@@ -94,7 +94,7 @@ impl Pool {
                     state.last_error = None;
                     state.policy.handle_opened(now, id);
                     if closed {
-                        // It was reported before the policy knew of it.
+                        // It was lost before the policy knew of it.
                         state.connections.remove(&id);
                         state.policy.handle_lost(now, id);
                     }
@@ -110,7 +110,7 @@ impl Pool {
     }
 }
 
-/// No connection is open yet, so no load can be asked for.
+/// No connection is open yet, so the policy can't ask for a load.
 fn unreachable_load() -> onetrip_engine::pool::Load {
     unreachable!("a pool without connections asks for no load")
 }

@@ -12,7 +12,8 @@ use crate::Error;
 use crate::core::{Connection, Core, Duty};
 
 impl Pool {
-    /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
+    /// Chooses a connection for one shared statement, without waiting. It only chooses; nothing is
+    /// reserved.
     fn place(self: &Arc<Self>, of: Expected, now: Time) -> Option<(Arc<Connection>, Choice<()>)> {
         if self.hints().waiting_before(of) > 0 {
             return None;
@@ -52,7 +53,8 @@ impl Pool {
         mut work: impl FnMut(&mut Core, Time) -> R,
     ) -> Option<(Arc<Connection>, R)> {
         let of = self.context.timings.expected(key);
-        // Each time round a connection was given to somebody else in between, or something slow to it.
+        // In each round, the connection may meanwhile have been given away, or have got something
+        // slow.
         for _ in 0..4 {
             let looked = self.now();
             let (connection, choice) = self.place(of, looked)?;
@@ -68,7 +70,8 @@ impl Pool {
         None
     }
 
-    /// Submits what is unanswered on the connection `first` on another one too, if it is time for that.
+    /// If it is time for that, submits the statement that is unanswered on the connection `first`
+    /// on another one, too.
     pub(crate) fn try_hedge(
         self: &Arc<Self>,
         key: TextKey,
@@ -110,7 +113,7 @@ impl Pool {
         queue_entry
     }
 
-    /// The same for a queue entry that somebody has already.
+    /// The same for a queue entry that exists already.
     pub(crate) fn run_for(
         self: &Arc<Self>,
         queue_entry: &Arc<QueueEntry>,

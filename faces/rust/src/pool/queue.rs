@@ -1,4 +1,4 @@
-//! Statements that wait for a connection.
+//! The queue of statements that wait for a connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -11,20 +11,20 @@ use crate::cancelled::Cancelled;
 use crate::core::{Connection, Core};
 use crate::{Error, Kind, Outcome};
 
-/// Where they wait.
+/// The line in which statements wait.
 pub(crate) trait Line: std::fmt::Debug + Send + Sync {
     fn now(&self) -> Time;
-    /// A statement was in the line so long.
+    /// Counts how long a statement was in the line.
     fn waited(&self, time: Duration);
-    /// A statement leaves the line. True if it was still in it.
+    /// Takes a statement out of the line. Returns true if it was still in it.
     fn leave(self: Arc<Self>, token: Token, ticket: Ticket) -> bool;
 }
 
-/// What is done on a connection once there is one: submits a request, and says under which token
-/// its reply comes.
+/// The work on a connection once there is one: submits a request, and returns the token of its
+/// reply.
 pub(crate) struct Work {
     run: Box<Run>,
-    /// What else is done if there never is one; says whom to wake.
+    /// Further work if no connection comes. Returns whom to wake.
     fail: Option<Box<Fail>>,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Work {
 #[derive(Debug)]
 pub(crate) struct QueueEntry {
     line: Arc<dyn Line>,
-    /// When it came into the line, and how long it was there.
+    /// When it got in line, and how long it was there.
     since: OnceLock<Time>,
     waited: OnceLock<Duration>,
     state: Mutex<PlacementState>,
@@ -68,19 +68,19 @@ enum PlacementState {
 }
 
 impl QueueEntry {
-    /// One that somebody else settles.
+    /// An entry that somebody else settles.
     pub(crate) fn new(line: Arc<dyn Line>) -> Arc<QueueEntry> {
         let state = PlacementState::Waiting { caller: None, waker: None };
         let (since, waited) = (OnceLock::new(), OnceLock::new());
         Arc::new(QueueEntry { line, since, waited, state: Mutex::new(state) })
     }
 
-    /// It comes into the line now.
+    /// The statement gets in line now.
     pub(super) fn begin(&self, now: Time) {
         let _ = self.since.set(now);
     }
 
-    /// It is in the line. False if its caller has gone away meanwhile.
+    /// The statement is in the line. Returns false if its caller has given up meanwhile.
     pub(super) fn enter(&self, token: Token, ticket: Ticket) -> bool {
         match &mut *self.lock() {
             PlacementState::Waiting { caller, .. } => {
@@ -91,7 +91,7 @@ impl QueueEntry {
         }
     }
 
-    /// How long it was in line, of one that is settled.
+    /// How long a settled statement was in line.
     pub(crate) fn waited(&self) -> Duration {
         self.waited.get().copied().unwrap_or_default()
     }
@@ -115,7 +115,7 @@ impl QueueEntry {
         wakers
     }
 
-    /// It has its place. Returns whom to wake.
+    /// The statement has its place. Returns whom to wake.
     pub(crate) fn settle(
         &self,
         connection: &Arc<Connection>,
@@ -147,7 +147,7 @@ impl QueueEntry {
         }
     }
 
-    /// Resolves with the connection and the token of its reply there.
+    /// Resolves with the connection, and the token of the reply there.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(Arc<Connection>, Token), Error>> {
         let mut state = self.lock();
         if let PlacementState::Waiting { waker, .. } = &mut *state {
@@ -174,7 +174,7 @@ impl QueueEntry {
         }
     }
 
-    /// Leaves the line. True if it was still in it: its work will not be done.
+    /// Leaves the line. Returns true if it was still in it: then its work will not be done.
     pub(crate) fn leave(&self) -> bool {
         let caller = match &*self.lock() {
             PlacementState::Waiting { caller, .. } => *caller,
@@ -187,8 +187,8 @@ impl QueueEntry {
         self.line.clone().leave(token, ticket)
     }
 
-    /// Ends the wait, or says where the statement was placed; `None` if its reply knows that by
-    /// now.
+    /// Ends the wait, or returns where the statement was placed; `None` if its reply knows that
+    /// already.
     pub(crate) fn cancel(&self) -> Result<Option<Cancelled>, (Arc<Connection>, Token)> {
         if self.leave() {
             if let Some(waker) = self.fail(cancelled()) {
@@ -198,19 +198,19 @@ impl QueueEntry {
         }
         match &*self.lock() {
             PlacementState::Placed(connection, token) => Err((connection.clone(), *token)),
-            // A pipeline waits, and its statements with it.
+            // A pipeline waits, together with its statements.
             PlacementState::Waiting { .. } => Ok(Some(Cancelled::NotPossible)),
             PlacementState::Failed(_) => Ok(Some(Cancelled::TooLate)),
             PlacementState::Taken => Ok(None),
         }
     }
 
-    /// Its caller has gone away. If it was placed meanwhile, says where.
+    /// The caller has given up. If the statement was placed meanwhile, returns where.
     pub(crate) fn give_up(&self) -> Option<(Arc<Connection>, Token)> {
         self.leave();
         let mut left = self.take();
         if let PlacementState::Waiting { caller: Some(caller), .. } = left {
-            // It came into the line after all.
+            // It got in line meanwhile.
             self.leave_as(caller);
             left = self.take();
         }

@@ -1,4 +1,4 @@
-//! Callers that wait for a connection: sessions, and statements that find none to go on.
+//! Callers that wait for a connection: sessions, and statements that find no connection with room.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::queue::{QueueEntry, Work};
 use crate::Error;
 use crate::core::Connection;
 
-/// Who waits, by token.
+/// The callers that wait, by token.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
     next: u64,
@@ -19,9 +19,9 @@ pub(super) struct Callers {
 
 #[derive(Debug)]
 pub(super) enum Caller {
-    /// For a connection of its own.
+    /// Waits for a connection of its own.
     Session(Session),
-    /// To have its statement placed; whether it has a deadline of its own.
+    /// Waits to have its statement placed. The flag: whether it has a deadline of its own.
     Statement(Work, Arc<QueueEntry>, bool),
 }
 
@@ -48,13 +48,13 @@ impl Callers {
         self.add(Caller::Statement(work, queue_entry, is_timed))
     }
 
-    /// Whether one waits until a deadline of its own, rather than for what the pool allows.
+    /// Whether a caller waits until a deadline of its own, and not for the pool's `wait_timeout`.
     pub(super) fn is_timed(&self, token: Token) -> bool {
         matches!(self.list.get(&token), Some(Caller::Statement(_, _, true)))
     }
 
-    /// Gives a session its connection. Returns whom to wake; or the connection, if its caller has
-    /// gone away.
+    /// Gives a session its connection. Returns whom to wake; or the connection, if the caller has
+    /// given up.
     pub(super) fn grant(
         &mut self,
         token: Token,
@@ -66,7 +66,7 @@ impl Callers {
         }
     }
 
-    /// Puts a statement on the connection where it was placed.
+    /// Runs a statement's work on the connection where it was placed.
     pub(super) fn place(&mut self, token: Token, connection: &Arc<Connection>) -> Vec<Waker> {
         match self.list.remove(&token) {
             Some(Caller::Statement(work, queue_entry, _)) => queue_entry.run(work, connection),

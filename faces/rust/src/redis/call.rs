@@ -1,4 +1,5 @@
-//! What is sent as one request: a command, several that share a slot, or a call of a script.
+//! What is sent as one request: a command, several that share a slot of the engine, or a call of a
+//! script.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use super::script::ScriptText;
 /// One command of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// All of it; for a script what stands behind its text or hash.
+    /// The whole command; for a script, the part behind its text or hash.
     pub(crate) command: Command,
     pub(crate) script: Option<Arc<ScriptText>>,
-    /// Whether an error may leave something behind.
+    /// Whether an error may leave effects behind.
     pub(crate) leaves: bool,
 }
 
@@ -26,26 +27,26 @@ pub(crate) struct Item {
 pub(crate) struct Call {
     pub(crate) body: Body,
     pub(crate) deadline: Time,
-    /// Whether what its reader has not taken stops reading.
+    /// Whether the reply is metered.
     pub(crate) metered: bool,
-    /// In a cluster, whom to tell what became of it.
+    /// In a cluster, the flight whose result is reported.
     pub(crate) flight: Option<FlightId>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     One(Item),
-    /// Each with a reply of its own.
+    /// Commands with a reply each.
     Many(Vec<Item>),
-    /// The same, as on the wire.
+    /// The same, encoded.
     Encoded(Bytes, u32),
-    /// Between MULTI and EXEC.
+    /// Commands between MULTI and EXEC.
     Atomic(Vec<Item>),
-    /// Behind ASKING, which has a reply of its own.
+    /// A call behind ASKING, which has a reply of its own.
     Asking(Box<Body>),
-    /// What its session watched is nothing to the next one.
+    /// UNWATCH, so that the next session does not watch the keys of this one.
     Unwatch,
-    /// Confirmed by pushes, one for each of so many channels.
+    /// A subscription, confirmed by one push for each of so many channels.
     Confirmed(Command, u32),
 }
 
@@ -59,7 +60,7 @@ impl Item {
         self.command.len_max() + self.script.as_ref().map_or(0, |script| script.text.len() + 64)
     }
 
-    /// Whether it goes by its hash on a connection that has run these scripts.
+    /// Whether the script is called by its hash on a connection that has run these scripts.
     fn is_known(&self, scripts: &Scripts) -> bool {
         self.script.as_ref().is_some_and(|script| scripts.has(script.sha.as_bytes()))
     }
@@ -102,8 +103,8 @@ impl Call {
         Ok(())
     }
 
-    /// Bytes that are kept of its replies, where that is not `reply_max`: for several replies as many times
-    /// that, and what is taken as it comes is bounded by its meter.
+    /// How many bytes of its replies are kept, if not `reply_max`. Several replies may have that
+    /// many each; a metered reply is bounded by its meter.
     pub(crate) fn bytes_max(&self, reply_max: usize) -> Option<usize> {
         match &self.body {
             _ if self.metered => Some(usize::MAX),
@@ -117,14 +118,15 @@ impl Call {
         let items = match &self.body {
             Body::One(item) => std::slice::from_ref(item),
             Body::Many(items) => items,
-            // Whether EXEC runs them is not known, and behind ASKING they are another node's.
+            // It is not known whether EXEC runs them, and behind ASKING another node does.
             Body::Atomic(_) | Body::Asking(_) => &[],
             Body::Encoded(..) | Body::Confirmed(..) | Body::Unwatch => &[],
         };
         items.iter().filter_map(|item| item.script.as_ref())
     }
 
-    /// Whether it may call scripts by their hashes, and whether what becomes of them is among the replies.
+    /// Whether it may call scripts by their hashes, and whether their results are among several
+    /// replies.
     pub(crate) fn calls_scripts(&self) -> (bool, bool) {
         let calls = self.scripts().next().is_some();
         (calls, calls && !matches!(self.body, Body::One(_)))
@@ -144,7 +146,7 @@ impl Body {
         }
     }
 
-    /// What it is answered by, on a connection that has run these scripts.
+    /// The expected reply, on a connection that has run these scripts.
     fn expect(&self, scripts: &Scripts) -> Expect {
         match self {
             Body::One(item) if item.is_known(scripts) => {
@@ -175,14 +177,14 @@ impl Body {
             }
             Body::Atomic(items) => {
                 out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
-                // One that the server has forgotten would be missed when the others have run, so each goes as a
-                // text: that can't be missed.
+                // If the server has forgotten a script, EXEC would run the others without it. So
+                // each script goes as a text, which can't be missing.
                 items.iter().for_each(|item| item.encode(&Scripts::default(), out));
                 out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
             }
             Body::Asking(body) => {
                 out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
-                // Behind ASKING nothing loads a script that was forgotten, so its text goes along.
+                // Behind ASKING a forgotten script is not loaded again, so its text is sent.
                 body.encode(&Scripts::default(), out);
             }
             Body::Unwatch => out.extend_from_slice(b"*1\r\n$7\r\nUNWATCH\r\n"),
@@ -190,7 +192,7 @@ impl Body {
     }
 }
 
-/// What is known within a pipeline: what its earlier commands send is known to the later ones.
+/// The known scripts within a pipeline: those that earlier commands send are known to later ones.
 struct Known<'a> {
     before: &'a Scripts,
     here: Vec<Arc<ScriptText>>,

@@ -34,11 +34,11 @@ use super::subscription::Subscription;
 use crate::Error;
 use crate::metrics::Metrics;
 
-/// A client of Redis or Valkey. Its clones share one connection, on which the commands of all callers are
-/// pipelined by themselves.
+/// A client of Redis or Valkey. Its clones share one connection, on which the commands of all
+/// callers are pipelined automatically.
 ///
-/// A call *sends when it is made*, not when it is first polled; the returned [`Reply`] is awaited for the
-/// result. So calls made before the first is awaited share a trip:
+/// A call *sends when it is made*, not when it is first polled; awaiting the returned [`Reply`]
+/// yields the result. So calls made before the first is awaited share a trip:
 ///
 /// ```no_run
 /// use onetrip::redis::{Client, commands::*};
@@ -105,47 +105,50 @@ impl Client {
         Cmd { sends: self, command: Command::new(name) }
     }
 
-    /// The same client, with a deadline of its own for each command: from its issue to its reply, the time in
-    /// the queue and for a connection included. At its end the command fails with the kind `Timeout`; it may have
-    /// run (`Unknown`) unless it was still waiting (`NotSent`).
+    /// The same client with another deadline for each command: from its call to its reply,
+    /// including the time in the queue and for a connection. If it passes, the command fails with
+    /// the kind `Timeout`: with `NotSent` if the command was still waiting, else with `Unknown`,
+    /// since it may have run.
     #[must_use]
     pub fn timeout(&self, timeout: Duration) -> Client {
         Client { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// The same client for commands of which you say that running them twice does no harm: they are sent
-    /// again by themselves when their connection is lost, up to
+    /// The same client for commands that the caller declares repeatable, since running them twice
+    /// does no harm: they are sent again when their connection is lost, up to
     /// [`attempts_max`](super::Limits::attempts_max) times in all.
     #[must_use]
     pub fn repeatable(&self) -> Client {
         Client { repeats: true, ..self.clone() }
     }
 
-    /// The same client for commands that take long or whose replies are large: each goes to a connection
-    /// of its own, as one that blocks does, so no other waits until its reply has arrived. While a server
-    /// runs one command it runs no other, whichever connection that came by; a reply of many megabytes
-    /// is what this keeps out of the way. They have no order among the others, and are not sent again. Pipelines go
-    /// as before.
+    /// The same client for commands that take long or whose replies are large. Each goes to a
+    /// connection of its own, as a blocking command does, so no other command waits for its reply
+    /// to arrive. That helps with a reply of many megabytes; but while a server runs one command it
+    /// runs no other, on any connection. These commands have no order among the others, and are not
+    /// sent again. Pipelines are sent as before.
     #[must_use]
     pub fn alone(&self) -> Client {
         Client { alone: true, ..self.clone() }
     }
 
-    /// A list of commands that are sent together; see [`Pipeline`].
+    /// Makes a list of commands that are sent together; see [`Pipeline`].
     pub fn pipeline(&self) -> Pipeline<'static> {
         Pipeline::new(self.on(None))
     }
 
-    /// A list of commands that run all or not at all, with nobody's between; see [`Atomic`].
+    /// Makes a list of commands that run all or not at all, with no other caller's commands between
+    /// them; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'static> {
         Atomic::new(self.on(None))
     }
 
-    /// A connection of one's own: for WATCH, and for what changes the state of a connection. One that is idle is
-    /// lent; otherwise one is opened, or the caller waits in line.
+    /// Takes a connection of the caller's own: for WATCH, and for commands that change the state of
+    /// a connection. An idle one is lent; otherwise one is opened, or the caller waits in line.
     ///
     /// # Errors
-    /// None became free within `wait_timeout`, or none could be opened. Nothing was sent then.
+    /// No connection became free within `wait_timeout`, or none could be opened. Then nothing was
+    /// sent.
     ///
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
@@ -159,10 +162,10 @@ impl Client {
         }
     }
 
-    /// The same for what has to do with this key: in a cluster a connection to the node that has it.
+    /// The same for commands on this key: in a cluster, a connection to the node that has it.
     ///
     /// # Errors
-    /// As [`session`](Self::session); or no node has its hash slot at the moment.
+    /// As [`session`](Self::session); or no node has the key's hash slot at the moment.
     pub async fn session_for(&self, key: impl ToArg) -> Result<Session, Error> {
         match &self.inner.cluster {
             None => self.session_on(&self.inner.node).await,
@@ -185,8 +188,8 @@ impl Client {
         self.repeats
     }
 
-    /// Commands without end, on a connection of their own: as many on their way as a window takes, and a
-    /// stream of their replies; see [`CommandStream`].
+    /// Sends any number of commands on a connection of its own, as many in flight as a window
+    /// takes, and returns a stream of their replies; see [`CommandStream`].
     ///
     /// ```no_run
     /// # use onetrip::redis::{Client, Command};
@@ -206,7 +209,8 @@ impl Client {
         CommandStream::new(self.clone(), FromIter(commands.into_iter()))
     }
 
-    /// The same for commands that come as a stream: what is there is sent, and the next are waited for.
+    /// The same for commands that come as a stream: those that have come are sent, and the next are
+    /// waited for.
     pub fn stream_of<T, S>(&self, commands: S) -> CommandStream<T, FromStream<S>>
     where
         T: FromReply,
@@ -215,8 +219,8 @@ impl Client {
         CommandStream::new(self.clone(), FromStream(commands))
     }
 
-    /// Subscribes to channels: a [`Subscription`] that begins with them. On RESP3 it shares the connection with the
-    /// commands; on RESP2 another one is opened.
+    /// Subscribes to channels, and returns a [`Subscription`]. On RESP3 it shares the connection
+    /// with the commands; on RESP2 another one is opened.
     ///
     /// # Errors
     /// As [`Subscription::subscribe`].
@@ -244,24 +248,24 @@ impl Client {
         Ok(subscription)
     }
 
-    /// A [`Subscription`] to nothing yet.
+    /// Returns a [`Subscription`] without channels.
     pub fn subscription(&self) -> Subscription {
         Subscription::new(&self.inner)
     }
 
-    /// Ends the client: what was sent is still answered, and calls that come later fail with `NotSent`, those of
-    /// clones too. Dropping the last clone does the same.
+    /// Ends the client: commands that were sent are still answered, and later calls, also those of
+    /// clones, fail with `NotSent`. Dropping the last clone does the same.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    /// The numbers of this client at this moment.
+    /// The counters of this client now.
     pub fn metrics(&self) -> Metrics {
         self.inner.metrics()
     }
 
-    /// Publishes the numbers through the facade of the `metrics` crate now, and not only every five
-    /// seconds: before they are scraped, or before the program ends.
+    /// Publishes the numbers through the facade of the `metrics` crate now, beside the publication
+    /// every five seconds: before they are scraped, or before the program ends.
     #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
         self.inner.publish(false);
@@ -272,7 +276,8 @@ impl Client {
         self.inner.node.shared.current().is_some_and(|link| link.lock().is_full())
     }
 
-    /// Resolves when it has not: nothing waits, and the window is below three quarters. Cancel safe.
+    /// Resolves when the shared connection is not full any more: nothing waits, and the window is
+    /// below three quarters. Cancel safe.
     pub async fn drained(&self) {
         let Some(link) = self.inner.node.shared.current() else { return };
         std::future::poll_fn(|cx| {
@@ -286,7 +291,7 @@ impl Client {
         .await;
     }
 
-    /// What a pipeline is sent with: the connection of a session, where there is one.
+    /// How a pipeline is sent: on the connection of a session, if there is one.
     pub(crate) fn on<'a>(&self, lease: Option<&'a Lease>) -> On<'a> {
         let Client { inner, timeout, repeats, .. } = self.clone();
         On { inner, timeout, repeats, lease }
@@ -323,7 +328,7 @@ impl Client {
         Reply::new(self.inner.send(call), name, leaves, again)
     }
 
-    /// On a connection of its own.
+    /// Sends a command on a connection of its own.
     fn send_own<T: FromReply>(&self, item: Item, name: Cow<'static, str>) -> Reply<T> {
         let deadline = self.deadline();
         let Some(cluster) = &self.inner.cluster else {

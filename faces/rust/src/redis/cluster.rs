@@ -1,9 +1,9 @@
-//! A cluster: the host of the policy in [`onetrip_redis::client::router`]. It has a [`Node`] for each node of the
-//! cluster, and one for the servers of the configuration, which is asked for the topology at first and carries
-//! the subscriptions.
+//! A cluster: the host of the router in [`onetrip_redis::client::router`]. It has a [`Node`] for
+//! each node of the cluster, and one for the servers of the configuration, which is asked for the
+//! first topology and carries the subscriptions.
 //!
-//! Its lock is taken before those of pools and connections, never under them: what a connection has to
-//! say it says with its own lock released ([`Landing`]).
+//! Its lock is taken before those of pools and connections, never under them: a connection reports
+//! with its own lock released ([`Landing`]).
 
 pub(super) mod cell;
 mod errors;
@@ -78,20 +78,21 @@ impl Cluster {
             seed,
         });
         let _ = cluster.this.set(Arc::downgrade(&cluster));
-        // What modules and later versions add to the table; in the trip of the topology.
+        // The commands that modules and later versions add to the table are asked for in the same
+        // trip.
         let deadline = home.context.deadline(Some(TOPOLOGY_TIMEOUT));
         let command = Item::new(Command::new("COMMAND"), None);
         let mut described = Pending::of(home.send(Call::one(command, deadline)));
         let topology = ask(home).await;
         let (described, _) = std::future::poll_fn(|cx| described.poll(cx)).await;
-        // Of what the client is for nothing was sent yet.
+        // No command of a caller was sent yet.
         let topology = topology.map_err(|error| error.with_outcome(Outcome::NotSent))?;
         cluster.with(|state, now| {
-            // Who may not ask has the table.
+            // A user that may not ask has the built-in table.
             if let Ok((reply, _)) = onetrip_redis::Reply::read(&described) {
                 state.router.learn(Described::read(&reply));
             }
-            // It asks first, and this is the answer.
+            // The router first asks for the topology; this is the answer.
             state.router.handle_time(now);
             while let Some(output) = state.router.poll_output() {
                 debug_assert!(matches!(output, Output::Refresh { .. }));
@@ -110,7 +111,7 @@ impl Cluster {
         self.home.context.now()
     }
 
-    /// Changes the router and does what it then says.
+    /// Changes the router, and does what it then requests.
     fn with<R>(&self, change: impl FnOnce(&mut State, Time) -> R) -> R {
         let mut state = self.lock();
         let now = self.now();
@@ -193,7 +194,7 @@ impl Cluster {
     }
 
     fn new_node(&self, target: &Target, seed: u64) -> Node {
-        // Its pools have tasks, and this may be called from anywhere.
+        // Its pools start tasks, and this may be called on any thread.
         let _entered = self.runtime.enter();
         Node::new(&self.config, target, seed, self.home.context.totals.clone())
     }
@@ -203,7 +204,7 @@ impl Cluster {
         self.lock().nodes.values().cloned().collect()
     }
 
-    /// No new calls come: what was sent is still answered.
+    /// Closed to new calls; commands that were sent are still answered.
     pub(crate) fn close(&self) {
         self.with(|state, _| {
             state.closed = true;

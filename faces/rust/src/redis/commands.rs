@@ -1,8 +1,10 @@
-//! Commands as methods, for whatever [`Sends`](super::Sends): a client, a session, a pipeline.
+//! Commands as methods of everything that implements [`Sends`](super::Sends): a client, a session,
+//! a pipeline.
 //!
-//! Each is sent when it is called, or added to its pipeline. A method is called as its command; what else a
-//! command can do stands behind an underscore (`zrange_withscores`), or in options. Where the type of a
-//! reply is always the same the method knows it; where it depends on the data the caller says it:
+//! Each is sent when it is called, or added to its pipeline. A method has the name of its command;
+//! a variant of a command has a suffix behind an underscore (`zrange_withscores`), or takes
+//! options. If the type of a reply is always the same, the method has it; if it depends on the
+//! data, the caller names it:
 //!
 //! ```no_run
 //! use onetrip::redis::{Client, commands::*};
@@ -19,10 +21,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Several keys, members or values are anything that can be iterated over: `client.del(["a", "b"])`. A byte
-//! string is a sequence of numbers to Rust, so one key of bytes is `client.del([b"key"])`.
+//! Where a command takes several keys, members or values, any iterator over them is accepted:
+//! `client.del(["a", "b"])`. A byte string is itself a sequence of numbers in Rust, so a single key
+//! of bytes is `client.del([b"key"])`.
 //!
-//! A command that is not here is sent with [`cmd`](super::Client::cmd).
+//! For a command that is not here use [`cmd`](super::Client::cmd).
 
 mod args;
 mod bitmaps;

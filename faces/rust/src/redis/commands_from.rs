@@ -1,4 +1,4 @@
-//! Where the commands of a stream come from.
+//! The sources of a stream's commands.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,15 +6,15 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use onetrip_redis::Command;
 
-/// Commands, one after the other: an iterator, or a stream of them. See
-/// [`Client::stream`](super::Client::stream) and [`Client::stream_of`](super::Client::stream_of).
+/// A source of commands: an iterator, or a stream. See [`Client::stream`](super::Client::stream)
+/// and [`Client::stream_of`](super::Client::stream_of).
 pub trait CommandSource {
-    /// The next command; `None` where no more come. Pending where it is not known yet: the task is woken
-    /// then.
+    /// The next command; `None` if no more come. If it is not known yet, this is pending, and the
+    /// task is woken when it is.
     fn poll_command(&mut self, cx: &mut Context<'_>) -> Poll<Option<Command>>;
 }
 
-/// Commands of an iterator, which never have to be waited for.
+/// Commands of an iterator, which are always ready.
 #[derive(Clone, Debug)]
 pub struct FromIter<I>(pub(crate) I);
 

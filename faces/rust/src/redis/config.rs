@@ -25,16 +25,16 @@ use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
 ///
 /// # URLs
 /// `redis://[[user]:password@][host][:port][/database][?key=value&…]`, `rediss://…` with TLS, and
-/// `unix:[//][user:password@]/path/to/socket[?db=2&…]`. Several servers, `host:port,host:port`, are the
-/// first ones that a cluster is asked at. What is not plain ASCII, and `@ : / ? # %` in a user or password,
-/// is percent-encoded. The keys are the setters' names below; times are in milliseconds (`…_ms`).
-/// A key that isn't known is an error.
+/// `unix:[//][user:password@]/path/to/socket[?db=2&…]`. Of several servers, `host:port,host:port`,
+/// the first that answers is asked for the topology of a cluster. Characters outside of ASCII, and
+/// `@ : / ? # %` in a user or password, must be percent-encoded. The keys are the setters' names
+/// below; times are in milliseconds (`…_ms`). An unknown key is an error.
 ///
-/// `Debug` and all errors keep passwords to themselves.
+/// `Debug` and errors show no password.
 #[derive(Clone, PartialEq)]
 pub struct Config {
     pub(crate) servers: Vec<Server>,
-    /// What is connected to instead of the server's own address.
+    /// The address to connect to instead of the server's own.
     pub(crate) through: Option<SocketAddr>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
@@ -45,7 +45,7 @@ pub struct Config {
     pub(crate) replica_reads: bool,
     pub(crate) repeat_reads: bool,
     pub(crate) limits: Limits,
-    /// Of the transport: TCP, TLS.
+    /// Settings of TCP and TLS.
     pub(crate) transport: Settings,
 }
 
@@ -56,14 +56,14 @@ pub(crate) enum Server {
     Unix(PathBuf),
 }
 
-/// Which version of the protocol is spoken.
+/// The protocol version to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// RESP3 where the server has it (Redis 6 and later), RESP2 otherwise.
+    /// RESP3 if the server supports it (Redis 6 and later), RESP2 otherwise.
     #[default]
     Best,
-    /// RESP2: subscriptions then need a connection of their own.
+    /// RESP2. Subscriptions then need a connection of their own.
     Resp2,
 }
 
@@ -71,48 +71,51 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Time for one address to become a usable connection, with the login; and for the lookup of a server's name.
-    /// Default 10 s.
+    /// Time to connect to one address, login included; and time to look a name up. Default 10 s.
     pub connect_timeout: Duration,
-    /// Time for a command from its issue to its reply, with the time in the queue and for a
-    /// connection. Default: none. Blocking commands count too; of a [stream](super::CommandStream) the wait for its
-    /// connection does.
+    /// Time for a command from its call to its reply, including the time in the queue and for a
+    /// connection. Default: none. It applies to blocking commands; of a
+    /// [stream](super::CommandStream), it applies to the wait for the connection.
     pub request_timeout: Option<Duration>,
     /// How long a command waits for a connection: while the server is away, or for one of its own.
     /// Default 5 s.
     pub wait_timeout: Duration,
-    /// Commands sent and unanswered, per connection. Default 10,000, as Redis' own documentation on
-    /// pipelining advises.
+    /// How many commands may be sent and unanswered, per connection. Default 10,000, as Redis' own
+    /// documentation on pipelining advises.
     pub in_flight_max: usize,
-    /// Bytes of commands sent and unanswered, per connection. Default 16 MiB.
+    /// How many bytes of commands may be sent and unanswered, per connection. Default 16 MiB.
     pub in_flight_bytes_max: usize,
-    /// Commands that wait for the window, per connection. Default 16,384.
+    /// How many commands may wait for the window, per connection. Default 16,384.
     pub queue_max: usize,
-    /// Bytes of commands that wait for the window, per connection. Default 16 MiB.
+    /// How many bytes of commands may wait for the window, per connection. Default 16 MiB.
     pub queue_bytes_max: usize,
     /// What happens to a command that finds the queue full. Default: it waits.
     pub when_full: WhenFull,
-    /// Bytes of commands that wait for room in the queue, per connection. Beyond it they are refused; a
-    /// single one may be longer. Default 1 GiB: these are values that callers hold anyway.
+    /// How many bytes of commands may wait for room in the queue, per connection; further commands
+    /// are refused. A single one may be longer. Default 1 GiB: callers hold these values in memory
+    /// anyway.
     pub waiting_bytes_max: usize,
-    /// Bytes of one reply that are kept. A larger one is dropped as it comes, and its call fails with
-    /// the code `result_too_large` and the outcome `Applied`. Default 512 MiB, the most that one value can be.
+    /// How many bytes of one reply are kept. A larger one is dropped as it comes, and its call
+    /// fails with the code `result_too_large` and the outcome `Applied`. Default 512 MiB, the
+    /// largest value that Redis stores.
     pub reply_bytes_max: usize,
-    /// Bytes of one argument. Default 512 MiB, which is what servers take (`proto-max-bulk-len`).
+    /// The largest argument, in bytes. Default 512 MiB, the default limit of servers
+    /// (`proto-max-bulk-len`).
     pub argument_bytes_max: usize,
-    /// Connections for sessions, blocking commands and streams, beside the shared one. Default 64.
+    /// How many connections may be open for sessions, blocking commands and streams, beside the
+    /// shared one. Default 64.
     pub connections_max: usize,
-    /// After how long one of these is closed when nobody uses it. Default 1 min.
+    /// How long one of these may be idle before it is closed. Default 1 min.
     pub idle_timeout: Duration,
-    /// The pause after a connection could not be opened, and the longest; it doubles with each failure, and
-    /// is shortened by up to half at random. Default 50 ms and 5 s.
+    /// The pause after a connection could not be opened, and the longest pause. It doubles with
+    /// each failure, and is shortened by up to half at random. Default 50 ms and 5 s.
     pub backoff: (Duration, Duration),
-    /// How long bytes may lie unsent while the peer neither takes nor sends any, before the connection is
-    /// given up. Default 30 s.
+    /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
+    /// connection is given up. Default 30 s.
     pub stall_timeout: Duration,
-    /// Times a command that may be repeated is sent, in all. Default 3.
+    /// How often a command that may be repeated is sent, in all. Default 3.
     pub attempts_max: u32,
-    /// Redirects that one command follows in a cluster. Default 5.
+    /// How many redirects one command follows in a cluster. Default 5.
     pub redirects_max: u32,
 }
 
@@ -144,7 +147,7 @@ impl Default for Limits {
 pub(crate) const PORT: u16 = 6379;
 
 impl Config {
-    /// The server on this machine, at 127.0.0.1:6379, without a password.
+    /// The server at 127.0.0.1:6379, without a password.
     #[must_use]
     pub fn new() -> Config {
         Config {
@@ -163,7 +166,7 @@ impl Config {
         }
     }
 
-    /// Adds a server. Without TLS unless [`tls`](Self::tls) is called.
+    /// Adds a server, without TLS unless [`tls`](Self::tls) is called.
     #[must_use]
     pub fn server(mut self, host: impl Into<String>, port: u16) -> Config {
         self.servers.push(Server::Tcp { host: host.into(), port });
@@ -177,7 +180,7 @@ impl Config {
         self
     }
 
-    /// The ACL user who logs in. Default: the server's `default`.
+    /// The ACL user to log in as. Default: the server's user `default`.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Config {
         self.user = Some(user.into());
@@ -191,54 +194,55 @@ impl Config {
         self
     }
 
-    /// The number of the database. Default 0, which is all that a cluster has.
+    /// The number of the database. Default 0, the only one that a cluster has.
     #[must_use]
     pub fn database(mut self, database: u32) -> Config {
         self.database = database;
         self
     }
 
-    /// What connections are called in `CLIENT LIST`. Default: nothing.
+    /// The name of the connections in `CLIENT LIST`. Default: none.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Config {
         self.client_name = Some(name.into());
         self
     }
 
-    /// Which version of the protocol is spoken. Default: RESP3 where the server has it. Key
-    /// `protocol`: `2` or `3`.
+    /// The protocol version to use. Default: RESP3 if the server supports it. Key `protocol`: `2`
+    /// or `3`.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Config {
         self.protocol = protocol;
         self
     }
 
-    /// The servers are nodes of a cluster: the others are found through them, and each command goes to the
-    /// node that has its keys. Default: no. Key `cluster`: 0, 1.
+    /// Whether the servers are nodes of a cluster: then the others are found through them, and each
+    /// command goes to the node that has its keys. Default: no. Key `cluster`: 0, 1.
     #[must_use]
     pub fn cluster(mut self, is_cluster: bool) -> Config {
         self.is_cluster = is_cluster;
         self
     }
 
-    /// In a cluster, whether reads go to replicas where there are some; they may be behind. Default: no.
-    /// Key `replica_reads`: 0, 1.
+    /// In a cluster, whether reads go to replicas if there are any; replicas may lag behind.
+    /// Default: no. Key `replica_reads`: 0, 1.
     #[must_use]
     pub fn replica_reads(mut self, replica_reads: bool) -> Config {
         self.replica_reads = replica_reads;
         self
     }
 
-    /// Whether commands that only read (by the server's table of commands) are sent again after a lost connection,
-    /// as by [`repeatable`](super::Client::repeatable). Default: no. Key `repeat_reads`: 0, 1.
+    /// Whether commands that only read (according to the server's table of commands) are sent again
+    /// after a lost connection, as with [`repeatable`](super::Client::repeatable). Default: no. Key
+    /// `repeat_reads`: 0, 1.
     #[must_use]
     pub fn repeat_reads(mut self, repeat_reads: bool) -> Config {
         self.repeat_reads = repeat_reads;
         self
     }
 
-    /// Whether and how connections are encrypted: `VerifyFull` is what `rediss://` means. `Allow` and `Prefer`
-    /// mean nothing here, since a port has TLS or hasn't, and count as `Require`. Key `sslmode`.
+    /// Whether and how connections are encrypted. `rediss://` means `VerifyFull`. `Allow` and
+    /// `Prefer` count as `Require`, since a port either has TLS or not. Key `sslmode`.
     #[must_use]
     pub fn tls(mut self, mode: SslMode) -> Config {
         self.transport.sslmode = match mode {
@@ -248,15 +252,15 @@ impl Config {
         self
     }
 
-    /// Who may have signed the server's certificate. Default: those that the system trusts. Key `sslrootcert`: a
-    /// file in PEM, or `system`.
+    /// The authorities that may have signed the server's certificate. Default: those that the
+    /// system trusts. Key `sslrootcert`: a PEM file, or `system`.
     #[must_use]
     pub fn root_cert(mut self, root: RootCert) -> Config {
         self.transport.sslrootcert = Some(root);
         self
     }
 
-    /// The certificate and key that tell the server who we are, files in PEM. Default: none. Keys `sslcert` and
+    /// The client's certificate and its key, as PEM files. Default: none. Keys `sslcert` and
     /// `sslkey`.
     #[must_use]
     pub fn client_cert(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Config {
@@ -283,7 +287,7 @@ impl Config {
         url::redacted(self)
     }
 
-    /// The servers to try: those that were given, or the one on this machine.
+    /// The servers to try: those that were added, or the one on this machine.
     pub(crate) fn servers(&self) -> Vec<Server> {
         match self.servers.is_empty() {
             true => vec![Server::Tcp { host: "127.0.0.1".into(), port: PORT }],
@@ -291,7 +295,7 @@ impl Config {
         }
     }
 
-    /// The transport's settings with those that follow from others.
+    /// The transport's settings, with those that follow from others.
     pub(crate) fn transport(&self) -> Settings {
         let mut settings = self.transport.clone();
         if settings.sslmode >= SslMode::VerifyCa && settings.sslrootcert.is_none() {

@@ -1,5 +1,5 @@
-//! From a configuration to a connection that is ready: the addresses are tried in turn, and the
-//! login is one trip.
+//! From a configuration to a ready connection: the addresses are tried in turn, and the login is
+//! one trip.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::socket::Stream;
 use crate::tls::Setup;
 use crate::{Error, Kind, Outcome};
 
-/// The server of a pool: one, or the first that answers of several.
+/// The server of a pool: one server, or the first that answers of several.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     servers: Vec<Server>,
-    /// One node of a cluster.
+    /// Whether it is one node of a cluster.
     is_node: bool,
-    /// Whether reads are wanted of a replica of a cluster.
+    /// Whether it is a replica of a cluster, for reads.
     pub(crate) reads_replica: bool,
-    /// Whether it is there for subscriptions by RESP2.
+    /// Whether it is for subscriptions by RESP2.
     pub(crate) subscribes: bool,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Target {
 }
 
 /// Connects to the first server that answers, logs in and starts the driver. Dropping the future
-/// gives it up.
+/// gives the connection up.
 pub(crate) async fn connect(
     config: &Config,
     target: &Target,
@@ -89,18 +89,18 @@ pub(crate) async fn connect(
     Err(last.unwrap_or_else(|| Error::misuse("config", "there is no server to connect to")))
 }
 
-/// Whether time does not mend it.
+/// Whether the error does not pass with time.
 pub(crate) fn is_final(error: &Error) -> bool {
     let refused = matches!(error.redis_code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM" | "DENIED"));
     refused || error.kind() == Kind::Misuse || error.code() == login::NOT_REDIS
 }
 
-/// Whether the server is there, and reads its data yet: then it is tried again.
+/// Whether the server is still loading its data: then another attempt may succeed.
 pub(crate) fn is_loading(error: &Error) -> bool {
     error.redis_code() == Some("LOADING")
 }
 
-/// A connection that can be used, without its driver.
+/// A connection that is ready, without its driver.
 struct Opened {
     stream: Stream,
     route: Route,
@@ -160,7 +160,7 @@ async fn peers(config: &Config, server: &Server) -> Result<Vec<Peer>, Error> {
     }
 }
 
-/// What a lookup finds, if it does so in time: the system may take minutes to give one up.
+/// The result of a lookup, within `limit`: the system may take minutes to give one up.
 async fn in_time<T>(limit: Duration, lookup: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let late = || io::Error::other("no answer came within connect_timeout");
     tokio::time::timeout(limit, lookup).await.unwrap_or_else(|_| Err(late()))
@@ -172,7 +172,8 @@ fn unknown_host(server: &Server, why: &str) -> Error {
 }
 
 fn too_slow(server: &Server, settings: &Settings) -> Error {
-    // One without TLS takes the handshake for the beginning of a command, and waits for its end.
+    // A server without TLS takes the handshake for the beginning of a command, and waits for the
+    // rest.
     let tls = match settings.sslmode {
         SslMode::Disable => "",
         _ => ", does it have TLS (redis:// is without)",
@@ -212,11 +213,11 @@ fn spawn(
     link
 }
 
-/// What is said when a connection begins, in one trip. PING comes last: a server that is loading
-/// its data takes all the others, and refuses that one.
+/// What is sent when a connection begins, in one trip. PING comes last: a server that is loading
+/// its data accepts all the others, and refuses that one.
 pub(crate) struct Greeting {
     pub(crate) bytes: BytesMut,
-    /// Replies to it, with that to PING.
+    /// How many replies it has, including that to PING.
     pub(crate) replies: usize,
 }
 
@@ -234,7 +235,7 @@ impl Greeting {
         Greeting::of([hello], config, target)
     }
 
-    /// Without: for servers before Redis 6.
+    /// Without HELLO, for servers before Redis 6.
     pub(crate) fn resp2(config: &Config, target: &Target) -> Greeting {
         let auth = config.password.as_ref().map(|password| {
             let auth = Command::new("AUTH");

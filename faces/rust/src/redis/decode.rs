@@ -1,4 +1,4 @@
-//! From a block of a reply to a value of the caller's.
+//! Converts the block of a reply to a value of the caller's type.
 
 use bytes::Bytes;
 use onetrip_redis::Reply as ReplyView;
@@ -17,7 +17,7 @@ pub(crate) fn decode<T: FromReply>(block: &Bytes, name: &str) -> Result<T, Error
     T::from_reply(reply, block).map_err(|mismatch| unreadable(&mismatch, name))
 }
 
-/// The command has run: it is its reply that is of no use.
+/// The command has run, but its reply can't be read.
 fn unreadable(mismatch: &Mismatch, name: &str) -> Error {
     if let Some(error) = mismatch.server() {
         return from_text(error.text(), Outcome::Applied, false);

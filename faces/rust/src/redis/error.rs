@@ -1,12 +1,12 @@
-//! Errors of Redis in the words of this crate.
+//! Errors of Redis as errors of this crate.
 
 use onetrip_engine::Outcome;
 
 use crate::error::{RESULT_TOO_LARGE, SERVER_ERROR};
 use crate::{Error, Kind};
 
-/// The error of a frame: its code, a space, a message. With `in_cluster` the configuration says that the
-/// server is a node of a cluster.
+/// The error in a frame: its code, a space, a message. `in_cluster`: the configuration says that
+/// the server is a node of a cluster.
 pub(crate) fn from_frame(frame: &[u8], outcome: Outcome, in_cluster: bool) -> Error {
     let text = match frame {
         [b'!', rest @ ..] => {
@@ -19,7 +19,7 @@ pub(crate) fn from_frame(frame: &[u8], outcome: Outcome, in_cluster: bool) -> Er
     from_text(text.strip_suffix(b"\r\n").unwrap_or(text), outcome, in_cluster)
 }
 
-/// The error of a text of the server's. What it quotes of arguments is left out: those are values.
+/// The error of a text from the server. Quoted arguments are left out, since they are values.
 pub(crate) fn from_text(text: &[u8], outcome: Outcome, in_cluster: bool) -> Error {
     let text = String::from_utf8_lossy(text);
     let text = text.split(", with args beginning with").next().unwrap_or_default();

@@ -1,16 +1,16 @@
-//! Whole replies, one behind the other in one block.
+//! Splits a block into whole replies.
 
 use bytes::{Buf, Bytes, BytesMut};
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
-/// The replies in a block, in order. What is broken off at the end is left out.
+/// The replies in a block, in order. An incomplete one at the end is left out.
 #[derive(Debug)]
 pub(crate) struct Frames {
     rest: Bytes,
     scanner: Scanner,
-    /// A reply may have so many bytes. Of a larger one nothing is kept.
+    /// How long a reply may be, in bytes. Of a longer one nothing is kept.
     len_max: usize,
-    /// Bytes of the reply that comes that were dropped.
+    /// How many bytes of the current reply were dropped.
     dropped: usize,
 }
 
@@ -20,7 +20,7 @@ impl Frames {
         Frames { rest: block, scanner, len_max: usize::MAX, dropped: 0 }
     }
 
-    /// No replies yet, which may have so many bytes each. In place of a larger one comes an empty one.
+    /// No replies yet. Each may have `len_max` bytes; a longer one is replaced by an empty one.
     pub(crate) fn up_to(len_max: usize) -> Frames {
         Frames { len_max, ..Frames::new(Bytes::new()) }
     }
@@ -32,20 +32,20 @@ impl Frames {
         Frames::new(aggregate)
     }
 
-    /// What stands behind the first reply in a block.
+    /// The bytes behind the first reply in a block.
     pub(crate) fn behind_first(block: Bytes) -> Bytes {
         let mut frames = Frames::new(block);
         frames.next();
         frames.rest
     }
 
-    /// Puts more bytes behind the rest.
+    /// Appends more bytes.
     pub(crate) fn add(&mut self, more: Bytes) {
         if self.rest.is_empty() {
             self.rest = more;
             return;
         }
-        // What was put together here grows in place; a copy each time would be quadratic.
+        // The buffer grows in place; copying it each time would take quadratic time.
         let mut all = match std::mem::take(&mut self.rest).try_into_mut() {
             Ok(all) => all,
             Err(rest) => BytesMut::from(&rest[..]),
@@ -54,7 +54,7 @@ impl Frames {
         self.rest = all.freeze();
     }
 
-    /// Lets go of a reply that has become too large.
+    /// Drops a reply that has become too large.
     fn drop_seen(&mut self) {
         let seen = self.scanner.seen();
         if self.dropped + seen > self.len_max {

@@ -1,4 +1,4 @@
-//! From replies to the values of callers.
+//! Conversions from replies to values of the caller's type.
 
 mod lists;
 mod mismatch;
@@ -13,11 +13,11 @@ use onetrip_redis::value::ErrorValue;
 
 pub use mismatch::Mismatch;
 
-/// What a reply can be made into.
+/// A type that a reply converts to.
 ///
-/// Servers answer the same with different types: on RESP2 a map is an array of keys and values, a double
-/// is a string, true is 1. Each type here takes all forms of what it means, so that a program is the same
-/// on both; what would be a guess is refused.
+/// Servers answer the same with different types: on RESP2 a map is an array of keys and values, a
+/// double is a string, and true is 1. Each type here accepts all forms of its meaning, so a program
+/// is the same on both. A conversion that would be a guess is refused.
 ///
 /// | Rust | reply |
 /// |---|---|
@@ -34,8 +34,8 @@ pub use mismatch::Mismatch;
 /// | `Result<T, ErrorValue>` | an error, or what `T` takes |
 /// | [`Value`] | anything, errors too |
 ///
-/// An error of the server among the items fails the whole, unless it is asked for as a `Result` or a
-/// [`Value`].
+/// An error of the server among the items fails the whole conversion, unless the item's type is a
+/// `Result` or a [`Value`].
 ///
 /// ```
 /// use bytes::Bytes;
@@ -56,13 +56,13 @@ pub use mismatch::Mismatch;
 /// # assert!(matches!(Percent::from_reply(reply, &Bytes::new()), Ok(Percent(12.5))));
 /// ```
 pub trait FromReply: Sized {
-    /// Makes a value of a reply that lies in `block`.
+    /// Converts a reply that lies in `block`.
     ///
     /// # Errors
-    /// If the reply is of another kind, or does not fit.
+    /// The reply is of another kind, or does not fit.
     fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Self, Mismatch>;
 
-    /// Makes a list of a reply; some types have other forms as items of a list.
+    /// Converts a reply to a list; some types have other forms as items of a list.
     #[doc(hidden)]
     fn list_from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Vec<Self>, Mismatch> {
         lists::items(reply, block)

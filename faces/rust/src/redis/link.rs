@@ -1,5 +1,5 @@
-//! One connection to Redis, shared by its callers and its driver: the engine, who waits, and the
-//! socket's writing half, behind one lock. When bytes leave is said at the top of `core.rs`.
+//! One connection to Redis, shared by its callers and its driver. One lock guards the engine, the
+//! waiting callers and the writing half of the socket. The top of `core.rs` says when bytes leave.
 
 mod ending;
 mod shared;
@@ -28,11 +28,11 @@ use crate::{Error, Kind, Outcome};
 /// The state machine of one connection.
 pub(crate) type Engine = onetrip_engine::Connection<Redis>;
 
-/// One connection and everything about it.
+/// One connection, with its lock and what can be read without it.
 pub(crate) struct Link {
     core: Mutex<Core>,
     pub(crate) context: Arc<Shared>,
-    /// Where it is in its pool.
+    /// Its place in its pool.
     pub(crate) pool_slot: PoolSlot,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     pub(crate) transport: Transport,
     scripts: Scripts,
     context: Arc<Shared>,
-    /// The time as it was read last: it is not read where nothing depends on it.
+    /// The time when the clock was last read; it is read only if something depends on it.
     clock: Time,
     /// When the driver wakes up by itself.
     pub(crate) armed: Time,
@@ -53,31 +53,31 @@ pub(crate) struct Core {
     pub(crate) wakers: Vec<Waker>,
     full: bool,
     drained: Vec<Waker>,
-    /// The pool let go of it: it says goodbye when all is answered.
+    /// Whether the pool has released it: then it says goodbye when everything is answered.
     pub(crate) released: bool,
     pub(crate) route: Route,
     /// Whether it speaks RESP3.
     pub(crate) is_resp3: bool,
     /// Whether messages can be told from replies on it.
     pub(crate) subscribes: bool,
-    /// The pool was told that it is gone.
+    /// Whether the pool was told that it is gone.
     told: bool,
-    /// What became of commands of a cluster, to be told once the lock is released.
+    /// Results of commands of a cluster, to be reported once the lock is released.
     landed: Vec<(FlightId, Landed)>,
 }
 
-/// Its place only: what it holds are commands and replies of others.
+/// `Debug` shows the place in the pool only: the rest holds callers' commands and replies.
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Link({:?})", self.pool_slot)
     }
 }
 
-/// Who has connections, and is told of them.
+/// The owner of connections, which is told of their state.
 pub(crate) trait Owner: Send + Sync {
     /// A connection is gone.
     fn lost(self: Arc<Self>, id: ConnectionId);
-    /// One that was lent comes back.
+    /// A connection that was lent comes back.
     fn release(self: Arc<Self>, link: &Arc<Link>, condition: Condition);
 }
 
@@ -144,11 +144,12 @@ impl Link {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        // No caller's code runs under the lock, so a panic there can't have left things half done.
+        // No caller's code runs under the lock, so a panic there can't have left the state
+        // inconsistent.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the connection, takes note of what became of whom, and wakes them.
+    /// Changes the connection, handles the engine's outputs, and wakes the callers concerned.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
         let mut core = self.lock();
         let now = core.time_of_call();
@@ -165,13 +166,13 @@ impl Link {
         result
     }
 
-    /// Sends a call, or lets it wait for room. What is refused comes back with the reason.
+    /// Sends a call, or lets it wait for room. A refused call comes back with the reason.
     pub(crate) fn submit(&self, call: Call) -> Result<Token, (Call, Error)> {
         self.submit_as(call, false)
     }
 
-    /// Sends what this program has to say by itself: it waits for room also where callers are
-    /// refused. `None` if the connection takes nothing any more.
+    /// Sends a call of this client's own. It waits for room even if callers are refused. `None` if
+    /// the connection takes nothing any more.
     pub(crate) fn say(&self, call: Call) -> Option<Token> {
         self.submit_as(call, true).ok()
     }
@@ -182,13 +183,13 @@ impl Link {
         let result = core.submit(now, call, always_waits);
         core.settle(now);
         if !core.wakers.is_empty() {
-            // Whoever submits may hold other locks: the driver wakes them.
+            // The caller may hold other locks, so the driver wakes the waiting tasks.
             core.transport.notify();
         }
         result
     }
 
-    /// A call was refused for good: of a command of a cluster it is told to whom it may concern.
+    /// A call was refused finally. If it is a command of a cluster, the router is told.
     pub(crate) fn refused(&self, call: &Call, error: &Error) {
         if let Some(flight) = call.flight {
             let mut core = self.lock();
@@ -202,8 +203,8 @@ impl Link {
         self.lock().engine.is_open()
     }
 
-    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
-    /// woken when it has.
+    /// Takes a reply that has ended. If it hasn't, unwritten bytes leave now, and the task is woken
+    /// when it has.
     pub(crate) fn poll_reply(&self, token: Token, cx: &Context<'_>) -> Poll<Taken> {
         let mut core = self.lock();
         if !core.replies.poll_ended(token, cx) {
@@ -220,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Takes what has come of a reply, and how it ended if it has.
+    /// Takes the part of a reply that has come, and the result if it has ended.
     pub(crate) fn poll_part(
         &self,
         token: Token,
@@ -245,17 +246,17 @@ impl Link {
         Poll::Pending
     }
 
-    /// From now on scripts go as texts.
+    /// From now on scripts are sent as texts.
     pub(crate) fn send_scripts_as_texts(&self) {
         self.lock().scripts.go_as_texts();
     }
 
-    /// Nobody will take this reply, and what was asked for is done all the same.
+    /// Nobody will take this reply, but the command still runs.
     pub(crate) fn forget(&self, token: Token) {
         self.lock().replies.abandon(token);
     }
 
-    /// Nobody will take this reply. What was not sent is taken back.
+    /// Nobody will take this reply. If the command was not sent, it is taken back.
     pub(crate) fn abandon(&self, token: Token) {
         self.with(|core, now| {
             if let Some(ticket) = core.replies.abandon(token) {
@@ -264,26 +265,26 @@ impl Link {
         });
     }
 
-    /// Says goodbye when all is answered.
+    /// Says goodbye when everything is answered.
     pub(crate) fn release(&self) {
         let mut core = self.lock();
         core.released = true;
         core.transport.notify();
     }
 
-    /// Ends it now, whatever is unanswered.
+    /// Closes the connection now, whatever is unanswered.
     pub(crate) fn abort(&self, error: Error) {
         self.with(|core, _| core.close(error));
     }
 }
 
 impl Core {
-    /// What became of commands of a cluster since this was asked.
+    /// Takes the results of commands of a cluster since the last call.
     pub(crate) fn take_landed(&mut self) -> Vec<(FlightId, Landed)> {
         std::mem::take(&mut self.landed)
     }
 
-    /// So many bytes of replies were taken as they came.
+    /// Counts bytes of replies that were taken as they came.
     fn taken(&mut self, bytes: usize) {
         let stopped = !self.engine.wants_bytes();
         self.engine.handle_taken(bytes);
@@ -292,7 +293,7 @@ impl Core {
         }
     }
 
-    /// Whether the pool is to be told that it is gone, once.
+    /// Whether the pool is to be told that it is gone; true once.
     pub(crate) fn take_gone(&mut self) -> bool {
         let gone = self.engine.is_closed() && !self.told;
         self.told |= gone;
@@ -303,7 +304,7 @@ impl Core {
         Counts { healed: self.engine.healed(), ..self.transport.counts }
     }
 
-    /// Whether nobody will take a reply to what is unanswered.
+    /// Whether no unanswered request has a reader.
     pub(crate) fn nobody_waits(&self) -> bool {
         self.replies.all_abandoned()
     }
@@ -319,7 +320,7 @@ impl Core {
     }
 }
 
-/// The error of a call on what this program has closed.
+/// The error of a call on a connection that this program has closed.
 pub(crate) fn closed() -> Error {
     let message = "the connection was closed by this program";
     Error::new(Kind::Transport, Outcome::NotSent, CONNECTION_ENDED, message)

@@ -1,5 +1,5 @@
-//! Logging in: HELLO with AUTH and SETNAME, SELECT, and PING, in one trip; AUTH and its like where the
-//! server has no HELLO.
+//! The login: HELLO with AUTH and SETNAME, SELECT, and PING, in one trip; or AUTH and the like if
+//! the server has no HELLO.
 
 use onetrip_engine::Outcome;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
@@ -11,7 +11,7 @@ use crate::open::Route;
 use crate::socket::Stream;
 use crate::{Error, Kind};
 
-/// The code of the error of a peer that is no Redis.
+/// The code of the error of a peer that is not a Redis server.
 pub(crate) const NOT_REDIS: &str = "not_redis";
 
 /// Logs in. Returns whether the connection speaks RESP3.
@@ -21,7 +21,7 @@ pub(crate) async fn log_in(
     target: &Target,
     route: &Route,
 ) -> Result<bool, Error> {
-    // Nobody has logged in yet, so nothing long is due.
+    // Nobody has logged in yet, so no long reply is expected.
     let limits = ScanLimits {
         string_bytes_max: 64 << 10,
         items_max: 1024,
@@ -41,14 +41,14 @@ pub(crate) async fn log_in(
     Err(refused(error, route))
 }
 
-/// Whether the server has no HELLO, or no RESP3: Redis before 6, and some that imitate it.
+/// Whether the server has no HELLO, or no RESP3: Redis before 6, and some compatible servers.
 fn lacks_resp3(error: &Error) -> bool {
     let text = error.to_string().to_ascii_lowercase();
     error.redis_code() == Some("NOPROTO") || text.starts_with("err unknown command")
 }
 
-/// Whether what PING was answered says that nothing can be sent yet. A user may not be allowed to send it, and a
-/// script may be running.
+/// Whether the reply to PING says that nothing can be sent yet. (The user may lack the right to
+/// send it, or a script may be running.)
 fn is_of_ping(error: &Error) -> bool {
     is_loading(error) || error.redis_code() == Some("NOAUTH")
 }
@@ -67,7 +67,7 @@ struct Greeter<'a> {
 }
 
 impl Greeter<'_> {
-    /// Says it and hears the replies. Returns the first error among them that matters.
+    /// Sends the greeting and reads the replies. Returns the first error among them that matters.
     async fn greet(&mut self, greeting: &Greeting) -> Result<Option<Error>, Error> {
         let route = self.route;
         let lost = |error: std::io::Error| transport(route, &format!("was lost ({error})"));
@@ -77,7 +77,7 @@ impl Greeter<'_> {
             match self.reply().await {
                 Ok(error) if left == 0 => first = first.or(error.filter(is_of_ping)),
                 Ok(error) => first = first.or(error),
-                // It said why, and hung up.
+                // The server has said why, and has closed the connection.
                 Err(_) if first.is_some() => break,
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! The numbers of a client: the same as for PostgreSQL.
+//! The counters of a client, the same as for PostgreSQL.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -6,15 +6,16 @@ use super::link::Link;
 use crate::Error;
 use crate::metrics::{ConnectionMetrics, Counts, Metrics};
 
-/// What a client counts beside its connections, and which connections there are. Its lock is taken when
-/// one comes or goes, and for a snapshot; before that of a connection.
+/// The counters of a client beside those of its connections, and a list of the connections. Its
+/// lock is taken when a connection is opened or has ended, and for a snapshot. It is taken before a
+/// connection's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Totals(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     live: Vec<(Weak<Link>, bool)>,
-    /// The numbers of connections that are gone.
+    /// The counters of connections that are gone.
     past: Counts,
     opened: u64,
     open_failed: u64,
@@ -36,7 +37,7 @@ impl Totals {
         super::trace::open_failed(error);
     }
 
-    /// A connection has ended. Its numbers are kept.
+    /// A connection has ended: its counters are kept.
     pub(crate) fn ended(&self, link: &Arc<Link>) {
         let mut state = self.lock();
         let (counts, why) = {

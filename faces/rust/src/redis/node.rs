@@ -1,4 +1,4 @@
-//! One server: its shared connection, and those that it lends.
+//! One server: its shared connection, and the connections that it lends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) shared: Arc<Pool>,
     pub(crate) own: Arc<Pool>,
     pub(crate) context: Arc<Shared>,
-    /// With RESP2, the connection for subscriptions, once there was one.
+    /// With RESP2, the pool of the connection for subscriptions, once there was one.
     subscriptions: OnceLock<Arc<Pool>>,
     is_closed: AtomicBool,
     seed: u64,
@@ -35,11 +35,11 @@ pub(crate) struct Node {
 pub(crate) enum Sent {
     /// Refused before anything was sent.
     Refused(Error),
-    /// On its way on the shared connection.
+    /// Sent on the shared connection.
     Here(Arc<Link>, Token),
     /// It waits for a connection.
     Later(Arc<Cell>),
-    /// Somewhere in a cluster.
+    /// Sent somewhere in a cluster.
     Cluster(Arc<cell::Cell>),
 }
 
@@ -76,7 +76,7 @@ impl Node {
         cell
     }
 
-    /// Where its shared connection is, for what is said relative to that.
+    /// The address of the shared connection, to which addresses in a topology may be relative.
     pub(crate) fn server_address(&self) -> Result<Address, Error> {
         let address = self.shared.current().and_then(|link| {
             let core = link.lock();
@@ -86,15 +86,15 @@ impl Node {
         address.ok_or_else(|| Error::misuse("config", "a cluster is reached by TCP"))
     }
 
-    /// Joins the line for a connection of one's own.
+    /// Gets in line for a connection of the caller's own.
     pub(crate) fn wait_for_own(&self, deadline: Time) -> Waiting {
         let waiting = Waiting(Cell::new(None, deadline), self.own.clone());
         self.own.wait(&waiting.0);
         waiting
     }
 
-    /// Sends what subscribes: on the shared connection, or with RESP2 on one that is there for
-    /// that.
+    /// Sends a subscription: on the shared connection, or with RESP2 on the connection for
+    /// subscriptions.
     pub(crate) fn send_subscribing(&self, call: Call) -> Sent {
         match self.context.is_resp3() && !self.subscribes_apart() {
             true => self.send(call),
@@ -104,24 +104,24 @@ impl Node {
 
     fn subscriber(&self) -> &Arc<Pool> {
         let pool = self.subscriptions.get_or_init(|| {
-            // It has a task, and this may be called from anywhere.
+            // The pool starts a task, and this may be called on any thread.
             let _entered = self.shared.enter();
             let target = self.shared.target.subscriber();
             Pool::new(&self.shared.config, target, &self.context, Purpose::Shared, self.seed)
         });
         if self.is_closed.load(Ordering::SeqCst) {
-            // It was made after the others were closed.
+            // The pool was made after the others were closed.
             pool.close();
         }
         pool
     }
 
-    /// Callers in line for a connection.
+    /// How many callers wait for a connection.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting() + self.own.waiting()
     }
 
-    /// No new calls come: what was submitted is still answered.
+    /// Closed to new calls; calls that were submitted are still answered.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.shared.close();
@@ -132,7 +132,7 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// Its connections and tasks end with it, also where it never became part of a client.
+    /// Its connections and tasks end with it, even if it never became part of a client.
     fn drop(&mut self) {
         self.close();
     }
@@ -142,7 +142,7 @@ fn send_on(pool: &Arc<Pool>, call: Call) -> Sent {
     let Some(link) = pool.current() else { return wait_for(pool, call) };
     match link.submit(call) {
         Ok(token) => Sent::Here(link, token),
-        // It ended in this very moment, and another will come.
+        // It ended just now, and another one will come.
         Err((call, error)) if error.is_connection_lost() => wait_for(pool, call),
         Err((_, error)) => Sent::Refused(error),
     }
@@ -155,11 +155,11 @@ fn wait_for(pool: &Arc<Pool>, call: Call) -> Sent {
     Sent::Later(cell)
 }
 
-/// A place in line for a connection, which is given up when nobody waits any more.
+/// A place in line for a connection, which is left when this is dropped.
 pub(crate) struct Waiting(Arc<Cell>, Arc<Pool>);
 
 impl Waiting {
-    /// The connection, when there is one.
+    /// The connection, once there is one.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Lease, Error>> {
         self.0.poll(cx).map_ok(|placed| Lease::new(placed.link))
     }
@@ -174,14 +174,14 @@ impl Drop for Waiting {
 }
 
 impl Home for Node {
-    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what
-    /// was subscribed twice would be told twice.
+    /// Whether there is a connection for subscriptions. It stays, even if RESP3 is spoken later: a
+    /// channel that is subscribed twice would deliver each message twice.
     fn subscribes_apart(&self) -> bool {
         self.subscriptions.get().is_some()
     }
 
-    /// The shared connection came back without RESP3: what was subscribed there is from now on
-    /// apart.
+    /// The shared connection came back without RESP3: subscriptions move to a connection of their
+    /// own.
     fn move_subscriptions_apart(self: Arc<Self>) {
         if !self.subscribes_apart() && !self.context.pushes.all().is_empty() {
             self.subscriber().follow_another();
@@ -189,13 +189,13 @@ impl Home for Node {
     }
 }
 
-/// A connection that is lent, until this is dropped.
+/// A connection that is lent until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) link: Arc<Link>,
-    /// It can't be used by anybody else, since its state was changed.
+    /// Whether its state was changed, so that nobody else can use it.
     pub(crate) is_spoiled: bool,
-    /// A blocking command was sent, of which nobody knows when it ends.
+    /// Whether a blocking command was sent, which may never end.
     has_blocked: AtomicBool,
 }
 
@@ -204,13 +204,13 @@ impl Lease {
         Lease { link, is_spoiled: false, has_blocked: AtomicBool::new(false) }
     }
 
-    /// A blocking command is sent.
+    /// Notes that a blocking command is sent.
     pub(crate) fn has_blocked(&self) {
         self.has_blocked.store(true, Ordering::Relaxed);
     }
 
-    /// Has it watch nothing any more, if all is answered. Whether it was sent: if the server
-    /// refuses it, the connection ends.
+    /// Sends UNWATCH, if everything is answered. Returns whether it was sent. If the server refuses
+    /// it, the connection is closed.
     pub(crate) fn unwatch(&self) -> bool {
         if !self.link.lock().engine.is_idle() {
             return false;
@@ -235,10 +235,10 @@ impl Drop for Lease {
         if at_rest && !self.is_spoiled {
             return pool.release(&self.link, Condition::Clean);
         }
-        // It says goodbye when all is answered.
+        // It says goodbye when everything is answered.
         pool.release(&self.link, Condition::Broken);
         if !at_rest && has_blocked {
-            // What it waits for may never come.
+            // The blocking command may never end.
             self.link.abort(super::link::closed());
         }
     }

@@ -1,4 +1,4 @@
-//! Lists of commands that are sent together: each for itself, or all or none.
+//! Lists of commands that are sent together: each one independent, or all or none.
 
 mod atomic;
 mod list;
@@ -29,10 +29,10 @@ use super::sends::Sends;
 use super::sent::Pending;
 use crate::Error;
 
-/// A list of commands, sent in one go by [`run`](Pipeline::run). Each is for itself: one that fails leaves
-/// the others alone. Dropped before that, nothing is sent.
+/// A list of commands that [`run`](Pipeline::run) sends in one go. They are independent: one that
+/// fails leaves the others alone. If the list is dropped before, nothing is sent.
 ///
-/// The calls of [`commands`](super::commands) return where the reply will be:
+/// The calls of [`commands`](super::commands) return the position of the reply:
 ///
 /// ```no_run
 /// # use onetrip::redis::{Client, commands::*};
@@ -45,19 +45,19 @@ use crate::Error;
 /// # Ok(()) }
 /// ```
 ///
-/// Other callers' commands may run between them. With [`atomic`](super::Client::atomic) none do.
+/// Other callers' commands may run between them; with [`atomic`](super::Client::atomic) they don't.
 #[must_use = "a pipeline sends nothing until it is run"]
 pub struct Pipeline<'a> {
     list: List,
     on: On<'a>,
 }
 
-/// What a pipeline is sent with.
+/// How a pipeline is sent.
 pub(crate) struct On<'a> {
     pub(crate) inner: Arc<Inner>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) repeats: bool,
-    /// The connection of a session.
+    /// The connection of a session, if there is one.
     pub(crate) lease: Option<&'a Lease>,
 }
 
@@ -66,12 +66,12 @@ impl On<'_> {
         &self.inner.config
     }
 
-    /// The deadline of what is sent now.
+    /// The deadline of commands that are sent now.
     fn deadline(&self) -> Time {
         self.inner.node.context.deadline(self.timeout)
     }
 
-    /// The cluster that each command goes to by itself.
+    /// The cluster, in which each command is routed by itself.
     fn cluster(&self) -> Option<&Cluster> {
         self.inner.cluster.as_deref().filter(|_| self.lease.is_none())
     }
@@ -112,18 +112,19 @@ impl<'a> Pipeline<'a> {
         self.list.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.len() == 0
     }
 
-    /// Sends the commands now, and resolves when all are answered. A pipeline of any length needs the
-    /// memory of its commands and replies; for lists without end see [`Client::stream`](super::Client::stream).
+    /// Sends the commands now. Resolves when all are answered. A pipeline needs memory for all of
+    /// its commands and replies; for lists without end see
+    /// [`Client::stream`](super::Client::stream).
     ///
     /// # Errors
-    /// A command can't be sent here, so nothing was sent. What goes wrong later is an error of the commands that it
-    /// concerns: see [`Replies::get`].
+    /// A command can't be sent here; then nothing was sent. Later errors belong to single commands:
+    /// see [`Replies::get`].
     pub fn run(self) -> Running {
         let deadline = self.on.deadline();
         let (items, names) = match self.list.take() {
@@ -149,7 +150,7 @@ impl<'a> Pipeline<'a> {
         for items in shares(items) {
             let leaves = items.iter().map(|item| item.leaves).collect();
             let call = Call { body: Body::Many(items), deadline, metered: false, flight: None };
-            // What comes behind goes the same way, or not at all: it must not overtake.
+            // Later commands go to the same connection, or fail: they must not overtake.
             let sent = match (&link, &lost) {
                 (_, Some(error)) => Sent::Refused(Error::clone(error)),
                 (Some(link), None) => on_link(link, call),

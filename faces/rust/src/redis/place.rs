@@ -1,4 +1,4 @@
-//! A call that waits for a connection, and what became of it.
+//! A call that waits for a connection, and its result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -11,13 +11,13 @@ use super::call::Call;
 use super::link::Link;
 use crate::Error;
 
-/// Where callers wait.
+/// The line in which callers wait.
 pub(crate) trait Line: std::fmt::Debug + Send + Sync {
-    /// A caller no longer waits. What it is granted all the same goes back.
+    /// A caller no longer waits. A connection that it was granted meanwhile goes back.
     fn give_up(self: Arc<Self>, ticket: Ticket, token: u64);
 }
 
-/// Where a call stands that found no connection at once. Between its caller and the pool.
+/// A call that found no connection at once. Shared by its caller and the pool.
 #[derive(Debug)]
 pub(crate) struct Cell {
     deadline: Time,
@@ -33,12 +33,12 @@ struct State {
 
 #[derive(Debug)]
 enum Stage {
-    /// In line. The call is sent as soon as there is a connection; without one its caller wants the
-    /// connection.
+    /// In line. The call is sent as soon as there is a connection; `None` if the caller wants the
+    /// connection itself.
     Waiting(Option<Box<Call>>),
     Placed(Placed),
     Failed(Error),
-    /// Its caller has gone, or has taken what came of it.
+    /// The caller has given up, or has taken the result.
     Over,
 }
 
@@ -46,17 +46,17 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) link: Arc<Link>,
-    /// `None` where nothing was to be sent.
+    /// `None` if nothing was to be sent.
     pub(crate) token: Option<Token>,
 }
 
-/// What became of a call when there was a connection for it.
+/// What happened to a call when there was a connection for it.
 pub(crate) enum Settled {
-    /// Its caller is to be told, by this waker if it sleeps.
+    /// The caller is told, by this waker if it sleeps.
     Told(Option<Waker>),
-    /// Its caller has gone away.
+    /// The caller has given up.
     Unwanted,
-    /// The connection has ended already: it stays in line for the next.
+    /// The connection has ended already: the call stays in line for the next one.
     Stays,
 }
 
@@ -71,7 +71,7 @@ impl Cell {
         self.deadline
     }
 
-    /// Where it stands in line, unless it is served already.
+    /// Sets its place in line, unless it was served already.
     pub(crate) fn stands_at(&self, pool: Arc<dyn Line>, ticket: Ticket, token: u64) {
         let mut state = self.lock();
         if let Stage::Waiting(_) = state.stage {
@@ -79,7 +79,7 @@ impl Cell {
         }
     }
 
-    /// There is a connection: the call is sent on it.
+    /// There is a connection: sends the call on it.
     pub(crate) fn settle(&self, link: &Arc<Link>) -> Settled {
         let mut state = self.lock();
         let Stage::Waiting(call) = std::mem::replace(&mut state.stage, Stage::Over) else {
@@ -96,7 +96,7 @@ impl Cell {
         Settled::Told(state.waker.take())
     }
 
-    /// No connection came. Returns whom to wake, and of a command of a cluster which one it was.
+    /// No connection came. Returns whom to wake, and the flight of a command of a cluster.
     pub(crate) fn fail(&self, error: Error) -> (Option<Waker>, Option<FlightId>) {
         let mut state = self.lock();
         let mut flight = None;
@@ -125,7 +125,7 @@ impl Cell {
         }
     }
 
-    /// Its caller goes away. Returns what it had by then.
+    /// The caller gives up. Returns what it had been granted.
     pub(crate) fn give_up(&self) -> Option<Placed> {
         let mut state = self.lock();
         let stage = std::mem::replace(&mut state.stage, Stage::Over);
@@ -145,7 +145,7 @@ impl Cell {
     }
 }
 
-/// Sends a call, if there is one. It comes back where the connection has ended.
+/// Sends a call, if there is one. It comes back if the connection has ended.
 fn send_on(link: &Arc<Link>, call: Option<Box<Call>>) -> Result<Stage, Option<Box<Call>>> {
     let placed = |token| Stage::Placed(Placed { link: link.clone(), token });
     let Some(call) = call else {

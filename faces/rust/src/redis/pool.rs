@@ -1,9 +1,9 @@
-//! The connections to one server that serve one purpose: the host of the engine's policy of pools
+//! The connections to one server for one purpose: the host of the engine's policy of pools
 //! ([`onetrip_engine::pool`]).
 //!
-//! A server has two of these. The *shared* one has a single connection, which carries the commands
-//! of all callers in the order in which they were made; it is opened again when it is lost, whether
-//! or not anybody waits. The *own* one lends connections to one caller at a time: for sessions,
+//! A server has two of these. The *shared* pool has a single connection, which carries the commands
+//! of all callers in the order in which they were made. It is opened again when it is lost, whether
+//! or not anybody waits. The *own* pool lends connections to one caller at a time: for sessions,
 //! blocking commands and streams.
 //!
 //! The lock of the pool is taken before that of a connection, never the other way round.
@@ -40,15 +40,15 @@ pub(crate) enum Purpose {
     Own,
 }
 
-/// The connections to one server that serve one purpose.
+/// The connections to one server for one purpose.
 pub(crate) struct Pool {
     pub(crate) config: Arc<Config>,
     pub(crate) target: Target,
     pub(crate) context: Arc<Shared>,
     purpose: Purpose,
-    /// There was a connection before.
+    /// Whether there was a connection before.
     was_open: AtomicBool,
-    /// The shared connection, while nobody has to wait for it.
+    /// The shared connection, while no caller waits for it.
     current: RwLock<Option<Arc<Link>>>,
     state: Mutex<State>,
     /// The timer's deadline may have changed.
@@ -60,18 +60,18 @@ struct State {
     policy: policy::Pool,
     links: HashMap<ConnectionId, Arc<Link>>,
     opening: HashMap<ConnectionId, AbortHandle>,
-    /// What is to be opened once the lock is released.
+    /// Connections to open once the lock is released.
     to_open: Vec<ConnectionId>,
-    /// Who waits for a connection.
+    /// The callers that wait for a connection.
     callers: HashMap<u64, Caller>,
     next_caller: u64,
     /// Why the last attempt to open a connection failed.
     last_error: Option<Error>,
     /// Why the pool was closed, if not by its owner.
     closed_because: Option<Error>,
-    /// Who is to be woken once the lock is released.
+    /// Tasks to wake once the lock is released.
     wakers: Vec<Waker>,
-    /// Commands of a cluster that got no connection, to be told once the lock is released.
+    /// Commands of a cluster that got no connection, to be reported once the lock is released.
     landed: Vec<(FlightId, Landed)>,
     /// When the timer goes off.
     armed: Time,
@@ -113,12 +113,12 @@ impl Pool {
         pool
     }
 
-    /// Lets tasks be made here, whoever calls.
+    /// Enters the runtime, so that tasks can be started on any thread.
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// The shared connection, if nobody has to wait for it.
+    /// The shared connection, if no caller waits for it.
     pub(crate) fn current(&self) -> Option<Arc<Link>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -138,7 +138,7 @@ impl Pool {
         });
     }
 
-    /// Changes the policy's state and does what it then says.
+    /// Changes the policy's state, and does what it then requests.
     fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Time) -> R) -> R {
         let mut state = self.lock();
         let now = self.context.now();
@@ -168,7 +168,7 @@ impl Pool {
         }
     }
 
-    /// Lets callers go straight to the shared connection while none waits for it.
+    /// Lets callers use the shared connection directly while none waits for it.
     fn publish(&self, state: &State) {
         if self.purpose == Purpose::Own {
             return;
@@ -207,7 +207,7 @@ impl Pool {
                 }
             }
             Output::Drain { id } => {
-                // Shared work is never drained for somebody else's sake, so it is being closed.
+                // The shared connection is drained only because the pool is being closed.
                 state.policy.handle_drained(id);
             }
             Output::Close { id } => self.forget(state, id),
@@ -215,7 +215,7 @@ impl Pool {
         }
     }
 
-    /// Lets a connection go: it says goodbye when what was submitted was answered.
+    /// Releases a connection: it says goodbye when its requests are answered.
     fn forget(&self, state: &mut State, id: ConnectionId) {
         if let Some(task) = state.opening.remove(&id) {
             task.abort();
@@ -225,12 +225,12 @@ impl Pool {
         }
     }
 
-    /// No new calls come: what was submitted is still answered.
+    /// Closed to new calls; calls that were submitted are still answered.
     pub(crate) fn close(self: &Arc<Self>) {
         self.with(|state, _| state.policy.close());
     }
 
-    /// Callers in line.
+    /// How many callers wait in line.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().callers.len()
     }
@@ -252,7 +252,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// Any number of commands fit: what is too much waits at the connection.
+/// Any number of commands fit: those beyond the window wait at the connection.
 const IDLE: Load = Load {
     unanswered: 0,
     unanswered_bytes: 0,

@@ -1,19 +1,19 @@
-//! What is published on channels.
+//! Messages that are published on channels.
 
 use bytes::Bytes;
 
-/// A message that was published.
+/// A published message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The channel that it was published on.
     pub channel: Bytes,
-    /// The pattern that matched the channel, where the subscription is by pattern.
+    /// The pattern that matched the channel, if the subscription is by pattern.
     pub pattern: Option<Bytes>,
     /// What was published.
     pub payload: Bytes,
 }
 
-/// Which of the three kinds of subscription.
+/// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     Channel,

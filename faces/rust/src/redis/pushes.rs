@@ -1,6 +1,6 @@
-//! What a server sends by itself: to whom published messages go.
+//! The readers of published messages.
 //!
-//! Its lock is taken under that of a connection, and nothing is taken under it.
+//! The lock is taken under that of a connection, and no lock is taken under it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(crate) struct Channel {
     pub(crate) name: Bytes,
 }
 
-/// One who reads messages.
+/// A reader of messages.
 #[derive(Debug)]
 pub(crate) struct Reader {
     buffer: Arc<Buffer<Message>>,
@@ -37,7 +37,7 @@ impl Reader {
     }
 }
 
-/// Who reads what.
+/// The readers of each channel.
 #[derive(Debug, Default)]
 pub(crate) struct Pushes {
     readers: Mutex<HashMap<Channel, Vec<Arc<Reader>>>>,
@@ -45,7 +45,7 @@ pub(crate) struct Pushes {
 }
 
 impl Pushes {
-    /// A push came. Returns whom to wake.
+    /// Passes a push to its readers. Returns whom to wake.
     pub(crate) fn take(&self, block: &Bytes) -> Vec<Waker> {
         let Some((channel, message)) = read(block) else { return Vec::new() };
         let readers = self.lock();
@@ -53,12 +53,12 @@ impl Pushes {
         readers.filter_map(|reader| reader.buffer.push(message.clone())).collect()
     }
 
-    /// Whether no message comes any more.
+    /// Whether no more messages come.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Somebody reads these.
+    /// Adds a reader of these channels.
     pub(crate) fn add(&self, reader: &Arc<Reader>, channels: &[Channel]) {
         let mut all = self.lock();
         for channel in channels {
@@ -69,7 +69,7 @@ impl Pushes {
         }
     }
 
-    /// Somebody reads these no more. Returns those that nobody reads now.
+    /// Removes a reader of these channels. Returns the channels that nobody reads now.
     pub(crate) fn remove(&self, reader: &Arc<Reader>, channels: &[Channel]) -> Vec<Channel> {
         let mut all = self.lock();
         let mut unread = Vec::new();
@@ -84,12 +84,12 @@ impl Pushes {
         unread
     }
 
-    /// All that is read.
+    /// All channels that are read.
     pub(crate) fn all(&self) -> Vec<Channel> {
         self.lock().keys().cloned().collect()
     }
 
-    /// What is read is subscribed on another connection now.
+    /// The channels are subscribed on another connection now.
     pub(crate) fn reconnected(&self) {
         let all = self.lock();
         let mut told: Vec<*const Reader> = Vec::new();
@@ -101,7 +101,7 @@ impl Pushes {
         }
     }
 
-    /// No message comes any more. Returns whom to wake.
+    /// No more messages come. Returns whom to wake.
     pub(crate) fn close(&self) -> Vec<Waker> {
         self.closed.store(true, Ordering::Relaxed);
         let all = std::mem::take(&mut *self.lock());
@@ -113,7 +113,7 @@ impl Pushes {
     }
 }
 
-/// The message in a push, and by what it was subscribed to.
+/// The message in a push, and the channel or pattern by which it was subscribed.
 fn read(block: &Bytes) -> Option<(Channel, Message)> {
     let (reply, _) = Reply::read(block).ok()?;
     let (Reply::Push(mut items) | Reply::Array(mut items)) = reply else { return None };
@@ -134,7 +134,7 @@ fn read(block: &Bytes) -> Option<(Channel, Message)> {
 }
 
 fn text(reply: Reply<'_>) -> Option<Bytes> {
-    // A copy: a small message must not keep a whole read buffer alive.
+    // Copied, so that a small message does not keep a whole read buffer alive.
     match reply {
         Reply::Bulk(bytes) => Some(Bytes::copy_from_slice(&bytes)),
         Reply::Simple(bytes) => Some(Bytes::copy_from_slice(bytes)),

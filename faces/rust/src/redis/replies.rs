@@ -1,5 +1,4 @@
-//! Who waits for what on one connection: an entry for each request whose caller may still take its
-//! reply.
+//! The replies of one connection: an entry for each request whose caller may still take its reply.
 
 use std::task::{Context, Waker};
 
@@ -10,10 +9,10 @@ use super::call::Call;
 use crate::Error;
 use onetrip_redis::client::router::FlightId;
 
-/// The entries, by token. A token names one and which use of it.
+/// The entries, by token. A token names an entry, and which use of it.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// Bytes that are kept of one reply.
+    /// How many bytes of one reply are kept.
     bytes_max: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -26,19 +25,19 @@ pub(crate) struct Entry {
     state: State,
     reply: Received,
     waker: Option<Waker>,
-    /// Where its request stood when it was submitted, so that it can be taken back.
+    /// With which its request can be taken back.
     pub(crate) ticket: Option<Ticket>,
-    /// What waits for room in the queue.
+    /// The call that waits for room in the queue.
     awaiting: Option<Box<Call>>,
-    /// In a cluster, whom to tell what became of it.
+    /// In a cluster, the flight whose result is reported.
     pub(crate) flight: Option<FlightId>,
-    /// The reply to ASKING stands in front.
+    /// Whether the reply to ASKING stands in front.
     pub(crate) asks: bool,
     /// Whether it calls scripts by their hashes, or sends their texts.
     pub(crate) has_scripts: bool,
-    /// The same where what became of them is among the replies.
+    /// The same, if their results are among several replies.
     pub(crate) lists_scripts: bool,
-    /// Bytes that are kept, where it isn't those of one reply.
+    /// How many bytes are kept, if not the limit of one reply.
     pub(crate) bytes_max: Option<usize>,
 }
 
@@ -46,22 +45,22 @@ pub(crate) struct Entry {
 enum State {
     #[default]
     Free,
-    /// No end yet.
+    /// It has not ended.
     Waiting,
     /// Nobody will take the reply.
     Abandoned,
     Ended(Result<(), Error>),
 }
 
-/// What has come of a reply.
+/// The part of a reply that has come.
 #[derive(Debug, Default)]
 enum Received {
     #[default]
     Nothing,
-    /// Nearly always: all of it in one piece.
+    /// The whole reply in one piece, as nearly always.
     One(Bytes),
     Gathered(BytesMut),
-    /// More than is kept.
+    /// It is longer than what is kept.
     TooLarge,
 }
 
@@ -103,7 +102,7 @@ impl Received {
 pub(crate) struct Taken {
     pub(crate) block: Bytes,
     pub(crate) result: Result<(), Error>,
-    /// It was too long to be kept.
+    /// Whether it was too long to be kept.
     pub(crate) too_large: bool,
 }
 
@@ -129,7 +128,7 @@ impl Replies {
 
     pub(crate) fn remove(&mut self, token: Token) {
         let Some(entry) = self.entry(token) else { return };
-        // The last generation never comes: DISCARD has it.
+        // The last generation is skipped: DISCARD has it.
         let generation = (entry.generation + 1) % u32::MAX;
         let awaiting = entry.awaiting.as_ref().map_or(0, |call| call.len_max());
         *entry = Entry { generation, ..Entry::default() };
@@ -137,7 +136,7 @@ impl Replies {
         self.free.push(token.0 as u32);
     }
 
-    /// A part of a reply came.
+    /// Adds a part of a reply.
     pub(crate) fn came(&mut self, token: Token, block: Bytes) {
         let max = self.bytes_max;
         if let Some(entry) = self.entry(token)
@@ -158,7 +157,7 @@ impl Replies {
         entry.waker.take()
     }
 
-    /// Whether it has ended; otherwise remembers whom to wake.
+    /// Whether it has ended; otherwise registers the task to be woken.
     pub(crate) fn poll_ended(&mut self, token: Token, cx: &Context<'_>) -> bool {
         let Some(entry) = self.entry(token) else { return true };
         if let State::Ended(_) = entry.state {
@@ -185,7 +184,7 @@ impl Replies {
         Some(Taken { block, result, too_large })
     }
 
-    /// What has come of a reply, which is kept.
+    /// The part of a reply that has come; it is also kept.
     pub(crate) fn received(&mut self, token: Token) -> Bytes {
         let Some(entry) = self.entry(token) else { return Bytes::new() };
         match &mut entry.reply {
@@ -199,7 +198,7 @@ impl Replies {
         }
     }
 
-    /// Takes what has come of a reply that has not ended.
+    /// Takes the part that has come of a reply that has not ended.
     pub(crate) fn take_part(&mut self, token: Token) -> Bytes {
         let Some(entry) = self.entry(token) else { return Bytes::new() };
         match std::mem::take(&mut entry.reply) {
@@ -209,17 +208,17 @@ impl Replies {
         }
     }
 
-    /// Whether there is a part to be taken.
+    /// Whether there is a part to take.
     pub(crate) fn has_part(&mut self, token: Token) -> bool {
         self.entry(token).is_some_and(|entry| entry.reply.len() > 0)
     }
 
-    /// Whom to wake since a part came.
+    /// The task to wake, since a part came.
     pub(crate) fn waker_of(&mut self, token: Token) -> Option<Waker> {
         self.entry(token)?.waker.take()
     }
 
-    /// Nobody will take this reply. Returns where its request stood.
+    /// Nobody will take this reply. Returns the ticket of its request.
     pub(crate) fn abandon(&mut self, token: Token) -> Option<Ticket> {
         let entry = self.entry(token)?;
         if let State::Ended(_) = entry.state {
@@ -244,13 +243,12 @@ impl Replies {
         Some(*call)
     }
 
-    /// Whether there is nobody who will take a reply, and something unanswered is one that this
-    /// program sent by itself.
+    /// Whether nobody will take any reply, and a request of this client's own is unanswered.
     pub(crate) fn all_abandoned(&self) -> bool {
         !self.entries.iter().any(|entry| matches!(entry.state, State::Waiting | State::Ended(_)))
     }
 
-    /// Bytes of what waits for room in the queue.
+    /// How many bytes wait for room in the queue.
     pub(crate) fn awaiting_bytes(&self) -> usize {
         self.awaiting_bytes
     }

@@ -1,4 +1,4 @@
-//! The value of a call: a future of its reply.
+//! The value of a call: a future that resolves to its reply.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -25,18 +25,18 @@ use super::replies::Taken;
 use super::trace::Span;
 use crate::{Error, Kind, Outcome};
 
-/// The reply to a command that was sent when this was made. Await it for the value.
+/// The reply to a command. The command was sent when this was made; await it for the value.
 ///
-/// Dropping it does not disturb anybody: a command that has been sent runs, and its reply is read and
-/// dropped; one that still waits in the queue is taken back and never sent. A blocking command that is
-/// dropped takes its connection with it.
+/// Dropping it disturbs nobody: a command that was sent runs, and its reply is read and dropped;
+/// one that still waits in the queue is taken back and never sent. If the reply of a blocking
+/// command is dropped, its connection is closed.
 #[must_use = "a reply does nothing by itself: await it, or drop it where the result doesn't matter"]
 pub struct Reply<T> {
     stage: Stage,
     name: Cow<'static, str>,
-    /// How it is sent again after its connection was lost, if it may be.
+    /// How it is sent again after its connection was lost, if that is allowed.
     again: Option<Box<Again>>,
-    /// In a cluster, how one on a connection of its own finds its node.
+    /// In a cluster, how a command on a connection of its own finds its node.
     roaming: Option<Box<Roaming>>,
     span: Span,
     result: PhantomData<fn() -> T>,
@@ -51,9 +51,9 @@ enum Stage {
     /// It waits for a connection of its own.
     Borrowing(Arc<Cell>),
     Lent(Lease, Token),
-    /// Somewhere in a cluster; whether an error may leave something behind.
+    /// Sent somewhere in a cluster. The flag: whether an error may leave effects behind.
     Cluster(Arc<cluster::Cell>, bool),
-    /// Its connection was lost, or no node took it, and it is sent again soon.
+    /// Its connection was lost, or no node took it, and it is sent again after this pause.
     Pausing(Pin<Box<Sleep>>),
     Taken,
 }
@@ -68,24 +68,25 @@ impl Stage {
     }
 }
 
-/// What it takes to send a call again.
+/// What is needed to send a call again.
 pub(crate) struct Again {
     client: Arc<Inner>,
     call: Call,
     retry: Retry,
-    /// An attempt was lost, and nobody knows what became of it.
+    /// Whether an attempt was lost that may have run.
     may_have_run: bool,
 }
 
 impl Again {
     pub(crate) fn new(client: &Arc<Inner>, call: &Call, attempts_max: u32) -> Box<Again> {
         let limits = RetryLimits { attempts_max, ..RetryLimits::default() };
-        // Of replies made one after the other the addresses differ, which is all that the pauses need.
+        // Replies made one after the other have different addresses, which is random enough for the
+        // pauses.
         let retry = Retry::new(limits, std::ptr::from_ref(call) as u64);
         Box::new(Again { client: client.clone(), call: call.clone(), retry, may_have_run: false })
     }
 
-    /// What is known of it in the end: an earlier attempt may have run.
+    /// Its last error. If an earlier attempt may have run, the outcome is `Unknown`.
     fn last(&self, error: Error) -> Error {
         match self.may_have_run && error.outcome() != Outcome::Applied {
             true => error.with_outcome(Outcome::Unknown),
@@ -201,7 +202,7 @@ impl<T: FromReply> Reply<T> {
         let again = self.again.as_mut().filter(|_| error.is_connection_lost())?;
         again.may_have_run |= error.outcome() == Outcome::Unknown;
         let pause = again.retry.failed()?;
-        // At its deadline it fails, not after a pause that is longer.
+        // It fails at its deadline, not after a pause that ends later.
         let left = again.call.deadline.since(again.client.node.context.now());
         let pause = pause.min(left);
         Some(Stage::Pausing(Box::pin(tokio::time::sleep(pause))))
@@ -233,7 +234,7 @@ fn stage_of(next: Next, roaming: &Roaming) -> Stage {
     }
 }
 
-/// The block of a reply, or why there is none.
+/// The block of a reply, or its error.
 fn block_of(taken: Taken) -> Result<Bytes, Error> {
     taken.result?;
     match taken.too_large {
@@ -289,7 +290,8 @@ impl<T> Drop for Reply<T> {
     }
 }
 
-/// Nobody takes this reply. Dropping the lease gives the connection back, or closes it where it still blocks.
+/// Nobody takes this reply. Dropping the lease gives the connection back, or closes it if it is
+/// still blocked.
 fn give_back(lease: &Lease, token: Option<Token>) {
     if let Some(token) = token {
         lease.link.abandon(token);

@@ -13,16 +13,18 @@ use super::config::Config;
 use super::frames::Frames;
 use crate::Error;
 
-/// A Lua script, by its text. Clones share it.
+/// A Lua script, by its text. Clones share the text.
 ///
-/// It is sent as a text the first time on each connection, and by its hash from then on, in pipelines
-/// too. If the server has forgotten it meanwhile (`SCRIPT FLUSH`, a failover behind a proxy), it is loaded
-/// again and the call repeated by itself, since the server says that it did not begin (`NOSCRIPT`); unless
-/// something was sent behind it, whose place would be taken then: that call fails with `NOSCRIPT`, and the next one
-/// sends the text. Between MULTI and EXEC it always goes as a text: there a forgotten one would be missed when the
-/// rest has run.
+/// It is sent as a text the first time on each connection, and by its hash from then on, in
+/// pipelines too. If the server has forgotten it meanwhile (`SCRIPT FLUSH`, a failover behind a
+/// proxy), the server answers `NOSCRIPT`, and the script has not begun. Then it is loaded again and
+/// the call is repeated automatically. But if something was sent behind the call, repeating would
+/// change the order: the call fails with `NOSCRIPT`, and the next one sends the text. Between MULTI
+/// and EXEC a script always goes as a text: EXEC would run the other commands without a forgotten
+/// one.
 ///
-/// An error that comes from within a script leaves what it wrote before: its outcome is `Unknown`.
+/// An error that comes from within a script does not undo its earlier writes: the outcome is
+/// `Unknown`.
 #[derive(Clone)]
 pub struct Script(pub(crate) Arc<ScriptText>);
 
@@ -42,13 +44,13 @@ impl Script {
         Script(Arc::new(ScriptText { text: text.into(), sha: sha.into() }))
     }
 
-    /// Its SHA-1 in hexadecimal digits, by which the server knows it.
+    /// The SHA-1 of the text in hexadecimal digits, by which the server knows the script.
     #[must_use]
     pub fn sha(&self) -> &str {
         &self.0.sha
     }
 
-    /// A call of it with these keys and arguments: `KEYS` and `ARGV` in the script.
+    /// Makes a call with these keys and arguments: `KEYS` and `ARGV` in the script.
     #[must_use]
     pub fn call<K, A>(&self, keys: K, args: A) -> ScriptCall
     where
@@ -72,14 +74,14 @@ pub struct ScriptCall {
     command: Command,
 }
 
-/// Whether among these replies is an error: the server may have forgotten a script, or refused it before it read its
-/// text.
+/// Whether there is an error among these replies: the server may have forgotten a script, or
+/// refused it before it read its text.
 pub(crate) fn has_error(replies: Bytes) -> bool {
     Frames::new(replies).any(|frame| matches!(frame.first(), Some(b'-' | b'!')))
 }
 
 impl ScriptCall {
-    /// What is sent; refused where an argument, or the text, is longer than servers take.
+    /// The command to send; refused if an argument, or the text, is longer than servers accept.
     pub(crate) fn into_item(self, config: &Config) -> Result<Item, Error> {
         check(&self.command, config)?;
         check_length(self.script.text.len(), config)?;
@@ -87,7 +89,7 @@ impl ScriptCall {
     }
 }
 
-/// Its hash: the text may be long.
+/// `Debug` shows the hash: the text may be long.
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -1,15 +1,14 @@
-//! What the typed commands are built on: to send a command and say what its reply converts to.
+//! The base of the typed commands: sending a command whose reply converts to a type.
 
 use onetrip_redis::Command;
 
 use super::FromReply;
 
-/// Something that commands can be sent with: a [`Client`](super::Client), a [`Session`](super::Session), a
-/// [`Pipeline`](super::Pipeline).
-///
-/// The typed commands ([`commands`](super::commands)) are there for whatever implements this.
+/// Something that sends commands: a [`Client`](super::Client), a [`Session`](super::Session) or a
+/// [`Pipeline`](super::Pipeline). Everything that implements this has the typed commands
+/// ([`commands`](super::commands)).
 pub trait Sends {
-    /// What a call returns: a future of the reply, or where in a pipeline the reply will be.
+    /// What a call returns: a future of the reply, or the position of the reply in a pipeline.
     type Answer<T: FromReply>;
 
     /// Sends a command now, or adds it to the pipeline. The reply converts to `T` when it is taken.

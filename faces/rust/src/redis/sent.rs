@@ -1,4 +1,4 @@
-//! A call on its way, for those who take its reply as bytes.
+//! A call that was sent, for readers that take its reply as bytes.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use super::place::{Cell, Placed};
 use super::replies::Taken;
 use crate::Error;
 
-/// A call on its way.
+/// A call that was sent.
 pub(crate) enum Pending {
     Refused(Error),
     Here(Arc<Link>, Token),
@@ -36,7 +36,7 @@ impl Pending {
         }
     }
 
-    /// The reply: what came of it, and how it ended.
+    /// The bytes of the reply, and its result.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<(Bytes, Result<(), Error>)> {
         loop {
             let next = match self {
@@ -52,7 +52,7 @@ impl Pending {
                 }
                 Pending::Lent(lease, token) => {
                     let taken = std::task::ready!(lease.link.poll_reply(*token, cx));
-                    // It may have ended by its deadline, and block its connection for ever.
+                    // The call may have ended by its deadline, and block its connection for ever.
                     lease.has_blocked();
                     *self = Pending::Taken;
                     return Poll::Ready(block_of(taken));
@@ -109,10 +109,10 @@ impl Drop for Pending {
             Pending::Borrowing(cell) => drop(cell.give_up().map(lent)),
             Pending::Lent(lease, token) => {
                 lease.link.abandon(*token);
-                // What was sent runs, and nobody else stands behind it.
+                // The call runs on, and nobody else is behind it.
                 lease.is_spoiled |= !lease.link.lock().engine.is_idle();
             }
-            // It ends by itself, and nobody hears of it.
+            // It ends by itself, and nobody is told.
             Pending::Cluster(_) | Pending::Refused(_) | Pending::Taken => {}
         }
     }

@@ -1,4 +1,5 @@
-//! A connection of one's own: for WATCH, and for what changes the state of a connection.
+//! Sessions: a connection of one's own, for WATCH, and for commands that change the state of a
+//! connection.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -28,10 +29,11 @@ use super::sends::Sends;
 /// # Ok(()) }
 /// ```
 ///
-/// Its commands are pipelined like those of a [`Client`]. When it is dropped the connection goes back, unless its state
-/// was changed (SELECT, CLIENT …, MULTI by hand, or a command that is not known here) or somebody still waits for a reply on it: then it is closed when
-/// all is answered, and at once if a blocking command was sent. What was sent and whose reply was dropped runs
-/// before what the next one sends.
+/// Its commands are pipelined like those of a [`Client`]. When it is dropped, the connection goes
+/// back. If its state was changed (SELECT, CLIENT …, MULTI by hand, or a command that is not known
+/// here), or if somebody still waits for a reply on it, the connection is closed instead: once
+/// everything is answered, or at once if a blocking command was sent. Commands that were sent and
+/// whose replies were dropped run before those of the next session.
 #[derive(Debug)]
 pub struct Session {
     client: Client,
@@ -39,7 +41,7 @@ pub struct Session {
     state: Mutex<State>,
 }
 
-/// A command that ends one of these may never leave, so what has begun counts until the session is dropped.
+/// A command that ends one of these may never leave, so a state lasts until the session is dropped.
 #[derive(Debug, Default)]
 struct State {
     has_watched: bool,
@@ -52,13 +54,13 @@ impl Session {
         Session { client, lease, state: Mutex::default() }
     }
 
-    /// Any command, by its name; also those that a client refuses since they change their connection.
+    /// Any command, by its name; also one that a client refuses because it changes its connection.
     pub fn cmd(&self, name: &str) -> Cmd<'_, Session> {
         Cmd { sends: self, command: Command::new(name) }
     }
 
-    /// Watches keys: an [`atomic`](Self::atomic) list that follows runs only if none of them was changed meanwhile. It
-    /// watches until then, or until [`unwatch`](Self::unwatch).
+    /// Watches keys: the next [`atomic`](Self::atomic) list runs only if none of them was changed
+    /// meanwhile. The keys are watched until then, or until [`unwatch`](Self::unwatch).
     pub fn watch<K>(&self, keys: K) -> Reply<()>
     where
         K: IntoIterator,
@@ -67,25 +69,25 @@ impl Session {
         self.send(Command::new("WATCH").args(keys))
     }
 
-    /// Watches nothing any more.
+    /// Stops watching all keys.
     pub fn unwatch(&self) -> Reply<()> {
         self.send(Command::new("UNWATCH"))
     }
 
-    /// Waits until so many replicas have what this session wrote, for so many milliseconds at most (0: without end).
-    /// Returns how many have it.
+    /// Waits until `replicas` replicas have what this session wrote, for at most `millis`
+    /// milliseconds (0: without limit). Returns how many have it.
     pub fn wait(&self, replicas: u32, millis: u64) -> Reply<i64> {
         self.send(Command::new("WAIT").arg(replicas).arg(millis))
     }
 
-    /// A list of commands on this connection; see [`Pipeline`].
+    /// Makes a list of commands on this connection; see [`Pipeline`].
     pub fn pipeline(&self) -> Pipeline<'_> {
         Pipeline::new(self.client.on(Some(&self.lease)))
     }
 
-    /// A list of commands that run all or not at all; see [`Atomic`].
+    /// Makes a list of commands that run all or not at all; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'_> {
-        // Whether it is ever run, and so ends the watching, is not known here.
+        // It is not known here whether the list will be run, which would end the watching.
         let atomic = Atomic::new(self.client.on(Some(&self.lease)));
         if self.lock().in_multi {
             atomic.refuse(misplaced("MULTI", "the session has sent one already: end that first"));
@@ -114,7 +116,7 @@ impl Session {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Takes note of what a command does to the connection.
+    /// Notes what a command does to the connection.
     fn note(&self, name: &str) {
         let mut state = self.lock();
         match name {
@@ -130,7 +132,7 @@ impl Session {
     }
 }
 
-/// Nobody knows what it does to its connection, so that serves nobody else.
+/// It is not known what the command does to its connection, so nobody else may use that.
 const UNKNOWN: Place = Place::Session("");
 
 impl Sends for Session {
@@ -159,7 +161,7 @@ impl Drop for Session {
         drop(state);
         self.lease.is_spoiled |= is_changed;
         if has_watched && !self.lease.is_spoiled {
-            // The next one's MULTI must not fail for what this one watched.
+            // A key that this session watched must not fail the MULTI of the next one.
             self.lease.is_spoiled = !self.lease.unwatch();
         }
     }

@@ -1,4 +1,4 @@
-//! Commands without end: as many on their way as a window takes, and their replies in order.
+//! Any number of commands: as many in flight as a window takes, and their replies in order.
 
 mod spread;
 
@@ -24,29 +24,33 @@ use super::pipeline::checked;
 use super::sent::Pending;
 use crate::{Error, Outcome};
 
-/// So many commands share a slot of the engine, and so many bytes.
+/// How many commands share a slot of the engine, and how many bytes.
 const SHARE_MAX: usize = 64;
 const SHARE_BYTES_MAX: usize = 16 << 10;
 
-/// Commands from an iterator or a stream, sent as the window takes them; a stream of their replies, in
-/// order.
+/// Sends commands from an iterator or a stream as the window takes them; a stream of their replies,
+/// in order.
 ///
-/// It has a connection of its own, so nobody waits behind it, and what its reader does not take stops the
-/// server, not the memory. Commands are taken when there is room for them: when the stream is
-/// polled.
+/// It has a connection of its own, so no other caller waits behind it. If its reader is slow, the
+/// server stops sending, and memory does not grow. Commands are taken from the iterator when there
+/// is room for them and the stream is polled.
 ///
-/// Each reply is an item. A command that fails is an `Err` and the stream goes on. When the connection is lost,
-/// those that were sent are each an `Err` (`Unknown`; or `NotSent` if no byte of them was), and then the stream
-/// ends: nothing more is taken from the iterator. In a cluster the commands go to the nodes on their shared connections,
-/// and those to other nodes go on.
+/// Each reply is an item. A command that fails is an `Err`, and the stream goes on. If the
+/// connection is lost, each command that was submitted is an `Err` (`NotSent` if no byte of it was
+/// sent, else `Unknown`), and then the stream ends: nothing more is taken from the iterator. In a
+/// cluster the commands go to the nodes on their shared connections; if one of these is lost,
+/// commands to other nodes go on.
 ///
-/// A deadline ([`timeout`](Client::timeout), `request_timeout`) is for the wait for the connection: then the stream is
-/// one `Err`, the kind is `Timeout`, and nothing was taken or sent. Once it is there nothing limits the time of a command: the
-/// next reply comes when those before it are taken, so a reader that pauses would let them fail. Put a limit of your own around
-/// [`next`](Self::next), which is cancel safe. In a cluster the deadline is that of each command, from when it is taken from
-/// the iterator to its reply, which comes there whether or not its reader takes it.
+/// A deadline ([`timeout`](Client::timeout), `request_timeout`) applies to the wait for the
+/// connection. If it passes, the stream is a single `Err` of the kind `Timeout`, and nothing was
+/// taken or sent. After that, the time of a command is not limited: its reply comes when earlier
+/// ones are taken, so a reader that pauses would make it fail. Put a limit of your own around
+/// [`next`](Self::next), which is cancel safe. In a cluster the deadline applies to each command,
+/// from when it is taken from the iterator to its reply, which arrives there whether or not its
+/// reader takes it.
 ///
-/// Dropping it takes back what was not sent, and closes the connection unless all replies were taken.
+/// Dropping the stream takes back commands that were not sent, and closes the connection unless all
+/// replies were taken.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct CommandStream<T, I> {
     client: Client,
@@ -55,13 +59,13 @@ pub struct CommandStream<T, I> {
     window_bytes: usize,
     stage: Stage,
     share: Share,
-    /// On their way, oldest first.
+    /// In flight, oldest first.
     shares: VecDeque<Sent>,
     in_flight: usize,
     in_flight_bytes: usize,
-    /// No more commands come.
+    /// Whether no more commands come.
     is_over: bool,
-    /// A command that can't be sent, behind those that were.
+    /// The error of a command that can't be sent, behind those that were.
     fault: Option<Error>,
     frames: Frames,
     sent: u64,
@@ -73,30 +77,30 @@ enum Stage {
     New,
     Borrowing(Waiting),
     Open(Lease),
-    /// In a cluster: each command is on its own way. Oldest first, each with its length and whether its error may
-    /// leave something behind.
+    /// In a cluster: commands that are routed one by one, oldest first. Each has its length, and
+    /// whether its error may leave effects behind.
     Spread(VecDeque<(Pending, usize, bool)>),
     Over,
 }
 
-/// Commands that are put together to share a slot.
+/// Commands that are collected to share a slot.
 #[derive(Default)]
 struct Share {
     bytes: BytesMut,
     leaves: Vec<bool>,
 }
 
-/// Commands that share a slot, on their way.
+/// Commands that share a slot and were sent.
 struct Sent {
     token: Token,
     len: usize,
-    /// For each command whether its error may leave something behind.
+    /// For each command, whether its error may leave effects behind.
     leaves: VecDeque<bool>,
-    /// How it ended, once it has.
+    /// The result, once it has ended.
     ended: Option<Result<(), Error>>,
 }
 
-/// How far a stream is.
+/// The progress of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Commands that were taken from the iterator and sent.
@@ -127,25 +131,25 @@ impl<T, I> CommandStream<T, I> {
         }
     }
 
-    /// Commands that may be unanswered. Default 10,000, as Redis' documentation on pipelining advises: with that a round
-    /// trip of 10 ms allows a million a second.
+    /// How many commands may be unanswered. Default 10,000, as Redis' documentation on pipelining
+    /// advises: with a round trip of 10 ms that allows a million commands a second.
     pub fn window(mut self, commands: usize) -> Self {
         self.window = commands.max(1);
         self
     }
 
-    /// Bytes of commands that may be unanswered. Default 4 MiB; a single command may be longer.
+    /// How many bytes of commands may be unanswered. Default 4 MiB; a single command may be longer.
     pub fn window_bytes(mut self, bytes: usize) -> Self {
         self.window_bytes = bytes.max(1);
         self
     }
 
-    /// How far it is.
+    /// The progress of the stream.
     pub fn progress(&self) -> Progress {
         Progress { sent: self.sent, answered: self.answered }
     }
 
-    /// Whether another share fits the window.
+    /// Whether another share fits into the window.
     fn has_room(&self) -> bool {
         let share = SHARE_MAX.min(self.window);
         self.in_flight == 0
@@ -154,7 +158,7 @@ impl<T, I> CommandStream<T, I> {
 }
 
 impl<T, I: CommandSource> CommandStream<T, I> {
-    /// Sends what the window takes.
+    /// Sends as many commands as the window takes.
     fn fill(&mut self, cx: &mut Context<'_>) {
         let mut pending = false;
         while !self.is_over && !pending && self.has_room() {
@@ -177,7 +181,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
                     break;
                 }
                 if let (None, Stage::Open(lease)) = (spec, &mut self.stage) {
-                    // Nobody knows what it does to its connection.
+                    // It is not known what the command does to its connection.
                     lease.is_spoiled = true;
                 }
                 command.encode(&mut self.share.bytes);
@@ -193,7 +197,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
             Some(onetrip_redis::Place::Session(advice) | onetrip_redis::Place::Refused(advice)) => {
                 Err(misplaced(&name_of(spec, command), advice))
             }
-            // There it would share the connection of its node.
+            // In a cluster it would block the shared connection of its node.
             Some(onetrip_redis::Place::Own) if self.client.inner.cluster.is_some() => {
                 let advice = "in a cluster a stream may not block; send it with the client";
                 Err(misplaced(&name_of(spec, command), advice))
@@ -235,7 +239,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
                 return self.poll_over();
             };
             let Some(&leaves) = share.leaves.front() else {
-                // All of it is answered; its end has come with the last reply, or comes at once.
+                // All its replies were taken; its end has come with the last one, or comes at once.
                 if share.ended.is_none() {
                     std::task::ready!(self.poll_front(cx));
                     continue;
@@ -272,7 +276,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
         }
     }
 
-    /// All that was sent is answered: it is over, unless more commands may come.
+    /// Everything that was sent is answered: the stream is over, unless more commands may come.
     fn poll_over(&mut self) -> Poll<Option<Result<Bytes, Error>>> {
         match self.is_over {
             true => Poll::Ready(self.fault.take().map(Err)),
@@ -289,7 +293,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
         }
     }
 
-    /// Takes what has come of the oldest share.
+    /// Takes the part of the oldest share's replies that has come.
     fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (Some(share), Stage::Open(lease)) = (self.shares.front_mut(), &self.stage) else {
             return Poll::Ready(());
@@ -304,7 +308,8 @@ impl<T, I: CommandSource> CommandStream<T, I> {
 }
 
 impl<T: FromReply, I: CommandSource + Unpin> CommandStream<T, I> {
-    /// The next reply; `None` when all are answered. Cancel safe: one that is dropped loses no reply.
+    /// The next reply; `None` when all are answered. Cancel safe: dropping the future loses no
+    /// reply.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -344,7 +349,7 @@ impl<T: FromReply, I: CommandSource + Unpin> Stream for CommandStream<T, I> {
             }
         });
         if reply.is_none() {
-            // It goes back to the pool.
+            // The connection goes back to the pool.
             self.stage = Stage::Over;
         }
         Poll::Ready(
@@ -359,7 +364,7 @@ impl<T, I> Drop for CommandStream<T, I> {
             && !self.shares.is_empty()
         {
             lease.has_blocked();
-            // What came and was not taken still counts against the meter of the connection.
+            // Bytes that came and were not taken still count against the connection's meter.
             lease.is_spoiled = true;
         }
     }

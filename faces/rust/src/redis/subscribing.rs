@@ -1,5 +1,5 @@
-//! Subscribing and unsubscribing: on the shared connection with RESP3, on one that is there for that with
-//! RESP2.
+//! Subscribing and unsubscribing: on the shared connection with RESP3, on the connection for
+//! subscriptions with RESP2.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::pushes::{Channel, Reader};
 use super::sent::Pending;
 use crate::{Error, Kind};
 
-/// Arguments as they go onto the wire.
+/// The encoded names of channels.
 pub(crate) fn names<C>(channels: C) -> Vec<Bytes>
 where
     C: IntoIterator,
@@ -33,8 +33,8 @@ fn call(name: &str, channels: &[Channel], family: Family) -> Option<Call> {
     (count > 0).then_some(Call { body, deadline: Time::NEVER, metered: false, flight: None })
 }
 
-/// Subscribes to channels that are `new` to their reader, and to those that it `has`. Resolves when all is
-/// confirmed; otherwise, be it that the future is dropped, nothing is left of those that are new.
+/// Subscribes to channels that are `new` to their reader, and to those that it `has`. Resolves when
+/// all are confirmed. If that fails or the future is dropped, the new channels are not subscribed.
 pub(crate) async fn add(
     client: &Arc<Inner>,
     reader: &Arc<Reader>,
@@ -44,9 +44,9 @@ pub(crate) async fn add(
     let node = &client.node;
     let channels = [&has[..], &new[..]].concat();
     let mut unconfirmed = Unconfirmed { client, reader, channels: new };
-    // What was not sent is taken back before the channels are.
+    // Requests that were not sent are taken back before the channels are removed.
     let mut sent: Vec<Pending> = {
-        // Others' order on the wire is that of the list.
+        // All callers subscribe in one order, on the wire and in the list.
         let _order = node.context.subscribing();
         node.context.pushes.add(reader, &channels);
         let calls = Family::ALL
@@ -75,13 +75,13 @@ impl Drop for Unconfirmed<'_> {
     }
 }
 
-/// Unsubscribes from what nobody else reads.
+/// Unsubscribes from channels that nobody else reads.
 pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: &[Channel]) {
     let context = &client.node.context;
     let subscribed = context.subscribing();
     let unread = context.pushes.remove(reader, channels);
-    // It need not be one that calls find: they may wait in line while it is there. Without one there is nothing to
-    // end.
+    // It may be a connection that calls can't find: they may wait in line while it exists. Without
+    // one there is nothing to unsubscribe.
     let Some(link) = subscribed.upgrade() else { return };
     for family in Family::ALL {
         if let Some(call) = call(family.unsubscribe(), &unread, family) {
@@ -90,8 +90,8 @@ pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: &[Chan
     }
 }
 
-/// From now on this connection is the one that is subscribed: to all that is read, unless it is the first of its
-/// pool, where whoever reads waits for it to subscribe.
+/// From now on subscriptions are on this connection. All channels that are read are subscribed on
+/// it. If it is the first of its pool, the readers wait for it to subscribe them.
 pub(crate) fn moved_to(link: &Arc<Link>, is_first: bool) {
     let mut subscribed = link.context.subscribing();
     *subscribed = Arc::downgrade(link);
@@ -109,15 +109,15 @@ pub(crate) fn moved_to(link: &Arc<Link>, is_first: bool) {
     match sent {
         Some(sent) => drop(tokio::spawn(see_to(link.clone(), sent))),
         None => {
-            // The next one tries again.
+            // The next connection tries again.
             let error = link.lock().lost("its channels could not be subscribed again");
             link.abort(error);
         }
     }
 }
 
-/// Where the server refuses one channel of many, as when the user's rights have changed, the others must not stay
-/// away with it: each is asked for by itself.
+/// If the server refuses one channel of many, for example since the user's rights have changed, the
+/// others must not be lost with it: each is subscribed by itself.
 async fn see_to(link: Arc<Link>, sent: Vec<Pending>) {
     let mut is_refused = false;
     for mut pending in sent {

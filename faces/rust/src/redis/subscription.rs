@@ -15,16 +15,18 @@ use super::pushes::{Channel, Reader};
 use crate::Error;
 use crate::buffer::Buffer;
 
-/// Messages published on channels, as a stream of [`Message`]s.
+/// A stream of the [`Message`]s that are published on channels.
 ///
-/// Redis keeps no message for anybody: what is published while no connection is subscribed is lost. After a lost
-/// connection its channels are subscribed again by themselves, and [`reconnects`](Self::reconnects) counts how often
-/// messages may have been missed so.
+/// Redis keeps no messages: one that is published while no connection is subscribed is lost. After
+/// a lost connection the channels are subscribed again automatically, and
+/// [`reconnects`](Self::reconnects) counts how often that happened, since messages may have been
+/// missed.
 ///
-/// Up to 1,024 messages wait for a reader that is slow; then the oldest go, and [`dropped`](Self::dropped)
-/// counts them. (The server has a limit of its own: `client-output-buffer-limit pubsub`.)
+/// Up to 1,024 messages wait for a slow reader; then the oldest are dropped, and
+/// [`dropped`](Self::dropped) counts them. (The server has its own limit:
+/// `client-output-buffer-limit pubsub`.)
 ///
-/// The stream ends with the client. Dropping it ends the subscriptions that nobody else shares.
+/// The stream ends with the client. Dropping it ends the subscriptions that no other reader shares.
 pub struct Subscription {
     client: Arc<Inner>,
     buffer: Arc<Buffer<Message>>,
@@ -33,7 +35,7 @@ pub struct Subscription {
     dropped: AtomicU64,
 }
 
-/// Messages that wait for their reader.
+/// How many messages wait for their reader.
 pub(crate) const MESSAGES_MAX: usize = 1024;
 
 impl Subscription {
@@ -54,9 +56,9 @@ impl Subscription {
     /// Adds channels. Resolves when the server has confirmed them all: from then on no message is missed.
     ///
     /// # Errors
-    /// The server refused, no connection came within `wait_timeout`, or it was lost before it confirmed. Nothing is left
-    /// behind then: those that are new are not subscribed, now or later, and those that were subscribed before still
-    /// are. The same goes for dropping the future.
+    /// The server refused, no connection came within `wait_timeout`, or the connection was lost
+    /// before it confirmed. Then the channels that are new are not subscribed, now or later, and
+    /// those that were subscribed before still are. Dropping the future has the same effect.
     pub async fn subscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,
@@ -65,7 +67,7 @@ impl Subscription {
         self.add(Family::Channel, channels).await
     }
 
-    /// The same for channels that match patterns, as in `news.*`.
+    /// The same for channels that match patterns, such as `news.*`.
     ///
     /// # Errors
     /// As [`subscribe`](Self::subscribe).
@@ -77,8 +79,9 @@ impl Subscription {
         self.add(Family::Pattern, patterns).await
     }
 
-    /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash slot. Not on a
-    /// client of a cluster: that does not follow a channel whose slot moves. A client of the channel's node can.
+    /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash
+    /// slot. Not possible on a client of a cluster, which does not follow a channel whose slot
+    /// moves; use a client of the channel's node.
     ///
     /// # Errors
     /// As [`subscribe`](Self::subscribe); on a client of a cluster nothing is sent (`sharded_in_cluster`).
@@ -93,7 +96,7 @@ impl Subscription {
         self.add(Family::Sharded, channels).await
     }
 
-    /// Ends the subscription to these channels or patterns, by whichever of the above they were added.
+    /// Removes channels or patterns, whichever of the methods above added them.
     pub fn unsubscribe<C>(&mut self, channels: C)
     where
         C: IntoIterator,
@@ -122,7 +125,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// The next message; `None` when the client was closed. Cancel safe.
+    /// The next message; `None` once the client was closed. Cancel safe.
     pub async fn next(&mut self) -> Option<Message> {
         std::future::poll_fn(|cx| self.buffer.poll_next(cx)).await
     }
@@ -133,8 +136,8 @@ impl Subscription {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many times the connection was lost and the channels were subscribed again so far; messages that were
-    /// published in between are missed.
+    /// How often the connection was lost and the channels were subscribed again so far. Messages
+    /// that were published in between are missed.
     pub fn reconnects(&self) -> u64 {
         self.reader.reconnects()
     }

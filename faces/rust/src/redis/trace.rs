@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::link::Link;
 use crate::Error;
 
-/// The span of a command: from its issue until its reply is taken or dropped.
+/// The span of a command, from its call until its reply is taken or dropped.
 #[cfg(feature = "tracing")]
 #[derive(Debug)]
 pub(crate) struct Span(tracing::Span);
@@ -29,7 +29,7 @@ impl Span {
         Span(span)
     }
 
-    /// It was sent on this connection.
+    /// Notes the connection on which it was sent.
     pub(crate) fn on(&self, link: &Link) {
         if self.0.is_disabled() {
             return;
@@ -50,7 +50,7 @@ impl Span {
     }
 }
 
-/// Nothing.
+/// Stands in for the span without the feature.
 #[cfg(not(feature = "tracing"))]
 #[derive(Debug)]
 pub(crate) struct Span;

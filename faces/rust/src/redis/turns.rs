@@ -1,4 +1,4 @@
-//! What a connection to Redis does in the turns of its driver.
+//! A connection to Redis in the turns of its driver.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -67,7 +67,7 @@ impl Driven for Link {
             core.settle(now);
         }
         if core.wakers.len() > 1 {
-            // Those who are woken will submit next: their commands leave in one write.
+            // The woken callers will submit next, so that their commands leave in one write.
             let Core { transport, engine, .. } = &mut *core;
             transport.cork(engine, now, false);
         }
@@ -97,7 +97,7 @@ impl Driven for Link {
             return Next::Done;
         }
         let now = core.clock();
-        // A timer that is set too early costs a turn; setting it anew at each turn costs more.
+        // A timer that is set too early costs a turn; setting it again in each turn costs more.
         if core.armed <= now {
             core.armed = Time::NEVER;
         }
@@ -131,7 +131,7 @@ impl Driven for Link {
 }
 
 impl Core {
-    /// Writes what is unwritten. If that fails the connection ends, and the next turn tells of it.
+    /// Writes unwritten bytes. If that fails, the connection ends, and the next turn reports it.
     fn write(&mut self, now: Time, cx: &mut Context<'_>) {
         let Core { transport, engine, .. } = self;
         if let Err(error) = transport.poll_write(engine, now, false, cx) {

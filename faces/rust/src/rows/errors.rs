@@ -1,4 +1,4 @@
-//! What an error of reading a row says: where, which types and what sort of value; never the value.
+//! Errors of reading a row. They name the column, the types and the kind of value; never the value.
 
 use super::{Column, ColumnIndex};
 use crate::Error;
@@ -24,7 +24,7 @@ pub(super) fn wrong_type<T>(index: usize, column: &Column) -> Error {
     })
 }
 
-/// Says what sort of value it is, and never the value.
+/// Names the kind of value, and never the value.
 #[cold]
 pub(super) fn unreadable<T>(
     index: usize,

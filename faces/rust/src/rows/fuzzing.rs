@@ -1,4 +1,4 @@
-//! Rows without a connection: for the targets of the fuzzer, which stand in for the server.
+//! Rows without a connection, for the fuzz targets, which stand in for the server.
 
 use bytes::Bytes;
 use onetrip_postgres::message::tag::backend;
@@ -7,9 +7,9 @@ use postgres_types::Type;
 use super::{Asked, Blocks, Format, Rows, columns_of};
 use crate::types::is_checked;
 
-/// The rows that a server describes and sends: `description` is the body of a RowDescription, `messages`
-/// are what the engine would hand over. `types` take the place of those that are described, since types
-/// that are not built in can't be told by their number. `None` where the description is not well-formed.
+/// The rows that a server describes and sends: `description` is the body of a RowDescription,
+/// `messages` are what the engine would hand over. `types` replace the described types, since a
+/// type that is not built in can't be told by its number. `None` if the description is malformed.
 pub fn rows(description: &[u8], types: &[Type], messages: Bytes) -> Option<Rows> {
     let mut columns = columns_of(description, Asked::Portal)?.to_vec();
     for (column, type_) in columns.iter_mut().zip(types) {

@@ -1,5 +1,5 @@
-//! Values that no honest server sends: reading them neither panics nor takes more memory than they
-//! are long, times a small factor.
+//! Values that no honest server sends. Reading them must neither panic nor take more memory than a
+//! small multiple of their length.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::types::{
     AsNumeric, AsText, Interval, Json, Money, Multirange, Numeric, PgLsn, Range, TimeTz,
 };
 
-/// Memory that an error and its text take.
+/// How much memory an error and its text take.
 const CONSTANT: u64 = 4 << 10;
 
 /// One way to read one type.
@@ -27,7 +27,7 @@ struct Case {
     factor: u64,
 }
 
-/// A value as it is written, to be mutated and read.
+/// A valid value, to be mutated and read.
 fn case<T: ToSql + for<'a> FromSql<'a>>(type_: &Type, value: T) -> Case {
     let mut sample = BytesMut::new();
     value.to_sql_checked(type_, &mut sample).expect("the sample can be written");
@@ -36,7 +36,7 @@ fn case<T: ToSql + for<'a> FromSql<'a>>(type_: &Type, value: T) -> Case {
 
 fn read_case<T: for<'a> FromSql<'a>>(type_: &Type, sample: &[u8]) -> Case {
     assert!(T::accepts(type_), "{type_}");
-    // A NULL takes four bytes in an array, and a value of its own here.
+    // A NULL takes four bytes in an array, and a whole value here.
     let factor = 2 * (size_of::<T>() as u64).max(32);
     Case { type_: type_.clone(), sample: sample.to_vec(), read: read::<T>, factor }
 }
@@ -209,7 +209,7 @@ fn crate_cases() -> Vec<Case> {
     let line: geo_types::LineString<f64> = vec![(1.0, 2.0), (3.0, 4.0)].into();
     let point = geo_types::Point::new(1.0, 2.0);
     let timestamp = [0_u8; 8];
-    // The memory that these take is not ours to bound.
+    // We can't bound the memory that these take.
     let unbounded = |case: Case| Case { factor: 1 << 20, ..case };
     vec![
         case(&hstore, pairs),
@@ -252,7 +252,7 @@ impl Random {
         ((z ^ (z >> 31)) % bound as u64) as usize
     }
 
-    /// A value with a few changes.
+    /// The value with a few random changes.
     fn mutate(&mut self, value: &[u8]) -> Vec<u8> {
         let mut value = value.to_vec();
         for _ in 0..=self.below(3) {

@@ -9,7 +9,8 @@ use super::{Lease, Progress};
 use crate::params::{self, Params};
 use crate::{Error, Kind, Outcome};
 
-/// Rows into a COPY FROM STDIN in the binary format, from the same types of values as parameters.
+/// Writes rows to a COPY FROM STDIN in the binary format, from the same types of values as
+/// parameters.
 ///
 /// ```no_run
 /// # use onetrip::types::Type;
@@ -22,22 +23,23 @@ use crate::{Error, Kind, Outcome};
 /// # Ok(()) }
 /// ```
 ///
-/// The types are those of the columns: the server does not convert binary data, and may take one type
-/// for another of the same length. `copy_in_rows` asks the server for them.
+/// The types must be those of the columns: the server does not convert binary data, and may take
+/// one type for another of the same length. `copy_in_rows` asks the server for them.
 #[must_use = "a COPY that is dropped is given up: finish it"]
 #[derive(Debug)]
 pub struct BinaryCopyIn<'a> {
     copy: CopyIn<'a>,
     types: Box<[Type]>,
-    /// The names of the columns, as far as they are known.
+    /// The names of the columns, if they are known.
     names: Box<[Box<str>]>,
 }
 
 impl<'a> BinaryCopyIn<'a> {
-    /// Begins the data of a COPY whose statement says `(format binary)`, with columns of these types.
+    /// Begins the data of a COPY whose statement says `(format binary)`, with columns of these
+    /// types.
     pub fn new(mut copy: CopyIn<'a>, types: &[Type]) -> BinaryCopyIn<'a> {
         copy.message.put_slice(SIGNATURE);
-        // Flags, and the length of an extension of this header.
+        // Flags, and the length of the header's extension.
         copy.message.put_u64(0);
         BinaryCopyIn { copy, types: types.into(), names: Box::default() }
     }
@@ -59,12 +61,12 @@ impl<'a> BinaryCopyIn<'a> {
         Ok(BinaryCopyIn { names, ..BinaryCopyIn::new(copy, &types) })
     }
 
-    /// Adds a row. It is kept until there are 64 KiB, and waits where the server takes no more. If the
-    /// future is dropped the row may be in or not.
+    /// Adds a row. Rows are kept until there are 64 KiB; then this waits while the server takes no
+    /// more. If the future is dropped, the row may or may not be included.
     ///
     /// # Errors
-    /// The number of values is not that of the columns, or one does not convert to the type of its
-    /// column (`NotSent`): the row is left out, and the COPY goes on. Or the COPY has failed.
+    /// The number of values is not that of the columns, or a value does not convert to the type of
+    /// its column (`NotSent`): the row is left out, and the COPY goes on. Or the COPY has failed.
     pub async fn row(&mut self, values: Params<'_>) -> Result<(), Error> {
         if self.copy.message.len() >= MESSAGE_LEN {
             std::future::poll_fn(|cx| self.copy.poll_flush_message(cx)).await?;
@@ -72,17 +74,17 @@ impl<'a> BinaryCopyIn<'a> {
         self.write(values)
     }
 
-    /// Calls `f` with how far the COPY is; see [`CopyIn::on_progress`].
+    /// Calls `f` with the progress of the COPY; see [`CopyIn::on_progress`].
     pub fn on_progress(self, f: impl FnMut(Progress) + Send + Sync + 'static) -> BinaryCopyIn<'a> {
         BinaryCopyIn { copy: self.copy.on_progress(f), ..self }
     }
 
-    /// How far it is.
+    /// The progress of the COPY.
     pub fn progress(&self) -> Progress {
         self.copy.progress()
     }
 
-    /// Sends what was kept; see [`CopyIn::flush`].
+    /// Sends the rows that are kept; see [`CopyIn::flush`].
     ///
     /// # Errors
     /// The COPY has failed.
@@ -90,7 +92,7 @@ impl<'a> BinaryCopyIn<'a> {
         self.copy.flush().await
     }
 
-    /// Ends the data, and waits for the server's answer: how many rows were copied; see
+    /// Ends the data, waits for the server's answer, and returns how many rows were copied; see
     /// [`CopyIn::finish`].
     ///
     /// # Errors
@@ -108,7 +110,7 @@ impl<'a> BinaryCopyIn<'a> {
         self.copy.abort(reason).await
     }
 
-    /// Writes a row into the message that is put together, or nothing of it.
+    /// Adds a row to the current message, or leaves the message as it was.
     fn write(&mut self, values: Params<'_>) -> Result<(), Error> {
         if values.len() != self.types.len() {
             return Err(Error::misuse(
@@ -151,7 +153,7 @@ impl<'a> BinaryCopyIn<'a> {
     }
 }
 
-/// A name as it is, in SQL.
+/// A name as a quoted identifier of SQL.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
@@ -178,7 +180,7 @@ fn put_value(
     Ok(())
 }
 
-/// No value is longer than the server's largest allocation (MaxAllocSize in memutils.h).
+/// The server's largest allocation (MaxAllocSize in memutils.h), which limits a value.
 const VALUE_LEN_MAX: usize = 0x3fff_ffff;
 
 #[derive(Debug)]
@@ -192,8 +194,8 @@ impl std::fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// How binary data begins ("Binary Format" of COPY in PostgreSQL's documentation).
+/// The signature of binary data ("Binary Format" of COPY in PostgreSQL's documentation).
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
-/// In the place of a row's number of columns: there are no more.
+/// Stands in place of a row's number of columns at the end of the data.
 pub(super) const TRAILER: i16 = -1;

@@ -14,8 +14,8 @@ use crate::error::{MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::rows::Columns;
 use crate::{Column, Error, Kind, Outcome, Row};
 
-/// Rows out of a COPY TO STDOUT in the binary format, into the same types of values as those of a
-/// query.
+/// Reads the rows of a COPY TO STDOUT in the binary format, as the same types of values as those of
+/// a query.
 ///
 /// ```no_run
 /// # use onetrip::types::Type;
@@ -28,14 +28,14 @@ use crate::{Column, Error, Kind, Outcome, Row};
 /// # Ok(()) }
 /// ```
 ///
-/// The columns have no names but their numbers from 1, since a COPY doesn't tell them. Nor does it tell
-/// types: those that are given are believed.
+/// The columns are named by their numbers from 1, since a COPY does not send their names. Nor does
+/// it send their types: the types given here are not checked.
 pub struct BinaryCopyOut<'a> {
     copy: CopyOut<'a>,
     columns: Columns,
-    /// What came and was not used yet.
+    /// Bytes that were received and not used yet.
     chunk: Bytes,
-    /// A row that came in several pieces, so far.
+    /// The part that has come of a row in several pieces.
     gathered: BytesMut,
     begun: bool,
     ended: bool,
@@ -51,7 +51,7 @@ impl<'a> BinaryCopyOut<'a> {
     /// Reads the rows of a COPY whose statement says `(format binary)`, with columns of these types.
     ///
     /// # Errors
-    /// The data is not binary, or has another number of columns. The COPY is dropped then.
+    /// The data is not binary, or has another number of columns. Then the COPY is dropped.
     pub fn new(copy: CopyOut<'a>, types: &[Type]) -> Result<BinaryCopyOut<'a>, Error> {
         if !copy.is_binary() || copy.columns() != types.len() {
             let form = if copy.is_binary() { "binary" } else { "not binary" };
@@ -74,7 +74,7 @@ impl<'a> BinaryCopyOut<'a> {
         })
     }
 
-    /// How far the COPY is; see [`CopyOut::progress`].
+    /// The progress of the COPY; see [`CopyOut::progress`].
     pub fn progress(&self) -> Progress {
         self.copy.progress()
     }
@@ -84,11 +84,11 @@ impl<'a> BinaryCopyOut<'a> {
         &self.columns
     }
 
-    /// The next row; `None` once the COPY has ended well. Cancel safe.
+    /// The next row; `None` once the COPY has ended successfully. Cancel safe.
     ///
     /// # Errors
-    /// The COPY failed, or the connection was lost; nothing comes after that. A row longer than
-    /// `result_bytes_max` ends it too: read such data from the [`CopyOut`] itself.
+    /// The COPY failed, or the connection was lost; then the data is over. A row longer than
+    /// `result_bytes_max` ends it, too: read such data from the [`CopyOut`] itself.
     pub async fn try_next(&mut self) -> Result<Option<Row>, Error> {
         std::future::poll_fn(|cx| self.poll_row(cx)).await
     }
@@ -120,7 +120,7 @@ impl<'a> BinaryCopyOut<'a> {
         }
     }
 
-    /// The header, the next row or the trailer, once it is whole.
+    /// The header, the next row or the trailer, once it is complete.
     fn next_whole(&mut self) -> Result<Option<Bytes>, Error> {
         if self.chunk.is_empty() {
             return Ok(None);
@@ -154,7 +154,7 @@ impl<'a> BinaryCopyOut<'a> {
         }
     }
 
-    /// The length of what stands at the front, if it is whole.
+    /// The length of the element at the front, if it is complete.
     fn len_of(&self, data: &[u8]) -> Result<Option<usize>, Error> {
         match self.begun {
             false => header_len(data),
@@ -171,7 +171,7 @@ impl Stream for BinaryCopyOut<'_> {
     }
 }
 
-/// Signature, flags and an extension with its length.
+/// The length of signature, flags and extension.
 fn header_len(data: &[u8]) -> Result<Option<usize>, Error> {
     let start = &data[..data.len().min(SIGNATURE.len())];
     if !SIGNATURE.starts_with(start) {
@@ -181,7 +181,8 @@ fn header_len(data: &[u8]) -> Result<Option<usize>, Error> {
         return Ok(None);
     };
     let (flags, extension) = (rest.get_u32(), rest.get_u32() as usize);
-    // The upper half are what a reader must know; bit 16 was "with object numbers", up to PostgreSQL 11.
+    // The upper half has the flags that a reader must understand. Bit 16, "with object numbers",
+    // was used up to PostgreSQL 11.
     if flags >> 16 != 0 {
         return Err(Error::malformed("the copy data is in a version that is not known"));
     }
@@ -194,7 +195,8 @@ fn misfit() -> Error {
     Error::malformed("a row of the COPY does not fit its columns")
 }
 
-/// A row has the form of a DataRow: the number of columns, and each with its length.
+/// The length of a row. It has the form of a DataRow: the number of columns, and each value with
+/// its length.
 fn tuple_len(data: &[u8], columns: usize) -> Result<Option<usize>, Error> {
     let Some(count) = data.first_chunk() else { return Ok(None) };
     let count = i16::from_be_bytes(*count);

@@ -17,17 +17,17 @@ use crate::executor::Sent;
 use crate::params::unencodable;
 use crate::{Error, Kind, Outcome, Reply};
 
-/// A COPY FROM STDIN that takes its data: made by `copy_in` of a client, a session or a transaction.
+/// Sends the data of a COPY FROM STDIN; made by `copy_in` of a client, a session or a transaction.
 ///
-/// Nothing is waited for before the data: the statement leaves with the first of it, so a COPY takes one
-/// trip. Data is collected to 64 KiB and then written; while 256 KiB lie unwritten, since the
+/// The statement leaves with the first data, and no answer is awaited before, so a COPY takes one
+/// trip. Data is collected to 64 KiB and then written. While 256 KiB are unwritten, because the
 /// server or the network takes no more, [`send`](Self::send) waits. `request_timeout` and
 /// `stall_timeout` do not apply.
 ///
-/// If the COPY fails on the server, the next `send` or `finish` says so; it had no effect then. Dropped
-/// or [aborted](Self::abort) before [`finish`](Self::finish), it fails with the SQLSTATE 57014, or was never
-/// sent: nothing of it stands, and the connection can be used on. In a transaction a failed COPY fails
-/// the transaction, as any statement does.
+/// If the COPY fails on the server, the next `send` or `finish` returns the error; then the COPY
+/// had no effect. If it is dropped or [aborted](Self::abort) before [`finish`](Self::finish), it
+/// fails with the SQLSTATE 57014, or was never sent: nothing of it stands, and the connection can
+/// be used further. In a transaction, a failed COPY fails the transaction, as any statement does.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
@@ -40,13 +40,13 @@ use crate::{Error, Kind, Outcome, Reply};
 #[must_use = "a COPY that is dropped is given up: finish it"]
 pub struct CopyIn<'a> {
     stage: Stage,
-    /// The message that is put together, with room for its header.
+    /// The message that is being put together, with room for its header.
     pub(super) message: BytesMut,
-    /// What a `send` was given that was dropped while it waited.
+    /// The data of a `send` that was dropped while it waited.
     pending: Bytes,
     pub(super) progress: Progress,
     on_progress: Option<OnProgress>,
-    /// The last of it was handed over.
+    /// Whether the last data was submitted.
     finished: bool,
     lease: Lease<'a>,
 }
@@ -54,7 +54,7 @@ pub struct CopyIn<'a> {
 impl<'a> CopyIn<'a> {
     pub(crate) async fn begin(lease: Lease<'a>, sql: &str) -> Result<CopyIn<'a>, Error> {
         let query = encode_copy(sql, Direction::In)?;
-        // The simple protocol is not skipped with what fails in front of it.
+        // A request of the simple protocol is not skipped if the lead in front of it fails.
         lease.executor.lead_known().await?;
         Ok(CopyIn {
             stage: Stage::Unsent { query },
@@ -67,32 +67,33 @@ impl<'a> CopyIn<'a> {
         })
     }
 
-    /// Calls `f` with how far the COPY is, whenever data was handed over to be sent. It runs in the task
-    /// of whoever sends.
+    /// Calls `f` with the progress of the COPY whenever data was submitted. It runs in the task
+    /// that sends.
     pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + Sync + 'static) -> CopyIn<'a> {
         self.on_progress = Some(Box::new(f));
         self
     }
 
-    /// How far it is.
+    /// The progress of the COPY.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// Adds data, in the format that the statement names; where it is cut means nothing. It is kept
-    /// until there are 64 KiB, and waits where the server takes no more.
+    /// Adds data in the format that the statement names; it may be split at any byte. Data is kept
+    /// until there are 64 KiB; then this waits while the server takes no more.
     ///
-    /// Cancel safe: what was given to a `send` that was dropped is sent all the same, before the next.
+    /// Cancel safe: the data of a `send` that was dropped is sent all the same, before that of the
+    /// next one.
     ///
     /// # Errors
-    /// The COPY has failed. It takes no more then, and nothing of it stands.
+    /// The COPY has failed. It takes no more data, and nothing of it stands.
     pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
         self.settle_pending().await?;
         self.pending = data.into();
         self.settle_pending().await
     }
 
-    /// Sends what was kept to make a larger message.
+    /// Sends the data that is kept for a larger message.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -101,12 +102,12 @@ impl<'a> CopyIn<'a> {
         std::future::poll_fn(|cx| self.poll_flush_message(cx)).await
     }
 
-    /// Ends the data, and waits for the server's answer: how many rows were copied.
+    /// Ends the data, waits for the server's answer, and returns how many rows were copied.
     ///
     /// # Errors
     /// The COPY failed. If the connection is lost meanwhile, the outcome is `Unknown`.
     ///
-    /// Dropping the future may leave the COPY finished or given up.
+    /// If the future is dropped, the COPY may be finished or given up.
     pub async fn finish(mut self) -> Result<u64, Error> {
         self.settle_pending().await?;
         if let Stage::Unsent { .. } = self.stage {
@@ -123,8 +124,8 @@ impl<'a> CopyIn<'a> {
         std::future::poll_fn(|cx| self.poll_end(cx)).await
     }
 
-    /// Gives the COPY up, and waits until the server has. It shows the reason in its log; at most 1,000
-    /// characters of it.
+    /// Gives the COPY up, and waits until the server has ended it. The server writes the reason to
+    /// its log, cut off after 1,000 characters.
     ///
     /// # Errors
     /// The connection was lost. (Nothing of the COPY stands in any case.)
@@ -156,7 +157,7 @@ impl<'a> CopyIn<'a> {
         Poll::Ready(Ok(()))
     }
 
-    /// Hands the message over that was put together, once there is room for it.
+    /// Submits the current message once there is room for it.
     pub(super) fn poll_flush_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.message.len() <= Header::LEN {
             return Poll::Ready(Ok(()));
@@ -196,7 +197,7 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    /// The message that was put together was handed over.
+    /// The current message was submitted: reports progress.
     fn told(&mut self) {
         self.progress.bytes += (self.message.len() - Header::LEN) as u64;
         self.message.truncate(Header::LEN);
@@ -231,9 +232,9 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-/// How far a COPY is.
+/// The stages of a COPY.
 enum Stage {
-    /// Its statement leaves with the first of its data.
+    /// The statement leaves with the first data.
     Unsent {
         query: BytesMut,
     },
@@ -261,7 +262,7 @@ impl fmt::Debug for CopyIn<'_> {
     }
 }
 
-/// The query of a COPY, if its text is one of the right direction.
+/// The query of a COPY, if the text is a COPY in this direction.
 pub(super) fn encode_copy(sql: &str, direction: Direction) -> Result<BytesMut, Error> {
     if !direction.is_of(sql::classify(sql)) {
         return Err(Error::misuse(
@@ -274,7 +275,7 @@ pub(super) fn encode_copy(sql: &str, direction: Direction) -> Result<BytesMut, E
     Ok(query)
 }
 
-/// A message of copy data without any: its length is filled in when it is sent.
+/// An empty message of copy data; its length is filled in when it is sent.
 fn new_message() -> BytesMut {
     let mut message = BytesMut::with_capacity(Header::LEN + MESSAGE_LEN + MESSAGE_LEN / 4);
     message.put_slice(&[tag::frontend::COPY_DATA, 0, 0, 0, 0]);

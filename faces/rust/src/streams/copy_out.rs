@@ -18,12 +18,11 @@ use super::messages::Messages;
 use super::{OnProgress, Progress};
 use crate::Error;
 
-/// The data of a COPY TO STDOUT as it comes, in bounded memory: made by `copy_out` of a client, a
+/// The data of a COPY TO STDOUT as it comes, in bounded memory; made by `copy_out` of a client, a
 /// session or a transaction. It is a [`Stream`] of [`Bytes`] and an [`AsyncRead`].
 ///
-/// What holds for a [`RowStream`](crate::RowStream) holds here too: about 1 MiB is read ahead,
-/// `request_timeout` does not apply, data is provisional until the end, and dropping it early disturbs
-/// nothing.
+/// The rules of [`RowStream`](crate::RowStream) apply: about 1 MiB is read ahead, `request_timeout`
+/// does not apply, data is provisional until the end, and dropping it early disturbs nobody.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +37,7 @@ pub struct CopyOut<'a> {
     columns: usize,
     progress: Progress,
     on_progress: Option<OnProgress>,
-    /// What a reader had no room for.
+    /// Bytes for which a reader had no room.
     rest: Bytes,
     pub(super) lease: Lease<'a>,
 }
@@ -69,23 +68,23 @@ impl<'a> CopyOut<'a> {
         self.columns
     }
 
-    /// Calls `f` with how far the COPY is, for each piece that is taken. It runs in the task of whoever
-    /// takes them.
+    /// Calls `f` with the progress of the COPY for each piece that is taken. It runs in the task
+    /// that takes them.
     pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + Sync + 'static) -> CopyOut<'a> {
         self.on_progress = Some(Box::new(f));
         self
     }
 
-    /// How far it is. A header counts as a row, and so does what stands behind the last.
+    /// The progress of the COPY. A header counts as a row, and so does the trailer.
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// The next piece of data: a row as the server sends it, or a part of one that is longer than
-    /// 128 KiB. `None` once the COPY has ended well. Cancel safe.
+    /// The next piece of data: a row as the server sends it, or a part of a row that is longer than
+    /// 128 KiB. `None` once the COPY has ended successfully. Cancel safe.
     ///
     /// # Errors
-    /// The COPY failed, or the connection was lost; nothing comes after that.
+    /// The COPY failed, or the connection was lost; then the data is over.
     pub async fn try_next(&mut self) -> Result<Option<Bytes>, Error> {
         std::future::poll_fn(|cx| self.poll_data(cx)).await
     }
@@ -126,7 +125,7 @@ impl Stream for CopyOut<'_> {
     }
 }
 
-/// Errors hold the [`Error`].
+/// Its errors contain the [`Error`].
 impl AsyncRead for CopyOut<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -147,7 +146,7 @@ impl fmt::Debug for CopyOut<'_> {
     }
 }
 
-/// Reads up to where the data begins: an error comes before that.
+/// Reads up to the beginning of the data: an error comes before that.
 fn poll_begun(messages: &mut Messages, cx: &Context<'_>) -> Poll<Result<(Format, usize), Error>> {
     use super::messages::Whole;
     loop {

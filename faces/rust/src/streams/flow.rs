@@ -1,5 +1,5 @@
-//! Replies that are taken as they come, and requests that are written as there is room: what streams
-//! and COPY do with the connection that they have to themselves.
+//! The connection of a stream or COPY, which has it to itself: replies that are taken as they come,
+//! and requests that are written as there is room.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,7 +18,7 @@ use crate::executor::Executor;
 use crate::lead::Part;
 use crate::replies::{self, Finished, Kept};
 
-/// A request of its own kind: what it is, and how it travels.
+/// A request of a stream or COPY.
 pub(super) struct Outbound<'a> {
     pub(super) expect: Expect,
     pub(super) bytes: &'a [u8],
@@ -28,7 +28,7 @@ pub(super) struct Outbound<'a> {
 }
 
 impl Core {
-    /// A part of a reply came.
+    /// Adds a part of a reply.
     pub(crate) fn came(&mut self, now: Time, token: Token, part: replies::Part) {
         let Kept { dropped, waker } = self.replies.data(token, part);
         self.wakers.extend(waker);
@@ -37,7 +37,8 @@ impl Core {
         }
     }
 
-    /// Bytes of a reply that nobody will take.
+    /// Counts bytes of a reply that nobody will take. If they are too many, the connection is
+    /// closed.
     pub(crate) fn unkept(&mut self, now: Time, token: Token, bytes: usize) {
         if !self.replies.is_flow(token) {
             return self.consumed(now, token, bytes);
@@ -49,7 +50,7 @@ impl Core {
         }
     }
 
-    /// A reader took bytes, so that the driver may read on.
+    /// A reader took bytes, so the driver may read on.
     fn taken(&mut self, bytes: usize) {
         let stopped = !self.engine.wants_bytes();
         self.engine.handle_taken(bytes);
@@ -58,7 +59,7 @@ impl Core {
         }
     }
 
-    /// Wakes the writer of a request that takes more by now.
+    /// Wakes the writer of a request that can take more now.
     pub(crate) fn wake_feeder(&mut self) {
         if let Some(token) = self.feeder
             && self.engine.can_feed(token)
@@ -69,7 +70,7 @@ impl Core {
         }
     }
 
-    /// The reader of a reply goes. What is still to come of it is read and dropped, unless it is much.
+    /// The reader of a reply is gone. The rest of the reply is read and dropped, unless it is long.
     fn drop_flow(&mut self, now: Time, token: Token, rest: Rest) {
         let bytes = self.replies.clear_flow(token);
         self.taken(bytes);
@@ -83,8 +84,8 @@ impl Core {
 }
 
 impl Connection {
-    /// Submits a request for a stream or a COPY. It has no deadline: how long it takes is up to its
-    /// reader.
+    /// Submits a request for a stream or a COPY. It has no deadline: the reader decides how long it
+    /// takes.
     pub(super) fn submit_flow(
         &self,
         executor: &Executor,
@@ -96,7 +97,8 @@ impl Connection {
             let replies = &mut core.replies;
             let token = if outbound.metered { replies.add_flow() } else { replies.add() };
             let Outbound { expect, feed, metered, .. } = *outbound;
-            // One that is fed can be given up while it waits: it would wait for ever then.
+            // A request that is fed can be taken back while it waits: without its feeder it would
+            // wait for ever.
             let pinned = in_transaction && feed == Feed::Whole;
             let request = Request { pinned, ..stream::request(token, expect, feed, metered) };
             let submitted = match &executor.lead {
@@ -110,8 +112,8 @@ impl Connection {
         })
     }
 
-    /// Waits for the next block of a reply that is taken as it comes; none at its end, with how it
-    /// ended.
+    /// Waits for the next block of a reply that is taken as it comes; `None` at its end, with the
+    /// result.
     pub(super) fn poll_block(
         &self,
         token: Token,
@@ -137,7 +139,7 @@ impl Connection {
         self.with(|core, now| core.drop_flow(now, token, rest));
     }
 
-    /// Waits until a request takes more. What waits is woken through its reply, which must have been
+    /// Waits until a request takes more. The task is woken through the reply, which must have been
     /// polled before.
     pub(super) fn poll_feedable(&self, token: Token) -> Poll<()> {
         let mut core = self.lock();
@@ -148,7 +150,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Writes more of a request, and leaves it at that for one that has ended meanwhile.
+    /// Writes more of a request; does nothing if the request has ended meanwhile.
     pub(super) fn feed(&self, token: Token, write: impl FnOnce(&mut BytesMut)) {
         self.with(|core, now| {
             core.feed(now, token, write);
@@ -156,7 +158,7 @@ impl Connection {
         });
     }
 
-    /// The same for the last of it.
+    /// The same for the last part.
     pub(super) fn feed_last(&self, token: Token, write: impl FnOnce(&mut BytesMut)) {
         self.with(|core, now| {
             core.feed(now, token, write);
@@ -165,7 +167,8 @@ impl Connection {
         });
     }
 
-    /// Gives up a COPY whose data did not end. False for one that was not sent at all, and is not.
+    /// Gives up a COPY whose data did not end. Returns false if nothing of it was sent, so that it
+    /// simply does not run.
     pub(super) fn fail_copy(&self, token: Token, reason: &str) -> bool {
         self.with(|core, now| {
             let sent = core.engine.is_fed(token) || core.replies.is_ended(token);
@@ -178,8 +181,8 @@ impl Connection {
         })
     }
 
-    /// Gives up a request that ends within a message: where some of it was sent, the connection ends
-    /// with it.
+    /// Gives up a request that ends within a message. If a part of it was sent, the connection is
+    /// closed.
     pub(super) fn break_off(&self, token: Token) {
         self.with(|core, now| {
             if core.engine.is_fed(token) {
@@ -209,13 +212,13 @@ impl Core {
     }
 }
 
-/// A reply that is taken as it comes, as a run of bytes: messages one after the other.
+/// A reply that is taken as it comes, as a sequence of bytes: messages one after the other.
 pub(super) struct Inflow {
     connection: Arc<Connection>,
     token: Option<Token>,
-    /// What was taken and not used yet.
+    /// Bytes that were taken and not used yet.
     pub(super) chunk: Bytes,
-    /// What becomes of what is not taken.
+    /// What happens to the rest that is not taken.
     rest: Rest,
 }
 
@@ -236,17 +239,17 @@ impl Inflow {
         Inflow { connection, token: Some(token), chunk: Bytes::new(), rest }
     }
 
-    /// What came breaks the protocol, so the connection ends.
+    /// The reply breaks the protocol, so the connection is closed.
     pub(super) fn broken(&self, how: &'static str) -> Error {
         self.of_broken(Error::malformed(how))
     }
 
-    /// The same for what was said of it already.
+    /// The same with an error that was made already.
     pub(super) fn of_broken(&self, error: Error) -> Error {
         self.connection.broken(error, false)
     }
 
-    /// Waits for more bytes, and puts them in the place of the chunk. False at the end.
+    /// Waits for more bytes, which replace the chunk. False at the end.
     pub(super) fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Error>> {
         let Some(token) = self.token else { return Poll::Ready(Ok(false)) };
         match std::task::ready!(self.connection.poll_block(token, cx)) {

@@ -1,8 +1,8 @@
 //! A parameter that is read while it is sent, in constant memory.
 //!
-//! The length of a message stands in front of it, so what was begun has to be completed: where the
-//! value ends early, only the end of the connection takes it back. The server never sees an Execute
-//! then.
+//! A message begins with its length, so one that was begun has to be completed. If the value ends
+//! early, only the end of the connection takes the message back. Then the server never sees an
+//! Execute.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -22,7 +22,7 @@ use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::write_parse;
 use crate::{Error, Kind, Outcome, Reply};
 
-/// So much of the value is read and handed over in one go.
+/// How many bytes of the value are read and submitted at a time.
 const PIECE_LEN: usize = 64 << 10;
 
 /// Runs a statement whose last parameter is `len` bytes of `value`.
@@ -87,7 +87,7 @@ fn encode_head(statement: &Statement, params: Params<'_>, len: usize) -> Result<
     Ok(out.freeze())
 }
 
-/// A statement on its way, which is sent to its end or ends its connection.
+/// A statement that is being sent. It is sent completely, or its connection is closed.
 struct Sending<'l> {
     lease: &'l Lease<'l>,
     token: Token,

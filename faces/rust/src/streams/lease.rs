@@ -1,4 +1,4 @@
-//! Whose connection a stream or a COPY has to itself.
+//! The connection that a stream or a COPY has to itself.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::executor::Executor;
 pub(crate) struct Lease<'a> {
     pub(crate) connection: Arc<Connection>,
     pub(crate) executor: Executor,
-    /// It goes back to the pool with this.
+    /// Gives the connection back to the pool when dropped; `None` if it belongs to a session.
     own: Option<Checkout>,
     borrowed: PhantomData<&'a mut Checkout>,
 }
 
 impl<'a> Lease<'a> {
-    /// A session's own connection, or that of a transaction on it.
+    /// The connection of a session, or of a transaction on it.
     pub(crate) fn of(connection: &Arc<Connection>, executor: &Executor) -> Lease<'a> {
         let (connection, executor) = (connection.clone(), executor.clone());
         Lease { connection, executor, own: None, borrowed: PhantomData }
@@ -29,7 +29,7 @@ impl<'a> Lease<'a> {
         Lease { connection: own.clone(), executor, own: Some(own), borrowed: PhantomData }
     }
 
-    /// Whether nobody misses the connection if it is closed.
+    /// Whether the connection may be closed, since it belongs to no session.
     pub(crate) fn is_replaceable(&self) -> bool {
         self.own.is_some()
     }

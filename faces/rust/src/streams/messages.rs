@@ -11,19 +11,19 @@ use crate::Error;
 /// Reads a reply message by message.
 pub(super) struct Messages {
     pub(super) inflow: Inflow,
-    /// Bytes that are still to come of the body of the message that is being read.
+    /// How many bytes of the current message's body are still to come.
     left: usize,
-    /// The type of a message that is wanted whole and is being put together, and what has come of it.
+    /// The tag of the message that is being put together, and the part of it that has come.
     tag: Option<u8>,
     gathered: BytesMut,
     /// The longest body that is put together.
     max: usize,
 }
 
-/// A message that was wanted whole.
+/// A message that was requested whole.
 pub(super) enum Whole {
     Message(u8, Bytes),
-    /// It is longer than what is kept, and is skipped.
+    /// It is longer than the limit, and is skipped.
     TooLong,
 }
 
@@ -38,7 +38,7 @@ impl Messages {
         Messages { inflow, left: 0, tag: None, gathered: BytesMut::new(), max }
     }
 
-    /// The next message; none at the end of the reply.
+    /// The next message, whole; `None` at the end of the reply.
     #[inline]
     pub(super) fn poll_whole(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Whole>, Error>> {
         if self.tag.is_none()
@@ -53,7 +53,7 @@ impl Messages {
         self.poll_gathered(cx)
     }
 
-    /// The message that is being read is wanted whole after all: this has come of it.
+    /// Goes on putting together a message of which `gathered` was read already.
     pub(super) fn resume(&mut self, tag: u8, gathered: BytesMut) {
         (self.tag, self.gathered) = (Some(tag), gathered);
     }
@@ -79,11 +79,11 @@ impl Messages {
         Poll::Ready(Ok(Some(Whole::Message(tag, body))))
     }
 
-    /// The type of the next message, whose body is then read by [`poll_piece`](Self::poll_piece); none
-    /// at the end of the reply. What was left of the one before is skipped.
+    /// The tag of the next message; [`poll_piece`](Self::poll_piece) then reads its body. `None` at
+    /// the end of the reply. The rest of the previous message is skipped.
     pub(super) fn poll_head(&mut self, cx: &Context<'_>) -> Poll<Result<Option<u8>, Error>> {
         if let Some(tag) = self.tag.take() {
-            // It was to be put together, and is wanted in pieces now.
+            // It was being put together, and is now read in pieces.
             self.left += self.gathered.len();
             self.gathered.extend_from_slice(&self.inflow.chunk);
             self.inflow.chunk = std::mem::take(&mut self.gathered).freeze();
@@ -114,7 +114,7 @@ impl Messages {
         Poll::Ready(Ok(()))
     }
 
-    /// The next bytes of the message's body, at most so many; none at its end.
+    /// The next bytes of the message's body, at most `max`; `None` at its end.
     pub(super) fn poll_piece(
         &mut self,
         max: usize,
@@ -133,7 +133,7 @@ impl Messages {
         Poll::Ready(Ok(Some(self.inflow.chunk.split_to(len))))
     }
 
-    /// Bytes of the message's body that are still to come.
+    /// How many bytes of the message's body are still to come.
     pub(super) fn left(&self) -> usize {
         self.left
     }

@@ -1,13 +1,13 @@
-//! What a client, a session and a transaction have in common: each has a `lease` of a connection that
-//! nobody else uses meanwhile. A macro, as for statements; `self` is given to it, so that it may be used in
-//! the expression that makes the lease.
+//! The methods for streams and COPY that a client, a session and a transaction share. Each has a
+//! `lease` of a connection that nobody else uses meanwhile. It is a macro, as for statements;
+//! `self` is passed to it, so that the expression that makes the lease may use it.
 
 macro_rules! stream_methods {
     (($($receiver:tt)+), $life:lifetime, $lease:expr) => {
         /// Runs a statement and returns its rows as they come, in bounded memory.
         ///
-        /// The statement is sent when the future is first polled, by its text even if it was prepared;
-        /// the future resolves with the first row, or the end.
+        /// The statement is sent when the future is first polled, by its text even if it is
+        /// prepared. The future resolves with the first row, or the end.
         ///
         /// # Errors
         /// The statement failed before its first row.
@@ -19,11 +19,12 @@ macro_rules! stream_methods {
             $crate::RowStream::open($lease, statement, params).await
         }
 
-        /// Begins a COPY FROM STDIN. No trip: nothing is sent before there are 64 KiB of data, or all of it.
-        /// (As the first statement of a transaction: one trip, to know that it has begun.)
+        /// Begins a COPY FROM STDIN. No trip: nothing is sent until there are 64 KiB of data, or
+        /// all of it. (As the first statement of a transaction it costs one trip, which confirms
+        /// that the transaction has begun.)
         ///
         /// # Errors
-        /// The text is not one COPY FROM STDIN. What the server says comes with the data.
+        /// The text is not one COPY FROM STDIN. The server's errors come with the data.
         pub async fn copy_in(
             $($receiver)+,
             sql: &str,
@@ -31,12 +32,12 @@ macro_rules! stream_methods {
             $crate::CopyIn::begin($lease, sql).await
         }
 
-        /// Begins a binary COPY of rows into a table: asks the server for the types of the columns, one
-        /// trip, and for the rest is [`copy_in`](Self::copy_in) and a
-        /// [`BinaryCopyIn`](crate::BinaryCopyIn).
+        /// Begins a binary COPY of rows into a table. It asks the server for the types of the
+        /// columns, which takes one trip, and returns a [`BinaryCopyIn`](crate::BinaryCopyIn) on a
+        /// [`copy_in`](Self::copy_in).
         ///
-        /// `table` and `columns` are names as they are, without quotes; a dot divides a schema from its
-        /// table: `copy_in_rows("audit.Log", &["id", "what"])`.
+        /// `table` and `columns` are names without quotes, in their exact case; a dot separates a
+        /// schema from its table: `copy_in_rows("audit.Log", &["id", "what"])`.
         ///
         /// # Errors
         /// There is no such table or column.
@@ -59,17 +60,18 @@ macro_rules! stream_methods {
             $crate::CopyOut::begin($lease, sql).await
         }
 
-        /// Runs a statement whose last parameter is read while it is sent, so that it is never in memory
-        /// whole: `len` bytes of `value`, at most 1 GiB with everything else. Its number is one more
-        /// than there are `params`. For a `bytea` the bytes are the value; for other types they are its
-        /// text. Returns how many rows the statement inserted, updated, deleted or returned.
+        /// Runs a statement whose last parameter is read while it is sent, so that it is never in
+        /// memory whole: `len` bytes of `value`, at most 1 GiB with everything else. Its number is
+        /// one more than there are `params`. For a `bytea` the bytes are the value; for other types
+        /// they are its text. Returns how many rows the statement inserted, updated, deleted or
+        /// returned.
         ///
         /// One trip more than [`execute`](Self::execute), to learn the types.
         ///
         /// # Errors
-        /// As `execute`. If `value` fails or ends before `len` bytes, or the future is dropped on the
-        /// way, the connection is closed, since what was begun can't be taken back otherwise. The
-        /// statement has not run then: the outcome is `Rejected`.
+        /// As `execute`. If `value` fails or ends before `len` bytes, or if the future is dropped
+        /// while it sends, the connection is closed: a message that was begun can't be taken back
+        /// otherwise. Then the statement has not run: the outcome is `Rejected`.
         pub async fn execute_large(
             $($receiver)+,
             statement: &(impl $crate::ToStatement + ?Sized),

@@ -1,9 +1,10 @@
 //! Results and copies of any length in bounded memory, on a connection that they have to themselves.
 //!
-//! A stream is read only as fast as its reader takes it: once there is enough, the driver stops
-//! reading the socket, and with that the server stops sending. That takes no trips, whatever the
-//! latency, and the server plans the statement as any other (a portal that is fetched piece by piece
-//! costs a trip per piece and rules out parallel plans). What is written waits for room in the socket.
+//! A stream is read only as fast as its reader takes it: once enough is buffered, the driver stops
+//! reading the socket, and so the server stops sending. That takes no trips, whatever the latency,
+//! and the server plans the statement as any other. (A portal that is fetched piece by piece costs
+//! a trip per piece, and rules out parallel plans.) Data that is written waits for room in the
+//! socket.
 
 mod binary_in;
 mod binary_out;
@@ -27,15 +28,15 @@ pub(crate) use methods::stream_methods;
 pub use pieces::{RowPieces, ValuePieces};
 pub use rows::RowStream;
 
-/// How far a COPY is.
+/// The progress of a COPY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of copy data: handed over to be sent, or received.
+    /// Bytes of copy data that were submitted to be sent, or received.
     pub bytes: u64,
-    /// Rows: those of a [`BinaryCopyIn`], or those received. Raw data that is sent is not looked at,
-    /// so there it is 0.
+    /// Rows of a [`BinaryCopyIn`], or rows received. Raw data that is sent is not parsed, so there
+    /// it is 0.
     pub rows: u64,
 }
 
-/// What is told of the progress of a COPY.
+/// The callback for the progress of a COPY.
 pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send + Sync>;

@@ -12,9 +12,9 @@ use super::rows::RowStream;
 use crate::rows::Columns;
 use crate::{Column, Error, Row};
 
-/// A row of which no more is in memory than what is being read; made by
-/// [`RowStream::next_in_pieces`]. Columns are read in their order, each whole or in pieces; what is not
-/// read is skipped.
+/// A row of which only the value that is being read is in memory; made by
+/// [`RowStream::next_in_pieces`]. Columns are read in their order, each whole or in pieces. Values
+/// that are not read are skipped.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -32,16 +32,16 @@ use crate::{Column, Error, Row};
 pub struct RowPieces<'s> {
     messages: &'s mut Messages,
     columns: &'s Columns,
-    /// The column that is read next.
+    /// The number of the column that is read next.
     next: usize,
-    /// Bytes that are still to come of the column before.
+    /// How many bytes of the previous column are still to come.
     left: usize,
     /// A number of which not all bytes have come yet.
     number: BytesMut,
 }
 
 impl<'s> RowPieces<'s> {
-    /// Behind the number of columns, which stands in front.
+    /// Begins behind the row's number of columns.
     pub(super) fn begin<'a: 's>(stream: &'s mut RowStream<'a>) -> RowPieces<'s> {
         let RowStream { messages, columns, .. } = stream;
         RowPieces { messages, columns, next: 0, left: 0, number: BytesMut::new() }
@@ -55,11 +55,11 @@ impl<'s> RowPieces<'s> {
     /// The next column's value, whole.
     ///
     /// # Errors
-    /// As [`Row::try_get`], and there are no more columns; or the connection was lost.
+    /// As [`Row::try_get`]; or there are no more columns, or the connection was lost.
     pub async fn value<T: FromSqlOwned>(&mut self) -> Result<T, Error> {
         let number = self.next;
         let len = self.begin_value().await?;
-        // As a row that is NULL in front of it, so that there is one way to read a value.
+        // Read as a row with NULLs in front of the value, so that there is one way to read a value.
         let mut body = BytesMut::from(&(self.columns.len() as u16).to_be_bytes()[..]);
         (0..number).for_each(|_| body.extend_from_slice(&(-1i32).to_be_bytes()));
         body.extend_from_slice(&len.to_be_bytes());
@@ -69,8 +69,8 @@ impl<'s> RowPieces<'s> {
         Row::new(self.columns.clone(), body.freeze()).try_get(number)
     }
 
-    /// The next column's value, in pieces; `None` for NULL. Their bytes are as the server sends them:
-    /// those of `bytea`, and the text of `text`, `varchar`, `json` and `xml`, are the value itself.
+    /// The next column's value, in pieces; `None` for NULL. The bytes are as the server sends them:
+    /// for `bytea`, and the text of `text`, `varchar`, `json` and `xml`, they are the value itself.
     ///
     /// # Errors
     /// There are no more columns, or the connection was lost.
@@ -79,7 +79,7 @@ impl<'s> RowPieces<'s> {
         Ok(usize::try_from(len).ok().map(|len| ValuePieces { row: self, len, rest: Bytes::new() }))
     }
 
-    /// Skips what is left of the last value, and reads the length of the next.
+    /// Skips the rest of the last value, and reads the length of the next.
     async fn begin_value(&mut self) -> Result<i32, Error> {
         while std::future::poll_fn(|cx| self.poll_piece(cx)).await?.is_some() {}
         if self.next >= self.columns.len() {
@@ -120,12 +120,12 @@ impl<'s> RowPieces<'s> {
     }
 }
 
-/// One value, piece by piece, of any length in constant memory; made by [`RowPieces::pieces`]. It is an
-/// [`AsyncRead`] too, whose errors hold the [`Error`].
+/// One value, piece by piece, of any length in constant memory; made by [`RowPieces::pieces`]. It
+/// is also an [`AsyncRead`], whose errors contain the [`Error`].
 pub struct ValuePieces<'r, 's> {
     row: &'r mut RowPieces<'s>,
     len: usize,
-    /// What a reader had no room for.
+    /// Bytes for which a reader had no room.
     rest: Bytes,
 }
 
@@ -141,7 +141,7 @@ impl ValuePieces<'_, '_> {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether the value is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

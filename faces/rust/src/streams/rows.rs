@@ -1,4 +1,4 @@
-//! Rows one after the other, whatever their number.
+//! Rows one after the other, any number of them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,23 +24,23 @@ use crate::rows::{Asked, Columns, check_row, columns_of, learned_columns};
 use crate::statement::{Source, ToStatement};
 use crate::{Column, Error, Kind, Outcome, Row};
 
-/// The rows of one statement as they come, in bounded memory: made by `query_stream` of a client, a
+/// The rows of one statement as they come, in bounded memory; made by `query_stream` of a client, a
 /// session or a transaction.
 ///
-/// About 1 MiB is read ahead; then the connection is not read until rows were taken. The server may
-/// hold locks and a snapshot for all that time, and `statement_timeout` goes on.
+/// About 1 MiB is read ahead; then the connection is not read until rows were taken. Meanwhile the
+/// server may hold locks and a snapshot, and its `statement_timeout` runs.
 ///
-/// Rows are *provisional* until the stream has ended well: a statement may fail after any number of
-/// rows, and then has no effect. The error says so as ever ([`Error::outcome`]). `request_timeout`
-/// does not apply, since how long a stream takes is up to its reader.
+/// Rows are *provisional* until the stream has ended successfully: a statement may fail after any
+/// number of rows, and then has no effect. As always, [`Error::outcome`] says so. `request_timeout`
+/// does not apply, since the reader decides how long a stream takes.
 ///
-/// Types that are not built in are those that were learned before: prepare the statement, which
-/// learns them.
+/// Of types that are not built in, only those that were learned before are known. Preparing the
+/// statement learns them.
 ///
-/// Dropping it early disturbs nothing: the server is asked to stop, unless a transaction would fail
-/// by it; what is still to come is read and dropped, and the next statement of the session or
-/// transaction comes after that. A connection that was opened for the stream alone is closed
-/// instead where more than 1 MiB would have to be read.
+/// Dropping it early disturbs nobody. The server is asked to stop, unless that would make a
+/// transaction fail. The rest is read and dropped, and the next statement of the session or
+/// transaction comes after that. If the connection was opened for the stream alone and more than 1
+/// MiB would have to be read, the connection is closed instead.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
@@ -55,12 +55,12 @@ pub struct RowStream<'a> {
     pub(super) messages: Messages,
     pub(super) columns: Columns,
     lease: Lease<'a>,
-    /// The head of a row was read, and so much of its number of columns.
+    /// The part of a row's number of columns that has come, if the head of a row was read.
     count: Option<BytesMut>,
 }
 
 impl<'a> RowStream<'a> {
-    /// Sends a statement, and waits for its columns and its first row, or its end.
+    /// Sends a statement, and waits for its columns, and for its first row or its end.
     pub(crate) async fn open(
         lease: Lease<'a>,
         statement: &(impl ToStatement + ?Sized),
@@ -86,31 +86,31 @@ impl<'a> RowStream<'a> {
         }
     }
 
-    /// The columns; none for a statement that returns no rows.
+    /// The columns; empty for a statement that returns no rows.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The next row; `None` once the statement has ended and what it did stands (in a transaction:
+    /// The next row; `None` once the statement has ended and its effects stand (in a transaction:
     /// when that commits). Cancel safe.
     ///
     /// # Errors
-    /// The statement failed, or the connection was lost; nothing comes after that. A row that is
+    /// The statement failed, or the connection was lost; then the stream is over. A row that is
     /// longer than `result_bytes_max` is skipped with the code `result_too_large` and the outcome
-    /// `Applied`, and the next call goes on behind it: read it by
-    /// [`next_in_pieces`](Self::next_in_pieces).
+    /// `Applied`, and the next call returns the row behind it: use
+    /// [`next_in_pieces`](Self::next_in_pieces) for such rows.
     pub async fn try_next(&mut self) -> Result<Option<Row>, Error> {
         std::future::poll_fn(|cx| self.poll_row(cx)).await
     }
 
-    /// The next row, to be read piece by piece: for values that should not be in memory whole. What
-    /// is not read of it is skipped. Cancel safe.
+    /// The next row, to be read piece by piece: for values that should not be in memory whole.
+    /// Values that are not read are skipped. Cancel safe.
     ///
     /// # Errors
     /// As [`try_next`](Self::try_next), without its limit.
     pub async fn next_in_pieces(&mut self) -> Result<Option<RowPieces<'_>>, Error> {
-        // Where a call was dropped between the head of a row and what stands behind it, this one
-        // goes on.
+        // If an earlier call was dropped after it had read the head of a row, this one goes on
+        // there.
         while self.count.is_none() {
             match std::future::poll_fn(|cx| self.messages.poll_head(cx)).await? {
                 None => return Ok(None),
@@ -123,7 +123,7 @@ impl<'a> RowStream<'a> {
         Ok(Some(RowPieces::begin(self)))
     }
 
-    /// Reads the number of columns, which stands in front of a row.
+    /// Reads the number of columns, with which a row begins.
     fn poll_count(&mut self, cx: &Context<'_>) -> Poll<Result<(), Error>> {
         let Some(count) = &mut self.count else { return Poll::Ready(Ok(())) };
         while count.len() < COUNT_LEN {
@@ -171,10 +171,10 @@ impl<'a> RowStream<'a> {
     }
 }
 
-/// Bytes of the number of columns in a row (PostgreSQL documentation, "Message Formats").
+/// The length of a row's number of columns (PostgreSQL documentation, "Message Formats").
 const COUNT_LEN: usize = 2;
 
-/// The same as [`RowStream::try_next`]. After an error, or the end, there is nothing.
+/// As [`RowStream::try_next`]. After an error, or the end, the stream is over.
 impl Stream for RowStream<'_> {
     type Item = Result<Row, Error>;
 
@@ -183,8 +183,8 @@ impl Stream for RowStream<'_> {
     }
 }
 
-/// Reads the columns, and waits for what is behind them: that a column has no binary form the
-/// server says only then.
+/// Reads the columns, and waits for the message behind them: only then does the server report that
+/// a column has no binary form.
 async fn described(messages: &mut Messages) -> Result<Columns, Error> {
     let columns = loop {
         match std::future::poll_fn(|cx| messages.poll_whole(cx)).await? {
@@ -201,7 +201,7 @@ async fn described(messages: &mut Messages) -> Result<Columns, Error> {
     Ok(columns)
 }
 
-/// A statement on its way into a stream.
+/// A statement that is sent for a stream.
 struct Sending {
     bytes: Bytes,
     expect: Expect,
@@ -226,7 +226,7 @@ impl Sending {
         }
     }
 
-    /// The server is asked what the parameters should be.
+    /// Asks the server for the types of the parameters.
     async fn asked(lease: &Lease<'_>, first_use: FirstUse) -> Result<Sending, Error> {
         lease.executor.lead_now()?;
         let description = lease.executor.ask_first(&first_use)?.await?;
@@ -244,7 +244,7 @@ impl Sending {
         Ok(Inflow::new(lease, token))
     }
 
-    /// The server took it as it was.
+    /// The server accepted the statement: remembers its metadata.
     fn learned(&mut self, lease: &Lease<'_>, columns: &Columns) {
         let metadata_cache = &lease.executor.context.metadata_cache;
         let outdated = |metadata: &Arc<Metadata>| {
@@ -258,7 +258,7 @@ impl Sending {
         }
     }
 
-    /// It failed before its first row. Where that was for want of a binary form, it is sent once
+    /// The statement failed before its first row. If a column has no binary form, it is sent once
     /// more.
     async fn again(self, lease: &Lease<'_>, error: Error) -> Result<Sending, Error> {
         match self.text {

@@ -1,14 +1,14 @@
 //! What is read from a server's certificate itself: its public key, and the hash that a login is
-//! bound to. Everything about trust is rustls' business.
+//! bound to. rustls decides about trust.
 
 use der::asn1::{AnyRef, BitStringRef, ObjectIdentifier};
 use der::{Decode, Reader, SliceReader, Tag, TagNumber, Tagged};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-/// The channel binding data `tls-server-end-point` (RFC 5929 section 4.1): the certificate, hashed
-/// as its signature hashes it, but with SHA-256 where that would be MD5 or SHA-1. `None` where the
-/// signature has no hash of its own (Ed25519) or one that isn't known here: what to use then is
-/// undefined.
+/// The channel binding data `tls-server-end-point` (RFC 5929 section 4.1): the hash of the
+/// certificate, by the hash of its signature, but SHA-256 in place of MD5 or SHA-1. `None` if the
+/// signature has no hash of its own (Ed25519), or one that is not known here: for these the RFC
+/// defines nothing.
 pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let hash = signature_hash(certificate).ok()??;
     Some(match hash {
@@ -19,7 +19,7 @@ pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// A public key: its algorithm as it is encoded, without tag and length, and the key.
+/// A public key: its encoded algorithm, without tag and length, and the key.
 pub(super) struct PublicKey<'a> {
     pub(super) algorithm: &'a [u8],
     pub(super) key: &'a [u8],
@@ -27,8 +27,8 @@ pub(super) struct PublicKey<'a> {
     pub(super) info: &'a [u8],
 }
 
-/// The key that a certificate is about (RFC 5280 section 4.1). Only what stands before it is
-/// looked at, so that certificates of any version and with any extension will do.
+/// The public key of a certificate (RFC 5280 section 4.1). Only the fields before it are read, so
+/// certificates of any version and with any extension are accepted.
 pub(super) fn public_key(certificate: &[u8]) -> der::Result<PublicKey<'_>> {
     let mut to_sign = SliceReader::new(fields(certificate)?.0.value())?;
     if to_sign.peek_byte() == Some(VERSION_TAG) {
@@ -47,7 +47,7 @@ pub(super) fn public_key(certificate: &[u8]) -> der::Result<PublicKey<'_>> {
 /// `[0]`, constructed: the version, which certificates of version 1 leave out.
 const VERSION_TAG: u8 = 0xa0;
 
-/// The part that is signed, and the algorithm of the signature.
+/// The signed part, and the algorithm of the signature.
 fn fields(certificate: &[u8]) -> der::Result<(AnyRef<'_>, AnyRef<'_>)> {
     let mut fields = SliceReader::new(AnyRef::from_der(certificate)?.value())?;
     Ok((AnyRef::decode(&mut fields)?, AnyRef::decode(&mut fields)?))
@@ -68,13 +68,13 @@ fn signature_hash(certificate: &[u8]) -> der::Result<Option<Hash>> {
     })
 }
 
-/// AlgorithmIdentifier: a name, and mostly some parameters.
+/// AlgorithmIdentifier: a name, and mostly parameters.
 fn algorithm(encoded: AnyRef<'_>) -> der::Result<(ObjectIdentifier, Option<AnyRef<'_>>)> {
     let mut parts = SliceReader::new(encoded.value())?;
     Ok((ObjectIdentifier::decode(&mut parts)?, Option::<AnyRef<'_>>::decode(&mut parts)?))
 }
 
-/// RSASSA-PSS names its hash in its parameters (RFC 4055 section 3.1); without one it is SHA-1.
+/// RSASSA-PSS names its hash in its parameters (RFC 4055 section 3.1); the default is SHA-1.
 fn pss_hash(parameters: AnyRef<'_>) -> der::Result<Option<Hash>> {
     let mut parts = SliceReader::new(parameters.value())?;
     let first = Option::<AnyRef<'_>>::decode(&mut parts)?;
@@ -88,11 +88,10 @@ const PSS_HASH_TAG: Tag = Tag::ContextSpecific { constructed: true, number: TagN
 
 const RSASSA_PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 
-/// What to hash with for an algorithm of signatures or of hashes, by the names of RFC 3279, 4055
-/// and 5758.
+/// The hash for an algorithm of signatures or of hashes, by the names of RFC 3279, 4055 and 5758.
 fn hash_of(algorithm: ObjectIdentifier) -> Option<Hash> {
     Some(match algorithm.to_string().as_str() {
-        // MD5 and SHA-1: with RSA, with ECDSA, by themselves.
+        // MD5 and SHA-1: with RSA, with ECDSA, and alone.
         "1.2.840.113549.1.1.4"
         | "1.2.840.113549.1.1.5"
         | "1.2.840.10045.4.1"

@@ -1,4 +1,4 @@
-//! What rustls' errors mean to whoever set the connection up: what is wrong, and what to do.
+//! Explains rustls' errors to whoever configured the connection: what is wrong, and what to do.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 use crate::config::{RootCert, Settings};
 
-/// What an error of a TLS connection means, if it is TLS' own.
+/// What an error of a TLS connection means, if it is an error of TLS.
 pub(crate) fn explain_io(error: &io::Error) -> Option<String> {
     explain(error, &Settings::default())
 }
 
-/// The same, with the settings that it may be about.
+/// The same, with the settings that may be the cause.
 pub(super) fn explain(error: &io::Error, settings: &Settings) -> Option<String> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match error {
@@ -74,7 +74,7 @@ fn certificate(error: &CertificateError, settings: &Settings) -> String {
     }
 }
 
-/// rustls hands on what it has no name for in the words of the crate below.
+/// rustls passes on errors that it has no name for in the words of webpki.
 fn of_webpki(error: &str) -> String {
     let why = if error.contains("CaUsedAsEndEntity") {
         "it is that of an authority (CA:TRUE), which can't be a server's too: make one for the \

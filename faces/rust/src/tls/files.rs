@@ -1,5 +1,5 @@
-//! From the settings and the files that they name to what rustls works with. Reads files, so it
-//! blocks. No error repeats what stands in one.
+//! Makes rustls' configuration from the settings and the files that they name. Reading files
+//! blocks. No error repeats a file's contents.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,13 +17,13 @@ use super::verify::{AnyName, AnyServer, Verification};
 use crate::Error;
 use crate::config::{RootCert, Settings, TlsVersion};
 
-/// What PostgreSQL calls itself in TLS (PG_ALPN_PROTOCOL in src/include/libpq/pqcomm.h).
+/// PostgreSQL's protocol name in TLS (PG_ALPN_PROTOCOL in src/include/libpq/pqcomm.h).
 pub(super) const ALPN: &[u8] = b"postgresql";
 
 /// Makes rustls' configuration.
 ///
 /// # Errors
-/// A file that is missing, can't be read or used, or a key that others can read.
+/// A file is missing, can't be read or can't be used; or others can read the key.
 pub(super) fn load(settings: &Settings) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -41,7 +41,7 @@ pub(super) fn load(settings: &Settings) -> Result<ClientConfig, Error> {
     };
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.enable_sni = settings.sslsni;
-    // Servers keep no sessions (SSL_CTX_set_session_cache_mode and SSL_OP_NO_TICKET in
+    // PostgreSQL's servers keep no sessions (SSL_CTX_set_session_cache_mode and SSL_OP_NO_TICKET in
     // be-secure-openssl.c), and a connection that resumes one shows no certificate.
     config.resumption = Resumption::disabled();
     Ok(config)
@@ -105,7 +105,7 @@ fn file_roots(path: &Path) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// A system has hundreds of them; one that rustls can't read does no harm by its absence.
+/// A system has hundreds of certificates; one that rustls can't read is left out without harm.
 fn system_roots() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -171,8 +171,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
         .ok_or_else(|| wrong("holds no key in PEM or DER"))
 }
 
-/// libpq's rule (initialize_SSL in fe-secure-openssl.c): a key is its owner's alone, but one that
-/// root owns may be readable by a group.
+/// libpq's rule (initialize_SSL in fe-secure-openssl.c): only the owner may read the key, but if
+/// root owns it, a group may.
 #[cfg(unix)]
 fn check_key_file(metadata: &fs::Metadata) -> Result<(), &'static str> {
     use std::os::unix::fs::MetadataExt;
@@ -191,7 +191,7 @@ fn check_key_file(_: &fs::Metadata) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Why a certificate and a key are of no use together.
+/// Why a certificate and a key can't be used together.
 fn misfit(error: &rustls::Error) -> &'static str {
     match error {
         rustls::Error::InconsistentKeys(_) => "does not belong to the key in sslkey",

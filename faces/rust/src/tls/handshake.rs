@@ -1,11 +1,11 @@
-//! How TLS begins: the question whether the server has it, its answer of one byte, the handshake.
+//! The start of TLS: the question whether the server has it, the answer of one byte, the handshake.
 //!
-//! Until the handshake is done the peer is a stranger, and so is whoever stands in between. Of all
-//! that they send nothing is shown but TLS's own alerts, and nothing is kept:
-//! - The answer is read by itself. The server then waits for us, so a byte that is there already
-//!   is a stranger's, and ends the connection (CVE-2021-23222); one that comes later meets rustls,
-//!   which takes nothing but TLS.
-//! - An ErrorResponse in its place is not read (CVE-2024-10977).
+//! Until the handshake is done the peer is not verified, and neither is whoever is in between. Of
+//! all they send, only TLS's own alerts are shown, and nothing is kept:
+//! - The answer is read by itself. The server then waits for us, so a further byte that has arrived
+//!   already is not the server's, and ends the connection (CVE-2021-23222). A byte that comes later
+//!   reaches rustls, which accepts nothing but TLS.
+//! - An ErrorResponse in place of the answer is not read (CVE-2024-10977).
 
 use std::io;
 
@@ -21,16 +21,16 @@ use crate::{Error, Kind, Outcome};
 /// Why a connection has no TLS.
 #[derive(Debug)]
 pub(crate) enum TlsFailure {
-    /// The handshake failed. Another connection may do without, where that is allowed.
+    /// The handshake failed. If that is allowed, another connection may be opened without TLS.
     Handshake(Error),
-    /// The server did not agree on what is spoken in it.
+    /// The server did not agree on the protocol within TLS (ALPN).
     NoAlpn,
-    /// A file of ours can't be used.
+    /// A file on this side can't be used.
     Setup(Error),
 }
 
-/// Asks the server for TLS, and reads its answer and no byte more; `None` is no answer. Says whether
-/// more has come behind its consent.
+/// Asks the server for TLS, and reads only its answer of one byte; `None` if it closed the
+/// connection. The flag says whether more bytes came behind a yes.
 pub(crate) async fn ask(stream: &mut Stream, name: &str) -> Result<(Option<Answer>, bool), Error> {
     let failed = |why| {
         Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", format!("{name}: {why}"))
@@ -44,8 +44,7 @@ pub(crate) async fn ask(stream: &mut Stream, name: &str) -> Result<(Option<Answe
     Ok((answer, answer == Some(Answer::Accepted) && stream.try_read_byte()))
 }
 
-/// Puts TLS onto an open connection to the server of this name, or says why not. Dropping the
-/// future gives the connection up.
+/// Sets up TLS on an open connection. Dropping the future gives the connection up.
 pub(crate) async fn begin(
     stream: &mut Stream,
     setup: &Setup,
@@ -64,7 +63,7 @@ pub(crate) async fn begin(
     }
 }
 
-/// Writes and reads until both sides have what they need, or says why they don't.
+/// Writes and reads until the handshake is complete, or returns why it failed.
 async fn shake_hands(stream: &mut Stream, setup: &Setup) -> Result<(), String> {
     let lost = |error: &io::Error| format!("{LOST_DURING} ({error})");
     loop {

@@ -1,14 +1,14 @@
-//! TLS: from the settings to a connection that is encrypted (RFC 8446, RFC 5246).
+//! TLS: from the settings to an encrypted connection (RFC 8446, RFC 5246).
 //!
-//! * `files`: what the settings and the files that they name come to.
-//! * `verify`: how much of the server's certificate is checked.
-//! * `certificate`: what is read from the certificate itself.
-//! * `handshake`: how TLS begins on a socket.
-//! * `session`: how it goes on, between the engine and the socket.
-//! * `explain`: what rustls' errors mean to whoever set the connection up.
+//! - `files`: makes rustls' configuration from the settings and their files.
+//! - `verify`: how much of the server's certificate is checked.
+//! - `certificate`: what is read from the certificate itself.
+//! - `handshake`: how TLS begins on a socket.
+//! - `session`: TLS between the engine and the socket, after the handshake.
+//! - `explain`: what rustls' errors mean to whoever configured the connection.
 //!
-//! Cryptography, the protocol and the rules about certificates are rustls'. When TLS is tried, and
-//! what is done without it, is decided in `onetrip_postgres::client::connect`.
+//! rustls does the cryptography, the protocol and the rules for certificates.
+//! `onetrip_postgres::client::connect` decides when TLS is tried, and whether to go on without it.
 
 mod certificate;
 mod explain;
@@ -33,35 +33,36 @@ pub(crate) use handshake::{TlsFailure, ask, begin};
 pub(crate) use session::Session;
 use verify::Verification;
 
-/// How TLS is spoken with one host. The files are read for each connection, when the server has
-/// agreed to TLS: they may change, and what they come to may be large.
+/// How TLS is set up with one host. The files are read for each connection, after the server has
+/// agreed to TLS: they may change, and their contents may be large.
 #[derive(Debug)]
 pub(crate) struct Setup {
     settings: Settings,
     /// The host as it was given.
     host: String,
     peer: IpAddr,
-    /// Whether TLS begins with the first byte, and nothing of PostgreSQL's is said in it.
+    /// Whether TLS begins with the first byte, without PostgreSQL's question and without its ALPN
+    /// name.
     at_once: bool,
 }
 
 impl Setup {
-    /// For a host by its name (or number), at an address.
+    /// For a host by its name (or address), at an address.
     pub(crate) fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
         Setup { settings: settings.clone(), host: host.to_owned(), peer, at_once: false }
     }
 
-    /// The same for a server that is not PostgreSQL, and has TLS or not by its port.
+    /// For a server that is not PostgreSQL, whose port decides whether it has TLS.
     pub(crate) fn at_once(self) -> Setup {
         Setup { at_once: true, ..self }
     }
 
-    /// Whether the server is asked for TLS before it begins.
+    /// Whether the server is asked for TLS before the handshake.
     pub(crate) fn is_asked_for(&self) -> bool {
         !self.at_once && self.settings.sslnegotiation != SslNegotiation::Direct
     }
 
-    /// Whether the server has proved that it is one to be trusted, once TLS stands.
+    /// Whether the server is verified once TLS is set up.
     pub(crate) fn verifies(&self) -> bool {
         Verification::of(&self.settings) > Verification::None
     }
@@ -78,8 +79,8 @@ impl Setup {
             .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
     }
 
-    /// The name that the certificate has to be for, and that the server is told. What is no name
-    /// counts only where it is verified.
+    /// The name that the certificate has to be for, and that is sent to the server. A host that is
+    /// no valid name is an error only if the name is verified.
     fn name(&self) -> Result<ServerName<'static>, Error> {
         match ServerName::try_from(self.host.clone()) {
             Ok(name) => Ok(name),

@@ -1,8 +1,7 @@
-//! TLS of one connection, between the engine's bytes and the socket: what it takes, what it gives,
-//! and when it wants to write. It does no I/O of its own.
+//! TLS of one connection, between the engine's bytes and the socket. It does no I/O of its own.
 //!
-//! Bounded: at most [`OUTSTANDING_MAX`] bytes wait to be written, and what is read is decrypted at
-//! once, so that nothing waits inside.
+//! Bounded: at most [`OUTSTANDING_MAX`] bytes wait to be written. Bytes that are read are decrypted
+//! at once, so none wait inside.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -14,8 +13,8 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::certificate;
 
-/// Encrypted bytes that may wait for the socket: four records. More would only be held here
-/// instead of in the engine, which knows what to do with requests that were not sent.
+/// How many encrypted bytes may wait for the socket: four records. More would only wait here
+/// instead of in the engine, which can take back requests that were not sent.
 pub(super) const OUTSTANDING_MAX: usize = 64 << 10;
 
 /// One side of a TLS connection.
@@ -23,13 +22,13 @@ pub(crate) struct Session {
     tls: ClientConnection,
 }
 
-/// What decrypting came to.
+/// The result of decrypting.
 pub(crate) struct Decrypted {
-    /// Bytes that were appended.
+    /// How many bytes were appended.
     pub(crate) bytes: usize,
-    /// Whether the peer has said that nothing more comes (close_notify).
+    /// Whether the peer has sent close_notify: no more bytes come.
     pub(crate) closed: bool,
-    /// What was wrong behind those bytes.
+    /// The error behind those bytes.
     pub(crate) error: Option<rustls::Error>,
 }
 
@@ -51,16 +50,16 @@ impl Session {
         self.tls.alpn_protocol()
     }
 
-    /// What a login is bound to; see [`certificate::end_point`].
+    /// The data that a login is bound to; see [`certificate::end_point`].
     pub(crate) fn end_point(&self) -> Option<Vec<u8>> {
         certificate::end_point(self.tls.peer_certificates()?.first()?)
     }
 
-    /// Encrypts what there is room for and writes what the socket takes. Returns how many bytes
-    /// were taken; they count as handed over, whenever the socket takes them.
+    /// Encrypts as many bytes as there is room for, and writes what the socket takes. Returns how
+    /// many bytes were taken; they count as handed over, even if the socket takes them later.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing could be taken; else the socket's error, and nothing was taken.
+    /// `WouldBlock` if nothing could be taken; otherwise the socket's error, and nothing was taken.
     pub(crate) fn write(&mut self, plain: &[u8], socket: &mut impl Write) -> io::Result<usize> {
         let blocked = |error: io::Error| match error.kind() {
             io::ErrorKind::WouldBlock => Ok(()),
@@ -71,15 +70,15 @@ impl Session {
         if taken == 0 && !plain.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        // An error comes up again at the next write; what was taken has been taken.
+        // An error shows again at the next write; these bytes were taken all the same.
         let _ = self.flush(socket);
         Ok(taken)
     }
 
-    /// Writes what waits to be written.
+    /// Writes the bytes that wait for the socket.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket did not take all of it; else the socket's error.
+    /// `WouldBlock` if the socket did not take all of them; otherwise the socket's error.
     pub(crate) fn flush(&mut self, socket: &mut impl Write) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(socket) {
@@ -92,17 +91,17 @@ impl Session {
         Ok(())
     }
 
-    /// Whether nothing waits to be written. Reading may leave something: an alert, new keys.
+    /// Whether no bytes wait for the socket. Reading may produce some: an alert, new keys.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.tls.wants_write()
     }
 
-    /// Says that nothing more will be written (close_notify). Once is enough.
+    /// Sends close_notify. Further calls change nothing.
     pub(crate) fn say_goodbye(&mut self) {
         self.tls.send_close_notify();
     }
 
-    /// Takes all of `encrypted`, and appends to `plain` what it says.
+    /// Takes all of `encrypted`, and appends the decrypted bytes to `plain`.
     pub(crate) fn decrypt(&mut self, encrypted: &mut BytesMut, plain: &mut BytesMut) -> Decrypted {
         let mut decrypted = Decrypted { bytes: 0, closed: false, error: None };
         let mut rest: &[u8] = encrypted;
@@ -116,14 +115,14 @@ impl Session {
     fn decrypt_some(&mut self, rest: &mut &[u8], plain: &mut BytesMut, decrypted: &mut Decrypted) {
         match self.tls.read_tls(rest) {
             Ok(1..) => {}
-            // It reads nothing where a record is longer than records can be.
+            // rustls reads nothing of a record that is longer than allowed.
             Ok(0) | Err(_) => {
                 decrypted.error = Some(rustls::Error::PeerSentOversizedRecord);
                 return;
             }
         }
         let state = self.tls.process_new_packets();
-        // What came before an error is as good as ever.
+        // Bytes before an error are valid.
         let mut reader = self.tls.reader();
         while let Ok(chunk) = reader.fill_buf()
             && !chunk.is_empty()
@@ -140,7 +139,7 @@ impl Session {
     }
 }
 
-/// Nothing of its keys.
+/// `Debug` shows no keys.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("version", &self.tls.protocol_version()).finish()

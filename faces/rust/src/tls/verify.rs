@@ -1,5 +1,5 @@
-//! Who the server is: three degrees of asking. The chain, the name and the lists of revoked
-//! certificates are checked by rustls; here stands what is left out of that, and where.
+//! Three degrees of verifying the server. rustls checks the chain, the name and the lists of
+//! revoked certificates; here is what is left out of that, and when.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::config::{Settings, SslMode};
 /// How much of a server's certificate is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verification {
-    /// Nothing, but that the server has its key: the login can be bound to it.
+    /// Nothing, except that the server has the certificate's key: the login can be bound to it.
     None,
-    /// An authority that is trusted has signed it.
+    /// A trusted authority has signed it.
     Authority,
-    /// The same, and it is for the host that was asked for.
+    /// The same, and it is for the requested host.
     Name,
 }
 
 impl Verification {
-    /// What `sslmode` asks for. As in libpq, require verifies where there is a root certificate.
+    /// The degree for `sslmode`. As in libpq, require verifies if there is a root certificate.
     pub(crate) fn of(settings: &Settings) -> Verification {
         match settings.sslmode {
             SslMode::VerifyFull => Verification::Name,
@@ -52,7 +52,7 @@ impl ServerCertVerifier for AnyName {
         let verified =
             self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The name is compared last, when all else has been found right.
+            // The name is compared last, after everything else was found valid.
             Err(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }
@@ -83,8 +83,8 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// Takes any certificate, also one that rustls could not read (version 1, as PostgreSQL's own
-/// recipe makes them with older OpenSSL), and checks that the server has its key.
+/// Accepts any certificate, also one that rustls can't parse (version 1, which PostgreSQL's own
+/// recipe makes with older OpenSSL), and checks that the server has its key.
 #[derive(Debug)]
 pub(super) struct AnyServer(pub(super) WebPkiSupportedAlgorithms);
 
@@ -100,8 +100,8 @@ impl ServerCertVerifier for AnyServer {
         Ok(ServerCertVerified::assertion())
     }
 
-    /// A scheme of TLS 1.2 does not say which curve the key is on, so the key chooses among its
-    /// algorithms.
+    /// A signature scheme of TLS 1.2 does not name the key's curve, so all algorithms of the scheme
+    /// are tried with the key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

@@ -12,7 +12,7 @@ use crate::core::{Connection, Context};
 use crate::notice::Notice;
 use crate::statement::Source;
 
-/// What of the configuration is told.
+/// The settings that spans show.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     texts: bool,
@@ -28,7 +28,7 @@ impl Options {
     }
 }
 
-/// The span of a statement: from its issue until its reply is taken or dropped.
+/// The span of a statement, from its call until its reply is taken or dropped.
 #[derive(Debug)]
 pub(crate) struct Span(tracing::Span);
 
@@ -71,7 +71,7 @@ impl Span {
         Span(span)
     }
 
-    /// It was answered, or failed, on this connection.
+    /// Notes the connection on which the statement was answered, or failed.
     pub(crate) fn on(&self, connection: &Connection) {
         if self.0.is_disabled() {
             return;
@@ -91,7 +91,7 @@ impl Span {
     }
 }
 
-/// The first word of a statement, if it is one that is known: anything else might be a value.
+/// The first word of a statement, if it is a known one: an unknown word might be a value.
 fn operation(text: &str) -> Option<&'static str> {
     let text = text.trim_start();
     let word = text.split(|c: char| !c.is_ascii_alphabetic()).next()?;
@@ -127,7 +127,7 @@ const OPERATIONS: [&str; 26] = [
     "NOTIFY",
 ];
 
-/// Notices that came under the lock.
+/// Notices that came while the lock was held.
 #[derive(Debug, Default)]
 pub(crate) struct Untold(Vec<(Notice, bool)>);
 
@@ -176,7 +176,7 @@ pub(crate) fn open_failed(error: &Error) {
     warn!(target: "onetrip", { error.type = error.code(), %error }, "connecting failed");
 }
 
-/// A connection is over: lost, or closed from this side.
+/// A connection has ended: it was lost, or closed from this side.
 pub(crate) fn ended(connection: &Connection) {
     let why = connection.lock().why_lost();
     match why {
@@ -193,7 +193,7 @@ pub(crate) fn lost(error: &Error) {
     warn!(target: "onetrip", { error.type = error.code(), %error }, "connection lost");
 }
 
-/// A session changed the state of its connection, so that it is reset.
+/// A session changed the state of its connection, so the connection is reset.
 pub(crate) fn reset() {
     debug!(target: "onetrip", "a connection came back changed, and is reset");
 }

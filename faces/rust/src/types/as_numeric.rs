@@ -1,4 +1,4 @@
-//! Numerics as the numbers of other types.
+//! Numerics as other number types.
 
 use bytes::BytesMut;
 use postgres_types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -6,14 +6,14 @@ use postgres_types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use super::Numeric;
 use super::error::BoxError;
 
-/// A `numeric` as another number `T`: `AsNumeric<rust_decimal::Decimal>`,
-/// `AsNumeric<bigdecimal::BigDecimal>` (each behind its feature), `AsNumeric<i64>`, or a type of your
+/// A `numeric` as another number `T`: `AsNumeric<rust_decimal::Decimal>` or
+/// `AsNumeric<bigdecimal::BigDecimal>` (each with its feature), `AsNumeric<i64>`, or a type of your
 /// own that converts to and from [`Numeric`].
 ///
-/// Nothing is rounded: what `T` can't hold exactly is an error.
+/// Nothing is rounded: a value that `T` can't hold exactly is an error.
 ///
-/// (`rust_decimal` has an implementation of its own behind its feature `db-postgres`. As of 1.43 it
-/// rounds what has more digits than a `Decimal`, and panics for some that are larger, 1e32 for one.)
+/// (`rust_decimal` has its own implementation, with its feature `db-postgres`. As of 1.43 it rounds
+/// values with more digits than a `Decimal` holds, and panics for some larger ones, such as 1e32.)
 ///
 /// ```no_run
 /// # use onetrip::types::AsNumeric;

@@ -8,11 +8,12 @@ use super::error::BoxError;
 
 /// A value in its text form, as a string type `T`: `AsText<String>`, or `AsText<&str>` to borrow.
 ///
-/// Written, it goes to a parameter of any type, as text, and the server reads it as it would a
-/// literal. (A plain string does so too where the statement is not prepared.)
+/// As a parameter it has any type, and is sent as text; the server reads it as it reads a literal.
+/// (A plain string does so, too, if the statement is not prepared.)
 ///
-/// Read, it takes what comes as text: strings, enums, `json`, `jsonb`, `xml`, `jsonpath`,
-/// `refcursor`, and domains over these. For all else the statement has to say `::text`.
+/// As a column it reads the types whose binary form is text: strings, enums, `json`, `jsonb`,
+/// `xml`, `jsonpath`, `refcursor`, and domains over these. For all others the statement has to say
+/// `::text`.
 ///
 /// ```no_run
 /// # use onetrip::types::AsText;
@@ -56,7 +57,7 @@ fn is_text(type_: &Type) -> bool {
     TEXT.contains(type_) || type_.name() == "citext"
 }
 
-/// Whether the binary form of a type is its text behind the number of the form, which is 1.
+/// Whether the binary form of a type is its text behind a version number, which is 1.
 fn has_version(type_: &Type) -> bool {
     match type_.kind() {
         Kind::Domain(base) => has_version(base),

@@ -1,4 +1,4 @@
-//! A memory of the types that are not built in.
+//! A cache of the types that are not built in.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -14,9 +14,9 @@ use postgres_types::{ToSql, Type, WrongType};
 use super::introspection::{build, is_built_in};
 
 /// Types that are not built in, as the server described them: enums, composites, domains, arrays,
-/// ranges, and those of extensions. For one database, from any thread.
+/// ranges, and those of extensions. A cache is for one database, and may be used from any thread.
 ///
-/// A derived `FromSql` or `ToSql` needs to know them: an enum its labels, a composite its fields.
+/// A derived `FromSql` or `ToSql` needs them: the labels of an enum, the fields of a composite.
 ///
 /// ```no_run
 /// # use onetrip::types::TypeCache;
@@ -31,35 +31,35 @@ use super::introspection::{build, is_built_in};
 /// ```
 ///
 /// It keeps types of up to [`SIZE_MAX`](Self::SIZE_MAX) parts in all, and then forgets the oldest.
-/// What was learned stays as it was when a type is altered, until it is [forgotten](Self::forget) or
-/// learned again.
+/// If a type is altered, the cache keeps the old description until the type is
+/// [forgotten](Self::forget) or learned again.
 #[derive(Debug, Default)]
 pub struct TypeCache(RwLock<Known<Type>>, AtomicU64);
 
 impl TypeCache {
-    /// Parts of types that are remembered: each type counts one, and so does each label of an enum,
-    /// and each part of a type as much as itself. That is 20 MB at worst, if each is a type with
-    /// names of full length (63 bytes), and mostly far below one.
+    /// How many parts of types are kept. Each type counts as one; so does each label of an enum;
+    /// and each part of a type counts as much as itself. That is 20 MB at worst, if each is a type
+    /// with names of full length (63 bytes), and mostly far less than 1 MB.
     pub const SIZE_MAX: usize = known::SIZE_MAX;
 
-    /// An empty memory.
+    /// An empty cache.
     pub fn new() -> TypeCache {
         TypeCache::default()
     }
 
-    /// The type with this number: built in, or learned.
+    /// The type with this number, if it is built in or learned.
     pub fn get(&self, oid: u32) -> Option<Type> {
         Type::from_oid(oid).or_else(|| self.read().get(oid).cloned())
     }
 
-    /// Those of the numbers whose types have to be learned, each once.
+    /// The numbers whose types have to be learned, each once.
     pub fn missing(&self, oids: &[u32]) -> Vec<u32> {
         self.read().missing(oids, is_built_in)
     }
 
-    /// The statement that asks the server for types. Its parameter is their numbers, a `Vec<u32>` or
-    /// `&[u32]`; its rows are for [`learn`](Self::learn). One trip answers for any depth, since what a
-    /// type is made of is described along with it.
+    /// The statement that asks the server for types. Its parameter is their numbers, a `Vec<u32>`
+    /// or `&[u32]`; its rows are for [`learn`](Self::learn). One trip is enough at any depth, since
+    /// the parts of a type are described along with it.
     ///
     /// It runs on PostgreSQL 9.6 and later, reads the catalog only, and needs no privilege.
     pub const fn introspection_sql() -> &'static str {
@@ -77,14 +77,14 @@ impl TypeCache {
         types
     }
 
-    /// Forgets a type and those that it is a part of: it was altered or dropped.
+    /// Forgets a type and those that contain it, because it was altered or dropped.
     pub fn forget(&self, oid: u32) {
         self.write().forget(oid);
         self.changed();
     }
 
-    /// A value of this type could not be read as what was learned. It is forgotten, so that its next
-    /// use asks anew; but not if it was learned just now, since then the fault is the reader's.
+    /// A value could not be read as the learned type. The type is forgotten, so that its next use
+    /// asks the server again. If it was learned just now, it is kept: the reader is at fault then.
     pub(crate) fn suspect(&self, oid: u32) {
         let is_suspect = self.read().is_suspect(now(), oid);
         if is_suspect {
@@ -92,36 +92,36 @@ impl TypeCache {
         }
     }
 
-    /// Changes whenever something was learned or forgotten; never [`NEVER`](Self::NEVER).
+    /// Changes whenever something is learned or forgotten; never [`NEVER`](Self::NEVER).
     pub(crate) fn state(&self) -> u64 {
         self.1.load(Ordering::Acquire)
     }
 
-    /// A state that there never is.
+    /// A value that `state` never returns.
     pub(crate) const NEVER: u64 = u64::MAX;
 
     fn changed(&self) {
         self.1.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forgets everything: another database, for instance.
+    /// Forgets everything, for another database for instance.
     pub fn clear(&self) {
         *self.write() = Known::default();
         self.changed();
     }
 
-    /// How many types are remembered.
+    /// How many types are kept.
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Whether none is.
+    /// Whether no type is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The learned type that a value accepts, to be given to [`typed`](crate::typed); none where
-    /// several do, such as an enum and one of the same name in another schema.
+    /// The learned type that a value accepts, for use with [`typed`](crate::typed). `None` if
+    /// several do, such as two enums of one name in different schemas.
     pub fn type_for(&self, value: &(dyn ToSql + Sync)) -> Option<Type> {
         // Cloned, since the code of a value must not run under the lock.
         let types: Vec<Type> = self.read().types().cloned().collect();
@@ -143,7 +143,7 @@ impl TypeCache {
     }
 }
 
-/// When it is, by a clock that all memories share.
+/// The time, by a clock that all caches share.
 fn now() -> Time {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     Time::ZERO.after(EPOCH.get_or_init(Instant::now).elapsed())

@@ -1,9 +1,9 @@
-//! Looking at what a value says of its own size, and at times that not every type has, before it is
-//! decoded.
+//! Checks, before a value is decoded, of the counts in it, and of times that not every Rust type
+//! has.
 //!
-//! Many decoders reserve memory for as many elements as a value says it has. So 20 bytes of a hostile
-//! server could ask for gigabytes, and end the process. A value that says it has more than there is
-//! room for is refused here.
+//! Many decoders reserve memory for as many elements as a value claims. So 20 bytes from a hostile
+//! server could request gigabytes, and end the process. A value that claims more elements than its
+//! bytes have room for is refused here.
 
 use postgres_types::{Kind, Type};
 
@@ -11,12 +11,12 @@ use super::ValueError;
 use super::reader::Reader;
 use super::times::{check_read, has_times};
 
-/// Whether values of a type are looked at before they are decoded.
+/// Whether values of a type are checked before they are decoded.
 pub(crate) fn is_checked(type_: &Type) -> bool {
     has_counts(type_) || has_times(type_)
 }
 
-/// Whether values of a type say how many parts they have, or have parts that do.
+/// Whether values of a type contain a number of parts, or contain values that do.
 fn has_counts(type_: &Type) -> bool {
     match type_.kind() {
         Kind::Array(_) | Kind::Multirange(_) | Kind::Composite(_) => true,
@@ -25,8 +25,7 @@ fn has_counts(type_: &Type) -> bool {
     }
 }
 
-/// Refuses a value with a count that can't be true, or with a time that the Rust type it is read as would
-/// take for another.
+/// Refuses a value whose counts can't be true, or a time that the Rust type would misread.
 pub(crate) fn check(type_: &Type, raw: &[u8], rust_type: &str) -> Result<(), ValueError> {
     let reader = Reader::new(raw);
     match type_.kind() {
@@ -44,7 +43,7 @@ pub(crate) fn check(type_: &Type, raw: &[u8], rust_type: &str) -> Result<(), Val
     }
 }
 
-/// The dimensions of an array, each a length and a lower bound.
+/// The lengths of an array's dimensions. Each is followed by a lower bound.
 pub(super) fn dimensions(reader: &mut Reader<'_>) -> Result<Vec<i32>, ValueError> {
     /// MAXDIM in src/include/utils/array.h.
     const DIMENSIONS_MAX: usize = 6;
@@ -61,7 +60,7 @@ fn check_array(of: &Type, mut reader: Reader<'_>, rust_type: &str) -> Result<(),
     let dimensions = dimensions(&mut reader)?;
     let mut count = i64::from(!dimensions.is_empty());
     for len in dimensions {
-        // The product of lengths that have room is far from overflowing.
+        // Each length was checked against the bytes left, so the product can't overflow.
         count = reader.room_for(count * i64::from(len), 4)? as i64;
     }
     let nested = if is_checked(of) { count } else { 0 };
@@ -101,7 +100,7 @@ fn check_multirange(of: &Type, mut reader: Reader<'_>, rust_type: &str) -> Resul
     })
 }
 
-/// Points behind some bytes; each is two numbers.
+/// Points, behind some bytes; each is two numbers.
 fn check_points(mut reader: Reader<'_>, bytes_before: usize) -> Result<(), ValueError> {
     for _ in 0..bytes_before {
         reader.u8()?;
@@ -109,7 +108,7 @@ fn check_points(mut reader: Reader<'_>, bytes_before: usize) -> Result<(), Value
     reader.count(16).map(drop)
 }
 
-/// Keys and values, each behind its length.
+/// Keys and values, each with its length in front.
 fn check_pairs(mut reader: Reader<'_>) -> Result<(), ValueError> {
     reader.count(8).map(drop)
 }

@@ -1,4 +1,4 @@
-//! The error of our own values.
+//! The error of this crate's own value types.
 
 use std::error::Error;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::str::Utf8Error;
 
 use postgres_types::{WasNull, WrongType};
 
-/// Why a value could not be converted, or a text not be read as one. It is made of fixed words, so
-/// that it never shows the value.
+/// Why a value could not be converted, or a text could not be read as one. The text is fixed, so it
+/// never shows the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueError(&'static str);
 
@@ -25,11 +25,11 @@ impl fmt::Display for ValueError {
 
 impl Error for ValueError {}
 
-/// What `ToSql` and `FromSql` want for an error.
+/// The error type of `ToSql` and `FromSql`.
 pub(super) type BoxError = Box<dyn Error + Sync + Send>;
 
-/// What a conversion said, where it is known not to quote the value: any text may, and so may the
-/// errors of other crates.
+/// The text of a conversion error, if it is known not to quote the value. Other text may quote it,
+/// and so may the errors of other crates.
 pub(crate) fn plain_reason(error: &(dyn Error + Send + Sync + 'static)) -> Option<String> {
     if error.is::<WasNull>() {
         return Some("a part of it is NULL".to_owned());

@@ -1,4 +1,4 @@
-//! `interval`: months, days and microseconds, which PostgreSQL keeps apart.
+//! `interval`: months, days and microseconds, which PostgreSQL keeps separate.
 
 mod convert;
 mod iso;
@@ -12,11 +12,11 @@ use super::error::BoxError;
 use super::reader::Reader;
 pub(super) use text::Fraction;
 
-/// An `interval`: months, days and microseconds, each with its own sign. They can't be made into one
-/// another, since months and days differ in length.
+/// An `interval`: months, days and microseconds, each with its own sign. They can't be converted
+/// into one another, since months and days differ in length.
 ///
-/// `Display` writes what the server writes with `IntervalStyle = postgres`, its default, and
-/// [`iso_8601`](Self::iso_8601) what it writes with `iso_8601`. `FromStr` reads both.
+/// `Display` writes it as the server does with `IntervalStyle = postgres`, its default;
+/// [`iso_8601`](Self::iso_8601) as the server does with `iso_8601`. `FromStr` reads both.
 ///
 /// ```
 /// use onetrip::types::Interval;
@@ -28,8 +28,8 @@ pub(super) use text::Fraction;
 /// # Ok::<_, onetrip::types::ValueError>(())
 /// ```
 ///
-/// Two intervals are equal if their parts are. The server compares otherwise: there a month equals
-/// 30 days and a day 24 hours.
+/// Two intervals are equal if their parts are. The server compares differently: there a month
+/// equals 30 days, and a day 24 hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interval {
     /// Months, years included.
@@ -41,8 +41,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Longer than any other. PostgreSQL has it since 17; before, these parts are a number like any
-    /// other, though `Display` writes `infinity` here.
+    /// Longer than any other. PostgreSQL has it since 17. Before that, these parts are an ordinary
+    /// interval, although `Display` writes `infinity` here.
     pub const INFINITY: Interval = Interval::new(i32::MAX, i32::MAX, i64::MAX);
 
     /// Shorter than any other; see [`INFINITY`](Self::INFINITY).
@@ -58,12 +58,12 @@ impl Interval {
         self == Interval::INFINITY || self == Interval::NEG_INFINITY
     }
 
-    /// Years and the months beyond them, of the same sign.
+    /// Years, and the months that are left, with the same sign.
     fn years_and_months(self) -> (i32, i32) {
         (self.months / 12, self.months % 12)
     }
 
-    /// Hours, minutes, seconds and microseconds without their sign, which is that of the whole.
+    /// Hours, minutes, seconds and microseconds, without their common sign.
     fn clock(self) -> (u64, u64, u64, u64) {
         let microseconds = self.microseconds.unsigned_abs();
         let seconds = microseconds / MICROSECONDS;
@@ -71,7 +71,7 @@ impl Interval {
     }
 }
 
-/// In a second.
+/// Microseconds in a second.
 const MICROSECONDS: u64 = 1_000_000;
 
 impl<'a> FromSql<'a> for Interval {

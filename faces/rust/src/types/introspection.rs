@@ -1,4 +1,4 @@
-//! Types out of what the server says of them.
+//! Builds types from the server's descriptions.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Learns types from rows that explain them.
+//! Learns types from the rows that describe them.
 
 use onetrip_postgres::client::types::catalog::{COLUMNS, Description};
 use onetrip_postgres::client::types::resolve::resolve;
@@ -9,16 +9,16 @@ use super::introspection::is_built_in;
 use crate::{Error, RowRef, Rows};
 
 impl TypeCache {
-    /// Remembers the types that the rows describe, in place of what was known of them. Returns them,
-    /// those first that others are made of; the caller has them even where there is no room to
-    /// remember them all.
+    /// Keeps the types that the rows describe, in place of older descriptions. Returns them, parts
+    /// before the types that contain them; the caller gets all of them even if the cache has no
+    /// room for all.
     ///
-    /// A number that was asked for and is no type's is remembered too, as a type without a name, so
-    /// that it isn't asked for again. So is a type by its name alone that is nested more than 64
-    /// deep, contains itself, or has more than 16,384 parts.
+    /// A requested number that belongs to no type is kept as well, as a type without a name, so
+    /// that it isn't requested again. A type that is nested more than 64 deep, contains itself, or
+    /// has more than 16,384 parts is kept by its name alone.
     ///
     /// # Errors
-    /// The rows are not those of the [statement](Self::introspection_sql). Nothing is learned then.
+    /// The rows are not those of the [statement](Self::introspection_sql). Then nothing is learned.
     pub fn learn(&self, rows: &Rows) -> Result<Vec<Type>, Error> {
         Ok(self.remember(&resolve(descriptions(rows)?, is_built_in)))
     }

@@ -1,9 +1,9 @@
-//! Looking types up by itself: a reply whose columns are of types that are not known yet waits
-//! until the server has described them.
+//! Looks types up automatically: a reply whose columns have unknown types waits until the server
+//! has described the types.
 //!
-//! The question goes over the connection that the reply came from: another one might not be free
-//! before this caller goes on. Where a pipeline that is not finished alone may send there, the
-//! question goes between its statements, since its owner may be the one that waits here.
+//! The query goes over the connection of the reply: another one might not be free before this
+//! caller goes on. If an unfinished pipeline has the exclusive right to send there, the query goes
+//! between its statements, since the pipeline's owner may be the caller that waits here.
 
 use std::task::{Context, Poll, Waker};
 
@@ -22,8 +22,8 @@ use crate::reply::{FromReply, MALFORMED};
 use crate::rows::Rows;
 
 impl Core {
-    /// Resolves when nothing more is to be expected of these types, or the deadline of whoever
-    /// waits for them has come: see what is known then.
+    /// Resolves when no more answers are expected for these types, or when the caller's deadline
+    /// has passed. Then look at what is known.
     pub(crate) fn poll_types(
         &mut self,
         now: Time,
@@ -66,9 +66,9 @@ impl Core {
         Some((token, sent?))
     }
 
-    /// Puts a request between those of the pipeline that alone may send: inside the segment that is
-    /// open on the wire, or in front of the next one. Not where the window is closed, since what
-    /// opens it may be the reading of replies by the one who waits.
+    /// Submits a query between the requests of the pipeline with the exclusive right to send: in
+    /// the open segment, or in front of the next one. Not if the window is closed, since it may
+    /// open only once the waiting caller has read replies.
     fn submit_between(
         &mut self,
         now: Time,
@@ -90,15 +90,15 @@ impl Core {
         ticket.ok()
     }
 
-    /// A pipeline was granted the right to send: questions that are still queued would wait for its
-    /// owner.
+    /// A pipeline got the exclusive right to send: takes back queries that are still queued, since
+    /// they would wait for the pipeline's owner.
     pub(crate) fn take_look_ups_back(&mut self, now: Time) {
         for ticket in self.look_ups.queued() {
             self.engine.cancel(now, ticket);
         }
     }
 
-    /// A request ended: if it was such a question, learns from the answer.
+    /// A request ended: if it was a query for types, learns from the answer.
     pub(crate) fn look_up_ended(&mut self, now: Time, token: Token) {
         let Some(waiting) = self.look_ups.ended(token) else { return };
         let taken = self.replies.take(token);
@@ -107,7 +107,7 @@ impl Core {
         }
         if taken.result.is_ok() {
             match Rows::read(None, taken.blocks, false) {
-                // What can't be read is not learned.
+                // Rows that can't be read teach nothing.
                 Ok(rows) => _ = self.types.learn_found(&rows),
                 Err(_) => self.engine.handle_violation(MALFORMED),
             }
@@ -115,14 +115,14 @@ impl Core {
         self.wakers.extend(waiting);
     }
 
-    /// Wakes those who have waited for types long enough.
+    /// Wakes callers whose deadline for the types has passed.
     pub(crate) fn expire_look_ups(&mut self, now: Time) {
         self.wakers.extend(self.look_ups.expire(now));
     }
 }
 
 impl TypeCache {
-    /// Learns what the server knows.
+    /// Learns the types in the rows.
     fn learn_found(&self, rows: &Rows) -> Result<(), Error> {
         self.remember(&found(resolve(descriptions(rows)?, is_built_in)));
         Ok(())

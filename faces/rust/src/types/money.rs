@@ -1,4 +1,4 @@
-//! `money`: an amount of which the server's locale knows the rest.
+//! `money`: an amount whose unit the server's locale decides.
 
 use bytes::{BufMut, BytesMut};
 use postgres_types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -6,11 +6,11 @@ use postgres_types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use super::error::BoxError;
 use super::reader::Reader;
 
-/// A `money`: a count of the smallest unit of the server's currency, which is its setting
-/// `lc_monetary`; cents for most.
+/// A `money`: a number of the smallest units of the server's currency, mostly cents. The setting
+/// `lc_monetary` decides the currency.
 ///
-/// How many of them make a whole, and how the amount is written, only the server knows: cast it to
-/// `numeric` or `text` there.
+/// Only the server knows how many of these make a whole unit, and how the amount is written: cast
+/// it to `numeric` or `text` there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Money(pub i64);
 

@@ -1,5 +1,5 @@
-//! `numeric` as PostgreSQL has it: a decimal of any length that keeps its scale. No arithmetic: that
-//! is what decimal crates are for.
+//! `numeric` as PostgreSQL has it: a decimal of any length that keeps its scale. It has no
+//! arithmetic; decimal crates do.
 
 mod convert;
 #[cfg(any(feature = "with-rust_decimal-1", feature = "with-bigdecimal-0_4"))]
@@ -17,11 +17,11 @@ use groups::{GROUP_LEN, Groups};
 
 /// A `numeric`: an exact decimal number, NaN, or infinite (since PostgreSQL 14).
 ///
-/// It has up to 131,072 digits before the decimal point and 16,383 behind it. It takes 32 bytes, and
-/// memory of its own only from about 40 digits on.
+/// It has up to 131,072 digits before the decimal point, and 16,383 behind it. It takes 32 bytes,
+/// and allocates only from about 40 digits on.
 ///
-/// `Display` writes what the server writes, to the byte, and `FromStr` reads what the server reads,
-/// but for blanks around the number and what only PostgreSQL 16 and later read (`0x1F`, `1_000`).
+/// `Display` writes exactly what the server writes. `FromStr` reads what the server reads, except
+/// blanks around the number, and forms that only PostgreSQL 16 and later read (`0x1F`, `1_000`).
 ///
 /// ```
 /// use onetrip::types::Numeric;
@@ -35,19 +35,19 @@ use groups::{GROUP_LEN, Groups};
 /// # Ok::<_, onetrip::types::ValueError>(())
 /// ```
 ///
-/// Equality, order and hash go by value, as on the server: 1.0 equals 1.00, NaN equals NaN and is
-/// greater than all others.
+/// Equality, order and hash go by value, as on the server: 1.0 equals 1.00, and NaN equals NaN and
+/// is greater than all others.
 #[derive(Clone)]
 pub struct Numeric {
     class: Class,
     /// Decimal digits behind the point; at most [`Numeric::SCALE_MAX`].
     scale: u16,
-    /// The first group counts 10000 to the power of this; 0 where there is no group.
+    /// The first group counts 10000 to the power of this; 0 if there is no group.
     weight: i16,
     groups: Groups,
 }
 
-/// What sort of number it is, in the order of the numbers. Zero is positive.
+/// The class of a number, in the order of the numbers. Zero is positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Class {
     NegInfinity,
@@ -61,7 +61,7 @@ impl Numeric {
     /// 0.
     pub const ZERO: Numeric = Numeric::special(Class::Positive);
 
-    /// Not a number, which equals itself here.
+    /// Not a number. It equals itself here.
     pub const NAN: Numeric = Numeric::special(Class::NaN);
 
     /// Infinity. PostgreSQL before 14 refuses it.
@@ -77,7 +77,7 @@ impl Numeric {
         Numeric { class, scale: 0, weight: 0, groups: Groups::NONE }
     }
 
-    /// A number out of its parts; groups that are zero may stand at both ends.
+    /// A number from its parts; there may be zero groups at both ends.
     ///
     /// # Errors
     /// It is too large or too small, or has digits behind its scale.
@@ -134,7 +134,7 @@ impl Numeric {
         self.class <= Class::Negative
     }
 
-    /// What decides between two finite numbers of the same sign.
+    /// Compares two finite numbers of the same sign.
     fn magnitude(&self) -> (bool, i16, &[u16]) {
         (!self.groups.is_empty(), self.weight, &self.groups)
     }
@@ -142,7 +142,7 @@ impl Numeric {
 
 const OUT_OF_RANGE: ValueError = ValueError::new("it is out of the range of numeric");
 
-/// Decimal zeros at the end of a group that is not zero.
+/// How many decimal zeros a nonzero group ends with.
 fn trailing_zeros(group: u16) -> u16 {
     let divides = |power: &u16| group.is_multiple_of(*power);
     [1000, 100, 10].iter().position(divides).map_or(0, |at| 3 - at as u16)

@@ -8,11 +8,11 @@ use std::ops::{self, Bound};
 
 pub use multirange::Multirange;
 
-/// A range of PostgreSQL: all between two bounds, each of which is included, excluded or absent; or
-/// empty.
+/// A range of PostgreSQL: all values between two bounds, each of which is included, excluded or
+/// absent; or empty.
 ///
-/// It is read from and written to the range type over any type that `T` reads and writes: the
-/// built-in ones, and those made by `create type … as range`.
+/// It converts to and from the range type over any type that `T` converts to and from: the built-in
+/// range types, and those made by `create type … as range`.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -26,14 +26,14 @@ pub use multirange::Multirange;
 /// # Ok::<_, onetrip::types::ValueError>(())
 /// ```
 ///
-/// Two ranges are equal if their bounds are. The server makes the ranges of integers and dates
-/// uniform (`[1,5]` becomes `[1,6)`), and refuses those whose lower bound is the higher one. Here they
-/// stay as they are.
+/// Two ranges are equal if their bounds are. The server normalizes ranges of integers and dates
+/// (`[1,5]` becomes `[1,6)`), and refuses a range whose lower bound is above the upper one. This
+/// type does neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Range<T> {
-    /// It holds nothing.
+    /// The range contains nothing.
     Empty,
-    /// All between these bounds.
+    /// All values between these bounds.
     Bounds {
         /// The lower bound.
         lower: Bound<T>,
@@ -48,13 +48,13 @@ impl<T> Range<T> {
         Range::Bounds { lower, upper }
     }
 
-    /// Whether it is [`Empty`](Range::Empty). A range whose bounds let nothing in between is not
-    /// known to be empty here; the server would have made it so.
+    /// Whether it is [`Empty`](Range::Empty). A range whose bounds exclude every value is not
+    /// recognized as empty here; the server would turn it into the empty range.
     pub fn is_empty(&self) -> bool {
         matches!(self, Range::Empty)
     }
 
-    /// The lower bound; none for an empty range.
+    /// The lower bound; `None` for an empty range.
     pub fn lower(&self) -> Option<&Bound<T>> {
         match self {
             Range::Empty => None,
@@ -62,7 +62,7 @@ impl<T> Range<T> {
         }
     }
 
-    /// The upper bound; none for an empty range.
+    /// The upper bound; `None` for an empty range.
     pub fn upper(&self) -> Option<&Bound<T>> {
         match self {
             Range::Empty => None,
@@ -70,7 +70,7 @@ impl<T> Range<T> {
         }
     }
 
-    /// Whether a value is in it.
+    /// Whether it contains a value.
     pub fn contains(&self, value: &T) -> bool
     where
         T: PartialOrd,
@@ -83,7 +83,7 @@ impl<T> Range<T> {
         }
     }
 
-    /// The same range of other values.
+    /// Converts the bounds by a function.
     pub fn map<U>(self, mut f: impl FnMut(T) -> U) -> Range<U> {
         match self {
             Range::Empty => Range::Empty,

@@ -1,9 +1,9 @@
-//! Reading the binary form of a value. What the server says of lengths is believed only as far as
-//! there are bytes.
+//! Reads the binary form of a value. A length from the server is accepted only if there are as many
+//! bytes.
 
 use super::ValueError;
 
-/// What is left of a value.
+/// The rest of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A value behind its length; `None` is NULL.
+    /// A value, with its length in front; `None` is NULL.
     pub(super) fn value(&mut self) -> Result<Option<&'a [u8]>, ValueError> {
         let Ok(len) = usize::try_from(self.i32()?) else { return Ok(None) };
         let (value, rest) = self.0.split_at_checked(len).ok_or(TOO_SHORT)?;
@@ -43,8 +43,8 @@ impl<'a> Reader<'a> {
         Ok(Some(value))
     }
 
-    /// A number of things of which each takes at least `len_min` bytes. So the number is never much
-    /// larger than the value.
+    /// A number of elements, each of which takes at least `len_min` bytes. So the number is never
+    /// much larger than the value.
     pub(super) fn count(&mut self, len_min: usize) -> Result<usize, ValueError> {
         let count = self.i32()?;
         self.room_for(i64::from(count), len_min)
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    /// Nothing may be left.
+    /// Fails if bytes are left.
     pub(super) fn end(self) -> Result<(), ValueError> {
         if self.0.is_empty() { Ok(()) } else { Err(TOO_LONG) }
     }

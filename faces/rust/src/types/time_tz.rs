@@ -1,4 +1,4 @@
-//! `timetz`: a time of day with its distance from UTC.
+//! `timetz`: a time of day with its offset from UTC.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ use super::error::BoxError;
 use super::interval::Fraction;
 use super::reader::Reader;
 
-/// A `timetz`: a time of day and its distance from UTC.
+/// A `timetz`: a time of day and its offset from UTC.
 ///
-/// `Display` writes what the server writes, and `FromStr` reads it.
+/// `Display` writes it as the server does, and `FromStr` reads that.
 ///
 /// ```
 /// use onetrip::types::TimeTz;
@@ -24,22 +24,22 @@ use super::reader::Reader;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeTz {
-    /// Microseconds since midnight, there; 24:00 is a time too.
+    /// Microseconds since midnight, local time; 24:00 is allowed.
     pub microseconds: i64,
-    /// Seconds that the clock there is ahead of UTC: 3600 for +01.
+    /// Seconds by which local time is ahead of UTC: 3600 for +01.
     pub utc_offset: i32,
 }
 
 const DAY: i64 = 86_400_000_000;
 
-/// Less than 16 hours: MAX_TZDISP_HOUR in src/include/datatype/timestamp.h.
+/// The offset is less than 16 hours: MAX_TZDISP_HOUR in src/include/datatype/timestamp.h.
 const OFFSET_END: i32 = 16 * 3600;
 
 impl<'a> FromSql<'a> for TimeTz {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<TimeTz, BoxError> {
         let mut reader = Reader::new(raw);
         let microseconds = reader.i64()?;
-        // The server counts to the west.
+        // The server sends the offset towards the west.
         let west = reader.i32()?;
         reader.end()?;
         Ok(TimeTz { microseconds, utc_offset: west.checked_neg().ok_or(OUT_OF_RANGE)? }
@@ -64,7 +64,7 @@ impl ToSql for TimeTz {
 const OUT_OF_RANGE: ValueError = ValueError::new("it is out of the range of timetz");
 
 impl TimeTz {
-    /// The fields are public; only what the server takes is sent, and only that is read.
+    /// The fields are public, so values are checked when they are sent and when they are read.
     fn checked(self) -> Result<TimeTz, ValueError> {
         let in_range = (0..=DAY).contains(&self.microseconds)
             && (-OFFSET_END + 1..OFFSET_END).contains(&self.utc_offset);
@@ -95,7 +95,7 @@ impl fmt::Display for TimeTz {
 /// Reads `hh:mm[:ss[.ffffff]]` and an offset `±hh[:mm[:ss]]`.
 ///
 /// # Errors
-/// It is not of this form, or out of range.
+/// The text does not have this form, or is out of range.
 impl FromStr for TimeTz {
     type Err = ValueError;
 
@@ -113,7 +113,7 @@ impl FromStr for TimeTz {
 
 const NO_TIME: ValueError = ValueError::new("it is not a time with an offset");
 
-/// Reads hours, minutes and seconds; at least so many of them.
+/// Reads hours, minutes and seconds; at least `fields_min` of them.
 fn seconds(text: &str, fields_min: usize) -> Result<i32, ValueError> {
     let fields: Vec<&str> = text.split(':').collect();
     if !(fields_min..=3).contains(&fields.len()) {

@@ -1,4 +1,4 @@
-//! What sort of value it is that could not be read, for an error that must not show the value.
+//! Describes the kind of a value that could not be read, for an error that must not show the value.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use postgres_types::{Kind, Type};
 use super::checks::dimensions;
 use super::reader::Reader;
 
-/// The sort of a value: what its type makes of it, or how long it is.
+/// The kind of a value, as its type shows it, or its length.
 pub(crate) fn value_kind(type_: &Type, raw: &[u8]) -> Cow<'static, str> {
     if let Kind::Domain(of) = type_.kind() {
         return value_kind(of, raw);

@@ -1,4 +1,4 @@
-//! What is refused before it is sent, and what it is called then.
+//! Checks of a command before it is sent, and the errors.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub(crate) fn misplaced(name: &str, advice: &str) -> Error {
     Error::misuse("wrong_place", format!("{name} can't be sent here: {advice}"))
 }
 
-/// Refuses what a server would end the connection for.
+/// Refuses what would make a server close the connection.
 pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
     check_length(command.longest(), config)?;
     if command.count() > onetrip_redis::command::ARGUMENTS_MAX {
@@ -34,7 +34,7 @@ pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
 
 /// Refuses an argument that is too long.
 pub(crate) fn check_length(len: usize, config: &Config) -> Result<(), Error> {
-    // A command does not even keep what is longer than servers take by default.
+    // A `Command` does not even store an argument that is longer than servers accept by default.
     let max = config.limits.argument_bytes_max.min(onetrip_redis::command::ARGUMENT_BYTES_MAX);
     if len <= max {
         return Ok(());

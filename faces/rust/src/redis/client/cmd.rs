@@ -1,11 +1,11 @@
-//! A command that is being put together.
+//! A command that is being built.
 
 use onetrip_redis::{Command, ToArg};
 
 use crate::redis::FromReply;
 use crate::redis::sends::Sends;
 
-/// A command that is being put together.
+/// A command that is being built.
 #[must_use = "a command does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct Cmd<'a, S> {
@@ -20,7 +20,7 @@ impl<S: Sends> Cmd<'_, S> {
         self
     }
 
-    /// Adds each of these as an argument.
+    /// Adds each of these values as an argument.
     pub fn args<I>(mut self, values: I) -> Self
     where
         I: IntoIterator,
@@ -30,7 +30,7 @@ impl<S: Sends> Cmd<'_, S> {
         self
     }
 
-    /// Sends it.
+    /// Sends the command, or adds it to its pipeline.
     pub fn send<T: FromReply>(self) -> S::Answer<T> {
         self.sends.send(self.command)
     }

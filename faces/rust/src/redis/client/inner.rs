@@ -1,4 +1,4 @@
-//! What the clones of a client share, and the numbers that it publishes.
+//! The state that the clones of a client share, and the counters that it publishes.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::redis::cluster::Cluster;
 use crate::redis::config::Config;
 use crate::redis::node::{Node, Sent};
 
-/// What clones share.
+/// The state that clones share.
 pub(crate) struct Inner {
     pub(crate) config: Arc<Config>,
-    /// The server; of a cluster those of the configuration.
+    /// The server; in a cluster, the servers of the configuration.
     pub(crate) node: Arc<Node>,
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// What was published last.
+    /// The counters as they were last published.
     #[cfg(feature = "metrics")]
     pub(super) published: std::sync::Mutex<Metrics>,
 }
@@ -30,12 +30,12 @@ impl Inner {
         for node in nodes.chain([self.node.clone()]) {
             metrics.waiting += node.waiting();
         }
-        // Those of all nodes.
+        // The totals are those of all nodes.
         self.node.context.totals.add_to(&mut metrics);
         metrics
     }
 
-    /// Publishes what has changed; `last` takes back what is left of it.
+    /// Publishes the differences; `last` sets the gauges to 0.
     #[cfg(feature = "metrics")]
     pub(super) fn publish(&self, last: bool) {
         let new = if last { self.metrics().without_gauges() } else { self.metrics() };
@@ -44,7 +44,7 @@ impl Inner {
                 self.published.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             std::mem::replace(&mut *published, new.clone())
         };
-        // The recorder is the code of others: the lock is free.
+        // The recorder is foreign code, so no lock is held.
         crate::metrics::publish::publish_change(&new, &old);
     }
 
@@ -62,7 +62,7 @@ impl Drop for Inner {
     }
 }
 
-/// Publishes the numbers for as long as there is a client.
+/// Publishes the counters for as long as there is a client.
 #[cfg(feature = "metrics")]
 pub(super) async fn publish_now_and_then(inner: std::sync::Weak<Inner>) {
     let mut publisher = crate::metrics::Publisher::new();

@@ -1,4 +1,4 @@
-//! What became of a command, between a cluster and who waits for it.
+//! The result of a command, between a cluster and the caller that waits for it.
 
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Error;
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Cell(Mutex<Ending>);
 

@@ -1,4 +1,4 @@
-//! What the router refuses, and how commands end, in the words of this crate.
+//! The router's refusals and failures as errors of this crate.
 
 use onetrip_redis::client::router::{Failed, Refused, Why};
 

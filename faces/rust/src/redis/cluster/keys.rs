@@ -1,4 +1,4 @@
-//! The one hash slot of what has to run as a whole.
+//! The hash slot of a list that has to run as a whole.
 
 use bytes::Bytes;
 use onetrip_redis::Spec;
@@ -8,7 +8,7 @@ use super::super::call::Item;
 use super::errors::refusal;
 use crate::Error;
 
-/// The one hash slot of all keys of a list; 0 where it has none.
+/// The hash slot that all keys of a list share; 0 if the list has no keys.
 pub(super) fn keys_slot(items: &[Item]) -> Result<u16, Error> {
     let mut keys: Vec<Bytes> = Vec::new();
     for item in items {

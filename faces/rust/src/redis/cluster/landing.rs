@@ -1,4 +1,4 @@
-//! What became of commands at their nodes, as the router is told of it.
+//! The results of commands at their nodes, as the router is told of them.
 
 use bytes::Bytes;
 use onetrip_engine::{Time, Token};
@@ -36,7 +36,7 @@ pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Lan
 /// A command has ended.
 pub(super) fn finish(state: &mut State, token: Token, result: Result<Bytes, Failed>) {
     let Some(caller) = state.callers.remove(&token.0) else { return };
-    // What no node takes may have been nobody's since the topology can't be had.
+    // If no node took the command, the cause may be that the topology can't be fetched.
     let last = caller.last_error.as_ref().or(state.no_topology.as_ref());
     let closed = state.closed_because.as_ref();
     let result = result.map_err(|failed| match closed {
@@ -46,7 +46,7 @@ pub(super) fn finish(state: &mut State, token: Token, result: Result<Bytes, Fail
     state.wakers.extend(caller.cell.settle(result));
 }
 
-/// Of the replies to a list that was refused because of where it went, the one that says so.
+/// If a list was refused because it went to the wrong node, returns the reply that says so.
 fn of_list(state: &State, token: Token, block: Bytes) -> Bytes {
     let is_list = |caller: &Caller| matches!(caller.body, Some(Body::Atomic(_)));
     if !state.callers.get(&token.0).is_some_and(is_list) {

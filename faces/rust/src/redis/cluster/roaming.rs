@@ -1,4 +1,5 @@
-//! Commands that block, each on a connection of its own: how one finds its node while its hash slot moves.
+//! Blocking commands, each on a connection of its own, which find their node while their hash slot
+//! moves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +23,17 @@ pub(crate) struct Roaming {
     cluster: Arc<Cluster>,
     item: Item,
     deadline: Time,
-    /// That of its keys.
+    /// The hash slot of its keys.
     slot: Option<u16>,
-    /// The node that it is at.
+    /// The node that it was sent to.
     at: NodeId,
-    /// It went there behind ASKING.
+    /// Whether it was sent behind ASKING.
     is_asking: bool,
     redirects: u32,
     retry: Retry,
 }
 
-/// What becomes of it.
+/// What happens to it next.
 pub(crate) enum Next {
     /// It waits for a connection.
     Sent(Arc<place::Cell>),
@@ -53,7 +54,7 @@ impl Cluster {
             None => None,
         };
         let (at, node) = self.node_at(slot)?;
-        // The pauses differ from client to client, so that those don't come back together.
+        // The pauses differ between clients, so that their commands don't all come back together.
         let limits = router::Limits::default().retry;
         let retry = Retry::new(limits, self.seed ^ u64::from(slot.unwrap_or_default()));
         let cluster = self.clone();
@@ -62,7 +63,7 @@ impl Cluster {
         Ok((roaming.send(&node), Box::new(roaming)))
     }
 
-    /// The node that has this hash slot; without one, any.
+    /// The node that has this hash slot; any node if there is none.
     pub(super) fn node_at(&self, slot: Option<u16>) -> Result<(NodeId, Arc<Node>), Error> {
         let state = self.lock();
         let id = match slot {
@@ -79,13 +80,13 @@ impl Cluster {
 
 impl Roaming {
     fn send(&self, node: &Node) -> Arc<place::Cell> {
-        // An error is a reply among several, so that its text comes as it is.
+        // Sent as a list, so that an error is among the replies and its text is kept.
         let body = Body::Many(vec![self.item.clone()]);
         let body = if self.is_asking { Body::Asking(Box::new(body)) } else { body };
         node.send_own(Call { body, deadline: self.deadline, metered: false, flight: None })
     }
 
-    /// Its replies came. `Ok` where it goes on from there; otherwise what came of it.
+    /// Its replies came. `Ok` if it goes on from there; otherwise its result.
     pub(crate) fn next(&mut self, block: Bytes) -> Result<Next, Result<Bytes, Error>> {
         let frame = if self.is_asking { Frames::behind_first(block) } else { block };
         match self.onward(&frame) {
@@ -96,7 +97,7 @@ impl Roaming {
 
     fn onward(&mut self, frame: &[u8]) -> Option<Next> {
         let (slot, at) = (self.slot?, self.at);
-        // Most replies are none of an error, and need no lock that others wait for.
+        // Most replies are not errors, and need no lock that others wait for.
         if !frame.starts_with(b"-") && !frame.starts_with(b"!") {
             return None;
         }
@@ -119,7 +120,7 @@ impl Roaming {
         Next::Sent(self.send(&node))
     }
 
-    /// Sends it again to whoever has its hash slot.
+    /// Sends it again to the node that has its hash slot.
     pub(crate) fn resend(&mut self) -> Next {
         match self.cluster.node_at(self.slot) {
             Ok((at, node)) => {
@@ -133,7 +134,7 @@ impl Roaming {
         }
     }
 
-    /// Such a pause, or what is left until its deadline.
+    /// This pause, or the time until its deadline if that is shorter.
     pub(crate) fn until_deadline(&self, pause: Duration) -> Duration {
         pause.min(self.deadline.since(self.cluster.now()))
     }

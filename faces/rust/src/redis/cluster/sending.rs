@@ -1,4 +1,4 @@
-//! What callers want of a cluster.
+//! The calls on a cluster.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::state::Caller;
 use crate::Error;
 
 impl Cluster {
-    /// Sends a command to where its keys are.
+    /// Sends a command to the node of its keys.
     pub(crate) fn send(&self, item: Item, deadline: Time, repeatable: bool) -> Sent {
         let Item { command, script, leaves } = item;
         if script.is_some() {
@@ -34,7 +34,7 @@ impl Cluster {
         self.submit(command, How { repeatable, from_replica, ..How::default() }, deadline, None)
     }
 
-    /// Sends a list that runs as a whole to where all its keys are.
+    /// Sends a list that runs as a whole to the node of all its keys.
     pub(crate) fn send_atomic(&self, items: Vec<Item>, deadline: Time) -> Sent {
         match keys_slot(&items) {
             Ok(slot) => {

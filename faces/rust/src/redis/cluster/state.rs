@@ -1,4 +1,4 @@
-//! What the lock of a cluster protects, and who waits for commands.
+//! The state that the lock of a cluster protects, and the callers of commands.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ pub(super) struct State {
     pub(super) nodes: HashMap<NodeId, Arc<Node>>,
     pub(super) callers: HashMap<u64, Caller>,
     pub(super) next_caller: u64,
-    /// Why the topology could not be had, unless it could since.
+    /// Why the topology could not be fetched, if the last attempt failed.
     pub(super) no_topology: Option<Error>,
-    /// Who is to be woken once the lock is released.
+    /// Tasks to wake once the lock is released.
     pub(super) wakers: Vec<Waker>,
-    /// What failed before it was sent, to be reported once the outputs are taken.
+    /// Commands that failed before they were sent, to be reported once the outputs are taken.
     pub(super) landed: Vec<(FlightId, Landed)>,
-    /// Whom to ask for the topology, once the lock is released.
+    /// The nodes to ask for the topology, once the lock is released.
     pub(super) to_ask: Vec<Option<NodeId>>,
     pub(super) armed: Time,
     pub(super) closed: bool,
-    /// Why, if not by its owner.
+    /// Why it was closed, if not by its owner.
     pub(super) closed_because: Option<Error>,
 }
 
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Whether nothing is left to be done.
+    /// Whether nothing is left to do.
     pub(super) fn is_over(&self) -> bool {
         self.closed && self.router.unanswered() == 0
     }
@@ -59,13 +59,13 @@ impl State {
     }
 }
 
-/// Who waits for a command.
+/// The caller of a command.
 pub(super) struct Caller {
     pub(super) cell: Arc<Cell>,
     pub(super) deadline: Time,
     /// Why a node did not answer it, or could not be reached, the last time.
     pub(super) last_error: Option<Error>,
-    /// What is sent where it is no plain command.
+    /// What is sent, if it is not a plain command.
     pub(super) body: Option<Body>,
 }
 

@@ -1,4 +1,4 @@
-//! Asking nodes what the cluster looks like.
+//! Asks nodes for the topology.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::super::sent::Pending;
 use super::Cluster;
 use crate::{Error, Kind};
 
-/// How long a node may take to say what the cluster looks like.
+/// How long a node may take to answer.
 pub(super) const TOPOLOGY_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Cluster {
@@ -38,7 +38,7 @@ impl Cluster {
     }
 }
 
-/// Asks a node what the cluster looks like.
+/// Asks a node for the topology.
 pub(super) async fn ask(node: &Node) -> Result<Topology, Error> {
     let item = Item::new(Command::new("CLUSTER SLOTS"), None);
     let deadline = node.context.deadline(Some(TOPOLOGY_TIMEOUT));

@@ -1,4 +1,4 @@
-//! The clock of a cluster.
+//! The timer of a cluster.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use onetrip_engine::{Outcome, Time};
 use super::Cluster;
 use crate::pool::runtime_gone;
 
-/// Watches the clock for a cluster until it is closed and nothing is unanswered.
+/// Runs the timer of a cluster until it is closed and nothing is unanswered.
 pub(super) async fn watch(watch: Watch) {
     let this = &watch.0;
     while let Some(next) = this.tick() {
@@ -32,8 +32,9 @@ impl Cluster {
     }
 }
 
-/// The cluster while its clock is watched: its owner closes it, and what was sent is answered after that
-/// too. Without the runtime that does it nothing is sent any more, and nobody may wait for that.
+/// The cluster, while its timer runs. Its owner closes it, and commands that were sent are answered
+/// even after that. If the runtime of the timer ends, nothing is sent any more, and whoever waits
+/// gets an error.
 pub(super) struct Watch(pub(super) Arc<Cluster>);
 
 impl Drop for Watch {
@@ -44,7 +45,7 @@ impl Drop for Watch {
             }
             state.router.close();
         });
-        // What waited has ended by that; the others were sent.
+        // Commands that waited have ended by that; the others were sent.
         self.0.with(|state, _| {
             for (_, caller) in state.callers.drain() {
                 let error = runtime_gone().with_outcome(Outcome::Unknown);

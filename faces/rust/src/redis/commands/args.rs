@@ -1,4 +1,4 @@
-//! Arguments that come in some order of their own.
+//! Arguments in special orders.
 
 use onetrip_redis::{Command, ToArg};
 
@@ -18,7 +18,7 @@ pub(super) fn put_triples<A: ToArg, B: ToArg, C: ToArg>(
     triples.into_iter().fold(command, |command, (a, b, c)| command.arg(a).arg(b).arg(c))
 }
 
-/// How many there are, and then all of them.
+/// The number of arguments, and then all of them.
 pub(super) fn put_counted<A: ToArg>(
     command: Command,
     args: impl IntoIterator<Item = A>,

@@ -8,9 +8,10 @@ use crate::redis::{FromReply, Sends};
 
 /// Commands on places: a sorted set of members with longitude and latitude.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait GeoCommands: Sends {
-    /// `GEOADD`: adds places, each a longitude, a latitude and a member. Replies with how many are new.
+    /// `GEOADD`: adds places, each a longitude, a latitude and a member. Replies with how many are
+    /// new.
     fn geoadd(
         &self,
         key: impl ToArg,
@@ -19,7 +20,7 @@ pub trait GeoCommands: Sends {
         self.send(put_triples(Command::new("GEOADD").arg(key), places))
     }
 
-    /// `GEODIST`: how far two members are from each other; none where one of them is missing.
+    /// `GEODIST`: the distance between two members; nil if one of them is missing.
     fn geodist(
         &self,
         key: impl ToArg,
@@ -48,7 +49,7 @@ pub trait GeoCommands: Sends {
         self.send(Command::new("GEOPOS").arg(key).args(members))
     }
 
-    /// `GEOSEARCH`: the members within an area, with what the options ask for.
+    /// `GEOSEARCH`: the members within an area, with the data that the options request.
     fn geosearch<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -58,8 +59,8 @@ pub trait GeoCommands: Sends {
         self.send(options.add(area.add(Command::new("GEOSEARCH").arg(key))))
     }
 
-    /// `GEOSEARCHSTORE`: makes a sorted set of the members within an area. Replies with how many there
-    /// are.
+    /// `GEOSEARCHSTORE`: makes a sorted set of the members within an area. Replies with how many
+    /// there are.
     fn geosearchstore(
         &self,
         destination: impl ToArg,

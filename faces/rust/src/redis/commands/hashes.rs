@@ -8,9 +8,9 @@ use crate::redis::{FromReply, Sends};
 
 /// Commands on hashes: fields with values under one key.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait HashCommands: Sends {
-    /// `HDEL`: deletes fields. Replies with how many there were.
+    /// `HDEL`: deletes fields. Replies with how many existed.
     fn hdel(&self, key: impl ToArg, fields: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("HDEL").arg(key).args(fields))
     }
@@ -25,17 +25,17 @@ pub trait HashCommands: Sends {
         self.send(Command::new("HGET").arg(key).arg(field))
     }
 
-    /// `HGETALL`: all fields with their values, as a map; empty where there is no key.
+    /// `HGETALL`: all fields with their values, as a map; empty if there is no key.
     fn hgetall<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("HGETALL").arg(key))
     }
 
-    /// `HINCRBY`: adds to the number in a field. Replies with what it is then.
+    /// `HINCRBY`: adds to the number in a field. Replies with the new value.
     fn hincrby(&self, key: impl ToArg, field: impl ToArg, by: i64) -> Self::Answer<i64> {
         self.send(Command::new("HINCRBY").arg(key).arg(field).arg(by))
     }
 
-    /// `HINCRBYFLOAT`: adds to the number with a fraction in a field. Replies with what it is then.
+    /// `HINCRBYFLOAT`: adds to the number with a fraction in a field. Replies with the new value.
     fn hincrbyfloat(&self, key: impl ToArg, field: impl ToArg, by: f64) -> Self::Answer<f64> {
         self.send(Command::new("HINCRBYFLOAT").arg(key).arg(field).arg(by))
     }
@@ -59,13 +59,13 @@ pub trait HashCommands: Sends {
         self.send(Command::new("HMGET").arg(key).args(fields))
     }
 
-    /// `HRANDFIELD`: the name of any field, or nil.
+    /// `HRANDFIELD`: the name of a random field, or nil.
     fn hrandfield<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("HRANDFIELD").arg(key))
     }
 
-    /// `HRANDFIELD` with a count: so many fields at most, each once; for a negative count so many,
-    /// perhaps some twice.
+    /// `HRANDFIELD` with a count: up to `count` distinct fields; if `count` is negative, exactly
+    /// that many, perhaps with repeats.
     fn hrandfield_count<T: FromReply>(&self, key: impl ToArg, count: i64) -> Self::Answer<T> {
         self.send(Command::new("HRANDFIELD").arg(key).arg(count))
     }
@@ -87,7 +87,7 @@ pub trait HashCommands: Sends {
         self.send(options.add(Command::new("HSCAN").arg(key).arg(cursor)))
     }
 
-    /// `HSET`: sets a field. Replies with 1 if it is new, 0 if it was there.
+    /// `HSET`: sets a field. Replies with 1 if it is new, 0 if it existed.
     fn hset(&self, key: impl ToArg, field: impl ToArg, value: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("HSET").arg(key).arg(field).arg(value))
     }
@@ -106,7 +106,7 @@ pub trait HashCommands: Sends {
         self.send(Command::new("HSETNX").arg(key).arg(field).arg(value))
     }
 
-    /// `HSTRLEN`: how many bytes the value of a field has; 0 where there is none.
+    /// `HSTRLEN`: how many bytes the value of a field has; 0 if there is none.
     fn hstrlen(&self, key: impl ToArg, field: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("HSTRLEN").arg(key).arg(field))
     }

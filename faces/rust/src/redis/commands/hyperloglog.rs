@@ -6,7 +6,7 @@ use crate::redis::Sends;
 
 /// Commands that count distinct elements, with an error of about 0.81 %, in 12 KiB at most.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait HyperLogLogCommands: Sends {
     /// `PFADD`: adds elements. Replies whether the count may have changed.
     fn pfadd(
@@ -22,7 +22,7 @@ pub trait HyperLogLogCommands: Sends {
         self.send(Command::new("PFCOUNT").args(keys))
     }
 
-    /// `PFMERGE`: adds to a key what was added to others.
+    /// `PFMERGE`: merges the counts of other keys into one.
     fn pfmerge(
         &self,
         destination: impl ToArg,

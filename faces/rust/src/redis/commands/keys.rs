@@ -1,30 +1,31 @@
-//! Commands on keys of any type: whether they exist, when they expire, what they are called.
+//! Commands on keys of any type: whether they exist, when they expire, what they are named.
 
 use onetrip_redis::{Command, ToArg};
 
 use super::options::{ExpireIf, ScanOptions, SortOptions};
 use crate::redis::{FromReply, Sends};
 
-/// Commands on keys of any type: whether they exist, when they expire, what they are called.
+/// Commands on keys of any type: whether they exist, when they expire, what they are named.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait KeyCommands: Sends {
     /// `COPY`: copies a value to a key that does not exist. Replies whether it did.
     fn copy(&self, source: impl ToArg, destination: impl ToArg) -> Self::Answer<bool> {
         self.send(Command::new("COPY").arg(source).arg(destination))
     }
 
-    /// `COPY` with `REPLACE`: copies a value, whatever is at its destination. Replies whether it did.
+    /// `COPY` with `REPLACE`: copies a value, and overwrites what is at its destination. Replies
+    /// whether it did.
     fn copy_replace(&self, source: impl ToArg, destination: impl ToArg) -> Self::Answer<bool> {
         self.send(Command::new("COPY").arg(source).arg(destination).arg("REPLACE"))
     }
 
-    /// `DEL`: deletes keys. Replies with how many there were.
+    /// `DEL`: deletes keys. Replies with how many existed.
     fn del(&self, keys: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("DEL").args(keys))
     }
 
-    /// `DUMP`: a value in the form that [`restore`](Self::restore) takes, or nil.
+    /// `DUMP`: a value in the form that [`restore`](Self::restore) reads, or nil.
     fn dump<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("DUMP").arg(key))
     }
@@ -34,7 +35,7 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("EXISTS").args(keys))
     }
 
-    /// `EXPIRE`: has a key expire after so many seconds. Replies whether it exists.
+    /// `EXPIRE`: makes a key expire after this many seconds. Replies whether it exists.
     fn expire(&self, key: impl ToArg, seconds: i64) -> Self::Answer<bool> {
         self.send(Command::new("EXPIRE").arg(key).arg(seconds))
     }
@@ -44,7 +45,8 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("EXPIRE").arg(key).arg(seconds).arg(condition))
     }
 
-    /// `EXPIREAT`: has a key expire at a moment, in seconds since 1970. Replies whether it exists.
+    /// `EXPIREAT`: makes a key expire at a moment, in seconds since 1970. Replies whether it
+    /// exists.
     fn expireat(&self, key: impl ToArg, seconds: i64) -> Self::Answer<bool> {
         self.send(Command::new("EXPIREAT").arg(key).arg(seconds))
     }
@@ -59,14 +61,14 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("EXPIREAT").arg(key).arg(seconds).arg(condition))
     }
 
-    /// `EXPIRETIME`: when a key expires, in seconds since 1970; -1 if never, -2 if it does not exist.
-    /// Since Redis 7.0.
+    /// `EXPIRETIME`: when a key expires, in seconds since 1970; -1 if never, -2 if it does not
+    /// exist. Since Redis 7.0.
     fn expiretime(&self, key: impl ToArg) -> Self::Answer<i64> {
         self.send(Command::new("EXPIRETIME").arg(key))
     }
 
-    /// `KEYS`: all keys that match a pattern (`*`, `?`, `[a-z]`). The server does nothing else
-    /// meanwhile: in production use SCAN.
+    /// `KEYS`: all keys that match a pattern (`*`, `?`, `[a-z]`). It blocks the server: in
+    /// production use SCAN.
     fn keys<T: FromReply>(&self, pattern: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("KEYS").arg(pattern))
     }
@@ -81,8 +83,8 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("OBJECT ENCODING").arg(key))
     }
 
-    /// `OBJECT FREQ`: about how often a key is used, on a scale of the server's; an error unless it
-    /// evicts by that.
+    /// `OBJECT FREQ`: about how often a key is used, on the server's own scale; an error unless its
+    /// eviction policy is LFU.
     fn object_freq<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("OBJECT FREQ").arg(key))
     }
@@ -97,24 +99,24 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("OBJECT REFCOUNT").arg(key))
     }
 
-    /// `PERSIST`: has a key never expire. Replies whether it would have.
+    /// `PERSIST`: makes a key never expire. Replies whether it had an expiry.
     fn persist(&self, key: impl ToArg) -> Self::Answer<bool> {
         self.send(Command::new("PERSIST").arg(key))
     }
 
-    /// `PEXPIRE`: has a key expire after so many milliseconds. Replies whether it exists.
+    /// `PEXPIRE`: makes a key expire after this many milliseconds. Replies whether it exists.
     fn pexpire(&self, key: impl ToArg, milliseconds: i64) -> Self::Answer<bool> {
         self.send(Command::new("PEXPIRE").arg(key).arg(milliseconds))
     }
 
-    /// `PEXPIREAT`: has a key expire at a moment, in milliseconds since 1970. Replies whether it
+    /// `PEXPIREAT`: makes a key expire at a moment, in milliseconds since 1970. Replies whether it
     /// exists.
     fn pexpireat(&self, key: impl ToArg, milliseconds: i64) -> Self::Answer<bool> {
         self.send(Command::new("PEXPIREAT").arg(key).arg(milliseconds))
     }
 
-    /// `PEXPIRETIME`: when a key expires, in milliseconds since 1970; -1 if never, -2 if it does not
-    /// exist. Since Redis 7.0.
+    /// `PEXPIRETIME`: when a key expires, in milliseconds since 1970; -1 if never, -2 if it does
+    /// not exist. Since Redis 7.0.
     fn pexpiretime(&self, key: impl ToArg) -> Self::Answer<i64> {
         self.send(Command::new("PEXPIRETIME").arg(key))
     }
@@ -124,29 +126,29 @@ pub trait KeyCommands: Sends {
         self.send(Command::new("PTTL").arg(key))
     }
 
-    /// `RANDOMKEY`: any key, or nil where there is none.
+    /// `RANDOMKEY`: a random key, or nil if there is none.
     fn randomkey<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("RANDOMKEY"))
     }
 
-    /// `RENAME`: calls a key otherwise, whatever is there. An error where it does not exist.
+    /// `RENAME`: renames a key, and overwrites what is there. An error if the key does not exist.
     fn rename(&self, key: impl ToArg, to: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("RENAME").arg(key).arg(to))
     }
 
-    /// `RENAMENX`: calls a key otherwise if nothing is there. Replies whether it did.
+    /// `RENAMENX`: renames a key if nothing is there. Replies whether it did.
     fn renamenx(&self, key: impl ToArg, to: impl ToArg) -> Self::Answer<bool> {
         self.send(Command::new("RENAMENX").arg(key).arg(to))
     }
 
-    /// `RESTORE`: makes a key of what [`dump`](Self::dump) gave, which expires after so many
-    /// milliseconds, or never for 0.
+    /// `RESTORE`: makes a key from the result of [`dump`](Self::dump), which expires after this
+    /// many milliseconds, or never for 0.
     fn restore(&self, key: impl ToArg, milliseconds: u64, dump: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("RESTORE").arg(key).arg(milliseconds).arg(dump))
     }
 
-    /// `SCAN`: some keys, and the cursor for the next call: 0 at first, and again when all were seen. A
-    /// key may come twice.
+    /// `SCAN`: some keys, and the cursor for the next call: 0 at first, and again when all were
+    /// seen. A key may come twice.
     fn scan<T: FromReply>(&self, cursor: impl ToArg, options: ScanOptions) -> Self::Answer<T> {
         self.send(options.add(Command::new("SCAN").arg(cursor)))
     }
@@ -171,7 +173,7 @@ pub trait KeyCommands: Sends {
         self.send(options.add(Command::new("SORT").arg(key)).arg("STORE").arg(destination))
     }
 
-    /// `TOUCH`: as if these keys had been used. Replies with how many exist.
+    /// `TOUCH`: marks these keys as used. Replies with how many exist.
     fn touch(&self, keys: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("TOUCH").args(keys))
     }

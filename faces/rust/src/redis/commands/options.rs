@@ -1,5 +1,5 @@
-//! Options of commands that have several. Each is made by `new` and says more with every method; where two
-//! exclude each other, the later one counts.
+//! Options of commands that have several. `new` makes one without options, and each method adds
+//! one; if two exclude each other, the later one counts.
 
 mod bits;
 mod places;
@@ -17,7 +17,7 @@ pub use streams::{Trim, XAddOptions, XClaimOptions, XReadOptions};
 pub use values::{Expiry, LPosOptions, ScanOptions, SetOptions, SortOptions};
 pub use words::{End, ExpireIf, Side};
 
-/// Arguments that were chosen so far: at most one choice for each of some questions, in the order of the
+/// The arguments chosen so far: at most one choice for each question, in the order of the
 /// questions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Choices(Vec<(u8, Command)>);

@@ -1,15 +1,18 @@
-//! Scripts and functions that run at the server. [`Script`](crate::redis::Script) sends the text of one only where it is not known yet.
+//! Scripts and functions that run at the server. [`Script`](crate::redis::Script) sends the text of
+//! a script only to a server that does not know it yet.
 
 use onetrip_redis::{Command, ToArg};
 
 use super::args::put_counted;
 use crate::redis::{FromReply, Sends};
 
-/// Scripts and functions that run at the server. [`Script`](crate::redis::Script) sends the text of one only where it is not known yet.
+/// Scripts and functions that run at the server. [`Script`](crate::redis::Script) sends the text of
+/// a script only to a server that does not know it yet.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait ScriptCommands: Sends {
-    /// `EVAL`: runs a script, which gets the keys and arguments. What it wrote before an error stands.
+    /// `EVAL`: runs a script, which gets the keys and arguments. An error does not undo its earlier
+    /// writes.
     fn eval<T: FromReply>(
         &self,
         script: impl ToArg,
@@ -29,7 +32,7 @@ pub trait ScriptCommands: Sends {
         self.send(put_counted(Command::new("EVAL_RO").arg(script), keys).args(args))
     }
 
-    /// `EVALSHA`: runs a script by the hash of its text. An error (`NOSCRIPT`) where the server does
+    /// `EVALSHA`: runs a script by the hash of its text. An error (`NOSCRIPT`) if the server does
     /// not know it.
     fn evalsha<T: FromReply>(
         &self,
@@ -96,20 +99,20 @@ pub trait ScriptCommands: Sends {
         self.send(Command::new("FUNCTION LIST"))
     }
 
-    /// `FUNCTION LOAD`: loads a library. Replies with its name; an error where there is one of that
-    /// name. Since Redis 7.0.
+    /// `FUNCTION LOAD`: loads a library. Replies with its name; an error if one of that name
+    /// exists. Since Redis 7.0.
     fn function_load<T: FromReply>(&self, code: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("FUNCTION LOAD").arg(code))
     }
 
-    /// `FUNCTION LOAD REPLACE`: as [`function_load`](Self::function_load), in place of one of that
+    /// `FUNCTION LOAD REPLACE`: as [`function_load`](Self::function_load), and replaces one of that
     /// name. Since Redis 7.0.
     fn function_load_replace<T: FromReply>(&self, code: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("FUNCTION LOAD").arg("REPLACE").arg(code))
     }
 
-    /// `FUNCTION RESTORE`: loads what [`function_dump`](Self::function_dump) gave, beside what is
-    /// there. Since Redis 7.0.
+    /// `FUNCTION RESTORE`: loads the result of [`function_dump`](Self::function_dump), beside the
+    /// libraries that exist. Since Redis 7.0.
     fn function_restore(&self, dump: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("FUNCTION RESTORE").arg(dump))
     }
@@ -129,7 +132,7 @@ pub trait ScriptCommands: Sends {
         self.send(Command::new("SCRIPT KILL"))
     }
 
-    /// `SCRIPT LOAD`: makes a script known to the server. Replies with its hash.
+    /// `SCRIPT LOAD`: stores a script at the server. Replies with its hash.
     fn script_load<T: FromReply>(&self, script: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("SCRIPT LOAD").arg(script))
     }

@@ -1,12 +1,12 @@
-//! Commands that concern the server, and who is connected to it.
+//! Commands about the server and its connections.
 
 use onetrip_redis::{Command, ToArg};
 
 use crate::redis::{FromReply, Sends};
 
-/// Commands that concern the server, and who is connected to it.
+/// Commands about the server and its connections.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait ServerCommands: Sends {
     /// `ACL LIST`: the rules of all users.
     fn acl_list<T: FromReply>(&self) -> Self::Answer<T> {
@@ -18,7 +18,7 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("ACL WHOAMI"))
     }
 
-    /// `BGREWRITEAOF`: begins to write the log of commands anew.
+    /// `BGREWRITEAOF`: begins to rewrite the append-only file.
     fn bgrewriteaof<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("BGREWRITEAOF"))
     }
@@ -38,12 +38,12 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("CLIENT ID"))
     }
 
-    /// `CLIENT INFO`: what the server knows of this connection, as a line.
+    /// `CLIENT INFO`: the server's information about this connection, as a line.
     fn client_info<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("CLIENT INFO"))
     }
 
-    /// `CLIENT KILL ID`: ends a connection by its number. Replies with how many that were.
+    /// `CLIENT KILL ID`: ends a connection by its number. Replies with how many were ended.
     fn client_kill_id(&self, id: i64) -> Self::Answer<u64> {
         self.send(Command::new("CLIENT KILL").arg("ID").arg(id))
     }
@@ -53,12 +53,12 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("CLIENT LIST"))
     }
 
-    /// `CLIENT PAUSE`: the server takes nobody's commands for so long.
+    /// `CLIENT PAUSE`: the server takes no commands for this many milliseconds.
     fn client_pause(&self, milliseconds: u64) -> Self::Answer<()> {
         self.send(Command::new("CLIENT PAUSE").arg(milliseconds))
     }
 
-    /// `CLIENT UNBLOCK`: ends the waiting of another connection, as if its time were over. Replies
+    /// `CLIENT UNBLOCK`: ends the wait of another connection, as if its time were over. Replies
     /// whether it waited.
     fn client_unblock(&self, id: i64) -> Self::Answer<bool> {
         self.send(Command::new("CLIENT UNBLOCK").arg(id))
@@ -99,7 +99,7 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("DBSIZE"))
     }
 
-    /// `ECHO`: the same.
+    /// `ECHO`: replies with the message.
     fn echo<T: FromReply>(&self, message: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("ECHO").arg(message))
     }
@@ -114,7 +114,7 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("FLUSHDB"))
     }
 
-    /// `INFO`: how the server is, as text.
+    /// `INFO`: the state of the server, as text.
     fn info<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("INFO"))
     }
@@ -129,17 +129,17 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("LASTSAVE"))
     }
 
-    /// `LATENCY LATEST`: the slowest moments of late, by what they were spent on.
+    /// `LATENCY LATEST`: the latest latency spikes, by event.
     fn latency_latest<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("LATENCY LATEST"))
     }
 
-    /// `LATENCY RESET`: forgets them. Replies with how many kinds there were.
+    /// `LATENCY RESET`: forgets the latency spikes. Replies with how many events had some.
     fn latency_reset(&self) -> Self::Answer<u64> {
         self.send(Command::new("LATENCY RESET"))
     }
 
-    /// `MEMORY DOCTOR`: what the server thinks of its use of memory.
+    /// `MEMORY DOCTOR`: the server's own advice on its use of memory.
     fn memory_doctor<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("MEMORY DOCTOR"))
     }
@@ -159,17 +159,17 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("PING"))
     }
 
-    /// `ROLE`: whether the server is a master or a replica, and of whom.
+    /// `ROLE`: whether the server is a master or a replica, and of which master.
     fn role<T: FromReply>(&self) -> Self::Answer<T> {
         self.send(Command::new("ROLE"))
     }
 
-    /// `SAVE`: writes the data to disk. The server does nothing else meanwhile.
+    /// `SAVE`: writes the data to disk. It blocks the server meanwhile.
     fn save(&self) -> Self::Answer<()> {
         self.send(Command::new("SAVE"))
     }
 
-    /// `SLOWLOG GET`: the last so many slow commands, all for -1.
+    /// `SLOWLOG GET`: the last `count` slow commands, or all for -1.
     fn slowlog_get<T: FromReply>(&self, count: i64) -> Self::Answer<T> {
         self.send(Command::new("SLOWLOG GET").arg(count))
     }
@@ -179,17 +179,17 @@ pub trait ServerCommands: Sends {
         self.send(Command::new("SLOWLOG LEN"))
     }
 
-    /// `SLOWLOG RESET`: forgets them.
+    /// `SLOWLOG RESET`: forgets the slow commands.
     fn slowlog_reset(&self) -> Self::Answer<()> {
         self.send(Command::new("SLOWLOG RESET"))
     }
 
-    /// `SWAPDB`: exchanges two databases, for everybody.
+    /// `SWAPDB`: swaps two databases, for all connections.
     fn swapdb(&self, first: u32, second: u32) -> Self::Answer<()> {
         self.send(Command::new("SWAPDB").arg(first).arg(second))
     }
 
-    /// `TIME`: the server's clock: seconds since 1970, and microseconds of the second.
+    /// `TIME`: the server's clock, as seconds since 1970, and microseconds of the second.
     fn time(&self) -> Self::Answer<(i64, i64)> {
         self.send(Command::new("TIME"))
     }

@@ -8,7 +8,7 @@ use crate::redis::{FromReply, Sends};
 
 /// Commands on sets.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait SetCommands: Sends {
     /// `SADD`: adds members. Replies with how many are new.
     fn sadd(&self, key: impl ToArg, members: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
@@ -44,8 +44,8 @@ pub trait SetCommands: Sends {
         self.send(put_counted(Command::new("SINTERCARD"), keys))
     }
 
-    /// `SINTERCARD` with `LIMIT`: as [`sintercard`](Self::sintercard), and stops counting at so many.
-    /// Since Redis 7.0.
+    /// `SINTERCARD` with `LIMIT`: as [`sintercard`](Self::sintercard), and stops counting at
+    /// `limit`. Since Redis 7.0.
     fn sintercard_limit(
         &self,
         keys: impl IntoIterator<Item: ToArg>,
@@ -54,7 +54,8 @@ pub trait SetCommands: Sends {
         self.send(put_counted(Command::new("SINTERCARD"), keys).arg("LIMIT").arg(limit))
     }
 
-    /// `SINTERSTORE`: makes a set of [`sinter`](Self::sinter). Replies with how many members it has.
+    /// `SINTERSTORE`: makes a set of [`sinter`](Self::sinter). Replies with how many members it
+    /// has.
     fn sinterstore(
         &self,
         destination: impl ToArg,
@@ -92,28 +93,28 @@ pub trait SetCommands: Sends {
         self.send(Command::new("SMOVE").arg(source).arg(destination).arg(member))
     }
 
-    /// `SPOP`: takes any member out. Replies with it, or nil.
+    /// `SPOP`: removes a random member. Replies with it, or nil.
     fn spop<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("SPOP").arg(key))
     }
 
-    /// `SPOP` with a count: takes up to so many members out.
+    /// `SPOP` with a count: removes up to `count` random members.
     fn spop_count<T: FromReply>(&self, key: impl ToArg, count: u64) -> Self::Answer<T> {
         self.send(Command::new("SPOP").arg(key).arg(count))
     }
 
-    /// `SRANDMEMBER`: any member, or nil.
+    /// `SRANDMEMBER`: a random member, or nil.
     fn srandmember<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("SRANDMEMBER").arg(key))
     }
 
-    /// `SRANDMEMBER` with a count: so many members at most, each once; for a negative count so many,
-    /// perhaps some twice.
+    /// `SRANDMEMBER` with a count: up to `count` distinct members; if `count` is negative, exactly
+    /// that many, perhaps with repeats.
     fn srandmember_count<T: FromReply>(&self, key: impl ToArg, count: i64) -> Self::Answer<T> {
         self.send(Command::new("SRANDMEMBER").arg(key).arg(count))
     }
 
-    /// `SREM`: removes members. Replies with how many there were.
+    /// `SREM`: removes members. Replies with how many existed.
     fn srem(&self, key: impl ToArg, members: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("SREM").arg(key).args(members))
     }
@@ -134,7 +135,8 @@ pub trait SetCommands: Sends {
         self.send(Command::new("SUNION").args(keys))
     }
 
-    /// `SUNIONSTORE`: makes a set of [`sunion`](Self::sunion). Replies with how many members it has.
+    /// `SUNIONSTORE`: makes a set of [`sunion`](Self::sunion). Replies with how many members it
+    /// has.
     fn sunionstore(
         &self,
         destination: impl ToArg,

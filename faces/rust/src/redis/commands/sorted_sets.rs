@@ -1,4 +1,5 @@
-//! Commands on sorted sets: members in the order of their scores. A bound of a range is a score, one with `(` in front that is not included, `-inf` or `+inf`.
+//! Commands on sorted sets: members in the order of their scores. A bound of a range is a score,
+//! one with `(` in front that is not included, `-inf` or `+inf`.
 
 use onetrip_redis::{Command, ToArg};
 
@@ -6,12 +7,13 @@ use super::args::{put_counted, put_pairs};
 use super::options::{End, ScanOptions, ZAddOptions, ZCombine, ZRangeOptions};
 use crate::redis::{FromReply, Sends};
 
-/// Commands on sorted sets: members in the order of their scores. A bound of a range is a score, one with `(` in front that is not included, `-inf` or `+inf`.
+/// Commands on sorted sets: members in the order of their scores. A bound of a range is a score,
+/// one with `(` in front that is not included, `-inf` or `+inf`.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait SortedSetCommands: Sends {
-    /// `BZMPOP`: as [`zmpop`](Self::zmpop), and waits for a member, so many seconds or for ever with 0.
-    /// Since Redis 7.0.
+    /// `BZMPOP`: as [`zmpop`](Self::zmpop), and waits for a member up to `timeout` seconds, or for
+    /// ever with 0. Since Redis 7.0.
     fn bzmpop<T: FromReply>(
         &self,
         timeout: f64,
@@ -24,9 +26,9 @@ pub trait SortedSetCommands: Sends {
         )
     }
 
-    /// `BZPOPMAX`: takes the member with the highest score from the first of these sets that has one,
-    /// and waits for it so many seconds, or for ever with 0. Replies with key, member and score, or
-    /// nil.
+    /// `BZPOPMAX`: removes the member with the highest score from the first of these sets that has
+    /// one, and waits for it up to `timeout` seconds, or for ever with 0. Replies with key, member
+    /// and score, or nil.
     fn bzpopmax<T: FromReply>(
         &self,
         keys: impl IntoIterator<Item: ToArg>,
@@ -68,7 +70,7 @@ pub trait SortedSetCommands: Sends {
         self.send(put_pairs(options.add(Command::new("ZADD").arg(key)), members))
     }
 
-    /// `ZADD` with `INCR`: adds to the score of a member. Replies with what it is then; none where the
+    /// `ZADD` with `INCR`: adds to the score of a member. Replies with the new score, or nil if the
     /// condition did not hold.
     fn zadd_incr(
         &self,
@@ -113,8 +115,8 @@ pub trait SortedSetCommands: Sends {
         self.send(put_counted(Command::new("ZDIFFSTORE").arg(destination), keys))
     }
 
-    /// `ZINCRBY`: adds to the score of a member, of which there being none counts as 0. Replies with
-    /// what it is then.
+    /// `ZINCRBY`: adds to the score of a member; a missing member counts as 0. Replies with the new
+    /// value.
     fn zincrby(&self, key: impl ToArg, by: f64, member: impl ToArg) -> Self::Answer<f64> {
         self.send(Command::new("ZINCRBY").arg(key).arg(by).arg(member))
     }
@@ -142,8 +144,8 @@ pub trait SortedSetCommands: Sends {
         self.send(put_counted(Command::new("ZINTERCARD"), keys))
     }
 
-    /// `ZINTERSTORE`: makes a sorted set of [`zinter`](Self::zinter). Replies with how many members it
-    /// has.
+    /// `ZINTERSTORE`: makes a sorted set of [`zinter`](Self::zinter). Replies with how many members
+    /// it has.
     fn zinterstore(
         &self,
         destination: impl ToArg,
@@ -153,14 +155,14 @@ pub trait SortedSetCommands: Sends {
         self.send(options.add(put_counted(Command::new("ZINTERSTORE").arg(destination), keys)))
     }
 
-    /// `ZLEXCOUNT`: how many members lie between two, where all scores are equal. A bound is `[` or `(`
-    /// and a member, `-` or `+`.
+    /// `ZLEXCOUNT`: how many members lie between two, where all scores are equal. A bound is `[` or
+    /// `(` and a member, `-` or `+`.
     fn zlexcount(&self, key: impl ToArg, min: impl ToArg, max: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("ZLEXCOUNT").arg(key).arg(min).arg(max))
     }
 
-    /// `ZMPOP`: takes up to so many members off the first of these sets that has some. Replies with its
-    /// key and the members with their scores, or nil. Since Redis 7.0.
+    /// `ZMPOP`: removes up to `count` members from the first nonempty set among these. Replies with
+    /// its key and the members with their scores, or nil. Since Redis 7.0.
     fn zmpop<T: FromReply>(
         &self,
         keys: impl IntoIterator<Item: ToArg>,
@@ -179,37 +181,37 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZMSCORE").arg(key).args(members))
     }
 
-    /// `ZPOPMAX`: takes up to so many members with the highest scores. Replies with them and their
-    /// scores.
+    /// `ZPOPMAX`: removes up to `count` members with the highest scores. Replies with them and
+    /// their scores.
     fn zpopmax<T: FromReply>(&self, key: impl ToArg, count: u64) -> Self::Answer<T> {
         self.send(Command::new("ZPOPMAX").arg(key).arg(count))
     }
 
-    /// `ZPOPMIN`: takes up to so many members with the lowest scores. Replies with them and their
+    /// `ZPOPMIN`: removes up to `count` members with the lowest scores. Replies with them and their
     /// scores.
     fn zpopmin<T: FromReply>(&self, key: impl ToArg, count: u64) -> Self::Answer<T> {
         self.send(Command::new("ZPOPMIN").arg(key).arg(count))
     }
 
-    /// `ZRANDMEMBER`: any member, or nil.
+    /// `ZRANDMEMBER`: a random member, or nil.
     fn zrandmember<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("ZRANDMEMBER").arg(key))
     }
 
-    /// `ZRANDMEMBER` with a count: so many members at most, each once; for a negative count so many,
-    /// perhaps some twice.
+    /// `ZRANDMEMBER` with a count: up to `count` distinct members; if `count` is negative, exactly
+    /// that many, perhaps with repeats.
     fn zrandmember_count<T: FromReply>(&self, key: impl ToArg, count: i64) -> Self::Answer<T> {
         self.send(Command::new("ZRANDMEMBER").arg(key).arg(count))
     }
 
-    /// `ZRANDMEMBER` with `WITHSCORES`: as [`zrandmember_count`](Self::zrandmember_count), with their
-    /// scores.
+    /// `ZRANDMEMBER` with `WITHSCORES`: as [`zrandmember_count`](Self::zrandmember_count), with
+    /// their scores.
     fn zrandmember_withscores<T: FromReply>(&self, key: impl ToArg, count: i64) -> Self::Answer<T> {
         self.send(Command::new("ZRANDMEMBER").arg(key).arg(count).arg("WITHSCORES"))
     }
 
-    /// `ZRANGE`: the members from a place to another, both included, in the order of their scores.
-    /// Negative places count from the end.
+    /// `ZRANGE`: the members from one index to another, both included, in the order of their
+    /// scores. Negative indexes count from the end.
     fn zrange<T: FromReply>(&self, key: impl ToArg, start: i64, stop: i64) -> Self::Answer<T> {
         self.send(Command::new("ZRANGE").arg(key).arg(start).arg(stop))
     }
@@ -224,7 +226,7 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZRANGE").arg(key).arg(start).arg(stop).arg("WITHSCORES"))
     }
 
-    /// `ZRANGE` with options: by place, score or member, in either direction.
+    /// `ZRANGE` with options: by index, score or member, in either direction.
     fn zrange_options<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -256,7 +258,8 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZRANGEBYSCORE").arg(key).arg(min).arg(max))
     }
 
-    /// `ZRANGEBYSCORE` with `WITHSCORES`: as [`zrangebyscore`](Self::zrangebyscore), with their scores.
+    /// `ZRANGEBYSCORE` with `WITHSCORES`: as [`zrangebyscore`](Self::zrangebyscore), with their
+    /// scores.
     fn zrangebyscore_withscores<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -266,8 +269,8 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZRANGEBYSCORE").arg(key).arg(min).arg(max).arg("WITHSCORES"))
     }
 
-    /// `ZRANGEBYSCORE` with `LIMIT`: of the members with scores in this range so many from an offset
-    /// on, all for a negative count.
+    /// `ZRANGEBYSCORE` with `LIMIT`: up to `count` of the members with scores in this range, from
+    /// an offset on; all of them if `count` is negative.
     fn zrangebyscore_limit<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -287,8 +290,8 @@ pub trait SortedSetCommands: Sends {
         )
     }
 
-    /// `ZRANGESTORE`: makes a sorted set of a range of another one. Replies with how many members it
-    /// has.
+    /// `ZRANGESTORE`: makes a sorted set of a range of another one. Replies with how many members
+    /// it has.
     fn zrangestore(
         &self,
         destination: impl ToArg,
@@ -303,18 +306,18 @@ pub trait SortedSetCommands: Sends {
         )
     }
 
-    /// `ZRANK`: the place of a member in the order of scores, from 0.
+    /// `ZRANK`: the index of a member in the order of scores, from 0.
     fn zrank(&self, key: impl ToArg, member: impl ToArg) -> Self::Answer<Option<u64>> {
         self.send(Command::new("ZRANK").arg(key).arg(member))
     }
 
-    /// `ZREM`: removes members. Replies with how many there were.
+    /// `ZREM`: removes members. Replies with how many existed.
     fn zrem(&self, key: impl ToArg, members: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("ZREM").arg(key).args(members))
     }
 
-    /// `ZREMRANGEBYLEX`: removes the members between two. Bounds as in [`zlexcount`](Self::zlexcount).
-    /// Replies with how many there were.
+    /// `ZREMRANGEBYLEX`: removes the members between two. Bounds as in
+    /// [`zlexcount`](Self::zlexcount). Replies with how many existed.
     fn zremrangebylex(
         &self,
         key: impl ToArg,
@@ -324,14 +327,14 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZREMRANGEBYLEX").arg(key).arg(min).arg(max))
     }
 
-    /// `ZREMRANGEBYRANK`: removes the members from a place to another, both included. Replies with how
-    /// many there were.
+    /// `ZREMRANGEBYRANK`: removes the members from one index to another, both included. Replies
+    /// with how many existed.
     fn zremrangebyrank(&self, key: impl ToArg, start: i64, stop: i64) -> Self::Answer<u64> {
         self.send(Command::new("ZREMRANGEBYRANK").arg(key).arg(start).arg(stop))
     }
 
-    /// `ZREMRANGEBYSCORE`: removes the members with scores in this range. Replies with how many there
-    /// were.
+    /// `ZREMRANGEBYSCORE`: removes the members with scores in this range. Replies with how many
+    /// existed.
     fn zremrangebyscore(
         &self,
         key: impl ToArg,
@@ -356,8 +359,8 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZREVRANGE").arg(key).arg(start).arg(stop).arg("WITHSCORES"))
     }
 
-    /// `ZREVRANGEBYSCORE`: as [`zrangebyscore`](Self::zrangebyscore), from the highest score on; the
-    /// upper bound comes first.
+    /// `ZREVRANGEBYSCORE`: as [`zrangebyscore`](Self::zrangebyscore), from the highest score on;
+    /// the upper bound comes first.
     fn zrevrangebyscore<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -367,7 +370,7 @@ pub trait SortedSetCommands: Sends {
         self.send(Command::new("ZREVRANGEBYSCORE").arg(key).arg(max).arg(min))
     }
 
-    /// `ZREVRANK`: the place of a member, counted from the highest score, from 0.
+    /// `ZREVRANK`: the index of a member from the highest score, from 0.
     fn zrevrank(&self, key: impl ToArg, member: impl ToArg) -> Self::Answer<Option<u64>> {
         self.send(Command::new("ZREVRANK").arg(key).arg(member))
     }
@@ -406,8 +409,8 @@ pub trait SortedSetCommands: Sends {
         self.send(options.add(put_counted(Command::new("ZUNION"), keys)).arg("WITHSCORES"))
     }
 
-    /// `ZUNIONSTORE`: makes a sorted set of [`zunion`](Self::zunion). Replies with how many members it
-    /// has.
+    /// `ZUNIONSTORE`: makes a sorted set of [`zunion`](Self::zunion). Replies with how many members
+    /// it has.
     fn zunionstore(
         &self,
         destination: impl ToArg,

@@ -1,4 +1,5 @@
-//! Commands on streams: entries of fields and values, in the order of their ids. Reading with [`block`](XReadOptions::block) waits on a connection of its own.
+//! Commands on streams: entries of fields and values, in the order of their ids. Reading with
+//! [`block`](XReadOptions::block) waits on a connection of its own.
 
 use onetrip_redis::{Command, ToArg};
 
@@ -6,12 +7,12 @@ use super::args::{put_pairs, put_streams};
 use super::options::{Trim, XAddOptions, XClaimOptions, XReadOptions};
 use crate::redis::{FromReply, Sends};
 
-/// Commands on streams: entries of fields and values, in the order of their ids. Reading with [`block`](XReadOptions::block) waits on a connection of its own.
+/// Commands on streams: entries of fields and values, in the order of their ids. Reading with
+/// [`block`](XReadOptions::block) waits on a connection of its own.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait StreamCommands: Sends {
-    /// `XACK`: says that a group is done with these entries. Replies with how many of them were
-    /// pending.
+    /// `XACK`: acknowledges entries for a group. Replies with how many of them were pending.
     fn xack(
         &self,
         key: impl ToArg,
@@ -21,8 +22,8 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XACK").arg(key).arg(group).args(ids))
     }
 
-    /// `XADD`: adds an entry of fields and values. Replies with its id, which the server makes up for
-    /// `*`.
+    /// `XADD`: adds an entry of fields and values. Replies with its id, which the server generates
+    /// for `*`.
     fn xadd<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -32,8 +33,8 @@ pub trait StreamCommands: Sends {
         self.send(put_pairs(Command::new("XADD").arg(key).arg(id), pairs))
     }
 
-    /// `XADD` with options. Replies with the id, or nil where [`nomkstream`](XAddOptions::nomkstream)
-    /// kept it from making a stream.
+    /// `XADD` with options. Replies with the id, or nil if
+    /// [`nomkstream`](XAddOptions::nomkstream) is set and there is no stream.
     fn xadd_options<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -44,9 +45,9 @@ pub trait StreamCommands: Sends {
         self.send(put_pairs(options.add(Command::new("XADD").arg(key)).arg(id), pairs))
     }
 
-    /// `XAUTOCLAIM`: gives a consumer entries that were pending with others for so many milliseconds,
-    /// from an id on. Replies with the id to go on from, the entries, and (since 7.0) the ids of those
-    /// that were deleted.
+    /// `XAUTOCLAIM`: gives a consumer entries, from an id on, that were pending with others for at
+    /// least this many milliseconds. Replies with the id to go on from, the entries, and (since
+    /// 7.0) the ids of those that were deleted.
     fn xautoclaim<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -61,8 +62,8 @@ pub trait StreamCommands: Sends {
         ))
     }
 
-    /// `XCLAIM`: gives a consumer these entries if they were pending with others for so many
-    /// milliseconds. Replies with those that it got.
+    /// `XCLAIM`: gives a consumer these entries if they were pending with others for at least this
+    /// many milliseconds. Replies with those that it got.
     fn xclaim<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -74,13 +75,13 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XCLAIM").arg(key).arg(group).arg(consumer).arg(min_idle).args(ids))
     }
 
-    /// `XDEL`: deletes entries. Replies with how many there were.
+    /// `XDEL`: deletes entries. Replies with how many existed.
     fn xdel(&self, key: impl ToArg, ids: impl IntoIterator<Item: ToArg>) -> Self::Answer<u64> {
         self.send(Command::new("XDEL").arg(key).args(ids))
     }
 
-    /// `XGROUP CREATE`: makes a group that reads what comes behind an id: `$` for what is new, 0 for
-    /// all. An error where there is no stream.
+    /// `XGROUP CREATE`: makes a group that reads the entries behind an id: `$` for new ones, 0 for
+    /// all. An error if there is no stream.
     fn xgroup_create(
         &self,
         key: impl ToArg,
@@ -90,8 +91,8 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XGROUP CREATE").arg(key).arg(group).arg(id))
     }
 
-    /// `XGROUP CREATE` with `MKSTREAM`: as [`xgroup_create`](Self::xgroup_create), and makes the stream
-    /// if there is none.
+    /// `XGROUP CREATE` with `MKSTREAM`: as [`xgroup_create`](Self::xgroup_create), and makes the
+    /// stream if there is none.
     fn xgroup_create_mkstream(
         &self,
         key: impl ToArg,
@@ -111,7 +112,8 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XGROUP CREATECONSUMER").arg(key).arg(group).arg(consumer))
     }
 
-    /// `XGROUP DELCONSUMER`: removes a consumer. Replies with how many entries were pending with it.
+    /// `XGROUP DELCONSUMER`: removes a consumer. Replies with how many entries were pending with
+    /// it.
     fn xgroup_delconsumer(
         &self,
         key: impl ToArg,
@@ -126,7 +128,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XGROUP DESTROY").arg(key).arg(group))
     }
 
-    /// `XGROUP SETID`: has a group read what comes behind an id.
+    /// `XGROUP SETID`: makes a group read the entries behind an id.
     fn xgroup_setid(&self, key: impl ToArg, group: impl ToArg, id: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("XGROUP SETID").arg(key).arg(group).arg(id))
     }
@@ -141,7 +143,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XINFO GROUPS").arg(key))
     }
 
-    /// `XINFO STREAM`: what there is to know of a stream, as a map.
+    /// `XINFO STREAM`: information about a stream, as a map.
     fn xinfo_stream<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("XINFO STREAM").arg(key))
     }
@@ -151,14 +153,14 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XLEN").arg(key))
     }
 
-    /// `XPENDING`: how many entries are pending, the lowest and the highest of their ids, and how many
-    /// with each consumer.
+    /// `XPENDING`: how many entries are pending, the lowest and the highest of their ids, and how
+    /// many with each consumer.
     fn xpending<T: FromReply>(&self, key: impl ToArg, group: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("XPENDING").arg(key).arg(group))
     }
 
-    /// `XPENDING` with a range: up to so many pending entries, each its id, its consumer, milliseconds
-    /// since it was handed over, and how often it was.
+    /// `XPENDING` with a range: up to `count` pending entries. Each has its id, its consumer, the
+    /// milliseconds since its last delivery, and the number of deliveries.
     fn xpending_range<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -170,7 +172,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XPENDING").arg(key).arg(group).arg(start).arg(end).arg(count))
     }
 
-    /// `XRANGE`: the entries from an id to another, both included; `-` is the lowest and `+` the
+    /// `XRANGE`: the entries from one id to another, both included; `-` is the lowest and `+` the
     /// highest.
     fn xrange<T: FromReply>(
         &self,
@@ -181,7 +183,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XRANGE").arg(key).arg(start).arg(end))
     }
 
-    /// `XRANGE` with `COUNT`: as [`xrange`](Self::xrange), so many at most.
+    /// `XRANGE` with `COUNT`: as [`xrange`](Self::xrange), at most `count` of them.
     fn xrange_count<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -192,7 +194,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XRANGE").arg(key).arg(start).arg(end).arg("COUNT").arg(count))
     }
 
-    /// `XREAD`: what came to streams behind an id each, given as pairs. Nil where there is nothing.
+    /// `XREAD`: the entries of streams behind an id each, given as pairs. Nil if there is nothing.
     fn xread<T: FromReply>(
         &self,
         streams: impl IntoIterator<Item = (impl ToArg, impl ToArg)>,
@@ -200,7 +202,7 @@ pub trait StreamCommands: Sends {
         self.send(put_streams(Command::new("XREAD"), streams))
     }
 
-    /// `XREAD` with options: so many at most, or waiting for some.
+    /// `XREAD` with options: with a maximum count, or waiting for entries.
     fn xread_options<T: FromReply>(
         &self,
         options: XReadOptions,
@@ -209,8 +211,8 @@ pub trait StreamCommands: Sends {
         self.send(put_streams(options.add(Command::new("XREAD")), streams))
     }
 
-    /// `XREADGROUP`: as [`xread`](Self::xread), for a consumer of a group: the id `>` stands for what
-    /// no other consumer has got.
+    /// `XREADGROUP`: as [`xread`](Self::xread), for a consumer of a group: the id `>` stands for
+    /// entries that no other consumer has received.
     fn xreadgroup<T: FromReply>(
         &self,
         group: impl ToArg,
@@ -234,7 +236,7 @@ pub trait StreamCommands: Sends {
         self.send(Command::new("XREVRANGE").arg(key).arg(end).arg(start))
     }
 
-    /// `XREVRANGE` with `COUNT`: as [`xrevrange`](Self::xrevrange), so many at most.
+    /// `XREVRANGE` with `COUNT`: as [`xrevrange`](Self::xrevrange), at most `count` of them.
     fn xrevrange_count<T: FromReply>(
         &self,
         key: impl ToArg,

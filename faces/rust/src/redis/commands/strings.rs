@@ -8,20 +8,19 @@ use crate::redis::{FromReply, Sends};
 
 /// Commands on strings, which are also numbers.
 ///
-/// There for whatever [`Sends`].
+/// Implemented for everything that [`Sends`].
 pub trait StringCommands: Sends {
-    /// `APPEND`: puts a value behind what is there. Replies with the length then.
+    /// `APPEND`: appends to a value. Replies with the new length.
     fn append(&self, key: impl ToArg, value: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("APPEND").arg(key).arg(value))
     }
 
-    /// `DECR`: takes one off a number, of which there being none counts as 0. Replies with what it is
-    /// then.
+    /// `DECR`: subtracts one from a number; a missing key counts as 0. Replies with the new value.
     fn decr(&self, key: impl ToArg) -> Self::Answer<i64> {
         self.send(Command::new("DECR").arg(key))
     }
 
-    /// `DECRBY`: takes something off a number. Replies with what it is then.
+    /// `DECRBY`: subtracts from a number. Replies with the new value.
     fn decrby(&self, key: impl ToArg, by: i64) -> Self::Answer<i64> {
         self.send(Command::new("DECRBY").arg(key).arg(by))
     }
@@ -31,7 +30,7 @@ pub trait StringCommands: Sends {
         self.send(Command::new("GET").arg(key))
     }
 
-    /// `GETDEL`: the value of a key, or nil, which is deleted.
+    /// `GETDEL`: the value of a key, or nil; the key is deleted.
     fn getdel<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("GETDEL").arg(key))
     }
@@ -41,29 +40,28 @@ pub trait StringCommands: Sends {
         self.send(expiry.add(Command::new("GETEX").arg(key)))
     }
 
-    /// `GETRANGE`: the bytes of a value from `start` to `end`, both included. Negative places count
-    /// from its end.
+    /// `GETRANGE`: the bytes of a value from `start` to `end`, both included. Negative indexes
+    /// count from the end.
     fn getrange<T: FromReply>(&self, key: impl ToArg, start: i64, end: i64) -> Self::Answer<T> {
         self.send(Command::new("GETRANGE").arg(key).arg(start).arg(end))
     }
 
-    /// `GETSET`: sets a value, and replies with the one before, or nil. An expiry is lost.
+    /// `GETSET`: sets a value, and replies with the old one, or nil. An expiry is removed.
     fn getset<T: FromReply>(&self, key: impl ToArg, value: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("GETSET").arg(key).arg(value))
     }
 
-    /// `INCR`: adds one to a number, of which there being none counts as 0. Replies with what it is
-    /// then.
+    /// `INCR`: adds one to a number; a missing key counts as 0. Replies with the new value.
     fn incr(&self, key: impl ToArg) -> Self::Answer<i64> {
         self.send(Command::new("INCR").arg(key))
     }
 
-    /// `INCRBY`: adds to a number. Replies with what it is then.
+    /// `INCRBY`: adds to a number. Replies with the new value.
     fn incrby(&self, key: impl ToArg, by: i64) -> Self::Answer<i64> {
         self.send(Command::new("INCRBY").arg(key).arg(by))
     }
 
-    /// `INCRBYFLOAT`: adds to a number with a fraction. Replies with what it is then.
+    /// `INCRBYFLOAT`: adds to a number with a fraction. Replies with the new value.
     fn incrbyfloat(&self, key: impl ToArg, by: f64) -> Self::Answer<f64> {
         self.send(Command::new("INCRBYFLOAT").arg(key).arg(by))
     }
@@ -83,7 +81,8 @@ pub trait StringCommands: Sends {
         self.send(Command::new("MGET").args(keys))
     }
 
-    /// `MSET`: sets each key to its value, all at once (in a cluster: those of each hash slot at once).
+    /// `MSET`: sets each key to its value, atomically (in a cluster: atomically for each hash
+    /// slot).
     fn mset(&self, pairs: impl IntoIterator<Item = (impl ToArg, impl ToArg)>) -> Self::Answer<()> {
         self.send(put_pairs(Command::new("MSET"), pairs))
     }
@@ -96,18 +95,18 @@ pub trait StringCommands: Sends {
         self.send(put_pairs(Command::new("MSETNX"), pairs))
     }
 
-    /// `PSETEX`: sets a value that expires after so many milliseconds.
+    /// `PSETEX`: sets a value that expires after this many milliseconds.
     fn psetex(&self, key: impl ToArg, milliseconds: u64, value: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("PSETEX").arg(key).arg(milliseconds).arg(value))
     }
 
-    /// `SET`: sets a value, whatever was there. An expiry is lost.
+    /// `SET`: sets a value, and overwrites an old one. An expiry is removed.
     fn set(&self, key: impl ToArg, value: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("SET").arg(key).arg(value))
     }
 
-    /// `SET` with options. Replies `OK`, or nil where its condition did not hold, so `Option<()>` fits;
-    /// with [`get`](SetOptions::get) the value before, or nil.
+    /// `SET` with options. Replies `OK`, or nil if its condition did not hold, so `Option<()>`
+    /// fits; with [`get`](SetOptions::get) the value before, or nil.
     fn set_options<T: FromReply>(
         &self,
         key: impl ToArg,
@@ -117,7 +116,7 @@ pub trait StringCommands: Sends {
         self.send(options.add(Command::new("SET").arg(key).arg(value)))
     }
 
-    /// `SETEX`: sets a value that expires after so many seconds.
+    /// `SETEX`: sets a value that expires after this many seconds.
     fn setex(&self, key: impl ToArg, seconds: u64, value: impl ToArg) -> Self::Answer<()> {
         self.send(Command::new("SETEX").arg(key).arg(seconds).arg(value))
     }
@@ -127,13 +126,13 @@ pub trait StringCommands: Sends {
         self.send(Command::new("SETNX").arg(key).arg(value))
     }
 
-    /// `SETRANGE`: writes over a value from a place on, behind zeros where it is shorter. Replies with
-    /// the length then.
+    /// `SETRANGE`: writes over a value from an offset on; a shorter value is first padded with
+    /// zeros. Replies with the new length.
     fn setrange(&self, key: impl ToArg, offset: u64, value: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("SETRANGE").arg(key).arg(offset).arg(value))
     }
 
-    /// `STRLEN`: how many bytes a value has; 0 where there is none.
+    /// `STRLEN`: how many bytes a value has; 0 if there is none.
     fn strlen(&self, key: impl ToArg) -> Self::Answer<u64> {
         self.send(Command::new("STRLEN").arg(key))
     }

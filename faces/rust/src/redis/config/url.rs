@@ -55,7 +55,7 @@ fn socket(config: Config, rest: &str) -> Result<Config, ConfigError> {
     }
 }
 
-/// What stands before the `@`. Returns what stands behind it.
+/// Reads the part before the `@`. Returns the part behind it.
 fn login(mut config: Config, authority: &str) -> Result<(Config, &str), ConfigError> {
     let Some((login, hosts)) = authority.rsplit_once('@') else { return Ok((config, authority)) };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));

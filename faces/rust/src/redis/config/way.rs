@@ -1,4 +1,4 @@
-//! Where the servers of a configuration are, and another way to one of them.
+//! The addresses of the servers in a configuration, and another address for one of them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use super::{Config, Server};
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A port of a host: its name or address.
+    /// A port of a host.
     Tcp {
-        /// The name, or the address without brackets.
+        /// The host's name, or its address without brackets.
         host: String,
         /// The port.
         port: u16,
@@ -20,7 +20,7 @@ pub enum Address {
 }
 
 impl Config {
-    /// The servers to try, in order: those that were given, or the one on this machine.
+    /// The servers to try, in order: those that were added, or the one on this machine.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
         let address = |server| match server {
@@ -30,9 +30,10 @@ impl Config {
         self.servers().into_iter().map(address).collect()
     }
 
-    /// Connects to this address whatever the server's own is: to a tunnel or a proxy that leads to it. The
-    /// server's name stays what its certificate has to be about, and what messages call it. Default: none. In a
-    /// cluster it does nothing, since each node has an address of its own.
+    /// Connects to this address instead of the server's own: to a tunnel or a proxy that leads to
+    /// the server. The certificate still has to be for the server's name, and messages still use
+    /// that name. Default: none. It has no effect in a cluster, since each node has an address of
+    /// its own.
     #[must_use]
     pub fn through(mut self, address: SocketAddr) -> Config {
         self.through = Some(address);

@@ -8,7 +8,7 @@ use onetrip_redis::reply::{Items, Reply as ReplyView};
 
 use super::{FromReply, Mismatch};
 
-/// The items of whatever has some; those of a map are keys and values by turns.
+/// The items of an aggregate; those of a map are keys and values by turns.
 pub(super) fn items_of<'a>(
     reply: ReplyView<'a>,
     expected: &'static str,
@@ -22,7 +22,7 @@ pub(super) fn items_of<'a>(
 
 pub(super) fn items<T: FromReply>(reply: ReplyView<'_>, block: &Bytes) -> Result<Vec<T>, Mismatch> {
     let items = items_of(reply, "an array")?;
-    // They are there: a reply is read as a whole before any is asked for.
+    // The items exist: a reply is read completely before any item is requested.
     let mut list = Vec::with_capacity(items.size_hint().0);
     for item in items {
         list.push(T::from_reply(item, block)?);

@@ -1,4 +1,4 @@
-//! Why a reply is not what was asked for.
+//! Why a reply does not convert to the requested type.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,10 +6,11 @@ use std::fmt;
 use onetrip_redis::reply::{ErrorReply, Kind, Reply as ReplyView};
 use onetrip_redis::value::ErrorValue;
 
-/// A reply is of another kind than was expected, does not fit, or is an error of the server's. It never
-/// holds a value.
+/// A reply is of another kind than expected, does not fit, or is an error of the server. This error
+/// never contains a value.
 ///
-/// Its text goes behind the name of the command: `an integer where a map was expected`.
+/// In a message its text stands behind the name of the command: `an integer where a map was
+/// expected`.
 #[derive(Clone)]
 pub struct Mismatch(Inner);
 
@@ -20,7 +21,8 @@ enum Inner {
 }
 
 impl Mismatch {
-    /// The reply is of another kind. `expected` has its article: `a map`. An error stays what it is.
+    /// The reply is of another kind. `expected` has its article: `a map`. If the reply is an error,
+    /// it stays that error.
     #[must_use]
     pub fn new(found: &ReplyView<'_>, expected: impl Into<Cow<'static, str>>) -> Mismatch {
         Mismatch(match found {
@@ -29,8 +31,8 @@ impl Mismatch {
         })
     }
 
-    /// The kind is right, and what it holds isn't; `why` goes behind the kind: `a bulk string that is no
-    /// number where an integer was expected`.
+    /// The kind is right, but the contents are not; `why` stands behind the kind: `a bulk string
+    /// that is no number where an integer was expected`.
     #[must_use]
     pub fn unfit(
         found: Kind,
@@ -40,7 +42,7 @@ impl Mismatch {
         Mismatch(Inner::Other { found, unfit: Some(why), expected: expected.into() })
     }
 
-    /// What the server said, if it answered with an error where something else was asked for.
+    /// The server's error, if it answered with an error where something else was requested.
     #[must_use]
     pub fn server(&self) -> Option<ErrorReply<'_>> {
         match &self.0 {
@@ -50,7 +52,7 @@ impl Mismatch {
     }
 }
 
-/// Of an error of the server's its code: the message may quote arguments.
+/// Shows only the code of a server's error: the message may quote arguments.
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -7,7 +7,7 @@ use onetrip_redis::reply::Reply as ReplyView;
 
 use super::{FromReply, Mismatch};
 
-/// The text of a number, where a reply has one.
+/// Parses the text of a number.
 fn parsed<T: FromStr>(reply: &ReplyView<'_>, expected: &'static str) -> Result<T, Mismatch> {
     let text = match reply {
         ReplyView::Simple(text) | ReplyView::BigNumber(text) => text,
@@ -60,7 +60,7 @@ impl FromReply for f64 {
     fn from_reply(reply: ReplyView<'_>, _: &Bytes) -> Result<f64, Mismatch> {
         match reply {
             ReplyView::Double(number) => Ok(number),
-            // As in every language, those beyond 2^53 are rounded.
+            // As in other languages, integers beyond 2^53 are rounded.
             ReplyView::Int(number) => Ok(number as f64),
             _ => parsed(&reply, "a number"),
         }

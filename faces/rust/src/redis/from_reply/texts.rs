@@ -1,4 +1,4 @@
-//! Strings of text and of bytes.
+//! Text and byte strings.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use onetrip_redis::value::slice;
 
 use super::{FromReply, Mismatch};
 
-/// The bytes of anything that is written as a string.
+/// The bytes of any reply that is sent as a string.
 pub(super) fn text(reply: ReplyView<'_>) -> Result<Cow<'_, [u8]>, Mismatch> {
     match reply {
         ReplyView::Bulk(text) => Ok(text),

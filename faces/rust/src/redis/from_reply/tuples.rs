@@ -1,4 +1,4 @@
-//! Tuples, and lists of them, which are maps and members with scores too.
+//! Tuples, and lists of tuples: also maps, and members with scores.
 
 use bytes::Bytes;
 use onetrip_redis::reply::{Items, Reply as ReplyView};
@@ -6,11 +6,11 @@ use onetrip_redis::reply::{Items, Reply as ReplyView};
 use super::lists::items_of;
 use super::{FromReply, Mismatch};
 
-/// In which form a list of tuples came.
+/// The form in which a list of tuples came.
 enum Groups<'a> {
-    /// Each one an array of its own: RESP3 answers so where RESP2 has them flat.
+    /// Each tuple is an array: RESP3 sends some replies so that RESP2 sends flat.
     Nested(Items<'a>),
-    /// One behind the other.
+    /// The items of all tuples in one array.
     Flat(Items<'a>),
 }
 
@@ -59,7 +59,7 @@ fn list<T: FromReply>(
     Ok(list)
 }
 
-/// The next item of a tuple. A list of another length was refused before.
+/// The next item of a tuple. Lists of another length were refused before.
 fn next<T: FromReply>(items: &mut Items<'_>, block: &Bytes) -> Result<T, Mismatch> {
     T::from_reply(items.next().unwrap_or(ReplyView::Nil), block)
 }

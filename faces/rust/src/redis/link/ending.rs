@@ -1,4 +1,4 @@
-//! What the engine says became of requests, and of the connection.
+//! Handles the engine's outputs: how requests ended, and the connection.
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
@@ -15,7 +15,7 @@ use crate::redis::script::has_error;
 use crate::{Error, Kind};
 
 impl Core {
-    /// Takes the outputs of the engine.
+    /// Handles the outputs of the engine.
     pub(crate) fn settle(&mut self, now: Time) {
         while let Some(output) = self.engine.poll_output() {
             self.take(now, output);
@@ -31,7 +31,7 @@ impl Core {
                 let bytes = block.len();
                 self.replies.came(token, block);
                 match self.replies.has_part(token) {
-                    // Those who take replies as they come want to know.
+                    // A reader that takes the reply as it comes is woken.
                     true if self.engine.untaken_bytes() > 0 => {
                         let waker = self.replies.waker_of(token);
                         self.wakers.extend(waker);
@@ -59,13 +59,13 @@ impl Core {
                 self.wakers.append(&mut self.drained);
             }
             Output::Closed(reason) => {
-                // Whoever closed it, the driver alone lets go of the socket.
+                // Whoever closed it, only the driver lets go of the socket.
                 self.transport.notify();
                 self.full = false;
                 self.wakers.append(&mut self.drained);
                 self.note_end(reason);
             }
-            // No groups are opened here, and nothing is cancelled at the server.
+            // No groups are opened on these connections, and nothing is cancelled at the server.
             Output::Granted { .. }
             | Output::Restarted { .. }
             | Output::Cancel
@@ -99,8 +99,8 @@ impl Core {
         }
     }
 
-    /// What became of a call with scripts may say that the server has forgotten them, or never
-    /// learned them.
+    /// The reply to a call with scripts may say that the server has forgotten them, or never had
+    /// them.
     fn doubt_scripts(&mut self, token: Token, end: &End) {
         let Some(entry) = self.replies.entry(token).filter(|entry| entry.has_scripts) else {
             return;
@@ -115,7 +115,7 @@ impl Core {
         }
     }
 
-    /// A command of a cluster has ended.
+    /// A command of a cluster has ended: notes its result for the router.
     fn land(&mut self, flight: FlightId, token: Token, block: Bytes, end: End) {
         let asks = self.replies.entry(token).is_some_and(|entry| entry.asks);
         let landed = match end {
@@ -190,7 +190,7 @@ impl Core {
         Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message)
     }
 
-    /// Why no request is taken any more.
+    /// Why the connection takes no more requests; `None` while it does.
     pub(crate) fn refusal(&self) -> Option<Error> {
         if self.engine.is_open() {
             return None;
@@ -203,7 +203,7 @@ impl Core {
         self.ended.is_some()
     }
 
-    /// Why it ended, if not by a goodbye.
+    /// Why the connection ended, unless it ended with a goodbye.
     pub(crate) fn why_lost(&self) -> Option<Error> {
         self.ended.clone().filter(|error| error.code() != CONNECTION_ENDED)
     }

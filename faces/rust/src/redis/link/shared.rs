@@ -1,4 +1,4 @@
-//! What all connections to one server have in common.
+//! The state that all connections to one server share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -14,31 +14,32 @@ use crate::redis::config::Limits;
 use crate::redis::metrics::Totals;
 use crate::redis::pushes::Pushes;
 
-/// Whose connections these are, where they are subscribed.
+/// The node that the connections belong to, as far as subscriptions need it.
 pub(crate) trait Home: Send + Sync {
     /// Whether subscriptions have a connection of their own.
     fn subscribes_apart(&self) -> bool;
-    /// Gives them one.
+    /// Moves subscriptions to a connection of their own.
     fn move_subscriptions_apart(self: Arc<Self>);
 }
 
-/// What all connections to one server have in common.
+/// The state that all connections to one server share.
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
-    /// Whether the configuration says that it is a node of a cluster.
+    /// Whether the configuration says that the server is a node of a cluster.
     pub(crate) in_cluster: bool,
-    /// When time began. Nodes of a cluster come later than their client, whose deadlines they keep, so it is the
-    /// same for all there are.
+    /// The zero of the time. It is the same for a client and all nodes of its cluster, which come
+    /// later and keep the client's deadlines.
     epoch: Instant,
-    /// Whether the server speaks RESP3, as it said last.
+    /// Whether the server spoke RESP3 on the last connection.
     resp3: AtomicBool,
-    /// The connection that is subscribed, or was last. Held by whoever subscribes or unsubscribes.
+    /// The connection with the subscriptions, or the last one. The lock is held while subscribing
+    /// or unsubscribing.
     subscribed: Mutex<Weak<Link>>,
     pub(crate) pushes: Pushes,
-    /// Those of all nodes of a cluster, which come and go.
+    /// The totals of all nodes of a cluster, which come and go.
     pub(crate) totals: Arc<Totals>,
     home: OnceLock<Weak<dyn Home>>,
-    /// In a cluster, who wants to know what became of commands.
+    /// In a cluster, the receiver of the results of commands.
     landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
 }
 
@@ -74,7 +75,7 @@ impl Shared {
         self.home.get()?.upgrade()
     }
 
-    /// These commands have ended. No lock may be held.
+    /// Reports that these commands have ended. No lock may be held.
     pub(crate) fn landed(&self, landed: Vec<(FlightId, Landed)>) {
         if !landed.is_empty()
             && let Some(landing) = self.landing.get().and_then(Weak::upgrade)
@@ -91,7 +92,8 @@ impl Shared {
         self.resp3.store(is_resp3, Ordering::Relaxed);
     }
 
-    /// Holds those off who subscribe or unsubscribe meanwhile; the connection that is subscribed.
+    /// The connection with the subscriptions. While the guard is held, nobody else subscribes or
+    /// unsubscribes.
     pub(crate) fn subscribing(&self) -> MutexGuard<'_, Weak<Link>> {
         self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,13 +102,13 @@ impl Shared {
         self.epoch + time.since(Time::ZERO)
     }
 
-    /// The deadline of what is asked for now.
+    /// The deadline of a call that is made now.
     pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Time {
         timeout.map_or(Time::NEVER, |timeout| self.now().after(timeout))
     }
 }
 
-/// What became of a command of a cluster.
+/// The result of a command of a cluster.
 #[derive(Debug)]
 pub(crate) enum Landed {
     /// Its reply, or an error of the server.
@@ -114,7 +116,7 @@ pub(crate) enum Landed {
     Failed(Error),
 }
 
-/// Who wants to know what became of commands of a cluster.
+/// The receiver of the results of commands of a cluster.
 pub(crate) trait Landing {
     fn landed(&self, landed: Vec<(FlightId, Landed)>);
 }

@@ -9,8 +9,8 @@ use crate::transport;
 use crate::{Error, Kind, Outcome};
 
 impl Core {
-    /// The time for a call. It is needed where a deadline begins, and where bytes begin to wait for
-    /// the peer.
+    /// The time for a call. The clock is read only if a deadline begins, or if bytes begin to wait
+    /// for the peer.
     pub(super) fn time_of_call(&mut self) -> Time {
         if self.engine.transmit().is_empty() {
             self.set_clock(self.context.now());
@@ -18,7 +18,7 @@ impl Core {
         self.clock
     }
 
-    /// Takes note of the time. It never goes backwards.
+    /// Sets the time, which never goes backwards.
     pub(crate) fn set_clock(&mut self, now: Time) -> Time {
         self.clock = self.clock.max(now);
         self.clock
@@ -55,7 +55,7 @@ impl Core {
         }
     }
 
-    /// There is room for it.
+    /// There is room for a call that waited: submits it.
     pub(super) fn submit_reserved(&mut self, now: Time, token: Token, call: &Call) {
         if call.flight.is_some()
             && let Some(entry) = self.replies.entry(token)
@@ -95,10 +95,10 @@ impl Core {
         }
     }
 
-    /// Whether a caller may wait for room in the queue, with a call of so many bytes.
+    /// Whether a call of this length may wait for room in the queue.
     fn may_park(&self, len: usize) -> bool {
         let limits = &self.context.limits;
-        // Any number of bytes may wait when none do.
+        // If no bytes wait, a call of any size may.
         let awaiting = self.replies.awaiting_bytes();
         let too_much = awaiting > 0 && awaiting + len > limits.waiting_bytes_max;
         limits.when_full != WhenFull::Refuse && !too_much
@@ -120,7 +120,7 @@ impl Core {
     }
 }
 
-/// It was called when the server spoke RESP3.
+/// The subscription was made when the server spoke RESP3.
 fn lost_resp3() -> Error {
     let message = "the server that was connected to meanwhile has no RESP3: subscribe once more";
     Error::new(Kind::Transport, Outcome::NotSent, "resp3_lost", message)

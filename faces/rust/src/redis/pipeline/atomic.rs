@@ -15,16 +15,18 @@ use crate::redis::sent::Pending;
 use crate::redis::{Cmd, FromReply};
 use crate::{Error, Kind, Outcome};
 
-/// A list of commands that the server runs one behind the other, with nobody's between: MULTI, the
-/// commands, EXEC, in one flight.
+/// A list of commands that the server runs one behind the other, with no other caller's commands
+/// between them: MULTI, the commands, EXEC, in one flight.
 ///
-/// If the server refuses one of them before it begins (a wrong number of arguments, no memory), none runs, and
-/// [`run`](Atomic::run) fails with the outcome `Rejected`. One that fails while it runs (a key of another type)
-/// is an error of its own, and the others take effect: Redis does not roll back.
+/// If the server refuses a command before it begins (a wrong number of arguments, no memory), none
+/// runs, and [`run`](Atomic::run) fails with the outcome `Rejected`. If a command fails while it
+/// runs (a key of another type), only its own reply is an error, and the others take effect: Redis
+/// does not roll back.
 ///
-/// A command that blocks does not do so within MULTI: BLPOP answers an empty list at once, as LPOP does. But where an
-/// ACL forbids MULTI each command runs by itself, so a list with such a command goes on a connection of its own, out of
-/// the order of the client's other calls; in a cluster it is refused outside of a session.
+/// Within MULTI a blocking command does not block: BLPOP answers an empty list at once, as LPOP
+/// does. But if an ACL forbids MULTI, each command runs by itself. So a list with a blocking
+/// command goes on a connection of its own, outside of the order of the client's other calls; in a
+/// cluster it is refused except on a session.
 #[must_use = "nothing is sent until it is run"]
 pub struct Atomic<'a> {
     list: List,
@@ -36,7 +38,7 @@ impl<'a> Atomic<'a> {
         Atomic { list: List::new(), on }
     }
 
-    /// It can't be sent, and says so when it is run.
+    /// Keeps a refusal, which `run` then reports.
     pub(crate) fn refuse(&self, error: Error) {
         self.list.refuse(error);
     }
@@ -46,8 +48,8 @@ impl<'a> Atomic<'a> {
         Cmd { sends: self, command: Command::new(name) }
     }
 
-    /// Adds a call of a script. It goes as a text each time: if the server had forgotten it, nobody would know before
-    /// the rest has run.
+    /// Adds a call of a script. It is sent as a text each time: if the server had forgotten the
+    /// script, this would show only after the rest has run.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
         self.list.add_script(call, self.on.config())
     }
@@ -58,18 +60,19 @@ impl<'a> Atomic<'a> {
         self.list.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.len() == 0
     }
 
-    /// Sends all of it now, in one flight, and resolves when EXEC is answered.
+    /// Sends the whole list now, in one flight. Resolves when EXEC is answered.
     ///
     /// # Errors
-    /// None of it ran (`NotSent`, `Rejected`): a command was refused, or a key that the session watches was changed
-    /// (the code is `watched_key_changed`). `Unknown` if the connection was lost: all of it may have run, or none;
-    /// and if the server refused MULTI alone (an ACL may), since the commands ran each by itself then.
+    /// None of the commands ran (`NotSent`, `Rejected`): a command was refused, or a key that the
+    /// session watches was changed (the code is `watched_key_changed`). `Unknown` if the connection
+    /// was lost: all of them may have run, or none. Also `Unknown` if the server refused only MULTI
+    /// (an ACL may), since each command then ran by itself.
     pub fn run(self) -> Running {
         let may_block = self.list.may_block();
         let (items, names) = match self.list.take() {
@@ -94,7 +97,7 @@ impl<'a> Atomic<'a> {
     }
 }
 
-/// Sends a list; one that may block all the same on a connection that nobody shares.
+/// Sends a list; one that may block after all, on a connection of its own.
 fn send(on: &On<'_>, items: Vec<Item>, may_block: bool) -> Pending {
     let deadline = on.deadline();
     if let Some(cluster) = on.cluster() {
@@ -122,7 +125,7 @@ impl Sends for Atomic<'_> {
     }
 }
 
-/// The replies within EXEC's, or why nothing ran.
+/// The replies within that of EXEC, or why nothing ran.
 pub(super) fn take_whole(
     (leaves, in_cluster): (&[bool], bool),
     block: Bytes,
@@ -131,7 +134,7 @@ pub(super) fn take_whole(
     result?;
     let mut frames = Frames::new(block);
     let (mut refused, mut no_multi, mut has_run) = (None, false, false);
-    // MULTI's, and one for each command.
+    // The replies to MULTI and to each command.
     for number in 0..=leaves.len() {
         let frame = frames.next().ok_or_else(incomplete)?;
         let leaves_some = number > 0 && leaves[number - 1];
@@ -148,7 +151,7 @@ pub(super) fn take_whole(
                 outcome
             }
         };
-        // Without MULTI each runs by itself as it comes.
+        // Without MULTI each command runs when it arrives.
         has_run |= no_multi && outcome != Outcome::Rejected;
     }
     let outcome = if has_run { Outcome::Unknown } else { Outcome::Rejected };

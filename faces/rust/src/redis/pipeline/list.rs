@@ -1,4 +1,4 @@
-//! The commands of a list that is being put together.
+//! The commands of a list that is being built.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -20,9 +20,9 @@ pub(super) struct List(RefCell<Added>);
 struct Added {
     items: Vec<Item>,
     names: Vec<Cow<'static, str>>,
-    /// One of them blocks where MULTI is refused.
+    /// Whether a command blocks if MULTI is refused.
     may_block: bool,
-    /// Why it can't be sent.
+    /// Why the list can't be sent.
     fault: Option<Error>,
 }
 
@@ -49,7 +49,8 @@ impl List {
         let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
         let fault = check(&command, config).err().or_else(|| match place {
             Place::Shared => None,
-            // Within MULTI what blocks does not; but the user may not be allowed to send that.
+            // Within MULTI a blocking command does not block; but the user may not be allowed to
+            // send MULTI.
             Place::Own if atomic => {
                 self.0.borrow_mut().may_block = true;
                 None
@@ -99,12 +100,12 @@ impl List {
     }
 }
 
-/// So many commands share a slot of the engine and a reply at most, and so many bytes. More save little,
-/// and if the connection is lost, it is for a whole slot that nobody knows what became of it.
+/// How many commands, and how many bytes, share a slot of the engine and a reply at most. More
+/// would save little; and if the connection is lost, the outcome of a whole slot is unknown.
 const SHARE_MAX: usize = 64;
 const SHARE_BYTES_MAX: usize = 16 << 10;
 
-/// Commands in order, in lists that share a slot each.
+/// The commands in order, divided into lists that share a slot each.
 pub(super) fn shares(items: Vec<Item>) -> Vec<Vec<Item>> {
     let mut shares: Vec<Vec<Item>> = Vec::new();
     let mut bytes = 0;

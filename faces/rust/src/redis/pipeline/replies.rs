@@ -1,4 +1,4 @@
-//! The replies to a list, and where in it they are.
+//! The replies to a list, and positions in it.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use crate::redis::FromReply;
 use crate::redis::decode::decode;
 use crate::{Error, Kind};
 
-/// Where in a pipeline the reply to a command will be, and what it converts to.
+/// The position of a command's reply in a pipeline, and the type that it converts to.
 #[derive(Debug)]
 pub struct Position<T> {
     pub(super) at: usize,
@@ -40,7 +40,7 @@ impl Replies {
         self.at(position.at)
     }
 
-    /// The reply of the command at this place in the list, zero-based.
+    /// The reply of the command at this index, from 0.
     ///
     /// # Errors
     /// As [`get`](Self::get); or there is no such command.
@@ -57,7 +57,7 @@ impl Replies {
         }
     }
 
-    /// All of them.
+    /// All replies.
     ///
     /// # Errors
     /// The first command that failed, or whose reply does not convert.
@@ -71,7 +71,7 @@ impl Replies {
         self.replies.len()
     }
 
-    /// Whether there were none.
+    /// Whether there were no commands.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()

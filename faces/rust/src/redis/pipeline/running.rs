@@ -1,4 +1,4 @@
-//! A list that was sent: from blocks of replies to a reply or an error for each command.
+//! A list that was sent: splits blocks of replies into a reply or an error for each command.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::{Error, Kind, Outcome};
 
 /// A pipeline that was sent. Await it for the replies.
 ///
-/// Dropping it disturbs nobody: what was sent runs, and its replies are dropped.
+/// Dropping it disturbs nobody: commands that were sent run, and their replies are dropped.
 #[must_use = "await it for the replies, or drop it where they don't matter"]
 pub struct Running {
     pub(super) parts: Box<[Part]>,
@@ -26,18 +26,18 @@ pub struct Running {
     pub(super) replies: Vec<Result<Bytes, Error>>,
     pub(super) names: Vec<Cow<'static, str>>,
     pub(super) refused: Option<Error>,
-    /// All or nothing: for each command whether its error may leave something behind.
+    /// Set for an atomic list: for each command, whether its error may leave effects behind.
     pub(super) whole: Option<Vec<bool>>,
-    /// Bytes that one reply may have.
+    /// The longest reply that is kept, in bytes.
     pub(super) reply_max: usize,
     /// Whether the client is one of a cluster.
     pub(super) in_cluster: bool,
 }
 
-/// What shares a slot.
+/// Commands that share a slot.
 pub(super) struct Part {
     pub(super) pending: Pending,
-    /// For each command whether its error may leave something behind.
+    /// For each command, whether its error may leave effects behind.
     pub(super) leaves: Vec<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Future for Running {
     }
 }
 
-/// The replies of commands that are each for itself. Those that came before the connection was lost count.
+/// The replies of independent commands. Replies that came before the connection was lost count.
 fn take_each(
     (leaves, in_cluster): (&[bool], bool),
     block: Bytes,
@@ -100,7 +100,7 @@ fn take_each(
     if let (Err(error), 2..) = (&mut result, leaves.len())
         && error.code() == RESULT_TOO_LARGE
     {
-        // Those that failed are among them.
+        // Commands that failed are among them.
         *error = error.clone().with_outcome(Outcome::Unknown);
     }
     for &leaves in leaves {

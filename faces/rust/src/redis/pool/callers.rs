@@ -1,4 +1,4 @@
-//! Who waits for a connection of a pool, and what they are told.
+//! Callers that wait for a connection of a pool.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::redis::link::{Landed, Shared};
 use crate::redis::place::{Cell, Line, Settled};
 use crate::{Error, Kind, Outcome};
 
-/// One who waits for a connection.
+/// A caller that waits for a connection.
 pub(super) struct Caller {
     pub(super) cell: Arc<Cell>,
     deadline: Time,
 }
 
 impl Caller {
-    /// Whether its own deadline comes before the end of what the pool allows.
+    /// Whether its own deadline comes before the pool's `wait_timeout` ends.
     pub(super) fn is_timed(&self) -> bool {
         self.cell.deadline() == self.deadline
     }
@@ -36,7 +36,7 @@ impl Line for Pool {
 }
 
 impl Pool {
-    /// Waits in line for a connection: `cell` is told of it, with the call that it holds.
+    /// Gets in line for a connection; `cell` holds the call and gets the result.
     pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {
         self.with(|state, now| {
             let deadline = cell.deadline().min(now.after(self.config.limits.wait_timeout));
@@ -58,7 +58,7 @@ impl Pool {
         cell.stands_at(self.clone(), ticket, token);
     }
 
-    /// A caller is given a connection.
+    /// Gives a caller a connection.
     pub(super) fn serve(self: &Arc<Self>, state: &mut State, token: Token, id: ConnectionId) {
         let Some(caller) = state.callers.remove(&token.0) else { return };
         let link = state.links.get(&id);
@@ -70,8 +70,8 @@ impl Pool {
             }
             Settled::Unwanted => {}
             Settled::Stays => {
-                // It has ended, and is about to say so. All that it was to have stay, in the same order: whoever comes
-                // later stands behind them.
+                // The connection has ended, and is about to report that. All callers that it was
+                // meant for keep their order: later ones stand behind them.
                 state.links.remove(&id);
                 state.policy.handle_lost(now, id);
                 self.line_up(state, now, caller);
@@ -113,7 +113,8 @@ impl Pool {
         Error::new(kind, Outcome::NotSent, code, message)
     }
 
-    /// Tells the cluster of what got no connection; in a task, since it may be the one who asked.
+    /// Reports commands without a connection to the cluster; in a task, since the cluster may be
+    /// the caller here.
     pub(super) fn land(&self, landed: Vec<(FlightId, Landed)>) {
         if !landed.is_empty() {
             let telling = Telling { context: self.context.clone(), landed };
@@ -122,7 +123,7 @@ impl Pool {
     }
 }
 
-/// What a task is to tell, or, where its runtime is gone, a thread.
+/// What a task has to report; if its runtime is gone, a thread does.
 struct Telling {
     context: Arc<Shared>,
     landed: Vec<(FlightId, Landed)>,

@@ -1,4 +1,4 @@
-//! What a pool does as time goes by.
+//! The timer of a pool.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -10,8 +10,8 @@ use super::Pool;
 use crate::pool::runtime_gone;
 
 impl Pool {
-    /// Does what is due, and says when something will be. `None` once the pool is closed and all its
-    /// connections are gone.
+    /// Does what is due, and returns when to be called next. `None` once the pool is closed and all
+    /// its connections are gone.
     fn tick(self: &Arc<Self>) -> Option<Option<Instant>> {
         self.with(|state, now| {
             state.policy.handle_time(now);
@@ -25,7 +25,7 @@ impl Pool {
     }
 }
 
-/// Watches the clock for a pool, for as long as there is one.
+/// Runs the timer of a pool, for as long as the pool exists.
 pub(super) async fn watch(watch: Watch, changed: Arc<Notify>) {
     while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
         tokio::select! {
@@ -35,8 +35,8 @@ pub(super) async fn watch(watch: Watch, changed: Arc<Notify>) {
     }
 }
 
-/// The pool while its clock is watched. Without the runtime that does it nothing can be opened, and
-/// nobody may wait for that.
+/// The pool, while its timer runs. If the runtime of the timer ends, nothing can be opened, and
+/// whoever waits gets an error.
 pub(super) struct Watch(pub(super) Weak<Pool>);
 
 impl Drop for Watch {

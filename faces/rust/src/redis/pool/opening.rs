@@ -1,4 +1,4 @@
-//! How connections of a pool are opened and lost.
+//! Opening and losing connections of a pool.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::redis::place::Cell;
 use crate::redis::subscribing;
 
 impl Pool {
-    /// Opens the first connection. Its failure is the failure of the client.
+    /// Opens the first connection. If it fails, opening the client fails.
     pub(crate) async fn open_first(self: &Arc<Self>) -> Result<(), Error> {
         let mut first = None;
         {
@@ -42,7 +42,7 @@ impl Pool {
         }
     }
 
-    /// The server is loading its data. Other attempts follow by themselves, and this one waits for
+    /// The server is loading its data. Further attempts follow automatically, and this waits for
     /// them as a call does.
     async fn wait_for_first(self: &Arc<Self>) -> Result<(), Error> {
         let cell = Cell::new(None, Time::NEVER);
@@ -51,8 +51,8 @@ impl Pool {
         waited.map(drop).inspect_err(|_| self.close())
     }
 
-    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock
-    /// must be free.
+    /// Opens a connection in the background. If the runtime is gone, that is reported at once, so
+    /// the lock must be free.
     pub(super) fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
         let attempt = Attempt::new(self, id);
         let task = self.runtime.spawn(async move {
@@ -79,14 +79,14 @@ impl Pool {
                     state.last_error = None;
                     state.policy.handle_opened(now, id);
                     if closed {
-                        // It was reported before the policy knew of it.
+                        // It was lost before the policy knew of it.
                         state.links.remove(&id);
                         state.policy.handle_lost(now, id);
                     }
                 }
                 Err(error) => {
-                    // In a cluster another node may have what this one had: nobody waits here for
-                    // it.
+                    // In a cluster another node may have taken over the slots, so nobody waits here
+                    // for this node.
                     let permanent = self.target.is_node()
                         || connect::is_final(&error)
                         || error.code() == CONNECTION_ENDED;
@@ -113,13 +113,14 @@ impl Pool {
         match (self.target.subscribes, is_resp3, home) {
             (true, ..) => subscribing::moved_to(link, is_first),
             (false, true, _) if !is_apart => subscribing::moved_to(link, is_first),
-            // The server before it spoke RESP3.
+            // The previous connection spoke RESP3.
             (false, false, Some(home)) => home.move_subscriptions_apart(),
             (false, ..) => {}
         }
     }
 
-    /// Its first connection subscribes to all that is read, since another was subscribed before.
+    /// The first connection of this pool subscribes to all channels that are read, since another
+    /// connection was subscribed before.
     pub(crate) fn follow_another(&self) {
         self.was_open.store(true, Ordering::Relaxed);
     }
@@ -132,8 +133,8 @@ impl Pool {
     }
 }
 
-/// An attempt to open a connection. One that its runtime drops has failed: nobody may wait for it
-/// then.
+/// An attempt to open a connection. If its runtime drops it, it has failed: whoever waits gets an
+/// error.
 struct Attempt {
     pool: Arc<Pool>,
     id: ConnectionId,
@@ -145,7 +146,7 @@ impl Attempt {
         Attempt { pool: pool.clone(), id, is_over: false }
     }
 
-    /// Opens it and tells the pool. Returns why it failed, if it did.
+    /// Opens it, and tells the pool. Returns the error if it failed.
     async fn run(mut self) -> Option<Error> {
         let pool_slot = {
             let owner: Weak<Pool> = Arc::downgrade(&self.pool);

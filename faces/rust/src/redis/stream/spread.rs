@@ -13,7 +13,7 @@ use crate::redis::pipeline::checked;
 use crate::redis::sent::Pending;
 
 impl<T, I: CommandSource> CommandStream<T, I> {
-    /// Sends what the window takes, each command to where its keys are.
+    /// Sends as many commands as the window takes, each to the node of its keys.
     fn fill_cluster(&mut self, cx: &mut Context<'_>) {
         let Some(cluster) = self.client.inner.cluster.clone() else { return };
         while !self.is_over

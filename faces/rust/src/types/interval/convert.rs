@@ -1,11 +1,11 @@
-//! Intervals and durations of Rust.
+//! Conversions between intervals and Rust's durations.
 
 use std::time::Duration;
 
 use super::Interval;
 use crate::types::ValueError;
 
-/// Microseconds only; what is less than one is refused, not rounded.
+/// Microseconds only; a fraction of one is refused, not rounded.
 ///
 /// # Errors
 /// It has a fraction of a microsecond, or is longer than about 292,000 years.

@@ -1,4 +1,4 @@
-//! Intervals as ISO 8601 has them, with designators: `P1Y2M3DT4H5M6S`.
+//! Intervals in ISO 8601 with designators: `P1Y2M3DT4H5M6S`.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use super::text::Fraction;
 use crate::types::ValueError;
 
 impl Interval {
-    /// The interval as ISO 8601 has it; what the server writes with `IntervalStyle = iso_8601`. An
-    /// infinite one is `infinity` or `-infinity`, for which ISO 8601 has no word.
+    /// The interval in ISO 8601, as the server writes it with `IntervalStyle = iso_8601`. An
+    /// infinite interval is `infinity` or `-infinity`, for which ISO 8601 has no form.
     pub fn iso_8601(self) -> impl fmt::Display + fmt::Debug + Copy {
         Iso(self)
     }
@@ -51,7 +51,7 @@ fn designated(interval: Interval) -> String {
     out
 }
 
-/// Reads what stands behind the P.
+/// Reads the text behind the P.
 pub(super) fn parse(text: &str) -> Result<Interval, ValueError> {
     let (date, time) = match text.split_once('T') {
         Some((_, "")) => return Err(super::parse::NO_INTERVAL),
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Interval, ValueError> {
     sum.interval()
 }
 
-/// Adds numbers with these designators, which come in this order, each once.
+/// Adds numbers with these designators, which must come in this order, each at most once.
 fn add(
     sum: &mut super::parse::Sum,
     mut text: &str,

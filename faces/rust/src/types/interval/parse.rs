@@ -1,4 +1,4 @@
-//! Reading an interval: what the server writes, and the common units beside it.
+//! Reads an interval: the server's forms, and further common units.
 
 use std::str::FromStr;
 
@@ -42,13 +42,13 @@ impl FromStr for Interval {
     }
 }
 
-/// The parts so far, so wide that they can't overflow before they are checked.
+/// The sums of the parts so far, wide enough not to overflow before they are checked.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
     months: i64,
     days: i64,
     microseconds: i128,
-    /// Which of the [`UNITS`] were there, as bits: the server takes none twice.
+    /// Which of the [`UNITS`] have occurred, as bits: the server accepts each once.
     seen: u16,
 }
 
@@ -89,7 +89,7 @@ impl Sum {
             return Err(NO_INTERVAL);
         }
         let (minutes, seconds) = (decimal(minutes, 60_000_000)?, decimal(seconds, 1_000_000)?);
-        // The server reads up to 60 whole seconds, and a fraction behind them.
+        // The server accepts up to 60 whole seconds, with a fraction.
         if minutes > 59 * 60_000_000 || seconds >= 61_000_000 {
             return Err(NO_INTERVAL);
         }
@@ -108,7 +108,7 @@ impl Sum {
     }
 }
 
-/// The names of a unit, and the months, days or microseconds that it is.
+/// The names of a unit, and its months, days or microseconds.
 type Unit = (&'static [&'static str], i64, i64, i64);
 
 const UNITS: [Unit; 12] = [
@@ -126,7 +126,7 @@ const UNITS: [Unit; 12] = [
     (&["millennium", "millennia"], 12_000, 0, 0),
 ];
 
-/// How many of these a time of day stands for.
+/// How many of the units a time of day stands for.
 const TIME_UNITS: u16 = 5;
 
 fn sign(text: &str) -> (i128, &str) {
@@ -149,7 +149,7 @@ fn whole(text: &str) -> Result<i32, ValueError> {
     text.parse().map_err(|_| OUT_OF_RANGE)
 }
 
-/// A number of units in microseconds. A fraction may have as many digits as a microsecond needs.
+/// A number of units, in microseconds. A fraction may have as many digits as a microsecond needs.
 fn decimal(text: &str, unit: i64) -> Result<i128, ValueError> {
     let (sign, text) = sign(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

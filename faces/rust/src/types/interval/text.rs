@@ -1,5 +1,5 @@
-//! How the server writes an interval with `IntervalStyle = postgres`: EncodeInterval in
-//! src/backend/utils/adt/datetime.c.
+//! The text of an interval as the server writes it with `IntervalStyle = postgres`: EncodeInterval
+//! in src/backend/utils/adt/datetime.c.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ fn postgres(interval: Interval) -> String {
     let mut negative_before = false;
     for (value, unit) in [(years, "year"), (months, "mon"), (interval.days, "day")] {
         if value != 0 {
-            // Behind a negative part a positive one says so.
+            // Behind a negative part, a positive part gets a plus sign.
             let plus = if negative_before && value > 0 { "+" } else { "" };
             let plural = if value == 1 { "" } else { "s" };
             parts.push(format!("{plus}{value} {unit}{plural}"));
@@ -42,7 +42,7 @@ fn postgres(interval: Interval) -> String {
     parts.join(" ")
 }
 
-/// Microseconds behind a second, without the zeros at the end; nothing where there are none.
+/// Microseconds of a second, without the zeros at the end; nothing if there are none.
 pub(in crate::types) struct Fraction(pub(in crate::types) u64);
 
 impl fmt::Display for Fraction {

@@ -1,10 +1,10 @@
-//! Numerics and the numbers of Rust.
+//! Conversions between numerics and Rust's numbers.
 
 use super::groups::{GROUP_LEN, Groups};
 use super::{Class, Numeric, OUT_OF_RANGE, trailing_zeros};
 use crate::types::ValueError;
 
-/// Groups of the largest `u128`, and one more for where its point stands.
+/// The groups of the largest `u128`, and one more, depending on where the point is.
 const GROUPS_MAX: usize = 11;
 
 impl Numeric {
@@ -19,9 +19,9 @@ impl Numeric {
         Ok(Numeric::of(coefficient < 0, coefficient.unsigned_abs(), scale))
     }
 
-    /// The same with a sign of its own; the scale is in range.
+    /// The same with a separate sign. The scale must be in range.
     fn of(negative: bool, mut rest: u128, scale: u16) -> Numeric {
-        // Zeros at the end, so that the point stands between two groups.
+        // Zeros at the end put the point between two groups.
         let padding = (GROUP_LEN - scale % GROUP_LEN) % GROUP_LEN;
         let mut groups = [0; GROUPS_MAX];
         for (place, group) in groups.iter_mut().rev().enumerate() {
@@ -39,8 +39,8 @@ impl Numeric {
         Numeric { class, scale, weight, groups }
     }
 
-    /// The number times ten to the power of `scale`, where that is whole and fits: 19.90 and 2 are
-    /// 1990. `None` for NaN and infinities too.
+    /// The number times ten to the power of `scale`, if that is whole and fits: 19.90 and 2 are
+    /// 1990. `None` for NaN and infinities.
     pub fn to_i128_with_scale(&self, scale: u16) -> Option<i128> {
         let magnitude = self.coefficient(scale)?;
         match self.class {
@@ -69,18 +69,18 @@ impl Numeric {
         sum.checked_mul(10_u128.checked_pow(u32::try_from(shift).unwrap_or(0))?)
     }
 
-    /// Digits behind the point without the zeros at the end.
+    /// The number of digits behind the point, without the zeros at the end.
     pub(super) fn fraction_len(&self) -> u16 {
         let Some(last) = self.groups.last() else { return 0 };
         let behind = self.groups.len() as i32 - 1 - i32::from(self.weight);
         let len = behind * i32::from(GROUP_LEN) - i32::from(trailing_zeros(*last));
-        // It is at most the scale, so that it fits.
+        // At most the scale, so it fits.
         u16::try_from(len).unwrap_or(0)
     }
 
-    /// The nearest `f64`; infinite where the number is too large for one.
+    /// The nearest `f64`; infinite if the number is too large for one.
     pub fn to_f64(&self) -> f64 {
-        // What `Display` writes is a number for Rust too, NaN and infinities included.
+        // Rust reads what `Display` writes, NaN and infinities included.
         self.to_string().parse().unwrap_or(f64::NAN)
     }
 
@@ -102,7 +102,8 @@ macro_rules! integers {
             fn from(value: $integer) -> Numeric {
                 #[allow(unused_comparisons)] // Of those without a sign.
                 let negative = value < 0;
-                // An `as` between integers keeps the value where both have a sign or neither has.
+                // An `as` between two signed or two unsigned integers of this width keeps the
+                // value.
                 let magnitude = if negative { (value as i128).unsigned_abs() } else { value as u128 };
                 Numeric::of(negative, magnitude, 0)
             }

@@ -1,4 +1,4 @@
-//! Numerics and the numbers of decimal crates.
+//! Conversions between numerics and the numbers of decimal crates.
 
 use super::Numeric;
 use crate::types::ValueError;
@@ -17,7 +17,7 @@ mod rust_decimal {
         }
     }
 
-    /// Exact, and with the scale if there is room for it: nothing is rounded.
+    /// Exact, nothing is rounded. Keeps the scale if there is room for it.
     ///
     /// # Errors
     /// It is NaN or infinite, or has more digits than a `Decimal` can hold.
@@ -57,7 +57,8 @@ mod bigdecimal {
 
         fn try_from(decimal: &BigDecimal) -> Result<Numeric, ValueError> {
             let (coefficient, scale) = decimal.as_bigint_and_exponent();
-            // Written out, a coefficient of one digit may be far longer than PostgreSQL allows.
+            // Written out in full, a coefficient of one digit might be far longer than PostgreSQL
+            // allows.
             format!("{coefficient}e{}", -i128::from(scale)).parse()
         }
     }
@@ -70,7 +71,7 @@ mod bigdecimal {
         }
     }
 
-    /// Exact, and with the scale.
+    /// Exact, and keeps the scale.
     ///
     /// # Errors
     /// It is NaN or infinite.

@@ -1,4 +1,4 @@
-//! The digits of a numeric, in groups of four, as PostgreSQL has them.
+//! The digits of a numeric in groups of four, as PostgreSQL has them.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,8 +6,7 @@ use std::ops::Deref;
 /// Groups of four decimal digits, the most significant first, without a zero group at either end.
 #[derive(Clone)]
 pub(super) enum Groups {
-    // Most numbers are short. Eleven groups take no more room than a pointer, a length and the
-    // difference between the two.
+    // Most numbers are short. Eleven groups take no more room than a pointer, a length and the tag.
     Few { len: u8, groups: [u16; FEW] },
     Many(Box<[u16]>),
 }
@@ -17,14 +16,14 @@ const FEW: usize = 11;
 /// One more than the largest group: NBASE in src/backend/utils/adt/numeric.c.
 pub(super) const BASE: u16 = 10_000;
 
-/// Decimal digits in a group: DEC_DIGITS there.
+/// Decimal digits in a group: DEC_DIGITS in numeric.c.
 pub(super) const GROUP_LEN: u16 = 4;
 
 impl Groups {
     pub(super) const NONE: Groups = Groups::Few { len: 0, groups: [0; FEW] };
 
-    /// Groups that stand in this order. Zeros at the ends are left out; returns how many were at the
-    /// front.
+    /// Makes groups in this order, without the zero groups at the ends. Returns how many were at
+    /// the front.
     pub(super) fn stripped(
         groups: impl DoubleEndedIterator<Item = u16> + Clone,
     ) -> (Groups, usize) {

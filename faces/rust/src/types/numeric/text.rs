@@ -1,5 +1,5 @@
-//! The text form of a numeric: what numeric_in and numeric_out in src/backend/utils/adt/numeric.c
-//! read and write.
+//! The text form of a numeric, as numeric_in and numeric_out in src/backend/utils/adt/numeric.c
+//! read and write it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,8 +8,8 @@ use super::groups::{BASE, GROUP_LEN};
 use super::{Class, Numeric, OUT_OF_RANGE};
 use crate::types::ValueError;
 
-/// Writes the number as the server does. Width, fill and `+` of the format are heeded; a precision is
-/// not, since that would round.
+/// Writes the number as the server does. Width, fill and `+` of the format apply; a precision is
+/// ignored, since it would round.
 impl fmt::Display for Numeric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.class {
@@ -99,7 +99,7 @@ fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(len)
 }
 
-/// Reads the exponent that the text ends with, or nothing.
+/// Reads the exponent at the end of the text, if there is one.
 fn exponent(text: &[u8]) -> Result<i64, ValueError> {
     // Beyond this the server refuses even zero (set_var_from_str).
     const EXPONENT_MAX: i64 = i32::MAX as i64 / 2;
@@ -131,8 +131,8 @@ fn decimal(
 ) -> Result<Numeric, ValueError> {
     let group_len = i64::from(GROUP_LEN);
     let scale = (behind.len() as i64 - exponent).max(0);
-    // Where the point stands among all digits, and how many zeros go in front of them so that it
-    // stands between two groups.
+    // The place of the point among all digits, and the zeros in front of them that put it between
+    // two groups.
     let point = before.len() as i64 + exponent;
     let padding = (-point).rem_euclid(group_len);
     let digits = before.iter().chain(behind).map(|digit| u16::from(digit - b'0'));

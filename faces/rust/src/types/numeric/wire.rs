@@ -1,5 +1,5 @@
-//! The binary form of a numeric: what numeric_send and numeric_recv in
-//! src/backend/utils/adt/numeric.c write and read.
+//! The binary form of a numeric, as numeric_send and numeric_recv in
+//! src/backend/utils/adt/numeric.c write and read it.
 
 use bytes::{BufMut, BytesMut};
 use postgres_types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -10,7 +10,7 @@ use crate::types::ValueError;
 use crate::types::error::BoxError;
 use crate::types::reader::Reader;
 
-// NUMERIC_POS and the like there.
+// NUMERIC_POS and the like in numeric.c.
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xc000;
@@ -49,7 +49,7 @@ fn read(mut reader: Reader<'_>) -> Result<Numeric, ValueError> {
 
 impl ToSql for Numeric {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, BoxError> {
-        // At most 36,864 groups, as there are digits.
+        // At most 36,864 groups, since the digits are limited.
         out.put_u16(self.groups.len() as u16);
         out.put_i16(self.weight);
         out.put_u16(match self.class {

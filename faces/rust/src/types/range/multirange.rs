@@ -1,9 +1,9 @@
-//! A multirange: ranges in one value.
+//! Multiranges.
 
 use super::Range;
 
-/// A multirange of PostgreSQL (14 and later): any number of ranges. What the server returns is in
-/// order, and neither overlaps nor touches; what it is given may be in any order.
+/// A multirange of PostgreSQL (14 and later): any number of ranges. The server returns them in
+/// order, and none of them overlap or touch; it accepts them in any order.
 ///
 /// ```
 /// use onetrip::types::{Multirange, Range};
@@ -32,12 +32,12 @@ impl<T> Multirange<T> {
         self.0.is_empty()
     }
 
-    /// The ranges, one after the other.
+    /// Iterates over the ranges.
     pub fn iter(&self) -> std::slice::Iter<'_, Range<T>> {
         self.0.iter()
     }
 
-    /// Whether a value is in one of the ranges.
+    /// Whether one of the ranges contains a value.
     pub fn contains(&self, value: &T) -> bool
     where
         T: PartialOrd,

@@ -1,4 +1,4 @@
-//! The text form of ranges and multiranges: range_parse, range_deparse and their kin in
+//! The text form of ranges and multiranges: range_parse, range_deparse and the like in
 //! src/backend/utils/adt/rangetypes.c and multirangetypes.c.
 
 use std::fmt::{self, Display, Write};
@@ -8,8 +8,8 @@ use std::str::FromStr;
 use super::{Multirange, Range};
 use crate::types::ValueError;
 
-/// What the server writes, if `T` writes its values as the server does: that is so for integers,
-/// [`Numeric`](crate::types::Numeric) and dates.
+/// Writes what the server writes, if `T` writes its values as the server does: integers,
+/// [`Numeric`](crate::types::Numeric) and dates do.
 impl<T: Display> Display for Range<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Range::Bounds { lower, upper } = self else { return f.write_str("empty") };
@@ -24,7 +24,7 @@ impl<T: Display> Display for Range<T> {
 fn write_bound<T: Display>(bound: &Bound<T>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (Bound::Included(value) | Bound::Excluded(value)) = bound else { return Ok(()) };
     let text = value.to_string();
-    // Nothing at all would be no bound.
+    // An empty text would mean that the bound is absent.
     if !text.is_empty() && !text.contains(is_special) {
         return f.write_str(&text);
     }
@@ -38,7 +38,7 @@ fn write_bound<T: Display>(bound: &Bound<T>, f: &mut fmt::Formatter<'_>) -> fmt:
     f.write_char('"')
 }
 
-/// What a bound is quoted for. Blanks are those of `isspace` in the C locale.
+/// Whether a bound with this character is quoted. Blanks are those of `isspace` in the C locale.
 fn is_special(c: char) -> bool {
     matches!(c, '"' | '\\' | '(' | ')' | '[' | ']' | ',') || is_blank(c)
 }
@@ -62,10 +62,10 @@ impl<T: Display> Display for Multirange<T> {
 
 const NO_RANGE: ValueError = ValueError::new("it is not a range");
 
-/// Reads what the server writes. Blanks around a bound belong to it, as on the server.
+/// Reads what the server writes. As on the server, blanks around a bound belong to it.
 ///
 /// # Errors
-/// It is no range, or a bound is no `T`.
+/// It is not a range, or a bound is not a `T`.
 impl<T: FromStr> FromStr for Range<T> {
     type Err = ValueError;
 
@@ -80,7 +80,7 @@ impl<T: FromStr> FromStr for Range<T> {
 /// Reads what the server writes.
 ///
 /// # Errors
-/// It is no multirange, or a bound is no `T`.
+/// It is not a multirange, or a bound is not a `T`.
 impl<T: FromStr> FromStr for Multirange<T> {
     type Err = ValueError;
 
@@ -102,7 +102,7 @@ impl<T: FromStr> FromStr for Multirange<T> {
     }
 }
 
-/// Reads a range in front of something else.
+/// Reads a range, and returns the text behind it.
 fn read<T: FromStr>(text: &str) -> Result<(Range<T>, &str), ValueError> {
     const EMPTY: &str = "empty";
     let text = text.trim_start_matches(is_blank);
@@ -125,13 +125,13 @@ fn read<T: FromStr>(text: &str) -> Result<(Range<T>, &str), ValueError> {
 
 fn bound<T: FromStr>(text: Option<String>, included: bool) -> Result<Bound<T>, ValueError> {
     let Some(text) = text else { return Ok(Bound::Unbounded) };
-    // What the type says of its text may quote it.
+    // The error of the type may quote the text.
     let value = text.parse().map_err(|_| ValueError::new("a bound of the range can't be read"))?;
     Ok(if included { Bound::Included(value) } else { Bound::Excluded(value) })
 }
 
-/// Reads a bound up to the comma or bracket behind it. Quotes and backslashes take what they protect
-/// as it is.
+/// Reads a bound up to the comma or bracket behind it. Quotes and backslashes keep other characters
+/// from having a meaning.
 fn read_bound(text: &str) -> Result<(Option<String>, &str), ValueError> {
     if text.starts_with([',', ')', ']']) {
         return Ok((None, text));

@@ -1,5 +1,5 @@
-//! The binary form of ranges and multiranges: what range_send and multirange_send in
-//! src/backend/utils/adt/rangetypes.c and multirangetypes.c write.
+//! The binary form of ranges and multiranges, as range_send and multirange_send in
+//! src/backend/utils/adt/rangetypes.c and multirangetypes.c write it.
 
 use std::ops::Bound;
 
@@ -96,7 +96,7 @@ fn flag<T>(bound: &Bound<T>, included: u8, unbounded: u8) -> u8 {
     }
 }
 
-/// Writes something with its length in front.
+/// Writes something, with its length in front.
 fn behind_length(
     out: &mut BytesMut,
     write: impl FnOnce(&mut BytesMut) -> Result<(), BoxError>,
@@ -111,7 +111,7 @@ fn behind_length(
 
 const TOO_LONG: ValueError = ValueError::new("it is longer than a message can be");
 
-/// Bytes of the shortest range: its length and its flags.
+/// The length of the shortest range: its length field and its flags.
 const RANGE_LEN_MIN: usize = 5;
 
 impl<'a, T: FromSql<'a>> FromSql<'a> for Multirange<T> {

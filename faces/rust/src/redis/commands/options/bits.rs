@@ -1,4 +1,4 @@
-//! What is done to bits.
+//! Options of commands on bits.
 
 use onetrip_redis::Command;
 
@@ -6,8 +6,9 @@ use super::options;
 use super::words::words;
 
 options! {
-    /// Operations of `BITFIELD` on integers within a string. A type is `u` or `i` with a number of bits
-    /// (`u8`, `i16`, up to `u63` and `i64`); an offset is a bit's, or, with `#` in front, an integer's.
+    /// Operations of `BITFIELD` on integers within a string. A type is `u` or `i` with a number of
+    /// bits (`u8`, `i16`, up to `u63` and `i64`); an offset is a bit's, or, with `#` in front, an
+    /// integer's.
     ///
     /// ```
     /// use onetrip::redis::commands::{BitField, Overflow};
@@ -18,48 +19,48 @@ options! {
 }
 
 words! {
-    /// What `BITOP` makes of several bits.
+    /// How `BITOP` combines bits.
     BitOp {
         /// 1 if all are.
         And = b"AND",
-        /// 1 if one is.
+        /// 1 if at least one is.
         Or = b"OR",
         /// 1 if an odd number is.
         Xor = b"XOR",
-        /// The other one; of one key alone.
+        /// The opposite; takes a single key.
         Not = b"NOT",
     }
-    /// What becomes of an integer that gets too large, in what follows.
+    /// How the operations that follow handle an integer that gets too large.
     Overflow {
-        /// It begins anew, which it does unless it is said.
+        /// It wraps around; the default.
         Wrap = b"WRAP",
-        /// It stays the largest.
+        /// It becomes the largest possible value.
         Sat = b"SAT",
-        /// It stays what it was, and the reply is nil.
+        /// It is not changed, and the reply is nil.
         Fail = b"FAIL",
     }
 }
 
 impl BitField {
-    /// `GET`: what an integer is.
+    /// `GET`: reads an integer.
     #[must_use]
     pub fn get(self, of_type: &str, offset: &str) -> BitField {
         self.more(Command::new("GET").arg(of_type).arg(offset))
     }
 
-    /// `SET`: sets an integer, and replies with what it was.
+    /// `SET`: sets an integer, and replies with its old value.
     #[must_use]
     pub fn set(self, of_type: &str, offset: &str, value: i64) -> BitField {
         self.more(Command::new("SET").arg(of_type).arg(offset).arg(value))
     }
 
-    /// `INCRBY`: adds to an integer, and replies with what it is then.
+    /// `INCRBY`: adds to an integer, and replies with its new value.
     #[must_use]
     pub fn incrby(self, of_type: &str, offset: &str, by: i64) -> BitField {
         self.more(Command::new("INCRBY").arg(of_type).arg(offset).arg(by))
     }
 
-    /// `OVERFLOW`: what becomes of integers that get too large, in what follows.
+    /// `OVERFLOW`: how the operations that follow handle integers that get too large.
     #[must_use]
     pub fn overflow(self, how: Overflow) -> BitField {
         self.more(Command::new("OVERFLOW").arg(how))

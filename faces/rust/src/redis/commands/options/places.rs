@@ -1,4 +1,4 @@
-//! Where places are looked for.
+//! Options of commands on places.
 
 use onetrip_redis::{Command, ToArg};
 
@@ -6,7 +6,7 @@ use super::options;
 use super::words::words;
 
 options! {
-    /// What `GEOSEARCH` replies with, and how much.
+    /// Options of `GEOSEARCH`: the data in its reply, and how much.
     GeoOptions;
 }
 
@@ -44,20 +44,20 @@ impl GeoArea {
         GeoArea { middle: Command::new("FROMMEMBER").arg(member), shape: Command::new("") }
     }
 
-    /// Around a place.
+    /// Around a position.
     #[must_use]
     pub fn around_place(longitude: f64, latitude: f64) -> GeoArea {
         let middle = Command::new("FROMLONLAT").arg(longitude).arg(latitude);
         GeoArea { middle, shape: Command::new("") }
     }
 
-    /// No further than this.
+    /// At most this far away.
     #[must_use]
     pub fn radius(self, radius: f64, unit: Unit) -> GeoArea {
         GeoArea { shape: Command::new("BYRADIUS").arg(radius).arg(unit), ..self }
     }
 
-    /// In a box of this width and height, with its middle there.
+    /// In a box of this width and height around it.
     #[must_use]
     pub fn within(self, width: f64, height: f64, unit: Unit) -> GeoArea {
         GeoArea { shape: Command::new("BYBOX").arg(width).arg(height).arg(unit), ..self }
@@ -81,13 +81,13 @@ impl GeoOptions {
         GeoOptions(self.0.word(0, "DESC"))
     }
 
-    /// `COUNT`: so many of the nearest at most.
+    /// `COUNT`: at most `count`, the nearest ones.
     #[must_use]
     pub fn count(self, count: u64) -> GeoOptions {
         GeoOptions(self.0.value(1, "COUNT", count))
     }
 
-    /// `COUNT … ANY`: so many at most, of which nobody says that they are the nearest.
+    /// `COUNT … ANY`: at most `count`, not necessarily the nearest ones.
     #[must_use]
     pub fn count_any(self, count: u64) -> GeoOptions {
         GeoOptions(self.0.set(1, Command::new("COUNT").arg(count).arg("ANY")))
@@ -105,7 +105,7 @@ impl GeoOptions {
         GeoOptions(self.0.word(3, "WITHDIST"))
     }
 
-    /// `WITHHASH`: with the number that stands for the place. Not for `GEOSEARCHSTORE`.
+    /// `WITHHASH`: with the geohash as an integer. Not for `GEOSEARCHSTORE`.
     #[must_use]
     pub fn withhash(self) -> GeoOptions {
         GeoOptions(self.0.word(4, "WITHHASH"))

@@ -10,14 +10,14 @@ options! {
     ZAddOptions;
     /// Options of `ZRANGE` and `ZRANGESTORE`.
     ZRangeOptions;
-    /// How the scores of several sets come together.
+    /// How the scores of several sets are combined.
     ZCombine;
 }
 
 words! {
-    /// What becomes of the scores of a member that several sets have.
+    /// How the scores of a member that several sets have are combined.
     Aggregate {
-        /// Their sum, which it is unless it is said.
+        /// Their sum, the default.
         Sum = b"SUM",
         /// The lowest.
         Min = b"MIN",
@@ -77,7 +77,7 @@ impl ZRangeOptions {
         ZRangeOptions(self.0.word(1, "REV"))
     }
 
-    /// `LIMIT`: so many from an offset on. Not by place.
+    /// `LIMIT`: at most `count`, from an offset on. Not with indexes.
     #[must_use]
     pub fn limit(self, offset: u64, count: i64) -> ZRangeOptions {
         ZRangeOptions(self.0.set(2, Command::new("LIMIT").arg(offset).arg(count)))
@@ -91,13 +91,13 @@ impl ZRangeOptions {
 }
 
 impl ZCombine {
-    /// `WEIGHTS`: by what the scores of each set are multiplied, in the order of the sets.
+    /// `WEIGHTS`: the factors for the scores of each set, in the order of the sets.
     #[must_use]
     pub fn weights(self, weights: impl IntoIterator<Item = f64>) -> ZCombine {
         ZCombine(self.0.set(0, Command::new("WEIGHTS").args(weights)))
     }
 
-    /// `AGGREGATE`: what becomes of the scores of a member that several sets have.
+    /// `AGGREGATE`: how the scores of a member that several sets have are combined.
     #[must_use]
     pub fn aggregate(self, how: Aggregate) -> ZCombine {
         ZCombine(self.0.value(1, "AGGREGATE", how))

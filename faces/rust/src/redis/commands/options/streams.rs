@@ -18,13 +18,13 @@ options! {
 pub struct Trim(Command);
 
 impl Trim {
-    /// `MAXLEN =`: so many entries.
+    /// `MAXLEN =`: exactly this many entries.
     #[must_use]
     pub fn maxlen(entries: u64) -> Trim {
         Trim(Command::new("MAXLEN =").arg(entries))
     }
 
-    /// `MAXLEN ~`: about so many entries, never fewer, which costs the server less.
+    /// `MAXLEN ~`: at least this many entries, and about as many, which costs the server less.
     #[must_use]
     pub fn maxlen_about(entries: u64) -> Trim {
         Trim(Command::new("MAXLEN ~").arg(entries))
@@ -36,13 +36,13 @@ impl Trim {
         Trim(Command::new("MINID =").arg(id))
     }
 
-    /// `MINID ~`: the entries from about this id on, never fewer, which costs the server less.
+    /// `MINID ~`: at least the entries from this id on, which costs the server less.
     #[must_use]
     pub fn minid_about(id: impl ToArg) -> Trim {
         Trim(Command::new("MINID ~").arg(id))
     }
 
-    /// `LIMIT`: removes so many at most in one go, with `~` alone.
+    /// `LIMIT`: removes at most `entries` in one go; only with `~`.
     #[must_use]
     pub fn limit(self, entries: u64) -> Trim {
         Trim(self.0.arg("LIMIT").arg(entries))
@@ -54,19 +54,19 @@ impl Trim {
 }
 
 impl XReadOptions {
-    /// `COUNT`: so many entries of each stream at most.
+    /// `COUNT`: at most `entries` entries of each stream.
     #[must_use]
     pub fn count(self, entries: u64) -> XReadOptions {
         XReadOptions(self.0.value(0, "COUNT", entries))
     }
 
-    /// `BLOCK`: waits so many milliseconds for an entry, or for ever with 0.
+    /// `BLOCK`: waits up to `milliseconds` for an entry, or for ever with 0.
     #[must_use]
     pub fn block(self, milliseconds: u64) -> XReadOptions {
         XReadOptions(self.0.value(1, "BLOCK", milliseconds))
     }
 
-    /// `NOACK`: what is read counts as done with. For `XREADGROUP` alone.
+    /// `NOACK`: entries count as acknowledged when they are read. For `XREADGROUP` alone.
     #[must_use]
     pub fn noack(self) -> XReadOptions {
         XReadOptions(self.0.word(2, "NOACK"))
@@ -74,7 +74,7 @@ impl XReadOptions {
 }
 
 impl XAddOptions {
-    /// `NOMKSTREAM`: does nothing where there is no stream.
+    /// `NOMKSTREAM`: does nothing if there is no stream.
     #[must_use]
     pub fn nomkstream(self) -> XAddOptions {
         XAddOptions(self.0.word(0, "NOMKSTREAM"))
@@ -88,13 +88,13 @@ impl XAddOptions {
 }
 
 impl XClaimOptions {
-    /// `COUNT`: so many entries at most, 100 unless it is said.
+    /// `COUNT`: at most `entries` entries; 100 by default.
     #[must_use]
     pub fn count(self, entries: u64) -> XClaimOptions {
         XClaimOptions(self.0.value(0, "COUNT", entries))
     }
 
-    /// `JUSTID`: replies with ids alone, and does not count it as handed over.
+    /// `JUSTID`: replies with ids only, and does not count a delivery.
     #[must_use]
     pub fn justid(self) -> XClaimOptions {
         XClaimOptions(self.0.word(1, "JUSTID"))

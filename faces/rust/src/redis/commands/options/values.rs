@@ -26,9 +26,9 @@ options! {
 pub enum Expiry {
     /// As it was.
     Keep,
-    /// After so many seconds.
+    /// After this many seconds.
     Seconds(u64),
-    /// After so many milliseconds.
+    /// After this many milliseconds.
     Milliseconds(u64),
     /// At a moment, in seconds since 1970.
     AtSeconds(u64),
@@ -65,19 +65,20 @@ impl SetOptions {
         SetOptions(self.0.word(0, "XX"))
     }
 
-    /// `GET`: the reply is the value that was there, or nil. Together with [`nx`](Self::nx) since Redis 7.0.
+    /// `GET`: the reply is the value that was there, or nil. Together with [`nx`](Self::nx) since
+    /// Redis 7.0.
     #[must_use]
     pub fn get(self) -> SetOptions {
         SetOptions(self.0.word(1, "GET"))
     }
 
-    /// `EX`: expires after so many seconds.
+    /// `EX`: expires after this many seconds.
     #[must_use]
     pub fn ex(self, seconds: u64) -> SetOptions {
         SetOptions(self.0.value(2, "EX", seconds))
     }
 
-    /// `PX`: expires after so many milliseconds.
+    /// `PX`: expires after this many milliseconds.
     #[must_use]
     pub fn px(self, milliseconds: u64) -> SetOptions {
         SetOptions(self.0.value(2, "PX", milliseconds))
@@ -95,7 +96,7 @@ impl SetOptions {
         SetOptions(self.0.value(2, "PXAT", milliseconds))
     }
 
-    /// `KEEPTTL`: expires when the value before would have.
+    /// `KEEPTTL`: keeps the expiry of the old value.
     #[must_use]
     pub fn keepttl(self) -> SetOptions {
         SetOptions(self.0.word(2, "KEEPTTL"))
@@ -109,7 +110,7 @@ impl ScanOptions {
         ScanOptions(self.0.value(0, "MATCH", pattern))
     }
 
-    /// `COUNT`: about how many are looked at in one call, 10 unless it is said.
+    /// `COUNT`: about how many are examined in one call; 10 by default.
     #[must_use]
     pub fn count(self, count: u64) -> ScanOptions {
         ScanOptions(self.0.value(1, "COUNT", count))
@@ -123,20 +124,20 @@ impl ScanOptions {
 }
 
 impl SortOptions {
-    /// `BY`: in the order of what lies at the keys that this pattern makes of the items.
+    /// `BY`: sorts by the values of other keys; the pattern makes their names from the items.
     #[must_use]
     pub fn by(self, pattern: impl ToArg) -> SortOptions {
         SortOptions(self.0.value(0, "BY", pattern))
     }
 
-    /// `LIMIT`: so many from an offset on.
+    /// `LIMIT`: at most `count`, from an offset on.
     #[must_use]
     pub fn limit(self, offset: u64, count: i64) -> SortOptions {
         SortOptions(self.0.set(1, Command::new("LIMIT").arg(offset).arg(count)))
     }
 
-    /// `GET`: instead of an item what lies at the key that this pattern makes of it; `#` is the item. May be
-    /// said several times.
+    /// `GET`: returns the value of another key instead of an item; the pattern makes its name from
+    /// the item, and `#` is the item itself. May be called several times.
     #[must_use]
     pub fn get(self, pattern: impl ToArg) -> SortOptions {
         SortOptions(self.0.more(2, Command::new("GET").arg(pattern)))
@@ -156,19 +157,20 @@ impl SortOptions {
 }
 
 impl LPosOptions {
-    /// `RANK`: not the first but this one; negative ones are counted from the end.
+    /// `RANK`: the match with this number, instead of the first; negative numbers count from the
+    /// end.
     #[must_use]
     pub fn rank(self, rank: i64) -> LPosOptions {
         LPosOptions(self.0.value(0, "RANK", rank))
     }
 
-    /// `COUNT`: the places of so many, all for 0. The reply is a list then.
+    /// `COUNT`: the indexes of up to this many, all for 0. The reply is a list then.
     #[must_use]
     pub fn count(self, count: u64) -> LPosOptions {
         LPosOptions(self.0.value(1, "COUNT", count))
     }
 
-    /// `MAXLEN`: looks at so many items at most.
+    /// `MAXLEN`: examines at most `items` items.
     #[must_use]
     pub fn maxlen(self, items: u64) -> LPosOptions {
         LPosOptions(self.0.value(2, "MAXLEN", items))

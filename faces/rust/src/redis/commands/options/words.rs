@@ -37,13 +37,13 @@ words! {
     }
     /// When an expiry is set.
     ExpireIf {
-        /// Only where there is none.
+        /// Only if there is none.
         None = b"NX",
-        /// Only where there is one.
+        /// Only if there is one.
         Some = b"XX",
-        /// Only where it is later than the one that there is.
+        /// Only if it is later than the present one.
         Later = b"GT",
-        /// Only where it is earlier than the one that there is, or there is none.
+        /// Only if it is earlier than the present one, or if there is none.
         Earlier = b"LT",
     }
 }

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL and Redis without waiting for round trips. What was written for `pg` finds itself in
- * `onetrip/pg`.
+ * Clients for PostgreSQL (`postgres`) and Redis (`redis`) that pipeline by themselves. `onetrip/pg`
+ * is the drop-in for programs that are written for `pg`.
  *
  * @module onetrip
  */

@@ -24,7 +24,7 @@ test('settings may stand behind a URL, and nowhere else', async () => {
   await using sql = postgres(url, { applicationName: 'behind' })
   const [row] = await sql<{ name: string }>`select current_setting('application_name') as name`
   assert.equal(row?.name, 'behind')
-  assert.throws(() => postgres({}, {}), /behind a URL/)
+  assert.throws(() => postgres({}, {}), /the first is a URL/)
   assert.throws(() => postgres(url, { url }), /without one/)
 })
 

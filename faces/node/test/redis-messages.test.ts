@@ -222,11 +222,11 @@ for (const protocol of [3, 2] as const) {
 }
 
 test('URLs are read, and what is wrong with them is said', () => {
-  assert.throws(() => redis('http://x'), /the scheme of the URL is none of/)
+  assert.throws(() => redis('http://x'), /a URL begins with redis:/)
   assert.throws(() => redis('redis://h:99999'), /a port is a number from 1 to 65535/)
-  assert.throws(() => redis('redis://h/first'), /database is to be a number/)
-  assert.throws(() => redis('redis://h?colour=blue'), /colour is no setting/)
-  assert.throws(() => redis('unix:relative'), /the path of a socket/)
+  assert.throws(() => redis('redis://h/first'), /database takes a whole number/)
+  assert.throws(() => redis('redis://h?colour=blue'), /colour is not a setting/)
+  assert.throws(() => redis('unix:relative'), /the absolute path of a socket/)
   for (const url of [
     'redis://',
     'redis://u:p%40@[::1]:7000/3?client_name=a',

@@ -1,7 +1,7 @@
-/** The time that all deadlines are in: milliseconds since the process began. */
+/** The clock of all deadlines: milliseconds since the process began. */
 export const clock = (): number => performance.now()
 
-/** For a timer: one that comes too early costs a turn, and Node takes no longer ones. */
+/** The delay of a timer for a deadline: rounded up, and at most the longest that Node takes. */
 export function timeUntil(deadline: number): number {
   return Math.min(Math.max(1, Math.ceil(deadline - clock())), LONGEST)
 }

@@ -1,6 +1,9 @@
-// Numbers are const enums, which stand where they are used: nothing is looked up, and packages have no tables of them.
+// Numbers are const enums. The compiler puts their values where they are used, so packages hold no
+// tables of them.
 
-/** What the module exports: the functions of `faces/abi/include/onetrip.h`. Pointers and lengths are numbers. */
+/**
+ * The exports of the module: the functions of `faces/abi/include/onetrip.h`. Pointers are numbers.
+ */
 export interface Exports {
   readonly memory: WebAssembly.Memory
   onetrip_abi_version(): number
@@ -175,10 +178,10 @@ export interface Exports {
   onetrip_cluster_completions(cluster: number): number
 }
 
-/** The version of the interface that this package was written against. */
+/** The version of the ABI that this package needs. */
 export const ABI_VERSION = 1
 
-/** Words of a completion. */
+/** Words of 32 bits in a completion. */
 export const RECORD = 6
 
 /** Kinds of completions. */
@@ -216,10 +219,10 @@ export const enum Kind {
   CLUSTER_CLOSE = 55,
 }
 
-/** What a command of a cluster is. */
+/** Options of a command of a cluster. */
 export const enum ClusterFlag { REPEATABLE = 1, FROM_REPLICA = 2, OWN = 4, WHOLE = 8 }
 
-/** Why a part of a command has no reply. */
+/** Why a flight of a command has no reply. */
 export const enum Unanswered { LOST = 0, EXPIRED = 1, TAKEN_BACK = 2 }
 
 /** Why a command of a cluster has no reply. */
@@ -240,7 +243,7 @@ export const enum ClusterWhy {
   FULL = 14,
 }
 
-/** What is next on the way to a server. */
+/** The next action of a connect plan. */
 export const enum Connect {
   RESOLVE = 1,
   DIAL = 2,
@@ -251,7 +254,7 @@ export const enum Connect {
   FAILED = 7,
 }
 
-/** What happened on it. */
+/** An action that succeeded. */
 export const enum ConnectEvent {
   RESOLVED = 1,
   CONNECTED = 2,
@@ -260,10 +263,10 @@ export const enum ConnectEvent {
   LOGGED_IN = 5,
 }
 
-/** Beside the answer: more than it has come. */
+/** A bit of `ANSWERED`: the server sent more than the one byte of its answer. */
 export const EARLY = 256
 
-/** What went wrong on it. */
+/** An action that failed. */
 export const enum ConnectFault {
   UNREACHABLE = 1,
   HANDSHAKE = 2,
@@ -286,10 +289,10 @@ export const enum End {
   ROLLED_BACK = 9,
 }
 
-/** Why a caller got no connection. That the module failed is said on this side alone. */
+/** Why a caller got no connection. `LOST`, the module failed, is of this side only. */
 export const enum PoolCause { LINE_FULL = 1, DEADLINE = 2, OPEN_FAILED = 3, CLOSED = 4, LOST = 5 }
 
-/** In which condition a connection comes back to its pool. */
+/** The condition in which a connection comes back to its pool. */
 export const enum Condition { CLEAN = 0, DIRTY = 1, DIRTY_HOLDING = 2, BROKEN = 3 }
 
 /** How the server asks for a password. */
@@ -298,7 +301,7 @@ export const enum PasswordRequest { CLEARTEXT = 3, MD5 = 5, SASL = 10 }
 /** Messages that belong to no request. */
 export const enum Event { NOTICE = 1, NOTIFICATION = 2, PARAMETER_STATUS = 3, PUSH = 4 }
 
-/** Why a connection ended. That the module failed is said on this side alone. */
+/** Why a connection ended. `LOST`, the module failed, is of this side only. */
 export const enum Close {
   HOST = 1,
   SERVER = 2,
@@ -311,10 +314,10 @@ export const enum Close {
   NOT_RESET = 9,
 }
 
-/** Who has a session. */
+/** The holder of a session. */
 export const enum Holder { ALL = 0, ONE = 1, NOBODY = 2, PASSED = 3 }
 
-/** What a request is. */
+/** Options of a request. */
 export const enum Flag {
   SIMPLE = 1,
   BINARY = 2,
@@ -325,10 +328,10 @@ export const enum Flag {
   REPEATABLE = 64,
 }
 
-/** What is handed over of a COPY FROM STDIN. */
+/** A part of a COPY FROM STDIN. */
 export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
 
-/** What is done with a transaction. */
+/** An act on a transaction. */
 export const enum Act {
   SAVEPOINT = 0,
   RELEASE = 1,
@@ -342,13 +345,13 @@ export const enum Act {
   FORGET = 9,
 }
 
-/** What becomes of a stream that is left: it is read, cancelled, or ends its connection if it is long. */
+/** The rest of a stream that is left: read it, cancel it, or close the connection if it is long. */
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
 
-/** Where a statement is about to go. */
+/** The place where a statement is to be sent. */
 export const enum StatementPlace { SHARED = 0, PIPELINE = 1, SESSION = 3, TRANSACTION = 4 }
 
-/** What the text of a statement shows. */
+/** The traits that the text of a statement shows. */
 export const enum Trait {
   ALONE = 8,
   COPY = 16,
@@ -359,10 +362,10 @@ export const enum Trait {
   SHAREABLE = 0x10000,
 }
 
-/** What commands of Redis are. */
+/** Options of a request of Redis. */
 export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2, ATOMIC = 4 }
 
-/** What is known of a command of Redis, and by how many bits its place is shifted. */
+/** The traits of a command of Redis. Its `Place` is in the bits from `PLACE_SHIFT` on. */
 export const enum Traits {
   KNOWN = 1,
   READONLY = 2,
@@ -374,13 +377,13 @@ export const enum Traits {
   PLACE_SHIFT = 8,
 }
 
-/** Where a command of Redis may go. */
+/** The place where a command of Redis may be sent. */
 export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }
 
-/** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
+/** How a cancel ended: no byte was sent, the server closed the socket, or the end is unknown. */
 export const enum CancelEnd { NOT_SENT = 0, CLOSED = 1, LOST = 2 }
 
-/** Why a request was not taken. That it is longer than a message can be is said on this side alone. */
+/** Why a request was not taken. `TOO_LONG`, for a message, is of this side only. */
 export const enum Refused {
   CLOSED = -1,
   FULL = -2,
@@ -391,12 +394,14 @@ export const enum Refused {
 }
 
 /**
- * What is known of the effect of a request that failed: the same four words in every language. The
- * list is complete, so a `switch` needs no default.
+ * What is known of the effect of a request that failed. `NotSent`: no byte of it was sent.
+ * `Rejected`: the server answered that it has no effect. `Applied`: it took effect, and only
+ * reading the answer failed. `Unknown`: it was sent, and may have run. The list is complete, so a
+ * `switch` needs no default.
  */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 
-/** By the number of the interface; the first is none. */
+/** The outcomes by their numbers in the ABI; 0 is none. */
 export const OUTCOMES: readonly (Outcome | undefined)[] = [
   undefined,
   'NotSent',

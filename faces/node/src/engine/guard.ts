@@ -3,8 +3,9 @@ import { type Exports, Refused } from './exports'
 type Call = (...args: unknown[]) => unknown
 
 /**
- * The functions of an instance of the module. What one throws is told to `lost`, and it answers that nothing has
- * happened; but for those that each turn of a connection calls, whose callers see to that themselves.
+ * The functions of an instance of the module. If one throws, `lost` is called, and the function
+ * returns that nothing happened. The functions of `OFTEN` are not wrapped, since each turn of a
+ * connection calls them; their callers catch errors themselves.
  */
 export function guarded(instance: object, lost: (error: unknown) => void): Exports {
   return functions(instance, (call, name) => {
@@ -25,13 +26,15 @@ export function lifeless(instance: object): Exports {
   return functions(instance, (_, name) => () => nothing(name))
 }
 
-/** Whether it can be thrown by the module: it has failed, or was stopped since the stack is full. */
+/** Whether an error may be of the module: a trap, or an overflow of the stack. */
 export function isFailure(error: unknown): boolean {
   if (error instanceof WebAssembly.RuntimeError) return true
   return error instanceof RangeError && error.message.includes('call stack')
 }
 
-/** Tells somebody. What is thrown is the host's, and the others are to hear what is theirs. */
+/**
+ * Calls code of the host. What it throws is thrown in the next tick, so that other calls follow.
+ */
 export function safely(tell: () => void): void {
   try {
     tell()
@@ -52,7 +55,7 @@ function functions(instance: object, made: (call: Call, name: string) => Call): 
   return functions as unknown as Exports
 }
 
-/** What says that nothing has happened: a request is not taken, and all else is 0. */
+/** The result of a function that did nothing: a request is refused, and all else is 0. */
 function nothing(name: string): number {
   return /_(?:submit|sync)$/.test(name) ? Refused.CLOSED : 0
 }

@@ -18,24 +18,31 @@ import { UNTOLD } from './text-key'
 import { Wire } from './wire'
 
 /**
- * Who waits for a reply. Addresses are valid for the time of the call: what is to live longer is copied.
+ * The receiver of a reply. Addresses are valid only during the call: bytes that are kept must be
+ * copied.
  */
 export interface Receiver {
-  /** Whole messages came. `statement`: whose columns the rows have, unless they are described here; 0 for none. */
+  /**
+   * Whole messages arrived. `statement`: the statement whose columns the rows have, unless the
+   * messages describe them; 0 for none.
+   */
   received(start: number, end: number, statement: number): void
-  /** What came so far is void; it comes again. */
+  /** The request is sent again: the messages so far are void. */
   restarted(): void
-  /** It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`. */
+  /**
+   * The request ended; called once. `how` is one of `End`. For `End.SERVER` the error lies from
+   * `start` to `end`.
+   */
   ended(how: number, outcome: number, start: number, end: number): void
-  /** The server is not asked to cancel it, for others would be hit: it goes on. */
+  /** The server is not asked to cancel it, since that could hit others: it goes on. */
   notCancelled?(): void
-  /** A COPY that took no more data does now. */
+  /** A COPY that took no more data takes data again. */
   feedable?(): void
 }
 
-/** Who wants to know what belongs to no request. */
+/** Is told of events of a connection that belong to no request. */
 export interface Owner {
-  /** The server asks for the password, which `givePassword` says. `how` is one of `PasswordRequest`. */
+  /** The server asks for the password: call `givePassword`. `how` is one of `PasswordRequest`. */
   password?(how: number): void
   /** The login is over. `settings`: names and values in turn. */
   ready(process: number, settings: string[]): void
@@ -44,29 +51,30 @@ export interface Owner {
   parameterStatus(start: number, end: number): void
   full(): void
   drained(): void
-  /** The turn is over: what is to leave with it is submitted now. */
+  /** The turn of the event loop ends: submit now what must leave in this turn's write. */
   leaving?(): void
-  /** Whether to read: not while nobody takes the stream that comes. */
+  /** Whether to read the socket: not while the reader of a stream takes nothing. */
   read?(goesOn: boolean): void
-  /** A cancel is to be sent on a socket of its own: `beginCancel`, then `cancelEnded`. */
+  /** Send a cancel on a socket of its own: call `beginCancel`, then `cancelEnded`. */
   cancel(): void
+  /** A statement changed the state of the session in a way that other users must not see. */
   astray(): void
-  /** So many requests waited for one whose text has this key, and which took so many milliseconds. */
+  /** `requests` waited behind one whose text has this key, and which took `millis` milliseconds. */
   heldUp?(key: number, requests: number, millis: number): void
-  /** Nothing names this statement any more. */
+  /** The engine has forgotten this statement. */
   forgotten(statement: number): void
   /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
   closed(why: number, start: number, end: number): void
 }
 
-/** A parameter as it is sent: text, bytes in binary form, or NULL. */
+/** An encoded parameter: text, bytes in binary form, or NULL. */
 export type Parameter = string | Uint8Array | null
 
 /** One connection to PostgreSQL. */
 export class Link extends Wire<Receiver> {
   readonly #owner: Owner
 
-  /** On a socket that is open, with the settings of `onetrip_postgres_new`. The login leaves at once. */
+  /** Takes an open socket and the settings of `onetrip_postgres_new`. The login is sent at once. */
   constructor(socket: Duplex, settings: Iterable<readonly [string, string]>, owner: Owner) {
     super(socket, settings, (now, start, len) =>
       memory.lend(randomBytes(18), (nonce) =>
@@ -76,7 +84,10 @@ export class Link extends Wire<Receiver> {
     this.#owner = owner
   }
 
-  /** Submits a text with parameters, of this key (`text-key.ts`). Returns its place in the queue, 0 if it was sent, or why it was refused. */
+  /**
+   * Submits a statement whose text has this key (`text-key.ts`). `timeout` in milliseconds; 0 for
+   * none. Returns its place in the queue, 0 if it was sent, or one of `Refused`.
+   */
   submit(
     receiver: Receiver,
     flags: number,
@@ -117,7 +128,7 @@ export class Link extends Wire<Receiver> {
     return place
   }
 
-  /** Submits a COPY FROM STDIN with the first of its data; as `submit`. */
+  /** Submits a COPY FROM STDIN with the first of its data, as `submit` does. */
   submitCopy(receiver: Receiver, text: string, data: Uint8Array): number {
     const size = 3 * text.length + data.byteLength
     if (size > SIZE_MAX) return Refused.TOO_LONG
@@ -150,8 +161,9 @@ export class Link extends Wire<Receiver> {
   }
 
   /**
-   * Hands over more of a COPY. 1 if it was taken; 0 where it is not yet: `feedable` comes when it will be, unless the COPY
-   * ends before; or why it is refused.
+   * Hands over more data of a COPY. Returns 1 if it was taken, 0 if it was not, or one of
+   * `Refused`. After a 0, `feedable` is called when data is taken again, unless the COPY ends
+   * before.
    */
   feed(receiver: Receiver, part: CopyPart, data: Uint8Array): number {
     const token = this.receivers.indexOf(receiver)
@@ -171,14 +183,14 @@ export class Link extends Wire<Receiver> {
     return taken
   }
 
-  /** So many bytes of a stream were taken. */
+  /** The reader of a stream has taken this many bytes. */
   taken(bytes: number): void {
     if (this.isFree) return
     this.engine.onetrip_postgres_taken(this.address, bytes)
     this.schedule()
   }
 
-  /** Nobody takes more of a stream: only its end comes. */
+  /** The reader of a stream takes no more: its receiver is only told the end. */
   leave(receiver: Receiver, rest: Rest): void {
     const token = this.receivers.indexOf(receiver)
     if (this.isFree || token < 0) return
@@ -190,7 +202,7 @@ export class Link extends Wire<Receiver> {
     this.#owner.closed(why, 0, 0)
   }
 
-  /** Ends a segment of members; or, where a transaction `isOpening`, tells whether it has begun. */
+  /** Ends a segment of members. If a transaction `isOpening`, the end says whether it has begun. */
   sync(receiver: Receiver): number {
     const token = this.tokenOf(receiver)
     const place = this.engine.onetrip_postgres_sync(this.address, this.time(), token)
@@ -199,13 +211,15 @@ export class Link extends Wire<Receiver> {
     return place
   }
 
-  /** Begins a transaction of which nothing is sent yet: what is submitted from now on is of it. */
+  /** Begins a transaction. BEGIN is sent with the first request, which belongs to it. */
   begin(modes: number): void {
     if (this.isFree) return
     this.engine.onetrip_postgres_begin(this.address, modes)
   }
 
-  /** Does something with it; see `onetrip_postgres_act`. What has a receiver ends. */
+  /**
+   * Acts on the transaction (see `onetrip_postgres_act`). A receiver is told the end of the act.
+   */
   act(act: Act, subject: Receiver | number): number {
     if (this.isFree) return Refused.CLOSED
     const token = typeof subject === 'number' ? subject : this.tokenOf(subject)
@@ -219,7 +233,7 @@ export class Link extends Wire<Receiver> {
     this.#owner.leaving?.()
   }
 
-  /** Says the password that `Owner.password` has asked for; undefined if there is none. */
+  /** Answers `Owner.password`; undefined if there is no password. */
   givePassword(password: string | undefined): void {
     if (this.isFree) return
     const bytes = Buffer.from(password ?? '')
@@ -228,7 +242,7 @@ export class Link extends Wire<Receiver> {
     memory.lend(bytes, (start) => {
       this.engine.onetrip_postgres_password(this.address, now, given, start, bytes.length)
       memory.refresh()
-      // It is not to lie about longer than it has to.
+      // The password must not stay in memory.
       memory.bytes.fill(0, start, start + bytes.length)
     })
     bytes.fill(0)
@@ -236,44 +250,47 @@ export class Link extends Wire<Receiver> {
     this.schedule()
   }
 
-  /** Bytes came from the peer. */
+  /** Takes bytes that were read from the socket. */
   receive(chunk: Uint8Array): void {
     this.take(chunk)
     this.settle()
   }
 
-  /** Whoever read what came can't explain it: the connection ends, `Owner.closed` says so. */
+  /** A reader found a reply malformed: the connection ends, and `Owner.closed` is called. */
   violated(): void {
     if (this.isFree) return
     this.engine.onetrip_postgres_violated(this.address)
     this.walk()
   }
 
-  /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */
+  /** Whether a BEGIN is pending (held back, sent or refused) and its transaction is not over. */
   get isOpening(): boolean {
     return this.engine.onetrip_postgres_is_opening(this.address) !== 0
   }
 
-  /** Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. */
+  /**
+   * Leaves a transaction: sends a BEGIN that is held back, and forgets a BEGIN that was refused.
+   */
   flushBegin(): void {
     this.engine.onetrip_postgres_flush(this.address, this.time())
     this.schedule()
   }
 
-  /** Whether nothing is on its way, nothing waits to be sent, and what comes next is the begin of a message. */
+  /** Whether nothing is in flight or unsent, and the next byte begins a message. */
   get isQuiet(): boolean {
     return this.inFlight === 0 && this.queued === 0 && !this.hasUnsent && this.isBetween
   }
 
-  /** Whether what came ends with the end of a message. */
+  /** Whether the bytes so far end with a whole message. */
   get isBetween(): boolean {
     return this.isFree || this.engine.onetrip_is_between(this.address) !== 0
   }
 
   /**
-   * Lends the socket of a link that is quiet: the engine has a Sync on its way that is not sent, so it sends nothing
-   * behind it until `receive` is given an answer. Returns what `submit` returns; where that is a place, the Sync waits
-   * for a cancel, will be sent as any other, and nothing is lent.
+   * Lends the socket of a quiet link to other code. The engine is told that a Sync was sent, which
+   * was not, so it sends nothing more until `receive` is given an answer. Returns what `submit`
+   * returns. If that is a place in the queue, nothing is lent: the Sync waits for a cancel, and
+   * will be sent.
    */
   lend(receiver: Receiver): number {
     const place = this.sync(receiver)
@@ -284,8 +301,8 @@ export class Link extends Wire<Receiver> {
   }
 
   /**
-   * Asks for a request that was sent to be cancelled at the server: `Owner.cancel` or `Receiver.notCancelled` follows, or
-   * neither if it ends before.
+   * Wants a request that was sent to be cancelled at the server. `Owner.cancel` or
+   * `Receiver.notCancelled` is called, or neither if the request ends before.
    */
   wantCancel(receiver: Receiver): void {
     const token = this.receivers.indexOf(receiver)
@@ -294,7 +311,10 @@ export class Link extends Wire<Receiver> {
     this.schedule()
   }
 
-  /** What to send on the socket of a cancel, once that is open; undefined if it is not to be sent after all. */
+  /**
+   * Returns the bytes of a cancel, once its socket is open; undefined if it must not be sent any
+   * more.
+   */
   beginCancel(): Buffer | undefined {
     if (this.isFree) return undefined
     const start = this.engine.onetrip_begin_cancel(this.address, this.time()) >>> 0
@@ -304,7 +324,7 @@ export class Link extends Wire<Receiver> {
     return Buffer.from(memory.bytes.slice(start, start + memory.int32(start)))
   }
 
-  /** What became of a cancel that `Owner.cancel` asked for. */
+  /** Tells how a cancel ended that `Owner.cancel` asked for. */
   cancelEnded(end: CancelEnd): void {
     if (this.isFree) return
     this.engine.onetrip_cancel_ended(this.address, this.time(), end)
@@ -312,8 +332,8 @@ export class Link extends Wire<Receiver> {
   }
 
   /**
-   * Says who has the session from now on. Whether it is to be reset, or is being reset: that leaves in front of the next
-   * request, and nothing behind it runs unless it succeeds.
+   * Sets the holder of the session. Returns whether the session needs a reset, or is being reset.
+   * The reset is sent in front of the next request, and nothing behind it runs unless it succeeds.
    */
   hold(holder: Holder): boolean {
     return !this.isFree && this.engine.onetrip_postgres_hold(this.address, holder) !== 0
@@ -326,13 +346,13 @@ export class Link extends Wire<Receiver> {
     this.schedule()
   }
 
-  /** `I`, `T` or `E`, as the server told last. */
+  /** The last status of the transaction that the server reported: `I`, `T` or `E`. */
   get status(): string {
     return String.fromCharCode(this.engine.onetrip_postgres_status(this.address))
   }
 
   protected override completion(at: number): void {
-    // What was called for the record before may have let memory grow.
+    // The receiver of the previous record may have made the memory grow.
     memory.refresh()
     const { words } = memory
     const kind = words[at] as number
@@ -385,12 +405,13 @@ export class Link extends Wire<Receiver> {
   }
 }
 
-/** The fixed parts of a Bind, an Execute and a Sync, and names. */
+/** About the bytes of the fixed parts of a Bind, an Execute and a Sync, and of a name. */
 const FRAMES = 50
 
 /**
- * At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. Bytes
- * are asked for `byteLength`, never `length`, for the reason that stands in redis/encode.ts.
+ * The most bytes that a request needs: UTF-8 takes at most three for each unit of UTF-16. The
+ * length of bytes is read as `byteLength`, never as `length`, for the reason given in
+ * redis/encode.ts.
  */
 function sizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
   let size = 3 * (text.length + name.length) + 6 * parameters.length + 4
@@ -401,7 +422,7 @@ function sizeOf(text: string, name: string, parameters: readonly Parameter[]): n
   return size > ROUGH_MAX ? exactSizeOf(text, name, parameters) : size
 }
 
-/** So many bytes does a request need, where that is to be known well. */
+/** The exact number of bytes that a request needs. */
 function exactSizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
   let size = Buffer.byteLength(text) + Buffer.byteLength(name) + 6 * parameters.length + 4
   for (const parameter of parameters) {
@@ -411,13 +432,15 @@ function exactSizeOf(text: string, name: string, parameters: readonly Parameter[
   return size
 }
 
-/** So much room is asked for though a third of it may do: memory that has grown stays. */
+/**
+ * Above this size the exact number is computed, since memory that has grown is never given back.
+ */
 const ROUGH_MAX = 1 << 20
 
-/** PostgreSQL takes no longer messages. */
+/** The longest message that PostgreSQL takes. */
 const SIZE_MAX = 0x3fff_ffff
 
-/** Writes formats and values as they stand in a Bind, and returns where they end. */
+/** Writes the formats and the values of a Bind, and returns where they end. */
 function writeParameters(parameters: readonly Parameter[], start: number): number {
   const { length } = parameters
   if (length === 0) return start
@@ -443,7 +466,7 @@ function writeParameters(parameters: readonly Parameter[], start: number): numbe
   return at
 }
 
-/** None where all are text, else one for each. */
+/** Writes no formats if all parameters are text, otherwise one for each. */
 function writeFormats(parameters: readonly Parameter[], start: number): number {
   const { bytes } = memory
   let at = start
@@ -458,7 +481,7 @@ function writeFormats(parameters: readonly Parameter[], start: number): number {
   return at
 }
 
-/** They may be of another realm, whose `Uint8Array` is another class. */
+/** `instanceof` would miss the `Uint8Array` of another realm. */
 function isBytes(parameter: Parameter): boolean {
   return typeof parameter === 'object' && parameter !== null
 }

@@ -3,38 +3,41 @@ import { guarded, isFailure, lifeless, safely } from './guard'
 import { moduleBytes } from './module'
 import { textReader } from './text'
 
-/** Who has something in the module, and loses it when the module fails. */
+/** The owner of an object in the module, which is lost when the module fails. */
 export interface Handle {
   engine: Exports
-  /** What it had is gone. It is told when nothing else runs, and a fresh instance of the module is there. */
+  /**
+   * Its object is lost. Called in a tick of its own, when there is a fresh instance of the module.
+   */
   evicted(): void
 }
 
 /**
- * The module and views of its memory. There is one for the whole process: connections have nothing
- * in common but the memory that they lie in.
+ * The module and the views of its memory. One instance serves the whole process; its connections
+ * share nothing but the memory.
  *
- * It is compiled when the first connection or pool asks for `engine`, so that programs which only
- * load this package, as tests and tools do, don't wait for it.
+ * It is compiled when the first connection or pool uses `engine`, so that programs which only load
+ * this package, as tests and tools do, don't pay for it.
  *
- * Memory grows, and then all views are views of nothing. So they are looked up here after each call
- * that may allocate, and never kept. What returns an address returns it with a sign: beyond 2 GiB
- * it is one only behind `>>> 0`.
+ * When the memory grows, all views of it become empty. So views are looked up here after each call
+ * that may allocate, and never kept. Functions return addresses as signed numbers: above 2 GiB an
+ * address is right only after `>>> 0`.
  *
- * Once a function of it has failed, nothing that it holds can be trusted. From then on none does
- * anything, in the next tick all handles are told, and those who come later have a fresh instance.
+ * Once a function of the module has failed, nothing in it can be trusted. From then on its
+ * functions do nothing, all handles are told in the next tick, and later users get a fresh
+ * instance.
  */
 class Memory {
-  /** The memory, for texts. */
+  /** The memory as a Buffer, for texts. */
   buffer = Buffer.alloc(0)
-  /** The same, for single bytes. */
+  /** The memory as bytes. */
   bytes = new Uint8Array(0)
-  /** The same, for records. */
+  /** The memory as words, for completions. */
   words = new Uint32Array(0)
 
-  /** Who has something in it. */
+  /** The owners of objects in it. */
   readonly handles = new Set<Handle>()
-  /** It has failed, and handles have not been told. */
+  /** The module has failed, and the handles have not been told. */
   isLost = false
   #module: WebAssembly.Module | undefined
 
@@ -43,7 +46,9 @@ class Memory {
     return this.#begin()
   }
 
-  /** From here on they are a property like others, which costs nothing to read. */
+  /**
+   * Makes an instance. Its functions replace the getter `engine`, so reading them costs nothing.
+   */
   #begin(): Exports {
     this.#module ??= compile()
     const { exports } = new WebAssembly.Instance(this.#module, {})
@@ -58,7 +63,9 @@ class Memory {
     Object.defineProperty(this, 'engine', how)
   }
 
-  /** A function of the module has thrown this. What is no failure of the module is thrown again. */
+  /**
+   * A function of the module has thrown this. An error that is not the module's is thrown again.
+   */
   failed(error: unknown): void {
     if (!isFailure(error)) throw error
     if (this.isLost) return
@@ -80,7 +87,7 @@ class Memory {
     }
   }
 
-  /** Sees that the views are of the memory as it is. */
+  /** Makes the views anew if the memory has grown. */
   refresh(): void {
     const { buffer } = this.engine.memory
     if (this.bytes.buffer === buffer) return
@@ -89,7 +96,7 @@ class Memory {
     this.words = new Uint32Array(buffer)
   }
 
-  /** Bytes of the module that hold these, for the time of a call. */
+  /** Copies bytes into the module for the time of a call, and calls `use` with their address. */
   lend<T>(bytes: Uint8Array, use: (start: number) => T): T {
     const start = this.engine.onetrip_alloc(bytes.length) >>> 0
     if (start === 0 && bytes.length > 0 && !this.isLost) throw new RangeError(NO_MEMORY)
@@ -102,7 +109,7 @@ class Memory {
     }
   }
 
-  /** Writes a text as UTF-8, for which there is room, and returns its length in bytes. */
+  /** Writes a text as UTF-8 where there is room for it, and returns its length in bytes. */
   writeText(text: string, at: number): number {
     const { length } = text
     if (length > SHORT) return this.writeByNode(text, at)
@@ -115,9 +122,9 @@ class Memory {
     return length
   }
 
-  /** The same by Node, which writes nothing where it is left 2 GiB or more of room. */
+  /** The same by Node. It is given as much room as needed: with 2 GiB or more it writes nothing. */
   writeByNode(text: string, at: number): number {
-    // Node 22 and later refuse more room than there is.
+    // Node 22 and later throw if the room reaches beyond the buffer.
     return this.buffer.utf8Write(text, at, Math.min(3 * text.length, this.buffer.length - at))
   }
 
@@ -126,7 +133,7 @@ class Memory {
     return readText(this.bytes, start, end - start)
   }
 
-  /** Four bytes, the highest first, as PostgreSQL sends numbers. */
+  /** Reads a signed number of four bytes in network order. */
   int32(at: number): number {
     const b = this.bytes
     return (
@@ -137,12 +144,12 @@ class Memory {
     )
   }
 
-  /** Two bytes without a sign, the higher first. */
+  /** Reads an unsigned number of two bytes in network order. */
   uint16(at: number): number {
     return ((this.bytes[at] as number) << 8) | (this.bytes[at + 1] as number)
   }
 
-  /** Writes four bytes, the highest first. */
+  /** Writes a number of four bytes in network order. */
   putInt32(at: number, value: number): void {
     const b = this.bytes
     b[at] = value >>> 24
@@ -152,34 +159,34 @@ class Memory {
   }
 }
 
-/** Texts up to so many characters are copied here; a call into Node costs more than that. */
+/** Up to this many characters, copying a text here costs less than a call into Node. */
 const SHORT = 24
 
 export const memory = new Memory()
 
-/** Reads UTF-8 from the memory, for those who have its bytes at hand. */
+/** Reads UTF-8 from the memory, for callers that have looked its bytes up. */
 export const readText = textReader((_bytes, start, length) =>
   memory.buffer.utf8Slice(start, start + length),
 )
 
-/** Why a connection ended, where no message of the server says it. */
+/** Why a connection ended: the engine's text, or ours where the engine gave none. */
 export function reason(why: number, start: number, end: number): string {
   if (end > start) return memory.text(start, end)
   if (why === Close.STALLED) return 'the server took no bytes for too long'
   return why === Close.LOST ? ENGINE_LOST : NO_MEMORY
 }
 
-/** What is said where the module has no memory for something. */
+/** The error text when the module has no memory left. */
 export const NO_MEMORY =
   'there is no memory for it: the engine has 4 GiB for all connections of this process'
 
-/** What is said of what the module took along when it failed. */
+/** The error text of requests that were lost when the module failed. */
 export const ENGINE_LOST =
   'the engine of this process failed, and all its connections were lost; new ones can be opened'
 
 function compile(): WebAssembly.Module {
   if (typeof WebAssembly === 'undefined') {
-    throw new Error('onetrip needs WebAssembly, which this process was started without (--jitless)')
+    throw new Error('onetrip needs WebAssembly: start the process without --jitless')
   }
   return new WebAssembly.Module(moduleBytes())
 }
@@ -187,6 +194,7 @@ function compile(): WebAssembly.Module {
 function checkVersion(engine: Exports): void {
   const version = engine.onetrip_abi_version()
   if (version !== ABI_VERSION) {
-    throw new Error(`The module has version ${version} of the interface instead of ${ABI_VERSION}`)
+    const found = `onetrip.wasm has ABI version ${version}, not ${ABI_VERSION}`
+    throw new Error(`${found}: install the package again`)
   }
 }

@@ -1,11 +1,13 @@
-// Methods of Buffer that Node has always had and that its types leave out: they take numbers in place of options.
+// Methods of Buffer that Node has always had, and that its types leave out. They take plain
+// numbers.
 interface Buffer {
   utf8Slice(start: number, end: number): string
   latin1Slice(start: number, end: number): string
   utf8Write(text: string, at: number, max: number): number
 }
 
-// What is used of WebAssembly; its types are part of a browser's and not of Node's.
+// The parts of WebAssembly that are used here. TypeScript has their types only in its library
+// `dom`.
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array)

@@ -2,26 +2,26 @@ import { clock } from './clock'
 import { Connect, type ConnectEvent, type ConnectFault, type Exports } from './exports'
 import { memory, type Handle } from './memory'
 
-/** What all attempts came to: the place of the error that counts, and the text of it. */
+/** The end of a plan that failed: the index of the error that counts, and the text to show. */
 export interface Verdict {
   readonly error: number
   readonly text: string
   readonly isOfMany: boolean
 }
 
-/** Why a server will not do: a code, and what stands behind its name. */
+/** Why a server is refused: a code, and the text that follows its name. */
 export interface Refusal {
   readonly code: string
   readonly text: string
 }
 
-/** How a client comes to a server: what to do next. The sockets, TLS and the errors are the host's. */
+/** The connect plan: it says what to do next. The host has the sockets, TLS and the errors. */
 export class Plan implements Handle {
   engine: Exports = memory.engine
   #address = 0
   readonly #lost: () => void
 
-  /** `lost`: the module failed, and the plan with it. */
+  /** `lost` is called if the module fails, and the plan with it. */
   constructor(settings: Iterable<readonly [string, string]>, lost: () => void) {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
@@ -33,7 +33,7 @@ export class Plan implements Handle {
     memory.handles.add(this)
   }
 
-  /** Whether there was memory for it, and it has not been freed. */
+  /** Whether the plan exists: there was memory for it, and it has not been freed. */
   get isThere(): boolean {
     return this.#address !== 0
   }
@@ -42,28 +42,28 @@ export class Plan implements Handle {
     this.#lost()
   }
 
-  /** What is next; of a plan that is not there, or lost with the module, that all has failed. */
+  /** The next action. A plan that does not exist has failed. */
   get action(): Connect {
     const action = this.isThere ? this.engine.onetrip_connect_action(this.#address) : 0
     return action === 0 ? Connect.FAILED : action
   }
 
-  /** Whose name or address, by its place in the list. */
+  /** The index of the host that the action is for. */
   get host(): number {
     return this.engine.onetrip_connect_host(this.#address)
   }
 
-  /** Its place in what was found. */
+  /** The index of the address among those that the lookup found. */
   get address(): number {
     return this.engine.onetrip_connect_address(this.#address)
   }
 
-  /** When the action is given up; infinity: never. */
+  /** When the action is given up; infinity for never. */
   get until(): number {
     return this.engine.onetrip_connect_until(this.#address)
   }
 
-  /** Goes on, unless the server will not do. */
+  /** The action succeeded. Returns a refusal if the server can't be used. */
   happened(what: ConnectEvent, a = 0): Refusal | undefined {
     if (!this.isThere) return undefined
     if (this.engine.onetrip_connect_happened(this.#address, clock(), what, a) !== 0) return undefined
@@ -71,6 +71,7 @@ export class Plan implements Handle {
     return { code: code || 'connection_lost', text: text ?? '' }
   }
 
+  /** The action failed. */
   failed(what: ConnectFault, text: string): void {
     if (!this.isThere) return
     const bytes = Buffer.from(text)
@@ -78,11 +79,11 @@ export class Plan implements Handle {
       this.engine.onetrip_connect_failed(this.#address, clock(), what, start, length)
       return true
     }
-    // Without memory for its text it goes on all the same.
+    // If there is no memory for the text, the plan goes on without it.
     placed(() => memory.lend(bytes, (start) => tell(start, bytes.length))) ?? tell(0, 0)
   }
 
-  /** Once all has failed. */
+  /** The verdict, once the plan has failed. */
   verdict(): Verdict | undefined {
     const verdict = !this.isThere ? -1 : this.engine.onetrip_connect_verdict(this.#address)
     if (verdict < 0) return undefined
@@ -96,7 +97,7 @@ export class Plan implements Handle {
     return memory.text(start, start + length)
   }
 
-  /** Gives the memory back. Nothing of it is called any more. */
+  /** Frees the plan. It must not be used after that. */
   free(): void {
     memory.handles.delete(this)
     if (this.isThere) this.engine.onetrip_connect_free(this.#address)
@@ -104,7 +105,7 @@ export class Plan implements Handle {
   }
 }
 
-/** What a call comes to; undefined if there is no memory for what is lent to it. */
+/** The result of a call; undefined if the module has no memory for its arguments. */
 function placed<T>(make: () => T): T | undefined {
   try {
     return make()

@@ -3,40 +3,45 @@ import { Close, Kind, PoolCause, RECORD, type Exports } from './exports'
 import { rethrow, safely } from './guard'
 import { memory, NO_MEMORY, type Handle } from './memory'
 
-/** One who waits for a connection. */
+/** A caller that waits for a connection. */
 export interface Borrower {
-  /** The connection of this number is its own until it is released; or its request goes there next to others'. */
+  /**
+   * It gets the connection of this number: for itself until it is released, or to share, depending
+   * on which it asked for.
+   */
   served(connection: number): void
-  /** It gets none. `cause` is one of `PoolCause`. */
+  /** It gets no connection. `cause` is one of `PoolCause`. */
   failed(cause: number): void
 }
 
-/** Who opens and closes connections for a pool. */
+/** Opens and closes connections for a pool. */
 export interface Opener {
-  /** A connection is wanted under this number: `opened` or `openFailed` tells what became of it. */
+  /** Open a connection under this number, then call `opened` or `openFailed`. */
   open(connection: number): void
-  /** An idle connection is to be reset, unless it left with a request meanwhile. */
+  /** Reset an idle connection, unless its reset was sent with a request meanwhile. */
   reset(connection: number): void
-  /** A connection is to be closed, or no longer opened: the pool has forgotten it. */
+  /** Close a connection, or stop opening it: the pool has forgotten it. */
   close(connection: number): void
-  /** No connection is left, and none will come. */
+  /** The pool has ended: no connection is left. */
   closed(): void
 }
 
-/** Deep enough for all but a flood, which is served in turn. */
+/** How deep calls of `settle` may nest. Deeper ones are served in the next tick. */
 const DEPTH_MAX = 100
 
 /**
- * The policy of a pool in the module: which connection, when one more, who waits and who is next, what expires. It
- * knows connections by number, and looks at their work by itself.
+ * The policy of a pool, in the module: it chooses connections, decides when one more is opened, and
+ * keeps the line of callers and the deadlines. It knows connections by number, and reads their load
+ * from their links.
  *
- * Whoever is served or refused is told in the next tick, or by `settle`; never in the call that asked.
+ * A caller is told that it is served or refused in the next tick, or by `settle`; never within the
+ * call that asked.
  */
 export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
   engine: Exports = memory.engine
   #pool = 0
   readonly #settings: Buffer
-  /** The last number of a connection, and the last of those that were lost with the module. */
+  /** The last number of a connection, and the last number that was lost with the module. */
   #last = 0
   #base = 0
   #isClosing = false
@@ -45,18 +50,18 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
   readonly #walkLater = (): void => this.#walk()
   #token = 0
   #scheduled = false
-  /** What is to be told: a kind, a token and a number for each. */
+  /** Completions that were taken and not told: a kind, a token and a number for each. */
   readonly #records: number[] = []
   #at = 0
-  /** Walks that are under way, each called by who was told in the one before. */
+  /** How many calls of `#walk` are nested: code that is told may call again. */
   #depth = 0
   #over = false
-  /** Something was placed since all was acted on. */
+  /** A request was placed since the last `onetrip_pool_acted`. */
   #placed = false
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
 
-  /** With the settings of `onetrip_pool_new`. Wrong ones are an error. */
+  /** Takes the settings of `onetrip_pool_new`. Throws if one is wrong. */
   constructor(settings: Iterable<readonly [string, string | number]>, opener: Opener) {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
@@ -78,13 +83,14 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
           )
     if (this.#pool === 0 && !memory.isLost) throw new RangeError(NO_MEMORY)
     memory.handles.add(this)
-    // Otherwise the first connection is opened in the turn of who asks for it, and so in its context.
+    // If nothing is scheduled here, the first connection is opened in the turn of the caller that
+    // asks for it, and so in its async context.
     if (this.#take()) this.#schedule()
   }
 
   /**
-   * The module failed, and its connections with it: who waits is told, and the pool goes on without them. What was opened or
-   * lent before is ignored when it comes back.
+   * The module failed, and the connections with it. Callers that wait are told, and the pool begins
+   * anew. Connections from before are ignored when they come back.
    */
   evicted(): void {
     if (this.#over) return
@@ -98,7 +104,10 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     for (const borrower of borrowers) safely(() => borrower.failed(PoolCause.LOST))
   }
 
-  /** Asks for a connection of one's own. `timeout` in milliseconds; infinity for no end. Returns what `giveUp` takes. */
+  /**
+   * Asks for a connection of the caller's own. `timeout` in milliseconds, or infinity. Returns the
+   * token for `giveUp`.
+   */
   checkout(borrower: B, timeout: number): number {
     const token = this.#next(borrower)
     if (this.#over) return this.#tooLate(token)
@@ -107,12 +116,12 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return token
   }
 
-  /** How long a request pauses before it is sent again for this time; negative where it is not. */
+  /** The pause in milliseconds before a request is sent again; negative if it is not. */
   repeatPause(number: number): number {
     return this.engine.onetrip_pool_repeat_pause(number, Math.random())
   }
 
-  /** The connection on which a shared request of this key goes at once; 0 if it has to wait. */
+  /** The connection on which a shared request of this key is sent at once; 0 if it has to wait. */
   place(key: number): number {
     if (this.#over) return 0
     let connection = 0
@@ -125,7 +134,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return connection === 0 ? 0 : connection + this.#base
   }
 
-  /** Keeps the place in line of a shared request for which `place` found nothing. */
+  /** Puts a shared request in line for which `place` found no connection. */
   waitShared(borrower: B, key: number, timeout: number): number {
     const token = this.#next(borrower)
     if (this.#over) return this.#tooLate(token)
@@ -134,14 +143,15 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return token
   }
 
-  /** A request was made that may be sent a second time. */
+  /** Counts a request that may be sent a second time. */
   mayHedge(): void {
     if (!this.#over) this.engine.onetrip_pool_may_hedge(this.#pool)
   }
 
   /**
-   * Whether a request that is unanswered on this connection is sent a second time: on the connection of this number,
-   * if it is positive; otherwise it is asked about again after as many milliseconds.
+   * Whether a request that is unanswered on this connection is sent a second time. A positive
+   * result is the connection to send it on. A negative one says after how many milliseconds to ask
+   * again.
    */
   hedge(connection: number, key: number): number {
     if (this.#over || this.#isStale(connection)) return -Infinity
@@ -151,7 +161,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return on > 0 ? on + this.#base : on
   }
 
-  /** A caller no longer waits. False if it has been served already: then it has to release what it got. */
+  /** A caller no longer waits. False if it has been served: then it must release the connection. */
   giveUp(token: number): boolean {
     if (this.#over) return this.#borrowers.delete(token)
     const gone = this.engine.onetrip_pool_give_up(this.#pool, performance.now(), token) !== 0
@@ -160,26 +170,29 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return gone
   }
 
-  /** Takes who waits longest out of the line and returns it; nothing else tells it anything. */
+  /** Takes the caller that waits longest out of the line. It is told nothing. */
   takeFirst(): B | undefined {
     for (const [token, borrower] of this.#borrowers) if (this.giveUp(token)) return borrower
     return undefined
   }
 
-  /** Who waits longest. */
+  /** The caller that waits longest. */
   get first(): B | undefined {
     for (const borrower of this.#borrowers.values()) return borrower
     return undefined
   }
 
-  /** A connection comes back, in one of the `Condition`s. */
+  /** A connection comes back. `condition` is one of `Condition`. */
   release(connection: number, condition: number): void {
     this.#tellPolicy(connection, (now, number) =>
       this.engine.onetrip_pool_release(this.#pool, now, number, condition),
     )
   }
 
-  /** A connection is open and logged in; `address` is that of its link, which is not freed before the pool has let go of it. */
+  /**
+   * A connection is open and logged in. `address` is that of its link, which must not be freed
+   * before the pool has let go of the connection.
+   */
   opened(connection: number, address: number): void {
     if (this.#over) return
     if (this.#isStale(connection)) return process.nextTick(() => this.#opener.close(connection))
@@ -188,7 +201,9 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
-  /** It could not be opened. `permanent`: time does not mend it, as a wrong password. */
+  /**
+   * A connection could not be opened. `permanent`: retrying won't help, as after a wrong password.
+   */
   openFailed(connection: number, permanent: boolean): void {
     this.#tellPolicy(connection, (now, number) =>
       this.engine.onetrip_pool_open_failed(this.#pool, now, number, permanent ? 1 : 0),
@@ -202,28 +217,31 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     )
   }
 
-  /** Takes a connection out of use, when it has answered what it has. */
+  /** Takes a connection out of use once all its requests are answered. */
   retire(connection: number): void {
     this.#tellPolicy(connection, (now, number) =>
       this.engine.onetrip_pool_retire(this.#pool, now, number),
     )
   }
 
-  /** Replies have come on a connection: somebody who waits may have a place now. */
+  /** Replies arrived on a connection: a caller in line may be placed there now. */
   answered(connection: number): void {
     this.#tellPolicy(connection, (now, number) =>
       this.engine.onetrip_pool_answered(this.#pool, now, number),
     )
   }
 
-  /** What was lost with the module it does not know. */
+  /** Tells the policy of a connection, unless that was lost with the module. */
   #tellPolicy(connection: number, tell: (now: number, number: number) => void): void {
     if (this.#over || this.#isStale(connection)) return
     tell(performance.now(), connection - this.#base)
     this.#schedule()
   }
 
-  /** Ends the pool: who waits is refused, idle connections are closed, others when they come back. */
+  /**
+   * Ends the pool: callers that wait are refused, idle connections are closed now, and others when
+   * they come back.
+   */
   close(): void {
     if (this.#over) return
     this.#isClosing = true
@@ -231,12 +249,12 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
-  /** Connections of any state. */
+  /** Connections, those that are being opened included. */
   get connections(): number {
     return this.#over ? 0 : this.engine.onetrip_pool_connections(this.#pool)
   }
 
-  /** Connections that nobody uses. */
+  /** Connections that are unused. */
   get idle(): number {
     return this.#over ? 0 : this.engine.onetrip_pool_idle(this.#pool)
   }
@@ -246,7 +264,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return this.#borrowers.size
   }
 
-  /** Whether it was lost with the module. */
+  /** Whether the connection was lost with the module. */
   #isStale(connection: number): boolean {
     return connection <= this.#base
   }
@@ -264,7 +282,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     process.nextTick(this.#walkLater)
   }
 
-  /** Opens now what the last calls want opened, and tells nobody anything. */
+  /** Opens the connections that the last calls asked for, now. Callers are told later. */
   openNow(): void {
     if (this.#over || this.#depth > 0) return
     const records = this.#records
@@ -279,13 +297,15 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
-  /** Tells now whom the last calls have served, and what is to be done. */
+  /** Tells callers and the opener now, and not in the next tick. */
   settle(): void {
-    // Whoever is told may give back at once what it got, and so serve the next, and so on.
+    // A caller may give its connection back at once, which serves the next caller, and so on.
     if (this.#depth < DEPTH_MAX) this.#walk()
   }
 
-  /** Who is told may call again: the rest of the records is walked then, before those that come after. */
+  /**
+   * Tells all records in order. Code that is told may call this again, which tells the rest first.
+   */
   #walk(): void {
     this.#depth++
     while (!this.#over && (this.#at < this.#records.length || this.#take() || this.#acted())) {
@@ -295,7 +315,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
       try {
         this.#completion(kind, token, a)
       } catch (error) {
-        // It is the host's, and the others are to hear what is theirs.
+        // An error of the host's code must not keep the others from being told.
         process.nextTick(rethrow, error)
       }
     }
@@ -303,7 +323,10 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     if (this.#depth === 0 && !this.#over) this.#arm()
   }
 
-  /** What was placed on connections is submitted there: others may have them now. True if more is to be told. */
+  /**
+   * Tells the policy that the placed requests have been submitted, so that it places others.
+   * Returns whether there is more to tell.
+   */
   #acted(): boolean {
     if (!this.#placed || this.#depth > 1) return false
     this.#placed = false
@@ -311,7 +334,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return this.#take()
   }
 
-  /** What comes is behind what is left. False if there is nothing more. */
+  /** Appends new completions to the records. Returns false if there are none. */
   #take(): boolean {
     const { engine } = this
     const records = this.#records
@@ -332,7 +355,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return true
   }
 
-  /** What is wrong with the settings: there is no pool with them. */
+  /** The error of wrong settings. */
   #invalid(at: number): Error {
     this.free()
     const start = memory.words[at + 5] as number
@@ -363,7 +386,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
       clearTimeout(this.#timer)
       this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
     }
-    // The process lives on for those who wait, and not for what would only be closed some time.
+    // Callers that wait keep the process alive. The time limits of idle connections don't.
     if (this.#borrowers.size > 0) this.#timer?.ref()
     else this.#timer?.unref()
   }
@@ -376,12 +399,12 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
-  /** Gives the memory back, once it is closed. What is called after it does nothing. */
+  /** Frees the policy, once the pool is closed. Later calls do nothing. */
   free(): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
-    // Its records may be walked just now.
+    // `#walk` may be running just now.
     memory.handles.delete(this)
     process.nextTick(() => this.engine.onetrip_pool_free(this.#pool))
   }

@@ -1,6 +1,6 @@
 /**
- * Values by key, of which those that were not used for long are forgotten: at most `limit` are kept, and at least the half of
- * that which was used last.
+ * A cache: at most `limit` values are kept, and at least the `limit / 2` that were used last.
+ * Values that have not been used for long are forgotten.
  */
 export class Recent<K, V> {
   #young = new Map<K, V>()
@@ -11,7 +11,7 @@ export class Recent<K, V> {
     this.#half = limit / 2
   }
 
-  /** The value, which counts as a use. One that is used again and again costs one look. */
+  /** The value. Reading it counts as a use. */
   get(key: K): V | undefined {
     const young = this.#young.get(key)
     if (young !== undefined) return young

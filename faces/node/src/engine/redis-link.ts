@@ -5,29 +5,30 @@ import { memory } from './memory'
 import { Wire } from './wire'
 
 /**
- * Who waits for the replies of one request. Addresses are valid for the time of the call: what is
- * to live longer is copied.
+ * The receiver of the replies to one request. Addresses are valid only during the call: bytes that
+ * are kept must be copied.
  */
 export interface RedisReceiver {
-  /** Whole replies came. */
+  /** Whole replies arrived. */
   received(start: number, end: number): void
   /**
-   * It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`.
+   * The request ended; called once. `how` is one of `End`. For `End.SERVER` the error lies from
+   * `start` to `end`.
    */
   ended(how: number, outcome: number, start: number, end: number): void
 }
 
-/** Who wants to know what belongs to no request. */
+/** Is told of events of a connection that belong to no request. */
 export interface RedisOwner {
   /**
-   * The login is over. `protocol`: 2 or 3. `fields`: what the server says of itself, names and
-   * values in turn.
+   * The login is over. `protocol`: 2 or 3. `fields`: the server's answer to HELLO, names and values
+   * by turns.
    */
   ready(protocol: number, fields: string[]): void
-  /** The turn is over: what is to leave with it is submitted now. */
+  /** The turn of the event loop ends: submit now what must leave in this turn's write. */
   flush(): void
   push(start: number, end: number): void
-  /** Something waits for the window. */
+  /** A request has to wait for the window. */
   full(): void
   drained(): void
   /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
@@ -39,7 +40,7 @@ export class RedisLink extends Wire<RedisReceiver> {
   readonly #owner: RedisOwner
 
   /**
-   * On a socket that is open, with the settings of `onetrip_redis_new`. The login leaves at once.
+   * Takes an open socket and the settings of `onetrip_redis_new`. The login is sent at once.
    */
   constructor(socket: Duplex, settings: Iterable<readonly [string, string]>, owner: RedisOwner) {
     super(socket, settings, (now, start, len) => memory.engine.onetrip_redis_new(now, start, len))
@@ -47,11 +48,11 @@ export class RedisLink extends Wire<RedisReceiver> {
   }
 
   /**
-   * Room for so many bytes of requests. It stays where it is until it is submitted or asked for
-   * again. 0 if there is no memory for it.
+   * The address of room for a request of this many bytes; 0 if there is no memory. It is valid
+   * until it is submitted or asked for again.
    */
   room(len: number): number {
-    // As a number of the module it would be another.
+    // A longer length would be cut to 32 bits.
     return len > LENGTH_MAX ? 0 : this.roomFor(len)
   }
 
@@ -60,9 +61,10 @@ export class RedisLink extends Wire<RedisReceiver> {
   }
 
   /**
-   * Submits what was written to the room, behind the text of the script that it calls by its hash,
-   * which has `textLen` bytes. `replies`: how many come; 0 for one command whose error ends it. Returns its place in the queue, 0 if it was
-   * sent, or why it was refused.
+   * Submits the request that was written to the room. If it calls a script by its hash, the text of
+   * the script, `textLen` bytes, is in front of it. `replies`: the number of replies; 0 for a
+   * single command, whose error ends the request. Returns its place in the queue, 0 if it was sent,
+   * or one of `Refused`.
    */
   submit(
     receiver: RedisReceiver,
@@ -93,12 +95,12 @@ export class RedisLink extends Wire<RedisReceiver> {
     return place
   }
 
-  /** From now on scripts go as texts. */
+  /** From now on scripts are sent as texts. */
   sendScriptsAsTexts(): void {
     if (!this.isFree) this.engine.onetrip_redis_scripts_as_texts(this.address)
   }
 
-  /** Bytes came from the peer. */
+  /** Takes bytes that were read from the socket. */
   receive(chunk: Uint8Array): void {
     this.take(chunk)
     this.settle()
@@ -108,13 +110,13 @@ export class RedisLink extends Wire<RedisReceiver> {
     this.#owner.flush()
   }
 
-  /** Requests that were sent and not answered, or wait for the window. */
+  /** Requests that are in flight or queued. */
   get unanswered(): number {
     return this.inFlight + this.queued
   }
 
   protected override completion(at: number): void {
-    // What was called for the record before may have let memory grow.
+    // The receiver of the previous record may have made the memory grow.
     memory.refresh()
     const { words } = memory
     const kind = words[at] as number

@@ -1,11 +1,11 @@
-/** Who is told when a signal is aborted. */
+/** Is called when a signal is aborted. */
 export interface Heeder {
   handleEvent(): void
 }
 
 /**
- * Who heeds a signal, behind one listener. Node warns of more than ten, and a program may well stop
- * a hundred queries by one signal; how many it is to have is said by whoever made it.
+ * The heeders of a signal, behind one listener. Node warns of more than ten listeners, and a
+ * program may well stop a hundred queries with one signal.
  */
 class Heeders extends Set<Heeder> {
   handleEvent(): void {

@@ -4,27 +4,29 @@ import { Duplex } from 'node:stream'
 type Received = (chunk: Buffer) => void
 
 /**
- * A socket that hands bytes to one listener where they were read to, which is valid for the time of the call. With other
- * listeners, or for one who reads it as a stream, it is a socket like all: they get bytes of their own.
+ * A socket that hands bytes to one listener in the buffer that they were read to, which is valid
+ * only during the call. If there are other listeners, or if the socket is read as a stream, it
+ * hands out copies, like any socket.
  *
- * Node makes a buffer of 64 KiB for each read otherwise, and cuts it to the length of what came: of a query that waits
- * for its answer alone that is a sixth of the work. (`onread` in the documentation of `net`.)
+ * Otherwise Node makes a buffer of 64 KiB for each read, and cuts it to the length that was read.
+ * For a query that is awaited alone, that is a sixth of the work. (`onread` in the documentation of
+ * `net`.)
  */
 export class InletSocket extends Socket {
   readonly #received: Received
 
-  /** `received` is still to be added as a listener of `data`: it hears of nothing before. */
+  /** `received` gets bytes only once it is added as a listener of `data`. */
   constructor(received: Received) {
     const onread: OnReadOpts = { buffer: INLET, callback: (length) => this.#read(length) }
-    // The declarations know of it elsewhere only.
+    // The types have `onread` only among the options of `connect`.
     const options: SocketConstructorOpts & { onread: OnReadOpts } = { onread }
     super(options)
     this.#received = received
   }
 
   /**
-   * With `onread` a socket would stop reading at once, and whoever then waits for `readable` would wait for ever. Others
-   * stop when their buffer is full.
+   * With `onread`, `pause` would stop reading at once, and a reader that waits for `readable` would
+   * wait for ever. Like other sockets, this one stops when its buffer is full.
    */
   override pause(): this {
     return Duplex.prototype.pause.call(this) as this
@@ -44,5 +46,5 @@ export class InletSocket extends Socket {
   }
 }
 
-/** What the sockets of this thread read to, one at a time. */
+/** The buffer that all sockets of this thread read to, one after the other. */
 const INLET = Buffer.allocUnsafeSlow(64 << 10)

@@ -1,32 +1,32 @@
-/** Nothing is said about a statement: it is placed by what else is on the connections. */
+/** No text is known: the statement is placed by the load of the connections only. */
 export const UNTOLD = 0
 
-/** Nothing is to go behind it. */
+/** The key of statements behind which nothing must be sent. */
 export const ALONE = 1
 
 /**
- * A number that is the same for the same text, by which a pool knows how long it takes. Digits and what stands between
- * single quotes don't count, so texts that differ only in the numbers and strings written into them are one.
+ * The key of a text, by which a pool remembers how long the text takes. Digits and single-quoted
+ * strings are left out, so texts that differ only in these have the same key.
  */
 export function keyOf(text: string): number {
   const known = keys.get(text)
   if (known !== undefined) return known
   const key = hash(text)
   if (text.length <= LENGTH_MAX) {
-    // The oldest goes. A text that is not kept is only looked at again.
+    // The oldest key is forgotten. It costs only another hash.
     if (keys.size >= KEPT_MAX) for (const [oldest] of keys) if (keys.delete(oldest)) break
     keys.set(text, key)
   }
   return key
 }
 
-/** A text of this key; undefined if it was not kept. */
+/** A text of this key; undefined if none is remembered. */
 export function textOf(key: number): string | undefined {
   for (const [text, its] of keys) if (its === key) return text
   return undefined
 }
 
-/** FNV-1a: a collision costs a wrong guess. */
+/** FNV-1a. After a collision the pool expects a wrong duration, which does no other harm. */
 function hash(text: string): number {
   let hash = 0x811c9dc5
   let isQuoted = false

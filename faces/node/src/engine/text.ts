@@ -1,13 +1,13 @@
-/** Reads UTF-8 from the memory, whose bytes are given too: `length` bytes from `start`. */
+/** Reads UTF-8: `length` bytes from `start`, of the memory with these `bytes`. */
 export type ReadText = (bytes: Uint8Array, start: number, length: number) => string
 
-/** Texts longer than this are read by Node. Each length up to here has its own piece of code. */
+/** Longer texts are read by Node. Each length up to this one has code of its own. */
 const SHORT = 24
 
 /**
- * Makes a reader: short texts of ASCII are made of their characters at once, which takes a third of
- * the time of a call into Node. That needs a place in the program for each length; where programs
- * may not make code, Node does it all, as it does for texts that are longer or not ASCII.
+ * Makes a reader of texts. Short ASCII texts are made by one call of `String.fromCharCode`, which
+ * takes a third of the time of a call into Node. That needs generated code for each length. Node
+ * reads all other texts, and all texts if the program may not generate code.
  */
 export function textReader(byNode: ReadText): ReadText {
   let code = 'switch (length) { case 0: return "";\n'

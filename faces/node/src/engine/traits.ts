@@ -1,7 +1,7 @@
 import { Recent } from './recent'
 import { ENGINE_LOST, memory } from './memory'
 
-/** What the text of a statement shows, as the engine reads it: bits of `Trait`. */
+/** The traits that the text of a statement shows to the engine: bits of `Trait`. */
 export function traitsOf(text: string): number {
   if (text.length > LONG) return classify(text)
   let traits = known.get(text)
@@ -13,7 +13,7 @@ export function traitsOf(text: string): number {
 }
 
 function classify(text: string): number {
-  // What is said now would be remembered.
+  // A failed module answers 0, which must not be remembered.
   if (memory.isLost) throw new Error(ENGINE_LOST)
   const bytes = Buffer.from(text)
   if (bytes.length === 0) return 0
@@ -22,7 +22,7 @@ function classify(text: string): number {
   )
 }
 
-/** Longer texts are rarely the same twice, and are not kept. */
+/** Longer texts rarely repeat, and are not remembered. */
 const LONG = 16_384
 
 /** Texts whose traits are remembered. */

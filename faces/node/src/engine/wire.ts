@@ -5,46 +5,46 @@ import { Close, End, RECORD, Refused, type Exports } from './exports'
 import { lifeless, rethrow, safely } from './guard'
 import { memory, type Handle } from './memory'
 
-/** Who waits for a reply is told how it ended. */
+/** The end of a request, as receivers are told it. */
 interface Ending {
   ended(how: number, outcome: number, start: number, end: number): void
 }
 
-/** What was on its way when the module failed: the number of `Unknown`. */
+/** The number of `Unknown`: the outcome of requests that were lost with the module. */
 const UNKNOWN = 4
 
 /**
- * One connection of the engine on a socket of Node's: bytes in, bytes out, who waits under which token, and when the
- * engine wants to be woken. What it speaks is its subclasses'.
+ * One connection of the engine on a socket of Node: bytes in, bytes out, receivers by token, and
+ * the timer of the next deadline. Subclasses know the protocol.
  *
- * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write; if it is
- * much, in some.
+ * The requests of one turn of the event loop, and those that are submitted because a chunk of
+ * replies settled promises, leave in one write. Once 8 KiB have gathered, they are written at once.
  */
 export abstract class Wire<Receiver extends Ending> implements Handle {
-  /** The functions of the module in which it lies. */
+  /** The functions of the module that holds the connection. */
   engine: Exports = memory.engine
-  /** Where the connection lies in the module, for a pool. */
+  /** The address of the connection in the module. */
   readonly address: number
-  /** Who waits, by token. The first is nobody's. */
+  /** The receivers by token. Token 0 is not used. */
   protected readonly receivers: (Receiver | undefined)[] = [undefined]
   protected isScheduled = false
   protected isFree = false
-  /** When the engine was told the time last. */
+  /** The time that the engine was told last. */
   protected now = clock()
   readonly #socket: Duplex
   readonly #tokens: number[] = []
   readonly #flush = (): void => this.#write()
   #isBlocked = false
-  /** Somebody is being told. */
+  /** `walk` is running. */
   #isWalking = false
-  /** Bytes that were submitted since the last write, or more: texts of statements that the server knows are not sent. */
+  /** At most this many bytes were submitted since the last write: known texts are not sent. */
   #grown = 0
-  /** The index of the first word of the records that were taken. */
+  /** The index of the first word of the completions that were taken. */
   #first = 0
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
 
-  /** On a socket that is open. `make` is given settings that lie in the module. The login leaves at once. */
+  /** Takes an open socket. `make` gets the settings, copied into the module. */
   protected constructor(
     socket: Duplex,
     settings: Iterable<readonly [string, string]>,
@@ -68,7 +68,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     this.schedule()
   }
 
-  /** There is no place for it in the module. */
+  /** The module has no memory for the connection, or has failed. */
   #homeless(): void {
     const why = memory.isLost ? Close.LOST : Close.NO_MEMORY
     this.engine = lifeless(this.engine)
@@ -91,13 +91,13 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     }
   }
 
-  /** What happened: the record whose first word is at this index of the memory's words. */
+  /** Handles the completion at this index of the memory's words. */
   protected abstract completion(at: number): void
 
-  /** The turn is over: what is to leave with it is submitted now. */
+  /** The turn of the event loop ends: submits what must leave in this turn's write. */
   protected leaving(): void {}
 
-  /** A token for one who waits. */
+  /** A token for a receiver. */
   protected tokenOf(receiver: Receiver): number {
     const token = this.#tokens.pop() ?? this.receivers.length
     this.receivers[token] = receiver
@@ -109,13 +109,16 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     this.#tokens.push(token)
   }
 
-  /** The time, for a call that may come long after the last. */
+  /** Reads the clock. */
   protected time(): number {
     this.now = clock()
     return this.now
   }
 
-  /** Room for so many bytes of requests, which stays where it is until it is asked for again; 0 if there is none. */
+  /**
+   * The address of room for a request of this many bytes, valid until it is asked for again; 0 if
+   * there is no memory.
+   */
   protected roomFor(len: number): number {
     try {
       const room = this.engine.onetrip_request(this.address, len) >>> 0
@@ -129,11 +132,11 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
 
   /** Why there is no room for a request. */
   protected get noRoom(): number {
-    // Others may have been told already, and ask for more, when a fresh module is there.
+    // Code that was told of the failure may use a fresh module before this connection is told.
     return this.isFree || this.engine !== memory.engine ? Refused.CLOSED : Refused.NO_MEMORY
   }
 
-  /** Hands bytes of the peer over, and tells what came of them. */
+  /** Hands received bytes to the engine, and tells the completions. */
   protected take(chunk: Uint8Array): void {
     const { engine } = this
     const now = this.time()
@@ -151,8 +154,8 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
   }
 
   /**
-   * After bytes of the peer: what waited for the window may leave now. Those who were answered go on later in this turn, and
-   * what they submit has itself written.
+   * Schedules a write after bytes were received, since queued requests may be sent now. Code that
+   * awaited the replies runs later in this turn, and schedules its own write.
    */
   protected settle(): void {
     if (this.isScheduled || this.isFree) return
@@ -164,14 +167,14 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     }
   }
 
-  /** The peer has gone. */
+  /** The socket was closed. */
   peerClosed(): void {
     if (this.isFree) return
     this.engine.onetrip_peer_closed(this.address)
     this.walk()
   }
 
-  /** Takes no more requests, says goodbye where the protocol has one, and ends when all is answered. */
+  /** Takes no more requests, and ends when all are answered, with the protocol's goodbye if any. */
   terminate(): void {
     if (this.isFree) return
     this.leaving()
@@ -179,7 +182,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     this.schedule()
   }
 
-  /** Takes a request back that still waits in its place. */
+  /** Withdraws a request that still waits at this place in the queue. Returns whether it did. */
   takeBack(place: number): boolean {
     if (this.isFree) return false
     const done = this.engine.onetrip_cancel(this.address, this.time(), place) !== 0
@@ -189,7 +192,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
 
   /** Requests that were sent and not answered. */
   get inFlight(): number {
-    // A cancel may outlive its connection.
+    // A cancel may ask for it after its connection was freed.
     return this.isFree ? 0 : this.engine.onetrip_in_flight(this.address)
   }
 
@@ -203,14 +206,14 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     return this.engine.onetrip_transmit_len(this.address) > 0
   }
 
-  /** Has what is unsent written when the current turn and all that it resolved has run. */
+  /** Schedules a write for the end of the current turn. */
   schedule(): void {
     if (this.isScheduled) return
     this.isScheduled = true
     process.nextTick(this.#flush)
   }
 
-  /** Gives the memory back. What is called after it does nothing or fails. Not to be called by a receiver. */
+  /** Frees the connection. Later calls do nothing or fail. A receiver must not call it. */
   free(): void {
     if (this.isFree) return
     this.isFree = true
@@ -232,7 +235,9 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     }
   }
 
-  /** At most so many bytes more are to be written. A turn that submits much has the server begin before it ends. */
+  /**
+   * Counts submitted bytes. A turn that submits much is written early, so that the server begins.
+   */
   protected grew(bytes: number): void {
     this.#grown += bytes
     if (this.#grown < EARLY) return
@@ -253,14 +258,14 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     memory.refresh()
     const bytes = Buffer.allocUnsafe(len)
     memory.buffer.copy(bytes, 0, start, start + len)
-    // Before: a stream of the caller's may have its answer in the same call.
+    // The engine is told first, since a stream of the user may answer within `write`.
     engine.onetrip_written(this.address, this.now, len)
     this.#isBlocked = !this.#socket.write(bytes)
   }
 
   /**
-   * Sees that there is a timer for the next deadline. One that is set too early costs a turn; setting it anew each time
-   * costs more.
+   * Sets a timer for the next deadline, unless an earlier one is set. A timer that fires too early
+   * costs a turn; setting it anew each time costs more.
    */
   #arm(): void {
     const deadline = this.engine.onetrip_deadline(this.address)
@@ -278,7 +283,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     this.schedule()
   }
 
-  /** Takes the records of what happened, and says how many. */
+  /** Takes the completions, and returns their number. */
   #take(): number {
     const { engine } = this
     try {
@@ -291,7 +296,10 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     }
   }
 
-  /** Tells all that happened. What a stream answers while somebody is told comes behind the rest, which it would let go of. */
+  /**
+   * Tells all completions in order. A nested call does nothing: it would overwrite those that are
+   * not told yet, and the loop of the outer call takes the new ones too.
+   */
   protected walk(): void {
     if (this.#isWalking) return
     this.#isWalking = true
@@ -304,7 +312,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
         try {
           this.completion(first + i * RECORD)
         } catch (error) {
-          // It is the host's, and the others are to hear what is theirs.
+          // An error of the host's code must not keep the others from being told.
           process.nextTick(rethrow, error)
         }
       }
@@ -313,7 +321,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
   }
 }
 
-/** Where a connection lies; 0 if there is no memory for it. */
+/** The address of a new connection; 0 if there is no memory for its settings. */
 function placed(make: () => number): number {
   try {
     return make()
@@ -323,5 +331,5 @@ function placed(make: () => number): number {
   }
 }
 
-/** PostgreSQL reads so many bytes at a time (`PQ_RECV_BUFFER_SIZE` in its pqcomm.c). */
+/** PostgreSQL reads this many bytes at a time (`PQ_RECV_BUFFER_SIZE` in its pqcomm.c). */
 const EARLY = 8192

@@ -1,6 +1,6 @@
 import { misuse } from './error'
 
-/** How a transaction begins. What is not said is left to the server's settings. */
+/** The modes of a transaction. The server's settings decide on those that are left out. */
 export interface TransactionOptions {
   readonly isolation?:
     'read uncommitted' | 'read committed' | 'repeatable read' | 'serializable' | undefined
@@ -8,7 +8,7 @@ export interface TransactionOptions {
   readonly deferrable?: boolean | undefined
 }
 
-/** The same as the engine takes it: see `onetrip_postgres_begin`. */
+/** The modes as the bits that `onetrip_postgres_begin` takes. */
 export function modesOf({ isolation, readOnly, deferrable }: TransactionOptions): number {
   const level = isolation === undefined ? 0 : LEVELS.indexOf(isolation) + 1
   if (isolation !== undefined && level === 0)

@@ -15,10 +15,10 @@ type Camel<N extends string> = N extends `${infer Head}_${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`
   : N
 
-/** A password, or what returns one whenever a connection is opened. */
+/** A password, or a function that is called for one whenever a connection is opened. */
 export type Password = string | (() => string | Promise<string>)
 
-/** What the server says beside its replies: RAISE NOTICE, warnings. */
+/** A message that the server sends beside its replies: a warning, or a RAISE NOTICE. */
 export interface Notice {
   readonly severity: string | undefined
   readonly code: string | undefined
@@ -28,9 +28,10 @@ export interface Notice {
 }
 
 /**
- * Where to connect, as whom, and within which limits. Each setting of a connection string has its
- * name here in camelCase (`connectionsMax` for `connections_max`), and the same unit. What is set
- * here wins over the URL, and that over the environment (`PGHOST` and so on).
+ * Where to connect, as whom, and within which limits. A setting has the name that it has in a
+ * connection string, in camelCase (`connectionsMax` for `connections_max`), and the same unit. A
+ * setting here wins over the URL, and the URL over the environment (`PGHOST` and so on). An unknown
+ * name is a `TypeError` of `postgres`.
  */
 export type Config = {
   readonly [N in Exclude<Name, 'password'> as Camel<N>]?: string | number | boolean | undefined
@@ -38,22 +39,26 @@ export type Config = {
   /** A connection string. */
   readonly url?: string | undefined
   readonly password?: Password | undefined
-  /** How values of types are made, by the type's name or number. */
+  /** Functions that decode values, by the name or the number of their type. */
   readonly types?: Types | undefined
-  /** Options of `tls.connect`, over those that `sslmode` and its like give. */
+  /**
+   * Options of `tls.connect`. They win over those that follow from `sslmode` and the other settings
+   * of TLS. With them a server without TLS is refused, and `sslmode` is `verify-full` by default.
+   */
   readonly tls?: ConnectionOptions | undefined
+  /** Is called with each notice of the server. Without it, notices are ignored. */
   readonly onNotice?: ((notice: Notice) => void) | undefined
 }
 
-/** A server to try. */
+/** One server of the list. */
 export interface Endpoint {
   readonly host: string
   readonly port: number
-  /** Where the host is, once that is known. */
+  /** The address that the host name was resolved to. */
   readonly address?: string
 }
 
-/** Settings as they are used. */
+/** The settings of one client, checked and with the environment and the defaults filled in. */
 export class Settings {
   readonly endpoints: readonly Endpoint[]
   readonly user: string
@@ -83,7 +88,7 @@ export class Settings {
     return this.#texts.get(name)
   }
 
-  /** What was set, or what holds otherwise. */
+  /** The setting, or its default. */
   said(name: Name): string {
     return this.#texts.get(name) ?? otherwise(name)
   }
@@ -104,11 +109,11 @@ export class Settings {
     if (given === undefined) return passwordOfFile({ host, port, user, database })
     const password: unknown = await given()
     if (typeof password !== 'string')
-      throw new TypeError('what returns the password returned no text')
+      throw new TypeError('the password function must return a string, or a promise of one')
     return password
   }
 
-  /** How TLS begins at this host; undefined for none. */
+  /** The options of TLS for this host; undefined if TLS is not used. */
   tlsOf(host: string): ConnectionOptions | undefined {
     const mode = this.#sslmode
     if (mode === 'disable' || host.startsWith('/')) return undefined
@@ -118,8 +123,7 @@ export class Settings {
     if (root !== undefined && root !== 'system') options.ca = readFileSync(root)
     if (cert !== undefined) options.cert = readFileSync(cert)
     if (key !== undefined) options.key = readFileSync(key)
-    // As in libpq: who names an authority wants it to be looked at, and without one `require`
-    // verifies nothing.
+    // As in libpq: `require` verifies the certificate only if `sslrootcert` names an authority.
     const verifies = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
     if (!verifies) options.rejectUnauthorized = false
     if (verifies && mode !== 'verify-full') options.checkServerIdentity = () => undefined
@@ -127,8 +131,9 @@ export class Settings {
   }
 
   /**
-   * Who gives options of TLS wants TLS, and so does who has it begin at once. Anybody can get a
-   * certificate from an authority of the system, so with these the name counts too, as in libpq.
+   * The mode that is in force. `tls` and `sslnegotiation=direct` both make TLS required. Anybody
+   * can get a certificate from a public authority, so with `tls` or `sslrootcert=system` the
+   * default verifies the host name too, as in libpq.
    */
   get #sslmode(): string {
     const isStrict = this.tls !== undefined || this.text('sslrootcert') === 'system'
@@ -137,7 +142,7 @@ export class Settings {
     return isSure && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
   }
 
-  /** What the plan of how to come to a server is told. */
+  /** The settings of the connect plan (`onetrip_connect_new`). */
   ofPlan(): [string, string][] {
     const hosts = this.endpoints.map(({ host }) => {
       if (host.startsWith('/')) return 's'
@@ -151,7 +156,10 @@ export class Settings {
     ]
   }
 
-  /** What the engine is told of one connection to this address. `secure`: the server was verified. */
+  /**
+   * The settings of the engine for one connection to this address. `secure`: TLS verified the
+   * server.
+   */
   ofEngine(
     password: string | undefined,
     address: string,
@@ -180,7 +188,7 @@ export class Settings {
     return settings
   }
 
-  /** What the policy of the pool is told. */
+  /** The settings of the pool's policy (`onetrip_pool_new`). */
   ofPool(): [string, string][] {
     const settings: [string, string][] = []
     for (const name of OF_POOL) {
@@ -231,14 +239,14 @@ function textsOf(config: Config): Texts {
     if (text && !texts.has(name as Name)) texts.set(name as Name, text)
   }
   for (const [name, text] of texts) {
-    // An empty one says nothing.
+    // An empty text counts as not set.
     if (text === '') texts.delete(name)
     else texts.set(name, checked(name, text))
   }
   return texts
 }
 
-/** What is no setting of a connection string. */
+/** Options that exist only in the object, not in a connection string. */
 const OBJECTS = new Set(['url', 'types', 'tls', 'onNotice'])
 
 function endpointsOf(hosts: string, ports: string): Endpoint[] {

@@ -16,21 +16,21 @@ import { guarded } from './guarded'
 import type { Host } from './host'
 import type { Values } from './types'
 
-/** One connection to the server: the engine's link on a transport. */
+/** One connection to the server: the engine's link and the socket below it. */
 export class Connection implements Owner, Reached {
   readonly columns = new ColumnsCache()
   readonly values: Values
   readonly resultBytesMax: number
   /** Its number in the pool; 0 outside of one. */
   number = 0
-  /** Nobody has it to himself. */
+  /** No caller has the connection to itself. */
   isShared = true
-  /** Requests that the engine has. */
+  /** Requests that were submitted and have not ended. */
   pending = 0
-  /** Why requests end with it. */
+  /** The error of requests that end because the connection ends. */
   why: PostgresError = LOST
   processId = 0
-  /** It ended by what somebody had sent on it, which is not to be sent again. */
+  /** The engine ended the connection because of a request on it, which must not be sent again. */
   isMisused = false
   readonly #settings: Settings
   readonly #host: Host
@@ -51,7 +51,7 @@ export class Connection implements Owner, Reached {
     this.#opening = new Opening(settings, this)
   }
 
-  /** Where the engine has it. */
+  /** The address of its link in the module. */
   get address(): number {
     return this.#link?.address ?? 0
   }
@@ -63,7 +63,8 @@ export class Connection implements Owner, Reached {
   // --- requests ---
 
   /**
-   * Sends a request. Who reads its reply calls `ended` at its end. Negative where it was refused.
+   * Submits a request. Its receiver must call `ended` of this connection when it has ended. Returns
+   * a negative number if the request was refused.
    */
   submit(
     receiver: Receiver,
@@ -88,13 +89,15 @@ export class Connection implements Owner, Reached {
     return place
   }
 
-  /** Begins a transaction; see `Link`. `leaving` submits what it holds back. */
+  /**
+   * Begins a transaction (see `Link.begin`). `leaving` submits the statement that it holds back.
+   */
   begin(modes: number, leaving: () => void): void {
     this.#link?.begin(modes)
     this.#leaving = leaving
   }
 
-  /** Something is held back until this turn is over, or something else is submitted. */
+  /** Has `leaving` called at the end of this turn, for a statement that is held back. */
   hold(): void {
     this.#link?.schedule()
   }
@@ -103,7 +106,7 @@ export class Connection implements Owner, Reached {
     this.#leaving?.()
   }
 
-  /** Does something with it. What has a receiver ends as a request does. */
+  /** Acts on the transaction (see `Link.act`). With a receiver it is a request, which ends. */
   act(act: Act, subject: Receiver | number = 0): number {
     this.leaving()
     if (act === Act.FORGET) this.#leaving = undefined
@@ -113,7 +116,7 @@ export class Connection implements Owner, Reached {
     return said
   }
 
-  /** Sends a COPY FROM STDIN with the first of its data; as `submit`. */
+  /** Submits a COPY FROM STDIN with the first of its data, as `submit` does. */
   submitCopy(receiver: Receiver, text: string, data: Uint8Array): number {
     this.leaving()
     if (this.#link === undefined || this.#isOver) return CLOSED
@@ -122,23 +125,23 @@ export class Connection implements Owner, Reached {
     return place
   }
 
-  /** Hands over more of it; see `Link`. */
+  /** Hands over more data of a COPY (see `Link.feed`). */
   feed(receiver: Receiver, part: CopyPart, data: Uint8Array): number {
     return this.#link?.feed(receiver, part, data) ?? CLOSED
   }
 
-  /** So many bytes of a stream were taken. */
+  /** The reader of a stream has taken this many bytes. */
   taken(bytes: number): void {
     this.#link?.taken(bytes)
   }
 
-  /** Nobody takes more of a stream. */
+  /** The reader of a stream takes no more. */
   leave(receiver: Receiver, rest: Rest): void {
     this.#link?.leave(receiver, rest)
   }
 
   #began(): void {
-    // The process lives on for those who wait for an answer.
+    // A request that waits for its answer keeps the process alive.
     if (this.pending++ === 0) this.#transport?.ref()
   }
 
@@ -149,7 +152,7 @@ export class Connection implements Owner, Reached {
     this.#tellIdle()
   }
 
-  /** When all that was sent is answered. */
+  /** Resolves when all submitted requests have ended. */
   whenIdle(): Promise<void> {
     return this.pending === 0
       ? Promise.resolve()
@@ -174,16 +177,16 @@ export class Connection implements Owner, Reached {
     return this.#link?.queued ?? 0
   }
 
-  // --- who has it ---
+  // --- its holder ---
 
-  /** One caller has it to himself. */
+  /** Gives the connection to one caller alone. */
   lend(): void {
     this.isShared = false
     this.#link?.hold(Holder.ONE)
     this.ref()
   }
 
-  /** It is everybody's, again. Whether its session is to be reset first. */
+  /** Shares the connection among all callers again. Returns whether its session needs a reset. */
   share(): boolean {
     const owes = !this.isShared && this.#link?.hold(Holder.NOBODY) === true
     this.isShared = true
@@ -192,7 +195,7 @@ export class Connection implements Owner, Reached {
     return owes
   }
 
-  /** Resets the session now, and not with what comes next. */
+  /** Sends the reset that is owed now, and not with the next request. */
   reset(): void {
     if (!this.#isOver) this.#link?.reset()
   }
@@ -205,7 +208,7 @@ export class Connection implements Owner, Reached {
     if (this.pending === 0) this.#transport?.unref()
   }
 
-  /** Says goodbye when all is answered. */
+  /** Takes no more requests, and closes the connection when all are answered. */
   terminate(): void {
     this.ref()
     if (this.#link === undefined || !this.#isReady) this.destroy(this.why)
@@ -230,7 +233,7 @@ export class Connection implements Owner, Reached {
     )
   }
 
-  /** Its login came to nothing; another may follow. */
+  /** A login failed; another attempt may follow. */
   left(): void {
     const link = this.#link
     this.#link = this.#transport = undefined
@@ -249,7 +252,7 @@ export class Connection implements Owner, Reached {
     }
   }
 
-  /** Something of this side keeps us from logging in. */
+  /** The login can't be sent, for a reason of this side. */
   #fail(transport: Transport, code: string, cause: Error): void {
     if (this.#transport !== transport) return
     this.#opening.fail(new PostgresError(code, 'NotSent', cause.message, cause), ConnectFault.OURS)
@@ -260,7 +263,7 @@ export class Connection implements Owner, Reached {
     this.#host.answered(this)
   }
 
-  /** Whoever read a reply can't explain it. */
+  /** The reader of a reply found it malformed: the connection ends. */
   violated(): void {
     this.#link?.violated()
   }
@@ -285,7 +288,7 @@ export class Connection implements Owner, Reached {
     })
   }
 
-  /** First the pool hears of it, so that nothing that is sent again meets this one. */
+  /** Tells the pool before the requests, so that none is sent again on this connection. */
   #tell(permanent: boolean): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -293,7 +296,7 @@ export class Connection implements Owner, Reached {
     this.#tellIdle()
   }
 
-  // --- what belongs to no request ---
+  // --- events that belong to no request ---
 
   ready(process: number, settings: string[]): void {
     if (!this.#opening.loggedIn(settings)) return
@@ -318,7 +321,7 @@ export class Connection implements Owner, Reached {
   full(): void {}
   drained(): void {}
 
-  /** What is not read the server stops sending. */
+  /** While the socket is not read, the server stops sending. */
   read(goesOn: boolean): void {
     if (goesOn) this.#transport?.stream.resume()
     else this.#transport?.stream.pause()
@@ -346,7 +349,7 @@ export class Connection implements Owner, Reached {
     if (this.#isOver || this.#link === undefined) return
     if (!this.#isReady) return this.#refused(why, start, end)
     if (why === Close.HOST) {
-      // The goodbye is written by then.
+      // Terminate has been written to the socket by then.
       setImmediate(() => this.#transport?.end())
       return
     }
@@ -366,7 +369,7 @@ export class Connection implements Owner, Reached {
   }
 }
 
-/** What the engine or this side says of the end of a connection. */
+/** The error for a connection that the engine has ended. */
 function endedBy(why: number, text: string): PostgresError {
   if (why === Close.LOGIN) return new PostgresError('login', 'NotSent', text)
   if (why === Close.VIOLATION) return new PostgresError('violation', 'Unknown', text)

@@ -4,7 +4,7 @@ import type { Connection } from './connection'
 import { again, type PostgresError } from './error'
 import { endError, refused } from './failure'
 
-/** A statement of the client's own: only its end is looked at. */
+/** A statement that the client sends for itself: only whether it succeeds matters. */
 export class Control implements Receiver {
   readonly #text: string
   readonly #connection: Connection
@@ -23,14 +23,14 @@ export class Control implements Receiver {
     this.#connection = connection
   }
 
-  /** Whether it was taken. */
+  /** Submits it. Returns whether it was taken; if not, its promise is rejected. */
   _sendOn(connection: Connection, flags: number): boolean {
     const place = connection.submit(this, flags, this.#text, [])
     if (place < 0) this.#reject(refused(place))
     return place >= 0
   }
 
-  /** Is told of the end of what is done with a transaction. */
+  /** Acts on a transaction, and settles the promise when the act has ended. */
   _actOn(connection: Connection, act: Act): void {
     const said = connection.act(act, this)
     if (said < 0) this.#reject(connection.isOver ? again(connection.why, 'NotSent') : refused(said))

@@ -12,9 +12,8 @@ import { countIn, read } from './copy'
 type Callback = (error?: Error | null) => void
 
 /**
- * Sends the data of a COPY … FROM STDIN. The statement leaves with the first of it.
- *
- * It is done when the server has answered; what is destroyed before its end is undone.
+ * Sends the data of a COPY … FROM STDIN. The statement is sent with the first of it. The stream
+ * finishes when the server has answered. If it is destroyed before that, the COPY has no effect.
  */
 export class CopyingIn extends Writable implements Receiver {
   count: number | undefined
@@ -24,9 +23,9 @@ export class CopyingIn extends Writable implements Receiver {
   #isSent = false
   #isOver = false
   #error: PostgresError | undefined
-  /** Why it was given up. */
+  /** Why the client failed the COPY. */
   #failure: PostgresError | undefined
-  /** What the engine does not take yet, and who waits for that or for the server's last word. */
+  /** The step to repeat when the engine takes data again, and the callback that waits. */
   #next: (() => void) | undefined
   #waiter: Callback | undefined
 
@@ -37,8 +36,8 @@ export class CopyingIn extends Writable implements Receiver {
   }
 
   /**
-   * Goes on with a connection. (`_construct` would be the place for it, but a pipeline to what is destroyed meanwhile ends
-   * as if all were well, in Node 20 to 26.)
+   * Calls `goOn` once there is a connection. (`_construct` would be the place for this, but in Node
+   * 20 to 26 a `pipeline` to a stream that is destroyed meanwhile ends without an error.)
    */
   #with(failed: Callback, goOn: () => void): void {
     if (this.#checkout !== undefined) return goOn()
@@ -54,7 +53,7 @@ export class CopyingIn extends Writable implements Receiver {
     this.#with(callback, () => this.#hand(bytes, 0, callback))
   }
 
-  /** Of any length: the server does not look at where a message ends. */
+  /** Sends data in parts of any length: the server ignores where a CopyData message ends. */
   #hand(bytes: Buffer, from: number, callback: Callback): void {
     for (let at = from; at < bytes.length; at += PART_MAX) {
       const part = bytes.subarray(at, at + PART_MAX)
@@ -80,7 +79,7 @@ export class CopyingIn extends Writable implements Receiver {
     this.#next = next
   }
 
-  /** Whether it was taken. */
+  /** Hands a part to the engine. Returns whether the engine took it. */
   #give(part: CopyPart, data: Buffer): boolean {
     const connection = this.#checkout?.connection
     if (this.#isOver || connection === undefined) return false
@@ -91,7 +90,9 @@ export class CopyingIn extends Writable implements Receiver {
     return place >= 0 && (part === CopyPart.DATA || this.#give(part, data))
   }
 
-  /** What is refused gives the COPY up: without it, nothing of it is to stand. */
+  /**
+   * If the engine refuses a part, the COPY is failed: it must not be stored with a part missing.
+   */
   #isFed(fed: number, connection: Connection): boolean {
     if (fed >= 0 || fed === Refused.CLOSED) return fed > 0
     this.#failure = again(refused(fed), 'Rejected')
@@ -108,7 +109,7 @@ export class CopyingIn extends Writable implements Receiver {
   feedable(): void {
     const next = this.#next
     this.#next = this.#waiter = undefined
-    // The code of the caller is called by it.
+    // `next` may call code of the user, which may throw.
     if (next !== undefined) guarded(next)
   }
 
@@ -139,11 +140,11 @@ export class CopyingIn extends Writable implements Receiver {
 }
 
 function endedEarly(): PostgresError {
-  return misuse('copy_ended', 'the COPY ended before its data did')
+  return misuse('copy_ended', 'the COPY ended before all of its data was sent')
 }
 
 const NOTHING = Buffer.alloc(0)
 
-/** Bytes that wait to be sent, beside what the engine and the socket keep. */
+/** Bytes that wait in this stream, in addition to those in the engine and in the socket. */
 const WAITING_BYTES_MAX = 64 << 10
 const PART_MAX = 256 << 10

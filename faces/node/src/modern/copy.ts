@@ -11,15 +11,22 @@ import { CopyingIn } from './copy-in'
 import { Draft, templateOf } from './template'
 import { shownBy } from './traits'
 
-/** What a COPY … FROM STDIN takes. `finish` comes when the server has confirmed it. */
+/**
+ * The stream of a COPY … FROM STDIN. The statement is sent with the first data that is written.
+ * `finish` is emitted when the server has confirmed the COPY. Destroying the stream before that
+ * cancels the COPY, and none of its rows are stored.
+ */
 export interface CopyIn extends Writable {
-  /** Rows that the server has copied, once it is finished. */
+  /** Rows that the server has copied; undefined until `finish`. */
   readonly count: number | undefined
 }
 
-/** What a COPY … TO STDOUT gives. */
+/**
+ * The stream of a COPY … TO STDOUT. The statement is sent when the stream is first read. Destroying
+ * the stream early ends the COPY too.
+ */
 export interface CopyOut extends Readable {
-  /** Rows that the server has copied, once it has ended. */
+  /** Rows that the server has copied; undefined until `end`. */
   readonly count: number | undefined
 }
 
@@ -35,31 +42,36 @@ export function copyTo(scope: LendingScope, strings: unknown, values: readonly u
   return new CopyingOut(scope, textOf(strings, values, 'stdout'))
 }
 
-/** COPY takes no parameters, so only names and fragments can stand in it. */
+/** COPY takes no parameters, so its template can only hold names and fragments. */
 function textOf(strings: unknown, values: readonly unknown[], way: 'stdin' | 'stdout'): string {
   const draft = new Draft()
   draft.add(templateOf(strings).strings, values)
   if (draft.parameters.length > 0) {
     throw misuse(
       'copy_parameters',
-      'COPY takes no values: only sql.id and fragments can stand in it',
+      'COPY takes no values: use sql.id, or fragments without values',
     )
   }
   const { text } = draft
   const expected = way === 'stdin' ? Trait.COPY | Trait.COPY_IN : Trait.COPY
   const isCopy = (shownBy(text) & (Trait.COPY | Trait.COPY_IN)) === expected
   if (!isCopy)
-    throw misuse('copy', `a COPY ${way === 'stdin' ? 'FROM STDIN' : 'TO STDOUT'} was expected`)
+    throw misuse('copy', COPY_EXPECTED[way])
   return text
 }
 
-/** The rows in a command tag. */
+const COPY_EXPECTED = {
+  stdin: 'copyFrom takes a COPY … FROM STDIN statement',
+  stdout: 'copyTo takes a COPY … TO STDOUT statement',
+}
+
+/** The number of rows in the command tag of a COPY. */
 export function countIn(tag: string): number | undefined {
   const [, count] = /^COPY ([0-9]+)$/.exec(tag) ?? []
   return count === undefined ? undefined : Number(count)
 }
 
-/** What a part of a reply says beside data: its tag. */
+/** Calls `data` for each CopyData message of a block, and returns the command tag if it came. */
 export function read(
   start: number,
   end: number,
@@ -75,7 +87,7 @@ export function read(
   return tag
 }
 
-/** Reads the data of a COPY as it comes. What is not taken stops the reading of its connection. */
+/** The data of a COPY as it arrives. While the reader takes none, its connection is not read. */
 class CopyingOut extends Readable implements Receiver {
   count: number | undefined
   readonly #scope: LendingScope
@@ -83,7 +95,7 @@ class CopyingOut extends Readable implements Receiver {
   #checkout: Checkout | undefined
   #isBegun = false
   #isOver = false
-  /** Bytes that the reader's buffer has no room for. */
+  /** Bytes that the engine has handed over and the reader has not taken. */
   #untaken = 0
 
   constructor(scope: LendingScope, text: string) {
@@ -121,7 +133,7 @@ class CopyingOut extends Readable implements Receiver {
     const tag = read(start, end, (from, to) => {
       if (this.destroyed) return
       const chunk = Buffer.from(memory.bytes.subarray(from, to))
-      // Listeners are called by it.
+      // `push` calls the listeners of the user, which may throw.
       guarded(() => (goesOn = this.push(chunk)))
     })
     if (tag !== undefined) this.count = countIn(tag)

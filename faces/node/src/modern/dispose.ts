@@ -1,6 +1,6 @@
 /**
- * The symbol that `await using` looks for. Node has it from 20.5.1 on; before, nothing is found
- * under this one, and what has an end is ended by its method.
+ * The symbol of `await using`. Node has it from 20.5.1 on. On older versions this is a symbol that
+ * nothing looks for, and callers use `end`, `release` or `return`.
  */
 export const ASYNC_DISPOSE: typeof Symbol.asyncDispose =
   (Symbol as { asyncDispose?: typeof Symbol.asyncDispose }).asyncDispose ??

@@ -1,7 +1,7 @@
 import type { Outcome } from '../engine/exports'
 import type { DatabaseError } from '../pg/error'
 
-/** What the server said about an error, by the names that its documentation has for it. */
+/** The fields of an error of the server, by the names in PostgreSQL's documentation. */
 export interface ServerFields {
   severity?: string | undefined
   detail?: string | undefined
@@ -15,7 +15,9 @@ export interface ServerFields {
   constraint?: string | undefined
 }
 
-/** What failed, in one line, and what is known of its effect. */
+/**
+ * Why a statement failed: `message` is one line, and `outcome` says what is known of its effect.
+ */
 export class PostgresError extends Error {
   override readonly name = 'PostgresError'
   /**
@@ -29,12 +31,12 @@ export class PostgresError extends Error {
    * have run.
    */
   outcome: Outcome
-  /** SQLSTATE of the error of the server that this is or comes from. */
+  /** The SQLSTATE of the server's error, if the server reported this error or its cause. */
   readonly sqlstate: string | undefined
   declare severity?: string
   declare detail?: string
   declare hint?: string
-  /** Where in the text of the statement, in characters from 1. */
+  /** The place of the error in the text of the statement, in characters, counted from 1. */
   declare position?: number
   declare where?: string
   declare schema?: string
@@ -60,7 +62,7 @@ export class PostgresError extends Error {
     this.sqlstate = sqlstate ?? (cause instanceof PostgresError ? cause.sqlstate : undefined)
   }
 
-  /** Says of which statement it is, unless that is known. */
+  /** Sets `query`, unless it is set. */
   about(query: string): this {
     if (this.query === undefined) {
       Object.defineProperty(this, 'query', { value: query, configurable: true, enumerable: false })
@@ -69,7 +71,7 @@ export class PostgresError extends Error {
   }
 }
 
-/** The same failure, told to another one who waits: each has an outcome of its own. */
+/** A copy of an error with another outcome, for another caller that fails for the same reason. */
 export function again(error: PostgresError, outcome: Outcome): PostgresError {
   const { code, message, sqlstate, cause } = error
   const copy = new PostgresError(code, outcome, message, cause, sqlstate)
@@ -77,7 +79,7 @@ export function again(error: PostgresError, outcome: Outcome): PostgresError {
   return copy
 }
 
-/** What the caller did wrong. Nothing was sent. */
+/** An error of the caller, of which nothing was sent. */
 export function misuse(code: string, message: string): PostgresError {
   return new PostgresError(code, 'NotSent', message)
 }
@@ -86,7 +88,7 @@ function oneLine(message: string): string {
   return message.includes('\n') ? message.replace(/\s*[\r\n]\s*/g, ' ') : message
 }
 
-/** What is taken of a server's error as it came. */
+/** The fields of a server's error that are copied unchanged. */
 export const FIELDS = [
   'severity',
   'detail',

@@ -1,4 +1,4 @@
-// Why requests fail: what the server says, or the engine.
+// Makes errors of the ends that the engine reports.
 
 import { End, OUTCOMES, Refused, type Outcome } from '../engine/exports'
 import { memory, NO_MEMORY } from '../engine/memory'
@@ -19,16 +19,22 @@ export function serverError(start: number, end: number, outcome: Outcome): Postg
 /** Why the engine did not take a request. */
 export function refused(place: number): PostgresError {
   if (place === Refused.FULL)
-    return misuse('queue_full', 'too many statements wait on this connection')
+    return misuse(
+      'queue_full',
+      'too many statements wait on this connection: wait for answers, or raise queue_max',
+    )
   if (place === Refused.CLOSED)
     return misuse('connection_lost', 'the connection was gone before the statement was sent')
   if (place === Refused.NO_MEMORY) return misuse('no_memory', NO_MEMORY)
   if (place === Refused.TOO_LONG)
-    return misuse('unencodable', 'the statement has more than 1 GiB, and PostgreSQL takes no more')
+    return misuse('unencodable', 'the statement has 1 GiB or more, and PostgreSQL takes less')
   return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
 }
 
-/** Why a request failed that has ended so, and `why` its connection has; undefined where it did not fail. */
+/**
+ * The error of a request that ended in the way `how`; undefined if it succeeded. `why` is the error
+ * of its connection.
+ */
 export function endError(
   why: PostgresError,
   how: number,
@@ -50,7 +56,7 @@ function about(what: string, error: PostgresError): PostgresError {
   return error
 }
 
-/** Of a text, and behind that what the server said of the cause. */
+/** The error in memory is a text that ends with a zero byte, and then the ErrorResponse, if any. */
 function rolledBack(start: number, end: number, outcome: Outcome): PostgresError {
   const at = memory.bytes.indexOf(0, start) + 1
   const text = memory.text(start, at - 1)
@@ -59,11 +65,11 @@ function rolledBack(start: number, end: number, outcome: Outcome): PostgresError
   return new PostgresError('rolled_back', outcome, `${text}: ${cause.message}`, cause)
 }
 
-/** Why a request ended, where it was not by an error of the server or with its connection. */
+/** The error of a request that neither the server nor the end of its connection failed. */
 export function ended(how: number, outcome: Outcome): PostgresError {
   if (how === End.ABORTED) {
     const message = 'skipped, since an earlier statement of the same pipeline or transaction failed'
     return new PostgresError('aborted', outcome, message)
   }
-  return new PostgresError('cancelled', outcome, 'the statement was taken back')
+  return new PostgresError('cancelled', outcome, 'the statement was withdrawn')
 }

@@ -1,4 +1,4 @@
-/** What the caller's code throws is the caller's, and must not stop the reading of replies. */
+/** Calls code of the user. What it throws is thrown in the next tick, so replies are read on. */
 export function guarded(call: () => unknown): void {
   try {
     call()

@@ -3,8 +3,8 @@ import type { Connection } from './connection'
 import { Statement } from './statement'
 
 /**
- * A read that is sent a second time while its first answer may still come. The first good answer wins; of the other
- * nobody hears.
+ * The second attempt of a hedged read, sent while the first may still be answered. The first answer
+ * that succeeds wins, and the other is ignored.
  */
 export class Hedge extends Statement {
   readonly #first: Statement
@@ -28,13 +28,13 @@ export class Hedge extends Statement {
   override finish(): void {
     if (this.isOver) return
     const first = this.#first
-    // It may wait to be sent again, since its connection was lost.
+    // If its connection was lost, the first attempt may wait to be sent again.
     first.scope._takeBack(first)
     first.rows = this.rows
     first.finish()
   }
 
-  /** The first answer tells what there is to tell. */
+  /** A failure of the second attempt is ignored: the first attempt reports its own end. */
   override fail(): void {
     this.isOver = true
   }

@@ -1,14 +1,14 @@
 import type { NotificationMessage } from '../pg/messages'
 import type { Connection } from './connection'
 
-/** Who has a connection opened. */
+/** The owner of a connection: a pool or a listener. */
 export interface Host {
   opened(connection: Connection): void
-  /** It has ended, or could not be opened; told once. `permanent`: time does not mend it. */
+  /** The connection ended or could not be opened; called once. `permanent`: retrying won't help. */
   gone(connection: Connection, permanent: boolean): void
-  /** Replies have come. */
+  /** Bytes of the server were read. */
   answered(connection: Connection): void
-  /** What others share with its users was changed: it is to take no new ones. */
+  /** A statement changed the state of the session: the connection must take no new requests. */
   changed(connection: Connection): void
   /** Statements waited behind a slow one; see `Owner.heldUp`. */
   heldUp?(key: number, requests: number, millis: number): void

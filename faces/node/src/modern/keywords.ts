@@ -1,14 +1,14 @@
 import { KEYWORDS, SAYS, SWITCH, UNSUPPORTED, type Keyword } from './keyword-table'
 
-/** By the names that libpq has for them, and for those that it has not, those of all languages. */
+/** The name of a setting: libpq's name if libpq has the setting, otherwise ours. */
 export type Name = keyof typeof KEYWORDS
 
 /** Settings as texts, as a connection string has them. */
 export type Texts = Map<Name, string>
 
 /**
- * Reads `postgres://user:password@host:port,…/dbname?name=value&…`. Nothing of it is in an error: a
- * password may be.
+ * Reads `postgres://user:password@host:port,…/dbname?name=value&…`. Errors don't quote the URL,
+ * since it may hold a password.
  */
 export function readUrl(url: string): Texts {
   const texts: Texts = new Map()
@@ -53,7 +53,9 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new TypeError('postgres: the connection string has a % that begins no character')
+    throw new TypeError(
+      'postgres: the connection string has a % that encodes no character: write %25 for %',
+    )
   }
 }
 
@@ -64,7 +66,7 @@ export function known(name: string): Name {
   throw new TypeError(`postgres: ${name}${SAYS.needs}${what}${SAYS.lacking}`)
 }
 
-/** What holds for a setting where nothing is said; the empty text is nothing. */
+/** The default of a setting; the empty text if it has none. */
 export function otherwise(name: Name): string {
   const { otherwise }: Keyword = KEYWORDS[name]
   return otherwise ?? ''
@@ -88,5 +90,5 @@ export function checked(name: Name, text: string): string {
   return form === 'switch' ? String(at % 2) : text
 }
 
-/** The largest number that the engine takes, and Node's timers. */
+/** The largest number that both the engine and Node's timers take. */
 const NUMBER_MAX = 0x7fff_ffff

@@ -1,11 +1,11 @@
 import type { Connection } from './connection'
 
-/** Who takes it back. */
+/** The pool that takes a connection back. */
 export interface Lessor {
   _release(connection: Connection): void
 }
 
-/** A connection that one caller has to himself. */
+/** A connection that one caller has to itself until it is released. */
 export class Lease {
   readonly connection: Connection
   readonly #to: Lessor
@@ -17,12 +17,12 @@ export class Lease {
     connection.lend()
   }
 
-  /** Gives it back when it has answered what was sent on it. */
+  /** Gives the connection back once all requests on it have ended. */
   releaseWhenIdle(): void {
     void this.connection.whenIdle().then(() => this.release())
   }
 
-  /** Gives it back. What was sent on it has been answered. */
+  /** Gives the connection back. All requests on it must have ended. */
   release(): void {
     if (this.#isOver) return
     this.#isOver = true

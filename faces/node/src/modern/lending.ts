@@ -8,21 +8,21 @@ import type { Statement } from './statement'
 import { refusal } from './traits'
 import type { Level } from './transaction'
 
-/** A connection for the time of a stream or a COPY. */
+/** A connection for as long as a stream or a COPY runs. */
 export interface Checkout {
   readonly connection: Connection
-  /** What becomes of a stream that is left early. */
+  /** How the engine ends a stream that is left early. */
   readonly rest: Rest
   readonly place: StatementPlace
   release(): void
 }
 
-/** Who lends one. */
+/** A scope whose streams and COPYs get a connection from it. */
 export interface LendingScope extends Scope {
   _lend(): Promise<Checkout>
 }
 
-/** A connection of the pool. */
+/** Checks a connection out of the pool. */
 export async function lendOf(pool: Pool): Promise<Checkout> {
   const lease = await pool.checkout()
   return {
@@ -33,7 +33,7 @@ export async function lendOf(pool: Pool): Promise<Checkout> {
   }
 }
 
-/** That of a transaction, which has begun then. */
+/** Returns the connection of a transaction, once the transaction has begun on the server. */
 export async function lendOfLevel(level: Level): Promise<Checkout> {
   const { transaction } = level
   await transaction.ready(level)
@@ -45,11 +45,11 @@ export async function lendOfLevel(level: Level): Promise<Checkout> {
   }
 }
 
-/** Statements on a connection that its caller has to himself. */
+/** The scope of `sql.session()`: statements on a connection that one caller has to itself. */
 export class Session implements LendingScope {
   readonly #lease: Lease
   #isOver = false
-  /** A transaction object is open on it. */
+  /** A transaction of `session.begin` is open on it. */
   isInTransaction = false
 
   constructor(lease: Lease) {
@@ -65,7 +65,7 @@ export class Session implements LendingScope {
     return this.isInTransaction
       ? misuse(
           'transaction_open',
-          'a transaction is open on this session: use what its function was given',
+          'a transaction is open on this session: use the argument of its function',
         )
       : undefined
   }
@@ -89,7 +89,7 @@ export class Session implements LendingScope {
     }
   }
 
-  /** Gives the connection back once it has answered what was sent on it. */
+  /** Gives the connection back once all requests on it have ended. */
   release(): void {
     if (this.#isOver) return
     this.#isOver = true

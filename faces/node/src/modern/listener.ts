@@ -6,7 +6,7 @@ import { ASYNC_DISPOSE } from './dispose'
 import { misuse, type PostgresError } from './error'
 import { Control } from './control'
 
-/** What a listener yields. */
+/** An event of a listener: a notification, or a gap. */
 export type ListenEvent =
   | {
       readonly kind: 'notification'
@@ -15,8 +15,8 @@ export type ListenEvent =
       readonly processId: number
     }
   /**
-   * Notifications may be missing: the connection was lost, or `dropped` of them were not taken in
-   * time.
+   * Notifications may be missing: the connection was lost, or `dropped` of them were dropped
+   * because they were not read in time.
    */
   | { readonly kind: 'gap'; readonly dropped: number }
 
@@ -26,14 +26,19 @@ interface Waiter {
 }
 
 /**
- * Notifications of channels, on a connection of its own. When that is lost it is opened again by
- * itself, and a `gap` says that there was one. Of those that are not taken 1,024 are kept; then the
- * oldest are dropped, which a `gap` says as well.
+ * The notifications of channels, on a connection of its own. If that connection is lost, the
+ * listener opens another one and yields a `gap`. Up to 1,024 notifications wait for the reader.
+ * When more come, the oldest are dropped, and a `gap` says how many.
  *
- * It ends with `return` or `end`, or when its loop is left.
+ * If the server refuses the login or the LISTEN for good, the next `next()` rejects, and the
+ * listener goes on trying. It ends with `end` or `return`, or when its loop is left. Until then it
+ * keeps the process alive.
  */
 export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
-  /** Resolves when the server has confirmed: what is committed from then on is received. */
+  /**
+   * Resolves when the server has confirmed the LISTEN: notifications that are committed from then
+   * on are received. Rejects if the server refuses, or if the listener is ended before.
+   */
   readonly ready: Promise<void>
   readonly #settings: Settings
   readonly #text: string
@@ -55,12 +60,12 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     if (channels.length === 0) throw misuse('channel_name', 'listen: a channel is missing')
     this.#text = channels.map((channel) => `listen ${quoted(channel)}`).join('; ')
     this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
-    // Whoever only iterates hears of it there.
+    // A caller that only iterates gets the error from `next`.
     this.ready.catch(noop)
     this.#open()
   }
 
-  /** How many were dropped in all, since nobody took them. */
+  /** How many notifications were dropped in all, because they were not read in time. */
   get dropped(): number {
     return this.#droppedInAll
   }
@@ -84,6 +89,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     return Promise.resolve(DONE)
   }
 
+  /** Ends the listener and closes its connection. Events that were not read are discarded. */
   end(): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -111,7 +117,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     return { kind: 'gap', dropped }
   }
 
-  /** Tells whoever waits, if there is something to tell. */
+  /** Hands events to the calls of `next` that wait. */
   #tell(): void {
     while (this.#waiters.length > 0) {
       const event = this.#take()
@@ -143,7 +149,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     this.#tell()
   }
 
-  /** A standby takes no LISTEN, for one. */
+  /** The server refused the LISTEN, as a standby does. */
   #refused(connection: Connection, error: PostgresError): void {
     if (connection.isOver) return
     this.#fail(error)
@@ -196,7 +202,7 @@ function noop(): void {}
 
 const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
 
-/** Events that are kept for a reader that takes none. */
+/** Events that wait for the reader. */
 const KEPT_MAX = 1024
 const PAUSE_MIN_MS = 100
 const PAUSE_MAX_MS = 10_000

@@ -11,43 +11,43 @@ import { PostgresError } from './error'
 import { isPermanent, unreached } from './loss'
 
 /**
- * What becomes of the attempts to reach a server. Each `reached` is followed by a `left` if its login
- * came to nothing. The last call is `unreachable`, or `gone` behind the login.
+ * Is told how the attempts to connect go. Each `reached` whose login fails is followed by `left`.
+ * The last call is `unreachable`, or `gone` if a login had succeeded.
  */
 export interface Reached {
   reached(transport: Transport, endpoint: Endpoint, secure: boolean): void
   left(): void
   received(chunk: Buffer): void
-  /** None of the servers will do. `permanent`: time does not mend it. */
+  /** No server can be used. `permanent`: retrying won't help. */
   unreachable(why: PostgresError, permanent: boolean): void
   gone(error: Error | undefined): void
 }
 
-/** Carries out the plan of how to come to a server: has the sockets, TLS, the clock and the errors. */
+/** Carries out the connect plan of the module: sockets, TLS, timers and errors are here. */
 export class Opening implements Opener, Guide {
   readonly #settings: Settings
   readonly #to: Reached
   readonly #plan: Plan
-  /** What was told to the plan, in that order. */
+  /** The errors that were reported to the plan, in that order. */
   readonly #errors: { readonly error: PostgresError; readonly isFinal: boolean }[] = []
   #tls: ConnectionOptions | undefined
   #endpoint: Endpoint = { host: '', port: 0 }
-  /** What the last lookup found, and of which host. */
+  /** The addresses that the last lookup found, and the index of its host. */
   #addresses: string[] = []
   #found = -1
   #transport: Transport | undefined
   #timer: NodeJS.Timeout | undefined
-  /** The login is under way, on a connection that is encrypted or not. */
+  /** The login is under way. */
   #isReached = false
   #isSecured = false
   /** The login is over. */
   #isDone = false
   #isOver = false
   #isTold = false
-  /** Lookups and timers of earlier actions have nothing to say. */
+  /** The number of the current action: lookups and timers of earlier ones are ignored. */
   #turn = 0
   #error: Error | undefined
-  /** Why this attempt is over, and whether time does not mend it; otherwise what the action makes of `#error`. */
+  /** The fault of this attempt. If it is not set, the fault follows from the action (`FAULTS`). */
   #why: { readonly fault: ConnectFault; readonly isFinal: boolean } | undefined
 
   constructor(settings: Settings, to: Reached) {
@@ -58,7 +58,7 @@ export class Opening implements Opener, Guide {
     this.#go()
   }
 
-  /** Gives up, whatever has been reached. */
+  /** Gives up, also if a connection is open. */
   stop(): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -68,14 +68,14 @@ export class Opening implements Opener, Guide {
     else this.#transport.stream.destroy()
   }
 
-  /** The login came to nothing. */
+  /** The login failed. */
   fail(error: PostgresError, fault: ConnectFault, isFinal = false): void {
     this.#error ??= error
     this.#why ??= { fault, isFinal }
     this.#transport?.stream.destroy()
   }
 
-  /** The server has let us in, and said this of itself. Whether it will do. */
+  /** The login succeeded. `said` has the server's parameters. Returns whether the server fits. */
   loggedIn(said: readonly string[]): boolean {
     const bits = tells(said, 'in_hot_standby') | (tells(said, 'default_transaction_read_only') << 2)
     const refusal = this.#plan.happened(ConnectEvent.LOGGED_IN, bits)
@@ -93,7 +93,7 @@ export class Opening implements Opener, Guide {
     const turn = ++this.#turn
     clearTimeout(this.#timer)
     const { action } = plan
-    // Nobody is told of it in the turn in which it was asked for.
+    // The owner is never told in the turn in which it asked.
     if (action === Connect.FAILED) return void setImmediate(() => this.#end())
     const { until } = plan
     if (until !== Infinity) this.#timer = setTimeout(() => this.#late(turn), timeUntil(until))
@@ -151,7 +151,7 @@ export class Opening implements Opener, Guide {
     else if (turn === this.#turn) this.#failed(ConnectFault.UNREACHABLE, why)
   }
 
-  // --- what the transport asks ---
+  // --- questions of the transport ---
 
   connected(): Step {
     this.#plan.happened(ConnectEvent.CONNECTED)
@@ -175,7 +175,7 @@ export class Opening implements Opener, Guide {
     this.fail(new PostgresError(code, 'NotSent', this.#name + text), ConnectFault.SERVER)
   }
 
-  // --- what becomes of it ---
+  // --- events of the transport ---
 
   opened(): void {
     if (this.#isOver) return void this.#transport?.stream.destroy()
@@ -241,13 +241,13 @@ export class Opening implements Opener, Guide {
   }
 }
 
-/** What an end of the socket means, by what was being done. */
+/** The fault that an end of the socket means, by the action that was under way. */
 const FAULTS: { readonly [action: number]: ConnectFault } = {
   [Connect.DIAL]: ConnectFault.UNREACHABLE,
   [Connect.BEGIN_TLS]: ConnectFault.HANDSHAKE,
 }
 
-/** What a parameter says, among names and values in turn: 0 nothing, 1 off, 2 on. */
+/** The value of a parameter in a list of names and values by turns: 0 absent, 1 off, 2 on. */
 function tells(said: readonly string[], name: string): number {
   for (let i = 0; i < said.length; i += 2) {
     if (said[i] === name) return said[i + 1] === 'on' ? 2 : 1

@@ -13,7 +13,7 @@ import { refusal } from './traits'
 /** Statements that share one sync point: all of them take effect, or none. */
 export class Pipeline implements Work, Keeper, Receiver, Scope {
   readonly watch = undefined
-  /** Of the first of its statements: what is known to be slow goes alone. */
+  /** The key of its first statement: the pool places the pipeline by it. */
   get key(): number {
     return this.#statements[0]?.key ?? UNTOLD
   }
@@ -29,15 +29,15 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     this.#pool = pool
   }
 
-  /** A statement of it was asked for by itself. */
+  /** A statement of the pipeline was awaited before the pipeline was sent. */
   _submit(statement: Statement): void {
-    const message = 'a statement of a pipeline is sent with it: return it, and await the pipeline'
+    const message = 'a statement of a pipeline is not sent alone: return it, and await the pipeline'
     statement.fail(misuse('pipeline_open', message), 'NotSent')
   }
 
   _takeBack(): void {}
 
-  /** Sends these, in this order, and resolves to the results of all. */
+  /** Sends the statements in this order. Resolves to their results. */
   send(statements: readonly Statement[]): Promise<Rows<unknown>[]> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -54,7 +54,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       if (statements.length === 0) return resolve([])
       const { queueMax } = this
       if (statements.length >= queueMax) {
-        const message = `a pipeline has less than ${queueMax} statements (queue_max), and this one has ${statements.length}`
+        const message = `a pipeline takes fewer than ${queueMax} statements (queue_max), and this one has ${statements.length}`
         return this.fail(misuse('pipeline_too_long', message), 'NotSent')
       }
       this.#pool.place(this)
@@ -62,8 +62,8 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   }
 
   /**
-   * None of them is sent: each ends with what one was refused for, and not by being sent alone when it
-   * is asked for. What somebody else has sent has an end of its own.
+   * Fails all statements, because one was refused: none may be sent alone if it is awaited later.
+   * Statements that were sent before, by something else, have an end of their own.
    */
   #refuse(statements: readonly Statement[], error: unknown): void {
     for (const statement of statements) {
@@ -81,7 +81,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     if (statement.watch !== undefined || statement.isRepeatable) {
       throw misuse(
         'pipeline_option',
-        'timeout, signal and repeatable are not for a statement of a pipeline',
+        'a statement of a pipeline takes no timeout, signal or repeatable',
       )
     }
     statement.take()
@@ -104,7 +104,9 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     if (place < 0) this.#stuck(refused(place))
   }
 
-  /** A part of it was sent, and the rest can't be: nothing may follow in its place. */
+  /**
+   * A part was submitted and the rest can't be: the connection ends, so that no part can commit.
+   */
   #stuck(error: PostgresError): void {
     this.#connection?.destroy(again(error, 'Unknown'))
     this.fail(error, 'NotSent')
@@ -115,8 +117,8 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   _ended(statement: Statement, error: PostgresError | undefined): boolean {
     if (error === undefined) return true
     this.#failures.set(statement, error)
-    // It was refused when others had been sent; what was not sent can't take effect, and neither
-    // can they.
+    // One statement was refused after others had been submitted. All or nothing: those must not
+    // take effect either.
     if (error.outcome === 'NotSent' && !this.isOver && error.code !== 'connection_lost')
       this.#stuck(error)
     return true
@@ -154,7 +156,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     this.#failed(error)
   }
 
-  /** `last`: why its sync point failed, or none of it was sent. */
+  /** `last`: the error of its sync point, or the reason why nothing was sent. */
   #failed(last: PostgresError | undefined): void {
     if (this.isOver) return
     this.isOver = true
@@ -167,7 +169,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     }
     if (failure === undefined) return this.#reject?.(cause)
     const error = again(failure, last === undefined ? failure.outcome : last.outcome)
-    // A statement that makes up the whole of a pipeline is not called its first, as in Rust.
+    // With one statement its number says nothing, as in Rust.
     if (statements.length > 1)
       error.message = `statement ${first + 1} of the pipeline: ${failure.message}`
     error.statement = first
@@ -175,12 +177,14 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   }
 }
 
-/** Whether others were skipped because of it, and not it because of others. */
+/**
+ * Whether the error is a cause, and not that of a statement that was skipped because of another.
+ */
 function isCause(error: PostgresError | undefined): boolean {
   return error !== undefined && error.code !== 'aborted'
 }
 
-/** What became of a statement that had been completed when another one failed. */
+/** The error of a statement that was complete when another one failed. */
 function undone(cause: PostgresError): PostgresError {
   if (cause.outcome !== 'Rejected') return again(cause, cause.outcome)
   return new PostgresError(

@@ -13,11 +13,11 @@ import { SlowNeighbours, type Stats } from './slow-neighbours'
 import { refusal } from './traits'
 import type { Watch } from './watch'
 
-/** What goes on a connection that others use as well. */
+/** A statement or a pipeline, to be placed on a shared connection. */
 export interface Work {
   readonly isOver: boolean
   readonly watch: Watch | undefined
-  /** What the policy knows it by. */
+  /** The key of its text, by which the policy knows how long it takes. */
   readonly key: number
   _run(connection: Connection): void
   fail(error: PostgresError, outcome: Outcome): void
@@ -28,12 +28,12 @@ export class Pool implements Opener, Host, Scope {
   readonly settings: Settings
   readonly #adapter: PoolAdapter
   readonly #members = new Map<number, Connection>()
-  /** Statements that wait: in line by their token, or for their next attempt. */
+  /** Work that waits: in line (by its token), or for the pause before its next attempt. */
   readonly #inLine = new Map<Work, number>()
   readonly #pausing = new Map<Work, NodeJS.Timeout>()
   readonly #waitMs: number
   readonly #opened = new WeakSet<Connection>()
-  /** They take nothing new, and are closed when all on them is answered. */
+  /** Connections that take nothing new, and are closed when all requests on them have ended. */
   readonly #retiring = new Set<number>()
   readonly #slow = new SlowNeighbours()
   #hedged = 0
@@ -57,7 +57,7 @@ export class Pool implements Opener, Host, Scope {
     this.place(statement)
   }
 
-  /** Puts work on a connection that others use as well, at once or when its turn comes. */
+  /** Runs work on a shared connection, at once or when its turn comes. */
   place(work: Work): void {
     if (this.#isClosing) return work.fail(closed(), 'NotSent')
     const connection = this.#members.get(this.#adapter.place(work.key))
@@ -76,7 +76,7 @@ export class Pool implements Opener, Host, Scope {
       },
     }
     const left = work.watch?.left ?? Infinity
-    // Its own time is looked after by itself, and told as what it is.
+    // If its own deadline comes first, its watch ends it with the error of that.
     const patience = left <= this.#waitMs ? Infinity : this.#waitMs
     this.#inLine.set(work, this.#adapter.waitShared(borrower, work.key, patience))
   }
@@ -141,7 +141,7 @@ export class Pool implements Opener, Host, Scope {
       const borrower: Borrower = {
         served: (number) => {
           const connection = this.#members.get(number)
-          // Lost in the moment in which it was lent.
+          // The connection was lost while it was being lent.
           if (connection === undefined) this.checkout(timeoutMs).then(resolve, reject)
           else resolve(new Lease(this, connection))
         },
@@ -161,19 +161,19 @@ export class Pool implements Opener, Host, Scope {
     if (cause === PoolCause.CLOSED) return closed()
     if (cause === PoolCause.LOST) return misuse('connection_lost', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
-      return misuse('waiting_full', 'too many callers wait for a connection')
+      return misuse('waiting_full', 'too many callers wait for a connection (waiting_max)')
     const last = this.#lastError
     if (cause === PoolCause.OPEN_FAILED && last !== undefined) return again(last, 'NotSent')
     const why = last === undefined ? '' : `; the last attempt to open one failed: ${last.message}`
     return new PostgresError(
       'wait_timeout',
       'NotSent',
-      `no connection was free in time${why}`,
+      `no connection was free in time (wait_timeout_ms)${why}`,
       last,
     )
   }
 
-  // --- what the policy wants ---
+  // --- orders of the policy ---
 
   open(number: number): void {
     const connection = new Connection(this.settings, this)
@@ -199,7 +199,7 @@ export class Pool implements Opener, Host, Scope {
     this.#finish()
   }
 
-  // --- what becomes of connections ---
+  // --- events of connections ---
 
   opened(connection: Connection): void {
     if (this.#members.get(connection.number) !== connection) return connection.terminate()
@@ -224,7 +224,7 @@ export class Pool implements Opener, Host, Scope {
 
   answered(connection: Connection): void {
     const { number } = connection
-    // Also when the pool is ending: it lets go of a connection when that has answered all.
+    // A pool that is ending is told too: it lets go of a connection once that has answered all.
     const matters = this.#isClosing || this.#adapter.waiting > 0 || this.#retiring.has(number)
     if (matters && this.#members.get(number) === connection) this.#adapter.answered(number)
   }
@@ -249,7 +249,7 @@ export class Pool implements Opener, Host, Scope {
     return { connections, idle, waiting, waitedBehindSlow: all, slowNeighbours: list, hedged }
   }
 
-  /** Takes nothing new, and is over when all is answered, or after this time. */
+  /** Takes no new work. Resolves when all is answered; after `timeoutMs` connections are cut. */
   end(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#whenOver.push(resolve)

@@ -8,49 +8,67 @@ import type { Fragment } from './template'
 import { Watch } from './watch'
 
 /**
- * A statement that a template made. It is sent when it is first awaited (or `then`, `one`, `first`
- * or `send` is called), and once; until then it may be a part of another one.
+ * A statement that a template made. It is submitted once: when it is first awaited, or when `then`,
+ * `one`, `first` or `send` is first called. Its bytes leave at the end of that turn of the event
+ * loop, together with those of the other statements of the turn. Until it is submitted it can be a
+ * fragment of another statement. The promise resolves when the server has confirmed the statement,
+ * and rejects with a `PostgresError`.
  */
 export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, Fragment {
   catch<E = never>(failed?: ((error: unknown) => E | PromiseLike<E>) | null): Promise<Rows<Row> | E>
   finally(over?: (() => void) | null): Promise<Rows<Row>>
-  /** Sends it now, and returns it. */
+  /** Submits the statement now, and returns it. */
   send(): this
-  /** Its only row. None, or several, is an error (`Applied`: it has run). */
+  /**
+   * Resolves to the only row. No row, or several, is an error: `no_rows` or `too_many_rows`, with
+   * the outcome `Applied`, since the statement has run.
+   */
   one(): Promise<Row>
-  /** Its first row, if it has any. */
+  /** Resolves to the first row, or undefined if there is none. */
   first(): Promise<Row | undefined>
-  /** Its rows as arrays. */
+  /** The same statement, with rows as arrays of values. */
   values(): Query<unknown[]>
-  /** Gives it up after this time, which begins when it is sent and covers every wait. */
+  /**
+   * Sets a deadline in milliseconds, in place of `requestTimeoutMs`. It begins when the statement
+   * is submitted and covers every wait. A late statement fails at once with the code `timeout`. The
+   * server is asked to cancel it if that can hit no other statement (`cancelOnTimeout`).
+   */
   timeout(ms: number): this
   /**
-   * Gives it up when this signal says so: the server is asked to stop it, where that harms no
-   * other.
+   * Ends the statement when this signal is aborted, with an error whose name is `AbortError`. If it
+   * has not been sent, it ends as `NotSent`. Otherwise the server is asked to cancel it, and it
+   * ends when the server has answered; if a cancel could hit another statement, it ends at once as
+   * `Unknown`.
    */
   signal(signal: AbortSignal): this
   /**
-   * Says that running it twice does no harm: it is sent again, up to three times, when its
-   * connection is lost. Not for sessions, transactions and pipelines.
+   * Says that running the statement twice does no harm. It is then sent again, up to three times,
+   * if its connection is lost, and neighbouring reads that say so share a sync point. Not for
+   * sessions, transactions and pipelines.
    */
   repeatable(): this
   /**
-   * Says so too, and that it is sent a second time on another connection where its answer is late: when the statement
-   * at the head of its connection has been running for longer than `slowHeadMs`, and another that is open has nothing slow on
-   * it. The first answer wins. At most one in 20 of these statements is sent twice, and none that is no read, or whose
-   * text is slow itself or was never seen.
+   * Makes the statement repeatable, and sends it a second time on another connection if its answer
+   * is late: if the statement at the head of its connection has been running for longer than
+   * `slowHeadMs`, and another open connection has nothing slow on it. The first answer wins. At
+   * most one in 20 of these statements is sent twice. Statements that are not reads, and texts that
+   * are slow themselves or new to the client, never are.
    */
   hedged(): this
   /**
-   * Nothing shares its connection while it runs, as long as there is another or may be one. For one that is known to take
-   * long: the client learns by itself which texts do, and treats a text that it has never seen like this.
+   * Keeps other statements off its connection while it runs, as long as there is another connection
+   * or one may be opened. For statements that are known to be slow. The client learns by itself
+   * which texts are slow, and treats a text that it has never seen in the same way.
    */
   alone(): this
-  /** Its rows as they come, on a connection of their own: what `for await` does. */
+  /**
+   * The rows as they arrive, on a connection of their own. `for await` calls it. Nothing is sent
+   * before the first `next`.
+   */
   stream(): AsyncIterableIterator<Row, undefined> & AsyncDisposable
 }
 
-/** What a scope gives to each of its statements. */
+/** The options that each statement of a scope begins with. */
 export interface Defaults {
   readonly timeoutMs: number
   readonly cancelsLate: boolean
@@ -83,7 +101,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     return this.then((rows) => {
       if (rows.length === 1) return rows[0] as Row
       const code = rows.length === 0 ? 'no_rows' : 'too_many_rows'
-      const message = `one row was asked for, and ${rows.length === 0 ? 'none' : rows.length} came`
+      const message = `one() takes exactly one row, and ${rows.length === 0 ? 'none' : rows.length} came`
       throw new PostgresError(code, 'Applied', message).about(this.text)
     })
   }
@@ -101,7 +119,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
   timeout(ms: number): this {
     this.#isNew()
     if (!(ms > 0 && ms <= LONGEST))
-      throw misuse('timeout_ms', 'a timeout is a number of milliseconds above 0')
+      throw misuse('timeout_ms', `timeout takes milliseconds, above 0 and at most ${LONGEST}`)
     this.#watched().timeoutMs = ms
     return this
   }
@@ -117,7 +135,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     if (this.scope._again === undefined) {
       throw misuse(
         'repeatable',
-        'repeatable is not for a session, a transaction or a pipeline: their connection is part of what a statement means',
+        'repeatable is not for a session, a transaction or a pipeline: what a statement does there depends on its connection',
       )
     }
     this.isRepeatable = true
@@ -140,11 +158,11 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     this.#isNew()
     const scope = this.scope as Scope & Partial<LendingScope>
     if (scope._lend === undefined)
-      throw misuse('pipeline_open', 'a statement of a pipeline is no stream')
+      throw misuse('pipeline_open', 'a statement of a pipeline cannot be read as a stream')
     if (this.watch?.signal !== undefined || (this.watch?.timeoutMs ?? 0) > 0 || this.isRepeatable) {
       throw misuse(
         'stream_option',
-        'timeout, signal and repeatable are not for a stream: leave its loop instead',
+        'a stream takes no timeout, signal or repeatable: leave its loop to end it early',
       )
     }
     return new RowStream(scope as LendingScope, this)
@@ -158,7 +176,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     if (this.isSent)
       throw misuse(
         'sent_already',
-        'the statement was sent already: say how it runs before it is awaited',
+        'the statement was sent already: set its options before it is awaited',
       )
   }
 
@@ -168,5 +186,5 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
   }
 }
 
-/** Node takes no longer timers. */
+/** The longest timer that Node takes. */
 const LONGEST = 0x7fffffff

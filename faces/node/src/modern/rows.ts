@@ -3,20 +3,20 @@ import type { Field } from '../pg/fields'
 /** A column of a result. */
 export interface Column {
   readonly name: string
-  /** The number of its type. */
+  /** The OID of its type. */
   readonly type: number
-  /** The number of the table that it is a column of; 0 if it is computed. */
+  /** The OID of the table that it is a column of; 0 if it is computed. */
   readonly table: number
 }
 
-/** The rows of a result: an array, and what the server said about it. */
+/** The rows of a result: an array, with the columns, the count and the command. */
 export class Rows<Row> extends Array<Row> {
   #fields: readonly Field[] = NONE
   #columns: readonly Column[] | undefined
   /** The command tag; undefined for that of a SELECT. */
   #tag: string | undefined
 
-  /** What `map` and its like make is an ordinary array. */
+  /** Methods such as `map` return ordinary arrays. */
   static override get [Symbol.species](): ArrayConstructor {
     return Array
   }
@@ -40,7 +40,7 @@ export class Rows<Row> extends Array<Row> {
     return number
   }
 
-  /** What the server ran: `SELECT`, `INSERT`, `CREATE TABLE` and so on. */
+  /** The command that the server ran: `SELECT`, `INSERT`, `CREATE TABLE` and so on. */
   get command(): string {
     return this.#tag?.replace(/[ 0-9]+$/, '') ?? 'SELECT'
   }

@@ -1,25 +1,28 @@
 import type { PostgresError } from './error'
 import type { Statement } from './statement'
 
-/** Where a statement is sent. */
+/** The place where a statement is sent: a pool, a session, a transaction or a pipeline. */
 export interface Scope {
   _submit(statement: Statement): void
-  /** It is not to be sent any more: it waits, for a connection or for its time to come. */
+  /** Removes a statement that waits, for a connection or for its next attempt. */
   _takeBack(statement: Statement): void
-  /** Its time was over while it waited: what is known of what it waited for. */
+  /** The error of a statement whose deadline passed while it waited for a connection. */
   _late?(error: PostgresError): PostgresError
-  /** It was sent, and may be sent a second time if its answer is late. */
+  /** The statement was sent, and may be sent a second time if its answer is late. */
   _hedge?(statement: Statement): void
-  /** Sends it again, in a while, if that may be. */
+  /** Sends a statement again after a pause, if that is allowed. Returns whether it will be. */
   _again?(statement: Statement, error: PostgresError): boolean
 }
 
-/** Another try of the same statement, whose answer may come first. */
+/** The second attempt of a hedged statement. */
 export interface Second {
   isOver: boolean
 }
 
-/** Who wants to hear of an end before its caller does. Whether it tells the caller, too. */
+/**
+ * Is told of the end of a statement before its caller is. `_ended` returns true if the keeper tells
+ * the caller itself, later.
+ */
 export interface Keeper {
   _ended(statement: Statement, error: PostgresError | undefined): boolean
 }

@@ -2,31 +2,31 @@ import { ALONE, textOf } from '../engine/text-key'
 
 /** A text behind which other statements waited on a shared connection. */
 export interface SlowNeighbour {
-  /** Its first 200 characters. Texts that differ only in numbers and quoted strings count as one. */
+  /** Its first 200 characters. Texts that differ only in digits and quoted strings count as one. */
   readonly text: string
-  /** Statements that waited behind it, each time that it took long. */
+  /** How many statements waited behind it, all its slow runs together. */
   readonly statements: number
-  /** The longest that it took at the server, in milliseconds. */
+  /** Its longest run at the server, in milliseconds. */
   readonly longestMs: number
 }
 
-/** The numbers of a client at one moment. */
+/** The state of a client at one moment, and its counts since it was made. */
 export interface Stats {
-  /** Connections of any state. */
+  /** Connections now, those that are being opened included. */
   readonly connections: number
-  /** Those that nobody uses. */
+  /** Connections that are unused now. */
   readonly idle: number
-  /** Callers that wait for a connection. */
+  /** Callers that wait for a connection now. */
   readonly waiting: number
-  /** Statements that were behind one that took longer than `slowHeadMs` and than a round trip. */
+  /** Statements that waited behind one that took longer than `slowHeadMs` and than a round trip. */
   readonly waitedBehindSlow: number
-  /** The texts of those, who held up most first; up to 32. */
+  /** The texts that they waited behind; the one that held up most comes first. At most 32. */
   readonly slowNeighbours: readonly SlowNeighbour[]
-  /** Reads that were sent a second time, since their first answer was late. */
+  /** Hedged reads that were sent a second time. */
   readonly hedged: number
 }
 
-/** Who waited behind whom. */
+/** Counts the statements that waited behind slow ones, by the slow text. */
 export class SlowNeighbours {
   all = 0
   readonly #byKey = new Map<number, SlowNeighbour>()

@@ -21,44 +21,50 @@ import { copyFrom, copyTo, type CopyIn, type CopyOut } from './copy'
 import type { TransactionOptions } from './begin'
 import { type Level, Transaction } from './transaction'
 
-/** The results of statements, in their order. */
+/** The results of a list of statements, in their order. */
 export type Results<Q extends readonly unknown[]> = {
   -readonly [I in keyof Q]: Q[I] extends Query<infer Row> ? Rows<Row> : never
 }
 
-/** How a transaction is run. */
+/** The options of `begin`. */
 export interface BeginOptions extends TransactionOptions {
   /**
-   * Whether it is run again after a serialization failure (40001) or a deadlock (40P01): up to 10
-   * attempts, or as many as are said, with pauses that double from 5 ms to 1 s. The function then
-   * runs several times.
+   * Whether the transaction is run again after a serialization failure (40001) or a deadlock
+   * (40P01). The function then runs several times: up to 10 attempts, or `attemptsMax`, with pauses
+   * that double from 5 ms to 1 s. A COMMIT of unknown outcome is never run again. Default false.
    */
   readonly retry?: boolean | { readonly attemptsMax: number } | undefined
 }
 
 type Run<T, X> = (tx: X) => Promise<T> | T
 
-/** What statements are given together with. */
+/** COPY, in every scope that has a connection for it. */
 interface Streams {
-  /** COPY … FROM STDIN, whose data is what is written to the stream. */
+  /** Runs a COPY … FROM STDIN. Write its data to the stream. */
   copyFrom(strings: TemplateStringsArray, ...fragments: readonly Part[]): CopyIn
-  /** COPY … TO STDOUT, whose data is what is read from the stream. */
+  /** Runs a COPY … TO STDOUT. Read its data from the stream. */
   copyTo(strings: TemplateStringsArray, ...fragments: readonly Part[]): CopyOut
 }
 
-/** A transaction: its statements. It ends with its function. */
+/** A transaction, as the argument of the function of `begin`. It ends when the function does. */
 export interface Tx extends Tag, Streams {
-  /** Runs statements behind a savepoint: what throws undoes them, and the transaction goes on. */
+  /**
+   * Runs a function behind a savepoint. If the function throws, its statements are undone, and the
+   * transaction goes on.
+   */
   savepoint<T>(run: Run<T, Tx>): Promise<T>
-  /** Sends statements together. The first that fails fails the transaction. */
+  /** Sends statements together. If one fails, the transaction can only be rolled back. */
   pipeline<const Q extends readonly Query<unknown>[]>(queries: Q): Promise<Results<Q>>
 }
 
 interface Begins {
   /**
-   * Runs a function in a transaction on a connection of its own, and commits it. BEGIN leaves with
-   * the first statement. What the function throws rolls back. Where it returns an array of
-   * statements, these leave with COMMIT, and the result is theirs.
+   * Runs a function in a transaction on a connection of its own. BEGIN leaves with the first
+   * statement. When the function returns, the transaction is committed; when it throws, it is
+   * rolled back, and `begin` rejects with that error. If the function returns an array of
+   * statements, they leave together with COMMIT, and `begin` resolves to their results. Otherwise
+   * it resolves to the function's value, once the server has confirmed the COMMIT. If no statement
+   * is sent, neither BEGIN nor COMMIT is.
    */
   begin<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(
     run: Run<Q, Tx>,
@@ -71,45 +77,55 @@ interface Begins {
   begin<T>(options: BeginOptions, run: Run<T, Tx>): Promise<Unwrapped<T>>
 }
 
-/** What is awaited where it is returned. */
+/** The value of a function: the results, if it returned statements. */
 type Unwrapped<T> = T extends readonly Query<unknown>[] ? Results<T> : Awaited<T>
 
 /**
- * A connection of one's own, for what lives in a session: SET, temporary tables, advisory locks.
+ * A connection of one caller's own, for session state: SET, temporary tables, advisory locks.
  */
 export interface Session extends Tag, Begins, Streams, AsyncDisposable {
-  /** Gives it back. It is reset for its next user. */
+  /**
+   * Gives the connection back, once all its statements are answered. It is reset before its next
+   * user. Until it is released, a session keeps its connection and keeps the process alive.
+   */
   release(): void
 }
 
-/** A client of a database: a pool of connections that all statements share. */
+/** A client of a database: a tag whose statements share a pool of connections. */
 export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
   /**
-   * Sends statements with one sync point: all of them take effect, or none. The first that fails is the error, whose
-   * `statement` says which it was.
+   * Sends statements with one sync point, in one trip: all of them take effect, or none. Resolves
+   * to their results. Rejects with the error of the first statement that failed; its `statement` is
+   * the index of that statement. If one is refused before anything is sent, all end as `NotSent`.
    */
   pipeline<const Q extends readonly Query<unknown>[]>(queries: Q): Promise<Results<Q>>
   pipeline<const Q extends readonly Query<unknown>[]>(
     make: (tag: Tag) => Q | Promise<Q>,
   ): Promise<Results<Q>>
+  /**
+   * Resolves to a connection of the caller's own, which must be released. Rejects with
+   * `wait_timeout` if none is free within `waitTimeoutMs` (default 30,000).
+   */
   session(): Promise<Session>
-  /** Notifications of channels, on a connection of its own that comes back by itself. */
+  /** Listens to channels, on a connection of its own that is opened again when it is lost. */
   listen(...channels: readonly [string, ...string[]]): Listener
   /**
-   * Takes nothing new, and resolves when all is answered and closed; after `timeoutMs` what is left
-   * is cut.
+   * Takes no new statements. Resolves when all are answered, all sessions released and all
+   * connections closed. After `timeoutMs` (default: no limit) connections that are left are cut,
+   * and their statements end as `Unknown`. Listeners are not ended.
    */
   end(options?: { readonly timeoutMs?: number }): Promise<void>
-  /** Connections of any state, those that nobody uses, and callers that wait for one. */
+  /** The state of the pool now, and counts of statements that waited behind slow ones. */
   readonly stats: Stats
 }
 
 /**
- * A client of a database. It connects when it is first needed, and wants to be ended: by `end`, or
- * `await using`.
+ * Makes a client of a PostgreSQL database. It connects when the first statement needs a connection.
+ * End it with `end`, or declare it with `await using`. An idle client does not keep the process
+ * alive.
  *
- * `config` is a URL, an object, or a URL with an object behind it; what they don't say is taken
- * from the environment (`PGHOST` and so on).
+ * Give a URL, an object, or a URL and an object. Settings that are left out are taken from the
+ * environment (`PGHOST` and so on), then from the defaults. A wrong setting is a `TypeError`.
  */
 export function postgres(config?: string | Config, more?: Config): Sql {
   const settings = new Settings(more === undefined ? config : withUrl(config, more))
@@ -137,7 +153,7 @@ export function postgres(config?: string | Config, more?: Config): Sql {
 
 function withUrl(url: string | Config | undefined, more: Config): Config {
   if (typeof url === 'string' && more.url === undefined) return { ...more, url }
-  throw new TypeError('postgres: what stands behind a URL is an object without one')
+  throw new TypeError('postgres: with two arguments, the first is a URL and the object has no url')
 }
 
 function pipelineOn(pool: Pool, defaults: Defaults) {
@@ -154,10 +170,10 @@ function pipelineOn(pool: Pool, defaults: Defaults) {
 
 function statementsOf(given: unknown): readonly Statement[] {
   if (Array.isArray(given) && given.every((it) => it instanceof Statement)) return given
-  throw misuse('not_statements', 'an array of statements that sql made was expected')
+  throw misuse('not_statements', 'pipeline takes an array of statements that were made by sql`…`')
 }
 
-/** Who lends the connection of a transaction, and takes it back. */
+/** The connection of a transaction. */
 interface Lent {
   readonly connection: Transaction['connection']
   release(): void
@@ -190,7 +206,7 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Lent> | Lent) {
   }
 }
 
-/** Before a transaction is run again that has failed so often; negative where it is not. */
+/** The pause in milliseconds before a transaction is run again; negative if it is not. */
 function pauseBehind(failures: number, attemptsMax: number): number {
   const max = Math.min(attemptsMax, 0xffff_ffff)
   return memory.engine.onetrip_retry_pause(failures, max, Math.random())

@@ -13,12 +13,12 @@ import type { Keeper, Scope, Second } from './scope'
 import { Fragment, type Draft, type Template } from './template'
 import type { Watch } from './watch'
 
-/** A statement on its way: it reads the reply, and settles its promise once. */
+/** A statement: it is submitted once, reads its reply, and settles its promise once. */
 export class Statement extends Fragment implements Receiver {
   readonly scope: Scope
   readonly template: Template
   readonly given: readonly unknown[]
-  /** How it was asked to run. */
+  /** Its options. */
   asArrays = false
   isRepeatable = false
   isHedged = false
@@ -28,21 +28,21 @@ export class Statement extends Fragment implements Receiver {
   text = ''
   parameters: readonly Parameter[] = NO_PARAMETERS
   traits = 0
-  /** What the pool knows it by. */
+  /** The key of its text, for the pool. */
   key = UNTOLD
   isSent = false
   isOver = false
   /** An earlier attempt may have run. */
   mayHaveRun = false
   attempts = 0
-  /** It was sent a second time. */
+  /** Its second attempt, if it was sent a second time. */
   second: Second | undefined = undefined
   /** Its place in the queue of its connection; 0 once it was sent. */
   place = 0
   connection: Connection | undefined = undefined
   keeper: Keeper | undefined = undefined
   rows: Rows<unknown> = NO_ROWS
-  /** Why it was given up, while the server is asked to stop it. */
+  /** Why its caller gave it up. It is set while the server is asked to cancel it. */
   reason: PostgresError | undefined = undefined
   private bytes = 0
   private read: RowReader | undefined = undefined
@@ -59,14 +59,14 @@ export class Statement extends Fragment implements Receiver {
     this.given = given
   }
 
-  /** As a part of another statement. */
+  /** Writes it as a fragment of another statement. */
   _write(to: Draft): void {
     if (this.isSent)
-      throw misuse('sent_already', 'a statement that was sent is no fragment: make it anew')
+      throw misuse('sent_already', 'a statement that was sent cannot be a fragment: make a new one')
     to.add(this.template.strings, this.given)
   }
 
-  /** Puts it together. Throws where a value can't be sent. */
+  /** Makes the text and the parameters. Throws if a value can't be sent. */
   prepare(): void {
     const { text, parameters, traits } = this.template.write(this.given)
     this.text = text
@@ -75,22 +75,22 @@ export class Statement extends Fragment implements Receiver {
     this.key = this.isAlone ? ALONE : keyOf(text)
   }
 
-  /** Its promise; the statement is sent when it is first asked for. */
+  /** Returns its promise. The first call submits the statement. */
   settled(): Promise<Rows<unknown>> {
     if (this.promise !== undefined) return this.promise
     this.promise = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
     })
-    // Its pipeline has ended, and nobody had asked for it by itself.
+    // Its pipeline ended before the statement was awaited.
     if (this.isOver) this.tell()
     if (!this.isSent) this.start()
     return this.promise
   }
 
-  /** It is sent by somebody who looks at its end as well. */
+  /** Marks it as sent by a pipeline or a stream, which then handles its end. */
   take(): void {
-    if (this.isSent) throw misuse('sent_already', 'this statement was sent already: make it anew')
+    if (this.isSent) throw misuse('sent_already', 'the statement was sent already: make a new one')
     this.isSent = true
   }
 
@@ -105,14 +105,14 @@ export class Statement extends Fragment implements Receiver {
     if (!this.isOver) this.scope._submit(this)
   }
 
-  /** On a connection that others use as well. */
+  /** Runs on a shared connection. */
   _run(connection: Connection): void {
     const isSent = this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
     const isRead = (this.traits & Trait.READ) !== 0
     if (isSent && this.isHedged && isRead) this.scope._hedge?.(this)
   }
 
-  /** Whether it was taken; if not, its caller hears of it. */
+  /** Submits it. Returns whether it was taken; if not, it fails. */
   _sendOn(connection: Connection, flags: number): boolean {
     this.connection = connection
     const place = connection.submit(this, flags, this.text, this.parameters, this.key)
@@ -121,7 +121,7 @@ export class Statement extends Fragment implements Receiver {
     return place >= 0
   }
 
-  // --- what the engine tells ---
+  // --- events of the engine ---
 
   received(start: number, end: number, statement: number): void {
     if (this.isOver) return this.skim(start, end, statement)
@@ -133,7 +133,7 @@ export class Statement extends Fragment implements Receiver {
       if (columns !== undefined) this.describe(columns)
     }
     while (at < end) {
-      // A parser of the user's own may have let memory grow.
+      // A parser of the user may have called the module, whose memory may have grown.
       const tag = memory.bytes[at] as number
       const next = at + 1 + memory.int32(at + 1)
       if (tag === DATA_ROW) this.row(at)
@@ -143,7 +143,7 @@ export class Statement extends Fragment implements Receiver {
     }
   }
 
-  /** Nobody waits for it any more; what it says of its statement counts all the same. */
+  /** Reads only the description of its columns, which later statements use: its caller is gone. */
   private skim(start: number, end: number, statement: number): void {
     for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
       if (memory.bytes[at] === ROW_DESCRIPTION) this.describeAt(at, statement)
@@ -170,27 +170,27 @@ export class Statement extends Fragment implements Receiver {
     if (error !== undefined) this.fail(this.explain(error, how), known)
   }
 
-  /** The server goes on with it; nobody waits for that. */
+  /** The server was not asked to cancel it, and goes on. Its caller does not wait for that. */
   notCancelled(): void {
     if (!this.isOver && this.reason !== undefined) this.fail(this.reason, 'Unknown')
   }
 
-  /** What its caller is told where the server stopped it on demand. */
+  /** Replaces the server's error by the reason, if the server cancelled it for that reason. */
   private explain(error: PostgresError, how: number): PostgresError {
     if (this.reason === undefined || how === End.CLOSED) return error
     return how === End.SERVER && error.code !== QUERY_CANCELED ? error : this.reason
   }
 
-  // --- how it ends ---
+  // --- ends ---
 
   succeed(): void {
-    // One without rows has an array of its own, too.
+    // `NO_ROWS` is shared: a statement without rows gets an array of its own.
     if (this.rows === NO_ROWS) this.rows = new Rows()
     if (this.keeper !== undefined && this.keeper._ended(this, undefined)) return
     this.finish()
   }
 
-  /** Tells the caller of the rows. */
+  /** Resolves its promise to the rows. */
   finish(): void {
     if (this.isOver) return
     this.end()
@@ -208,7 +208,7 @@ export class Statement extends Fragment implements Receiver {
     this.finishWith(error)
   }
 
-  /** Tells the caller of an error. */
+  /** Rejects its promise. */
   finishWith(error: unknown): void {
     if (this.isOver) return
     this.end()
@@ -229,8 +229,8 @@ export class Statement extends Fragment implements Receiver {
   }
 
   /**
-   * Its caller doesn't want it any more. `atOnce`: it hears so at once; otherwise what the server
-   * says to it is waited for.
+   * Ends the statement early. `atOnce`: it fails at once; otherwise it fails when the server has
+   * answered the cancel. `cancels`: the server is asked to cancel it.
    */
   abandon(reason: PostgresError, atOnce: boolean, cancels: boolean): void {
     if (this.isOver) return
@@ -242,7 +242,7 @@ export class Statement extends Fragment implements Receiver {
       const why = reason.code === 'timeout' ? this.scope._late?.(reason) : undefined
       return this.fail(why ?? reason, 'NotSent')
     }
-    // One that others depend on stays where it is.
+    // A statement with a keeper stays in the queue: others depend on it.
     if (this.keeper === undefined && this.place > 0 && connection.takeBack(this.place)) return
     if (cancels) connection.wantCancel(this)
     if (atOnce) this.fail(reason, 'Unknown')
@@ -269,7 +269,7 @@ export class Statement extends Fragment implements Receiver {
 
   private row(at: number): void {
     if (this.fault !== undefined) return
-    if (this.read === undefined) return this.break(new Error('its columns are not known'))
+    if (this.read === undefined) return this.break(new Error('the server described no columns'))
     if (this.bytes > (this.connection as Connection).resultBytesMax) return this.overflow()
     try {
       this.rows.push(this.read(at))
@@ -281,13 +281,14 @@ export class Statement extends Fragment implements Receiver {
 
   private overflow(): void {
     this.rows = NO_ROWS
-    const message = 'the result is larger than result_bytes_max: read it as a stream, by for await'
+    const message =
+      'the result is larger than result_bytes_max: read it with for await, or raise the limit'
     this.fault = new PostgresError('result_too_large', 'Applied', message)
   }
 
   private complete(start: number, end: number): void {
     const { bytes } = memory
-    // What has nothing but its rows to say.
+    // The tag of a SELECT only repeats the number of rows.
     if (bytes[start] === LETTER_S && bytes[start + 2] === LETTER_L && this.read !== undefined)
       return
     const tag = memory.text(start, end)
@@ -308,7 +309,7 @@ export class Statement extends Fragment implements Receiver {
 }
 
 const NO_PARAMETERS: readonly Parameter[] = []
-/** Stands for none. Nothing is put in. */
+/** Stands for "no rows yet". Nothing is ever pushed into it. */
 const NO_ROWS = new Rows<never>()
 
 const DATA_ROW = 0x44

@@ -17,15 +17,15 @@ interface Waiter<Row> {
 }
 
 /**
- * The rows of a statement as they come, on a connection of its own. Once some 1 MiB of them waits
- * to be taken the connection is not read, so the server stops sending.
+ * The rows of a statement as they arrive, on a connection of its own. Once about 1 MiB of them
+ * waits for the reader, the connection is not read, so the server stops sending.
  */
 export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Receiver {
   readonly #scope: LendingScope
   readonly #statement: Statement
   #checkout: Checkout | undefined
   #read: RowReader | undefined
-  /** Rows that wait, from `#next` on, and how many bytes they came in. */
+  /** Rows that wait for the reader, from `#next` on, and the bytes that they arrived in. */
   #rows: Row[] = []
   #next = 0
   #bytes = 0
@@ -51,8 +51,9 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   }
 
   /**
-   * Ends it early: the server is asked to stop, and what is still to come is dropped. In a
-   * transaction all of it is read.
+   * Ends the stream early. On a connection of the pool a long rest ends the connection, in a
+   * session the server is asked to cancel, and in a transaction the rest is read. Rows that come
+   * are dropped.
    */
   return(): Promise<IteratorResult<Row, undefined>> {
     const wasRunning = this.#state === 'running'
@@ -91,7 +92,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     return place < 0 ? refused(place) : undefined
   }
 
-  // --- what comes ---
+  // --- replies ---
 
   received(start: number, end: number, statement: number): void {
     this.#bytes += end - start
@@ -144,7 +145,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     return row
   }
 
-  /** None of what came waits any more. */
+  /** Tells the engine that the reader has taken everything that arrived. */
   #taken(): void {
     this.#checkout?.connection.taken(this.#bytes)
     this.#bytes = 0
@@ -172,7 +173,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     this.#checkout = undefined
   }
 
-  /** What comes behind the last row: its error, once. */
+  /** The end behind the last row. An error is reported once. */
   #last(): Promise<IteratorResult<Row, undefined>> {
     const error = this.#error
     this.#error = undefined

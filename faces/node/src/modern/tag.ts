@@ -5,30 +5,27 @@ import { Json, type Value } from './values'
 import { Watch } from './watch'
 
 /**
- * What may stand between the strings of a template: values, which are only ever sent as parameters,
- * and fragments.
+ * What may stand in `${…}` of a template: a value, which is only ever sent as a parameter, or a
+ * fragment, whose text becomes part of the statement.
  */
 export type Part = Value | Fragment
 
-/** A row of which nobody said what is in it. */
+/** A row whose type was not given. */
 // eslint-disable-next-line @typescript-eslint/consistent-indexed-object-style
 export type UnknownRow = { [column: string]: unknown }
 
-/** Makes statements of templates. */
+/** A tag that makes statements of templates. Nothing is sent before a statement is awaited. */
 export interface Tag {
   <Row = UnknownRow>(strings: TemplateStringsArray, ...values: readonly Part[]): Query<Row>
-  /** A name, quoted: `sql.id('schema', 'table')`. */
+  /** A quoted name: `sql.id('shop', 'item')` is `"shop"."item"`. */
   id(...parts: readonly [string, ...string[]]): Fragment
   /** A value that is sent as JSON. */
   json(value: unknown): Json
-  /**
-   * Values or fragments with a fragment, or a comma, between each two. There has to be one at
-   * least.
-   */
+  /** Joins values and fragments, at least one, by a fragment (default: a comma). */
   join(parts: readonly Part[], separator?: Fragment): Fragment
 }
 
-/** A tag whose statements go to this scope. */
+/** Makes a tag whose statements are sent to this scope, with the members of `more`. */
 export function tagOf<T extends object>(scope: Scope, defaults: Defaults, more: T): Tag & T {
   const { timeoutMs, cancelsLate } = defaults
   const tag = (strings: TemplateStringsArray, ...values: readonly unknown[]): unknown => {

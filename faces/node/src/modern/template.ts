@@ -3,13 +3,13 @@ import { misuse } from './error'
 import { shownBy } from './traits'
 import { encode } from './values'
 
-/** A piece of a statement: what can stand in a template and is no value. Only `sql` makes them. */
+/** A part of a statement's text, with its parameters. Only `sql` makes fragments. */
 export abstract class Fragment {
-  /** Adds what it stands for. */
+  /** Adds its text and parameters to a statement. */
   abstract _write(to: Draft): void
 }
 
-/** A statement as it is put together: its text, and what is sent for its values. */
+/** A statement under construction: its text, and its encoded parameters. */
 export class Draft {
   text = ''
   readonly parameters: Parameter[] = []
@@ -26,7 +26,7 @@ export class Draft {
 
   #value(value: unknown): void {
     if (Array.isArray(value) && value.some((it) => it instanceof Fragment)) {
-      throw misuse('array_of_fragments', 'an array of fragments is no value: say sql.join(…)')
+      throw misuse('array_of_fragments', 'an array of fragments is not a value: use sql.join(…)')
     }
     this.parameters.push(encode(value, this.parameters.length + 1))
     this.text += `$${this.parameters.length}`
@@ -34,8 +34,7 @@ export class Draft {
 }
 
 /**
- * The strings of a template, and the text that they are where all that stands between them is
- * values.
+ * The strings of a template, and the text that they make if everything between them is a value.
  */
 export class Template {
   readonly strings: readonly string[]
@@ -47,7 +46,7 @@ export class Template {
     this.#text = strings.reduce((text, next, i) => `${text}$${i}${next}`)
   }
 
-  /** What is sent for it with these values. */
+  /** The text and the parameters for these values. */
   write(values: readonly unknown[]): {
     text: string
     parameters: readonly Parameter[]
@@ -81,8 +80,8 @@ export class Template {
 }
 
 /**
- * The template of strings that the language made for a tag. Others are refused: they may come from
- * anywhere.
+ * The template of the strings that the language made for a tagged template. Any other array is
+ * refused, since a caller may have put user input into it.
  */
 export function templateOf(strings: unknown): Template {
   let template = templates.get(strings as object)
@@ -94,7 +93,7 @@ export function templateOf(strings: unknown): Template {
   return template
 }
 
-/** One for each place in a program. */
+/** One template for each place in the program: the language makes its strings once. */
 const templates = new WeakMap<object, Template>()
 
 function check(strings: unknown): asserts strings is readonly string[] {
@@ -105,8 +104,8 @@ function check(strings: unknown): asserts strings is readonly string[] {
     )
   }
   const raw = Object.getOwnPropertyDescriptor(strings, 'raw')
-  // The language makes both arrays, and freezes them (ECMAScript, GetTemplateObject). What was
-  // parsed or put together never is.
+  // The language makes both arrays, and freezes them (ECMAScript, GetTemplateObject). An array from
+  // JSON or from code is not frozen in this way.
   const genuine =
     Object.isFrozen(strings) &&
     raw?.enumerable === false &&
@@ -116,15 +115,15 @@ function check(strings: unknown): asserts strings is readonly string[] {
   if (!genuine) {
     throw misuse(
       'forged_template',
-      'this array was not made by the language for a template: sql takes no other',
+      'sql takes only a template literal: this array was made in another way',
     )
   }
   if (!strings.every((string) => typeof string === 'string')) {
-    throw misuse('invalid_escape', 'the template has an escape sequence that is none')
+    throw misuse('invalid_escape', 'the template has an invalid escape sequence: write \\\\ for \\')
   }
 }
 
-/** A name, in quotes, of one or several parts. */
+/** A quoted name of one or several parts. */
 export class Identifier extends Fragment {
   readonly #text: string
 
@@ -141,12 +140,12 @@ export class Identifier extends Fragment {
 
 function quoteName(name: unknown): string {
   if (typeof name !== 'string' || name === '' || name.includes('\0')) {
-    throw misuse('identifier', 'sql.id: a name is a text that is not empty and has no zero byte')
+    throw misuse('identifier', 'sql.id takes strings that are not empty and have no zero byte')
   }
   return `"${name.replace(/"/g, '""')}"`
 }
 
-/** Fragments with another one between each two. */
+/** Parts, with a separator between each two. */
 export class Joined extends Fragment {
   readonly #parts: readonly unknown[]
   readonly #separator: Fragment | undefined
@@ -157,7 +156,7 @@ export class Joined extends Fragment {
       throw misuse('nothing_to_join', 'sql.join: there is nothing to join')
     }
     if (separator !== undefined && !(separator instanceof Fragment)) {
-      throw misuse('not_a_template', 'sql.join: the separator is made by sql as well')
+      throw misuse('not_a_template', 'sql.join: the separator must be made by sql`…`')
     }
     this.#parts = [...parts]
     this.#separator = separator
@@ -175,9 +174,9 @@ export class Joined extends Fragment {
 const ALONE = ['', '']
 
 function tooMany(count: number): Error {
-  const message = `a statement has at most ${PARAMETERS_MAX} parameters, and this one has ${count}: send an array`
+  const message = `a statement takes at most ${PARAMETERS_MAX} parameters, and this one has ${count}: send an array`
   return misuse('too_many_parameters', message)
 }
 
-/** Their number is sent in two bytes. */
+/** The protocol sends the number of parameters in two bytes. */
 const PARAMETERS_MAX = 65_535

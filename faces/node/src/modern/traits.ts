@@ -3,7 +3,7 @@ import { memory } from '../engine/memory'
 import { traitsOf } from '../engine/traits'
 import { misuse, type PostgresError } from './error'
 
-/** What the text of a statement shows: bits of `Trait`. */
+/** The traits that the text of a statement shows: bits of `Trait`. */
 export function shownBy(text: string): number {
   try {
     return traitsOf(text)
@@ -12,7 +12,7 @@ export function shownBy(text: string): number {
   }
 }
 
-/** Why a statement with these traits is not sent there. */
+/** The error of a statement with these traits in this place; undefined if it may be sent there. */
 export function refusal(traits: number, place: StatementPlace): PostgresError | undefined {
   const key = (traits << PLACE_BITS) | place
   let said = known.get(key)
@@ -29,11 +29,11 @@ function asked(traits: number, place: StatementPlace): Said {
   return [memory.text(start, between), memory.text(between + 1, end)]
 }
 
-/** A name for programs, and a sentence. */
+/** The code and the message of a refusal. */
 type Said = readonly [string, string]
 
 const MAY: Said = ['', '']
 const PLACE_BITS = 3
 
-/** What the engine said; there are few kinds of statements. */
+/** The engine's answers by traits and place, of which there are few. */
 const known = new Map<number, Said>()

@@ -8,15 +8,15 @@ import type { Statement } from './statement'
 import { refusal } from './traits'
 
 /**
- * A transaction on a connection of its own. What is sent of it, and what its answers mean, is the
- * engine's. Statements that are made in one turn share a sync point.
+ * A transaction on a connection of its own. The engine decides what is sent for it, and what the
+ * answers mean. Statements that are submitted in one turn share a sync point.
  */
 export class Transaction implements Keeper {
   readonly connection: Connection
   readonly outermost = new Level(this)
   /** The transaction and the savepoints that are open. */
   readonly #levels: Level[] = [this.outermost]
-  /** The last statement of the segment, unless another one is made in this turn. */
+  /** The last statement so far. It ends the segment, unless another one follows in this turn. */
   #held: Statement | undefined
   #isIncomplete = false
 
@@ -28,7 +28,7 @@ export class Transaction implements Keeper {
   _send(level: Level, statement: Statement): void {
     const error = this.#check(level) ?? refusal(statement.traits, StatementPlace.TRANSACTION)
     if (error !== undefined) return statement.fail(error, 'NotSent')
-    // What is behind it depends on it: it is not taken back.
+    // Later statements depend on it, so it must not be taken back from the queue.
     statement.keeper = this
     this.#send(Flag.MEMBER)
     this.#held = statement
@@ -38,11 +38,13 @@ export class Transaction implements Keeper {
   #send(flags: number): void {
     const held = this.#held
     this.#held = undefined
-    // Members in front of one that is refused need an end.
+    // The members in front of a refused statement need a sync point.
     if (held?._sendOn(this.connection, flags) === false) this.connection.act(Act.FLUSH)
   }
 
-  /** It is not to be sent any more: then nothing of the transaction is to stand. */
+  /**
+   * A statement was given up before it was sent: the transaction is incomplete, and can't commit.
+   */
   _takeBack(statement: Statement): void {
     if (this.#held !== statement) return
     this.#held = undefined
@@ -53,36 +55,36 @@ export class Transaction implements Keeper {
     if (level.isOver) {
       return misuse(
         'transaction_over',
-        'the transaction or savepoint is over: its function has ended',
+        'the transaction or savepoint is over: await its statements inside its function',
       )
     }
     return this.#levels.at(-1) === level
       ? undefined
-      : misuse('savepoint_open', 'a savepoint is open: use what its function was given')
+      : misuse('savepoint_open', 'a savepoint is open: use the argument of its function')
   }
 
   _ended(): boolean {
     return false
   }
 
-  /** Sees that it has begun on the server, for what the server would not skip. */
+  /** Waits until it has begun on the server: a stream or a COPY would run even if BEGIN failed. */
   async ready(level: Level): Promise<void> {
     const error = this.#check(level)
     if (error !== undefined) throw error
     const { connection } = this
     if (connection.act(Act.IS_KNOWN) > 0) return
-    // An empty text runs nothing, and is skipped as any statement would be.
+    // An empty text runs nothing, and is skipped like any statement if BEGIN failed.
     await new Promise<void>((resolve, reject) => {
       new Control('', resolve, reject, connection)._sendOn(connection, Flag.UNPREPARED)
     })
   }
 
-  /** Whether it is run again, as things stand. */
+  /** Whether the engine allows to run it again after its failure. */
   get runsAgain(): boolean {
     return this.connection.act(Act.RUNS_AGAIN) > 0
   }
 
-  /** Resolves when it has ended on the server. */
+  /** Resolves when the server has confirmed the act. */
   #end(act: Act.RELEASE | Act.COMMIT | Act.ROLLBACK): Promise<void> {
     return new Promise((resolve, reject) => {
       new Control('', resolve, reject, this.connection)._actOn(this.connection, act)
@@ -106,7 +108,7 @@ export class Transaction implements Keeper {
     }
     const over = level.isOver ? this.#check(level) : undefined
     if (over !== undefined) throw over
-    // Those whose functions have not ended are undone.
+    // Inner savepoints whose functions have not ended are undone.
     const inner = this.#levels[this.#levels.indexOf(level) + 1]
     if (inner !== undefined) this.#undo(inner)
     this.#leave(level)
@@ -114,7 +116,7 @@ export class Transaction implements Keeper {
     return value
   }
 
-  /** With all that is open in it. */
+  /** Undoes a savepoint, and those that are open in it. */
   #undo(level: Level): void {
     while (!level.isOver) {
       this.#leave(this.#levels.at(-1) as Level)
@@ -129,12 +131,15 @@ export class Transaction implements Keeper {
 
   // --- ends ---
 
-  /** Nothing more is to be sent of it. */
+  /** From now on its statements are refused. */
   #close(): void {
     for (const level of this.#levels) level.isOver = true
   }
 
-  /** Commits, in one write with what was submitted in this turn: `statements`, of which the first that failed is the error. */
+  /**
+   * Commits, in one write with `statements` and whatever else was submitted in this turn. Throws
+   * the error of the first statement that failed, or that of the COMMIT.
+   */
   async commit(statements: readonly Statement[]): Promise<void> {
     const ends = Promise.allSettled(statements.map((it) => it.settled()))
     this.#close()
@@ -154,8 +159,8 @@ export class Transaction implements Keeper {
   }
 
   /**
-   * Undoes all of it, unless it is over. It does not fail: where it can't be said, the connection
-   * is gone.
+   * Rolls back, unless the connection is over. It never rejects: if the ROLLBACK fails, the
+   * connection is closed, which rolls back too.
    */
   async rollback(): Promise<void> {
     this.#close()
@@ -166,13 +171,13 @@ export class Transaction implements Keeper {
     )
   }
 
-  /** The connection goes to somebody else. */
+  /** Detaches the transaction from its connection, before that is given back. */
   forget(): void {
     this.connection.act(Act.FORGET)
   }
 }
 
-/** Where the statements of a transaction go, or those behind one of its savepoints. */
+/** The scope of a transaction, or of one of its savepoints. */
 export class Level implements Scope {
   isOver = false
 

@@ -1,18 +1,17 @@
 import { originalParsers, pgTypes, type Format, type Parser, type TypeSource } from '../pg/types'
 
-/** Makes a value of the text that the server sends for it. */
+/** Decodes a value from its text form, in which the server sends it. */
 export type Decode = (text: string) => unknown
 
 /**
- * How values of types are made, by the name of a type of PostgreSQL's own or by the number of any
- * type.
+ * Functions that decode values, by the name of a built-in type or by the OID of any type. They
+ * replace the defaults.
  */
 export type Types = { readonly [type: string | number]: Decode }
 
 /**
- * How values are made of texts, unless the configuration says otherwise: nothing is lost but, of
- * `timestamptz`, the microseconds. What is not named here is a string, and so are the elements of
- * its arrays.
+ * The functions that decode values. The defaults lose nothing but the microseconds of
+ * `timestamptz`. Types without a default are strings, and so are the elements of their arrays.
  */
 export class Values implements TypeSource {
   readonly #byNumber: Map<number, Parser>
@@ -32,10 +31,10 @@ export class Values implements TypeSource {
 
   #register(type: string, decode: Decode): void {
     if (typeof decode !== 'function')
-      throw new TypeError(`types: what decodes ${type} is no function`)
+      throw new TypeError(`types: ${type} needs a function`)
     const number = /^[0-9]+$/.test(type) ? Number(type) : BUILT_IN[type]?.[0]
     if (number === undefined) {
-      throw new TypeError(`types: ${type} is no type of PostgreSQL's own: say its number`)
+      throw new TypeError(`types: ${type} is not a built-in type: use its OID`)
     }
     this.#byNumber.set(number, decode)
   }
@@ -46,10 +45,10 @@ function arrayParser(element: Parser | undefined): Parser {
   return (text) => parser.create(text, element).parse()
 }
 
-/** These are read from memory without a text in between. */
+/** The parsers of `pg-types`. The reader knows them, and decodes these types without a string. */
 const ORIGINAL = originalParsers()
 
-/** Leaves the text. */
+/** Returns the text unchanged. */
 const TEXT = pgTypes().getTypeParser(0, 'none' as 'text')
 
 const INTEGER = ORIGINAL.get(23) as Parser
@@ -70,7 +69,7 @@ const DEFAULTS: readonly (readonly [number, Parser])[] = [
   [1184, ORIGINAL.get(1184) as Parser],
 ]
 
-/** Types of PostgreSQL's own, and of their arrays, by name (src/include/catalog/pg_type.dat). */
+/** The OIDs of built-in types and of their arrays (src/include/catalog/pg_type.dat). */
 const BUILT_IN: { readonly [name: string]: readonly [type: number, array: number] } = {
   bool: [16, 1000],
   bytea: [17, 1001],

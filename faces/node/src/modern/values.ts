@@ -10,12 +10,12 @@ export class Json {
   constructor(value: unknown) {
     const text = JSON.stringify(value) as string | undefined
     if (text === undefined)
-      throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON`)
+      throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON form`)
     this.text = text
   }
 }
 
-/** What can stand in a template as a value. */
+/** A value in a template. */
 export type Value =
   | string
   | number
@@ -28,7 +28,7 @@ export type Value =
   | Json
   | readonly Value[]
 
-/** What is sent for a value. `which` counts from 1, for the error. */
+/** Encodes a value as a parameter. `which` is its number from 1, for the error. */
 export function encode(value: unknown, which: number): Parameter {
   switch (typeof value) {
     case 'string':
@@ -45,7 +45,7 @@ export function encode(value: unknown, which: number): Parameter {
   }
 }
 
-/** JavaScript leaves the sign of zero out. */
+/** `String(-0)` is `0`, without the sign. */
 function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value)
 }
@@ -53,11 +53,11 @@ function numberText(value: number): string {
 function encodeObject(value: object, which: string): Parameter {
   if (value instanceof Uint8Array) return value
   if (Array.isArray(value)) return arrayText(value, which)
-  // Also one of another realm, as those of the file system are where Jest runs a test.
+  // `instanceof` would miss the Date of another realm, as those of the file system are under Jest.
   if (isDate(value)) return dateText(value, which)
   if (value instanceof Json) return value.text
   if (value instanceof ArrayBuffer) return new Uint8Array(value)
-  throw unencodable(which, `is ${what(value)}: say sql.json(…) if it is to be JSON`)
+  throw unencodable(which, `is ${what(value)}: use sql.json(…) to send it as JSON`)
 }
 
 /** An array literal. All types but `box` have commas between elements. */
@@ -95,7 +95,7 @@ function quoted(text: string): string {
   return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, '\\$&') : text}"`
 }
 
-/** In UTC, in a form that the server takes for any year that JavaScript has. */
+/** The date in UTC, in a form that the server takes for every year that a Date can hold. */
 function dateText(date: Date, which: string): string {
   if (Number.isNaN(date.getTime())) throw unencodable(which, 'is an invalid Date')
   const text = date.toISOString()
@@ -111,9 +111,9 @@ function unencodable(which: string, why: string): Error {
   return misuse('unencodable_parameter', `parameter ${which} ${why}`)
 }
 
-/** What sort of thing it is: an error must not show values. */
+/** The kind of a value, since an error must not show the value. */
 function what(value: unknown): string {
-  if (value === undefined) return 'undefined (say null for NULL)'
+  if (value === undefined) return 'undefined (use null for NULL)'
   if (typeof value !== 'object' || value === null) return `a ${typeof value}`
   const name = (value.constructor as { name?: string } | undefined)?.name
   return name === undefined || name === '' || name === 'Object' ? 'an object' : `a ${name}`

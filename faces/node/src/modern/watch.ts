@@ -2,11 +2,11 @@ import { heed, heedNoMore } from '../engine/signal'
 import { PostgresError } from './error'
 import type { Statement } from './statement'
 
-/** Ends a statement early: when its time is over, or when a signal says so. */
+/** Ends a statement early: at its deadline, or when its signal is aborted. */
 export class Watch {
   timeoutMs = 0
   signal: AbortSignal | undefined
-  /** Whether the server is asked to stop one that is late. */
+  /** Whether the server is asked to cancel a late statement. */
   cancelsLate = true
   #statement: Statement | undefined
   #timer: NodeJS.Timeout | undefined
@@ -22,12 +22,12 @@ export class Watch {
     this.#timer = setTimeout(() => this.#late(), timeoutMs)
   }
 
-  /** Milliseconds that are left. */
+  /** Milliseconds until the deadline. */
   get left(): number {
     return this.#deadline - performance.now()
   }
 
-  /** The signal's side of it. */
+  /** The signal was aborted. */
   handleEvent(): void {
     const reason: unknown = this.signal?.reason
     const error = new PostgresError(

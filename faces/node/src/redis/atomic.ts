@@ -5,7 +5,7 @@ import { RedisError } from './error'
 import { arrayOf, begin, next, position, type Reply, skip } from './reply'
 import { type Spec, specOf } from './spec'
 
-/** One command of a list. */
+/** One command of a pipeline or an atomic list. */
 export interface Item {
   readonly spec: Spec
   readonly args: readonly Argument[]
@@ -18,17 +18,17 @@ const EXEC = new Words('EXEC')
 const EVAL = new Words('EVAL')
 
 /**
- * A list that the server runs one command behind the other, with nobody's between: MULTI, the
- * commands, EXEC, in one request.
+ * A list of commands that run without other commands between them: MULTI, the commands and EXEC, in
+ * one request.
  */
 export class Atomic extends Call {
   readonly items: readonly Item[]
   readonly #bytes: boolean
-  /** Replies that came. */
+  /** Replies that have been read. */
   #come = 0
   /** The first command that was refused. */
   #refused: RedisError | undefined
-  /** Without MULTI each command ran by itself as it came. */
+  /** The server refused MULTI, so each command ran by itself. */
   #withoutMulti = false
   #mayHaveRun = false
 
@@ -58,8 +58,8 @@ export class Atomic extends Call {
   }
 
   /**
-   * Writes all of it. A script that the server has forgotten would be missed when the others have
-   * run, so each goes as a text: that can't be missed.
+   * Writes the whole list. Scripts are sent as texts: if the server had forgotten a hash, EXEC
+   * would run the other commands without the script.
    */
   override write(start: number): number {
     let at = write(start, MULTI, [])
@@ -70,7 +70,7 @@ export class Atomic extends Call {
     return write(at, EXEC, [])
   }
 
-  /** It is sent anew. */
+  /** Prepares it for being sent again. */
   reset(): void {
     this.#come = 0
     this.#refused = undefined
@@ -91,7 +91,7 @@ export class Atomic extends Call {
     this.#mayHaveRun ||= this.#withoutMulti && !(isError && reply.outcome === 'Rejected')
   }
 
-  /** The reply to EXEC comes. */
+  /** Reads the reply to EXEC. */
   #executed(): void {
     const start = position()
     const count = arrayOf()
@@ -99,7 +99,7 @@ export class Atomic extends Call {
     const error = this.#refused
     if (error === undefined && count === this.items.length)
       return this.resolve(this.items.map((item) => this.#result(item)))
-    // These are the replies of another MULTI, which was open already.
+    // MULTI was open already, so EXEC answers for other commands as well.
     begin(skip(start))
     this.reject((error ?? MISFIT).with('Unknown', error?.command ?? 'EXEC'))
   }
@@ -120,19 +120,19 @@ export class Atomic extends Call {
   }
 }
 
-/** Whether an error of it may come behind effects. */
+/** Whether the command may have had effects before it failed. */
 function leaves(item: Item | undefined): boolean {
   return item !== undefined && (item.spec.leaves || item.script !== undefined)
 }
 
 const MISFIT = new RedisError(
-  'the server answered other commands than there were',
+  "the server's replies do not fit the commands that were sent",
   'malformed_reply',
   'Unknown',
 )
 
 function changed(): RedisError {
   const message =
-    'a key that the session watches was changed, so none of it ran: read again, and try again'
+    'a watched key was changed, so no command ran: read the key again, and retry'
   return new RedisError(message, 'watched_key_changed', 'Rejected', 'EXEC')
 }

@@ -4,19 +4,19 @@ import type { Call } from './call'
 import { RedisError } from './error'
 import { begin, position, skip } from './reply'
 
-/** Whom to tell of calls that ended without a reply. */
+/** Is told of calls that were answered, and of calls that ended without a reply. */
 export interface FailureListener {
   /** Why the connection ended, if it did. */
   readonly reason: RedisError | undefined
-  /** A call has no reply. It may be sent again. */
+  /** A call has no reply. The listener sends it again or fails it. */
   lost(call: Call, outcome: Outcome, error: RedisError): void
   /** Calls were answered. */
   answered(count: number): void
 }
 
 /**
- * Calls that share a request of the engine: what one turn has made. Each has a reply of its own,
- * errors among them.
+ * Calls that share one request of the engine: those of one turn of the event loop. Each has a reply
+ * of its own, which may be an error.
  */
 export class Batch implements RedisReceiver {
   readonly calls: Call[] = []
@@ -46,7 +46,7 @@ export class Batch implements RedisReceiver {
   }
 
   ended(how: number, outcome: number, start: number, end: number): void {
-    // An error of a request of one command is the reply to it.
+    // If the request is a single command, an error is the reply to that command.
     if ((how === End.COMPLETE || how === End.SERVER) && end > start) this.received(start, end)
     const { calls } = this
     if (this.#next >= calls.length) return

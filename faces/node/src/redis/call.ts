@@ -5,18 +5,18 @@ import { aborted, RedisError } from './error'
 import { next, type Reply } from './reply'
 import type { Spec } from './spec'
 
-/** What is made of a reply for its caller. */
+/** Converts a reply for its caller. */
 export type Shape = (reply: Reply, bytes: boolean) => unknown
 
-/** How a call is to be treated. */
+/** The options of a call. */
 export interface How {
-  /** Strings are answered as bytes. */
+  /** Replies have bytes in place of strings. */
   readonly bytes: boolean
-  /** Running it twice does no harm. */
+  /** The caller says that running the command twice does no harm. */
   readonly repeatable: boolean
-  /** It goes to a connection of its own. */
+  /** The command is sent on a connection of its own. */
   readonly alone: boolean
-  /** In milliseconds, from when it is made; 0 for none. */
+  /** Its deadline in milliseconds, from when the call is made; 0 for none. */
   readonly timeout: number
   readonly signal: AbortSignal | undefined
 }
@@ -27,14 +27,14 @@ export interface ScriptText {
   readonly sha: string
 }
 
-/** One command on its way, and who waits for its reply. */
+/** One command, and the promise of its reply. */
 export class Call {
   readonly spec: Spec
   readonly args: readonly Argument[]
   readonly how: How
   deadline: number
   readonly script: ScriptText | undefined
-  /** What it did before an error stands. */
+  /** If the command fails, its earlier effects may stand. */
   leaves: boolean
   readonly #shape: Shape | undefined
   readonly #resolve: (value: unknown) => void
@@ -42,15 +42,15 @@ export class Call {
   #settled = false
   /** The server has answered it. */
   replied = false
-  /** Is told when it has ended where it is, and whether its connection is as good as before. */
+  /** Is called when the call has ended. `replied`: its connection can be used again. */
   done: ((replied: boolean) => void) | undefined
-  /** Takes it back from where it is, if no byte of it was sent. */
+  /** Withdraws it, if no byte of it was sent. Returns whether it did. */
   takeBack: (() => boolean) | undefined
   /** How often it was sent again. */
   repeats = 0
   /**
-   * It was sent before, and nobody knows what became of that: it stays so, whatever comes of
-   * sending it again.
+   * An earlier attempt was sent and never answered. Whatever the next attempt says, the outcome of
+   * the call stays unknown.
    */
   wasUnknown = false
 
@@ -75,53 +75,56 @@ export class Call {
     if (how.signal !== undefined) heed(how.signal, this)
   }
 
-  /** Its caller has its answer. */
+  /** Its promise is settled. */
   get settled(): boolean {
     return this.#settled
   }
 
-  /** How many replies come to it. */
+  /** The number of replies that the server sends to it. */
   get replies(): number {
     return 1
   }
 
-  /** What is written for it. */
+  /** The call whose command is written. */
   get body(): Call {
     return this
   }
 
-  /** ASKING goes in front of it. */
+  /** ASKING is sent in front of it. */
   get isAsking(): boolean {
     return false
   }
 
-  /** Its caller may give it up, so it has a request of its own. */
+  /** It has a request of its own, so that its signal can withdraw it alone. */
   get isAlone(): boolean {
     return this.body.how.signal !== undefined
   }
 
-  /** Whether it may be sent again where nobody knows what became of it; or if it only reads. */
+  /**
+   * Whether it may be sent again although an earlier attempt may have run. `reads`: commands that
+   * only read may be.
+   */
   mayRepeat(reads: boolean): boolean {
     return this.how.repeatable || (reads && this.spec.readonly)
   }
 
-  /** In milliseconds; 0 for no end. */
+  /** Milliseconds until its deadline; 0 if it has none. */
   get timeLeft(): number {
     return this.deadline === Infinity ? 0 : Math.max(this.deadline - performance.now(), 0.001)
   }
 
-  /** The most bytes that it takes. Throws where it can't be sent. */
+  /** The most bytes that its encoding takes. Throws if it can't be sent. */
   size(): number {
     const script = this.script === undefined ? 0 : 3 * this.script.text.length + 64
     return script + sizeOf(this.spec.words, this.args, this.spec.name)
   }
 
-  /** Writes it where there is room for it, and returns where it ends. */
+  /** Writes its command at this address of the module, and returns where it ends. */
   write(at: number): number {
     return write(at, this.spec.words, this.args)
   }
 
-  /** Takes the reply that comes next. */
+  /** Reads the next reply. */
   take(): void {
     this.replied = true
     const reply = next(this.how.bytes, this.leaves, this.spec.name)
@@ -129,7 +132,7 @@ export class Call {
     else this.answer(reply)
   }
 
-  /** Its reply came, and can't be read: it is longer than a string may be, say. */
+  /** Its reply arrived and can't be read, for example because it is too long for a string. */
   spoil(cause: unknown): void {
     const message = `the reply to ${this.spec.name} can't be read: ${(cause as Error).message}`
     this.reject(new RedisError(message, 'unreadable', 'Applied', this.spec.name, cause))
@@ -141,26 +144,26 @@ export class Call {
     this.#resolve(value)
   }
 
-  /** Resolves with what its caller makes of a reply. */
+  /** Resolves its promise to a reply, converted by its shape. */
   answer(reply: Reply): void {
     this.resolve(this.#shape === undefined ? reply : this.#shape(reply, this.how.bytes))
   }
 
   reject(error: RedisError): void {
     if (this.#settled) return
-    // A node that becomes a replica says so to what it blocks, and closes the connection.
+    // A node that becomes a replica answers blocked commands so, and closes the connection.
     if (error.code === 'UNBLOCKED') this.replied = false
     this.#settle()
     const known = this.wasUnknown && error.outcome !== 'Unknown'
     this.#reject(known ? error.with('Unknown', this.spec.name) : error)
   }
 
-  /** It ends without a reply. */
+  /** Fails it without a reply. */
   fail(error: RedisError, outcome: Outcome): void {
     this.reject(error.with(outcome, this.spec.name))
   }
 
-  /** Its time is over. */
+  /** Its deadline has passed. */
   expire(outcome: Outcome): void {
     const message = `${this.spec.name} was not answered within ${this.how.timeout} ms`
     this.reject(new RedisError(message, 'deadline', outcome, this.spec.name))
@@ -180,7 +183,7 @@ export class Call {
   }
 }
 
-/** A command that is confirmed by pushes, one for each of its arguments. */
+/** A command, such as SUBSCRIBE, that the server confirms once for each argument. */
 export class Confirmation extends Call {
   #left: number
 
@@ -210,13 +213,13 @@ export class Confirmation extends Call {
 let resolver: (value: unknown) => void
 let rejecter: (error: RedisError) => void
 
-/** One function for all promises: what it is handed is used before the next is made. */
+/** One function for all promises, since making a closure for each costs time. */
 const executor = (resolve: (value: unknown) => void, reject: (error: RedisError) => void): void => {
   resolver = resolve
   rejecter = reject
 }
 
-/** A call, and the promise of its reply. */
+/** Makes a call and sends it. Returns the promise of its reply. */
 export function promised(
   spec: Spec,
   args: readonly Argument[],

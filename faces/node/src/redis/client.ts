@@ -14,11 +14,17 @@ import { type Known, type Spec, specOf } from './spec'
 import { type CommandWords, streamed, type StreamOptions } from './stream'
 import { Subscription } from './subscription'
 
-/** How the calls of a client are treated. */
+/** A deadline and a signal for calls. */
 export interface CallOptions {
-  /** In milliseconds, from when a call is made: it covers the wait for a connection. 0 for none. */
+  /**
+   * The deadline in milliseconds, from when a call is made; it covers the wait for a connection. A
+   * late call fails with the code `deadline`. 0 for none.
+   */
   readonly timeout?: number
-  /** Ends calls early. What was sent runs all the same. */
+  /**
+   * Ends calls early, with the code `ABORT_ERR`. A command that was not sent ends as `NotSent`. One
+   * that was sent runs all the same, and ends at once as `Unknown`.
+   */
   readonly signal?: AbortSignal
 }
 
@@ -26,8 +32,9 @@ export interface Client<B extends boolean = false> extends Promised<B> {}
 
 /**
  * A client of Redis or Valkey. The commands of all callers share one connection and pipeline by
- * themselves: what one turn of the event loop makes leaves in one write, and nothing waits for
- * replies.
+ * themselves: those of one turn of the event loop leave in one write at its end, without waiting
+ * for earlier replies. A promise resolves when the reply has arrived, and rejects with a
+ * `RedisError`. An open client keeps the process alive.
  */
 export class Client<B extends boolean = false> implements Sender, Runner {
   readonly #core: Core
@@ -41,61 +48,61 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     this.#sendCall = how.alone ? (call) => core.sendOwn(call) : (call) => core.send(call)
   }
 
-  /** The same client, whose replies are bytes where they would be strings; maps are `Map`. */
+  /** The same client, with bytes in place of strings in replies, and `Map` in place of objects. */
   get buffers(): Client<true> {
     return new Client<true>(this.#core, { ...this.#how, bytes: true })
   }
 
   /**
-   * The same client, for commands of which you say that they may run twice: they are sent again
-   * where a connection was lost.
+   * The same client, for commands that may run twice: if the connection is lost, they are sent
+   * again, up to `attemptsMax` times in all.
    */
   repeatable(): Client<B> {
     return new Client<B>(this.#core, { ...this.#how, repeatable: true })
   }
 
   /**
-   * The same client, for commands that take long or whose replies are large: each goes to a connection of
-   * its own, as one that blocks does, so no other waits until its reply has arrived. They have no order
-   * among the others, and are not sent again. Pipelines go as before.
+   * The same client, for commands that are slow or have large replies. Each is sent on a connection
+   * of its own, so that no other command waits for its reply. These commands have no order among
+   * the others, and are not sent again. Pipelines still go over the shared connection.
    */
   alone(): Client<B> {
     return new Client<B>(this.#core, { ...this.#how, alone: true })
   }
 
-  /** The same client, whose calls end with a deadline or a signal. */
+  /** The same client, with a deadline or a signal for each of its calls. */
   with(options: CallOptions): Client<B> {
     const { timeout = this.#how.timeout, signal = this.#how.signal } = options
     return new Client<B>(this.#core, { ...this.#how, timeout, signal })
   }
 
-  /** Any command, by its name; a subcommand behind a space or as the first argument. */
+  /** Sends any command by its name. A subcommand is a second word or the first argument. */
   command<R = Reply>(name: string, ...args: Argument[]): Promise<R> {
     return this._send(specOf(name), args, undefined) as Promise<R>
   }
 
-  /** Resolves when there is a connection, which otherwise the first command opens. */
+  /** Opens the connection, which otherwise the first command does. Resolves when it is usable. */
   async connect(): Promise<this> {
     await this._send(specOf('PING'), [], undefined)
     return this
   }
 
-  /** A list of commands that are sent together: replies in order, an error for each command. */
+  /** Makes a list of commands that `run` sends together. Each has its own reply or error. */
   pipeline(): List<[], B> {
     return new List<[], B>(this, this.#how, false)
   }
 
-  /** A list of commands that run as a whole: MULTI and EXEC in one flight. */
+  /** Makes a list of commands that `run` sends as one transaction: MULTI … EXEC, in one trip. */
   atomic(): List<[], B> {
     return new List<[], B>(this, this.#how, true)
   }
 
-  /** A Lua script: EVAL on its first use on a connection, EVALSHA after. */
+  /** Makes a Lua script: EVAL on its first use on a connection, EVALSHA after that. */
   script<R = Reply>(text: string): Script<R> {
     return new Script<R>(text, (script, args) => this.#call(script, args))
   }
 
-  /** Calls a script that another client has made. */
+  /** Calls a script, which another client may have made. */
   call<R = Reply>(
     script: Script<R>,
     keys: readonly Key[] = [],
@@ -116,28 +123,29 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   }
 
   /**
-   * A connection of one's own, for WATCH and what changes its connection; in a cluster to the node
-   * that has this key.
+   * Resolves to a connection of the caller's own, for WATCH and for commands that change their
+   * connection; in a cluster, to the node that has this key. Close it when it is no longer needed.
+   * Rejects with `no_connection` if none is free within `waitTimeout`.
    */
   async session(key?: Key): Promise<Session<B>> {
     return new Session<B>(await this.#core.borrow(key), this.#how)
   }
 
-  /** Subscribes to channels; resolves when the server has confirmed. */
+  /** Subscribes to channels. Resolves when the server has confirmed. */
   async subscribe(...channels: Key[]): Promise<Subscription<B extends true ? Buffer : string>> {
     const made = this.#subscription()
     await made.subscribe(...channels)
     return made
   }
 
-  /** Subscribes to channels that match patterns, as in `news.*`. */
+  /** Subscribes to the channels that match patterns, such as `news.*`. */
   async psubscribe(...patterns: Key[]): Promise<Subscription<B extends true ? Buffer : string>> {
     const made = this.#subscription()
     await made.psubscribe(...patterns)
     return made
   }
 
-  /** Subscribes to sharded channels (Redis 7); not in a cluster, whose slots move. */
+  /** Subscribes to sharded channels (Redis 7). Not in a cluster, since its hash slots move. */
   async ssubscribe(...channels: Key[]): Promise<Subscription<B extends true ? Buffer : string>> {
     if (this.#core.config.cluster) {
       const message =
@@ -157,9 +165,10 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   }
 
   /**
-   * Sends any number of commands on a connection of their own: an iterator of names with arguments
-   * becomes one of replies, in order, the error of a command in its place. The next are taken as
-   * replies are taken.
+   * Sends any number of commands on a connection of their own. It takes an iterable of names with
+   * arguments, and yields the replies in order; an error is yielded in its command's place.
+   * Commands are taken from the iterable only as replies are read, so memory stays that of one
+   * window. If the loop is left early, the connection is closed.
    */
   stream(
     commands: Iterable<CommandWords> | AsyncIterable<CommandWords>,
@@ -170,7 +179,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
       core.send(call)
       return true
     }
-    // In a cluster there is no connection for all.
+    // In a cluster the commands go to several nodes.
     const roaming = { connection: { reason: undefined, send }, release: () => {} }
     const borrow = core.config.cluster
       ? () => Promise.resolve(roaming)
@@ -178,12 +187,15 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     return streamed(borrow, commands, this.#how, options)
   }
 
-  /** No new calls come; resolves when what was sent is answered and all connections are closed. */
+  /**
+   * Takes no new calls. Resolves when all calls are answered and all connections are closed. It
+   * ends subscriptions, and waits for sessions.
+   */
   close(): Promise<void> {
     return this.#core.close()
   }
 
-  /** Ends all connections now, whatever is unanswered. */
+  /** Closes all connections now. Calls that are unanswered fail. */
   destroy(): void {
     this.#core.destroy(new RedisError('the client was destroyed', 'connection_ended', 'Unknown'))
   }
@@ -222,7 +234,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
       } catch (error) {
         return call.reject(error as RedisError)
       }
-      // A script is taken for what it is: its keys are known, its text is sent as is fit.
+      // EVAL may not be sent by hand, but a script object may: its keys are known.
       if (call.script !== undefined || known.place === Place.SHARED) this.#core.send(call)
       else this.#place(call, known)
     })
@@ -235,7 +247,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
         const known = items.map(({ spec, args }) => ({ name: spec.name, known: spec.with(args) }))
         const wrong = known.find((it) => it.known.place >= Place.SESSION)
         if (wrong !== undefined) return call.reject(misplaced(wrong.name, wrong.known))
-        // Where MULTI is forbidden each command runs by itself, and what blocks would.
+        // If an ACL forbids MULTI, each command runs by itself, and one that blocks would block.
         if (known.some((it) => it.known.place === Place.OWN)) return this.#core.sendOwn(call)
       } catch (error) {
         return call.reject(error as RedisError)

@@ -24,13 +24,12 @@ import { begin, next } from './reply'
 import { slotOf } from './spec'
 import type { Subscriptions } from './subscriptions'
 
-/** Who waits for a command, and where that is. */
+/** A command that was submitted, and its flights. */
 interface Entry {
   readonly call: Call
   readonly own: boolean
-  /** Of which some are with connections. */
   readonly flights: Flight[]
-  /** Why a node did not answer it the last time. */
+  /** The last reason why a node did not answer it. */
   lastError: RedisError | undefined
 }
 
@@ -45,19 +44,19 @@ interface Waiter {
 }
 
 /**
- * A cluster: the nodes, sockets and timers of the policy that the module has. What goes where, what
- * is sent again, what is made of several replies, when the topology is asked for: all of that is
- * said there, and done here.
+ * A cluster: the nodes, sockets and timers for the router in the module. The router decides where
+ * commands go, what is sent again, how several replies become one, and when the topology is
+ * queried. This class carries that out.
  */
 export class Cluster implements Core, Handle, Tower {
   readonly config: Config
   engine!: Exports
-  /** Where it lies in the module; 0 before its first use, and when it is over. */
+  /** The address of the router in the module; 0 before the first use and after the end. */
   #address = 0
-  /** Room there for a short command. */
+  /** The address of a buffer in the module for short commands. */
   #scratch = 0
   /**
-   * The servers of the configuration: they are asked for the topology at first, and carry the
+   * The servers of the configuration. They are asked for the topology first, and carry the
    * subscriptions.
    */
   readonly #home: Node
@@ -68,14 +67,14 @@ export class Cluster implements Core, Handle, Tower {
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
   #isKnown = false
-  /** Why the topology could not be had, unless it could since. */
+  /** Why the last query of the topology failed; undefined if it succeeded. */
   #noTopology: RedisError | undefined
   #waiting: Waiter[] = []
   #isClosed = false
   #closing: (() => void)[] = []
 
   constructor(config: Config) {
-    // Databases other than the first are not for clusters.
+    // A cluster has only database 0.
     this.config = { ...config, database: 0 }
     this.#home = new Node(this.config, config.servers)
   }
@@ -218,7 +217,7 @@ export class Cluster implements Core, Handle, Tower {
     this.#isKnown = false
   }
 
-  /** The module failed, and what it knew of the cluster is gone. */
+  /** The module failed, and the router is gone with it. */
   evicted(): void {
     const error = new RedisError(ENGINE_LOST, 'connection_ended', 'Unknown')
     const nodes = this.#nodes()
@@ -279,14 +278,14 @@ export class Cluster implements Core, Handle, Tower {
     else node.send(flight)
   }
 
-  // --- what the module says ---
+  // --- orders of the router ---
 
-  /** Does what it says, whatever that brings about. */
+  /** Carries out the router's orders until there are none. */
   #settle(): void {
     if (this.#isSettling) return
     this.#isSettling = true
     while (this.#address !== 0 && this.#walk()) {
-      // More may have been said meanwhile.
+      // Carrying out an order may give rise to others.
     }
     this.#isSettling = false
     this.#arm()
@@ -302,7 +301,7 @@ export class Cluster implements Core, Handle, Tower {
       try {
         this.#act(first + i * RECORD)
       } catch (error) {
-        // It is the host's, and the others are to hear what is theirs.
+        // An error of the user's code must not keep the other orders from being carried out.
         process.nextTick(rethrow, error)
       }
     }
@@ -346,7 +345,7 @@ export class Cluster implements Core, Handle, Tower {
     if (kind === Kind.CLUSTER_REPLY) answered(call, start)
     else if (kind === Kind.CLUSTER_ERROR) failedBy(call, b, start)
     else this.#fail(entry, why, b, memory.text(start, end))
-    // A connection of its own may be blocked for ever.
+    // A connection of its own may stay blocked for ever.
     if (own) for (const flight of flights) flight.abandon()
   }
 
@@ -411,7 +410,7 @@ export class Cluster implements Core, Handle, Tower {
       clearTimeout(this.#timer)
       this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
     }
-    // The process lives on for those who wait, and not for what would only be asked some time.
+    // Calls that wait keep the process alive. A later query of the topology does not.
     if (this.#entries.size + this.#waiting.length > 0) this.#timer?.ref()
     else this.#timer?.unref()
   }
@@ -427,37 +426,37 @@ export class Cluster implements Core, Handle, Tower {
 
 const now = (): number => performance.now()
 
-/** Whether it goes as it is written here: the module knows its keys alone. */
+/** Whether the call is sent as it is written here; the router only uses its keys. */
 function isWhole(call: Call): boolean {
   return call instanceof Atomic || call.script !== undefined
 }
 
-/** Writes it for the module, which does not need the text of a script. */
+/** Writes a call for the router, which does not need the text of a script. */
 function written(call: Call, at: number): number {
   if (call.script === undefined) return call.write(at)
   return write(at, EVAL, ['', ...call.args])
 }
 
-/** Its reply lies here; a list has one of its own only where it was refused. */
+/** The reply of a call lies at `start`. An atomic list gets one only if it was refused. */
 function answered(call: Call, start: number): void {
   if (call instanceof Atomic) return failedBy(call, 0, start)
   begin(start)
   answer(call)
 }
 
-/** The error of a server lies here. */
+/** An error of a server lies at `start`. */
 function failedBy(call: Call, outcome: number, start: number): void {
   begin(start)
   const error = next(false, call.leaves, call.spec.name) as RedisError
   call.reject(error.with(OUTCOMES[outcome] ?? error.outcome, call.spec.name))
 }
 
-/** Commands that may wait for a node: of each the policy has some 300 bytes beside its own. */
+/** Commands that may wait for a node. The router takes some 300 bytes for each beside its own. */
 const HELD_MAX = 1_000_000
 
 const NO_SLOT = 0xffff
 
-/** Bytes of the room for short commands. */
+/** Bytes of the buffer for short commands. */
 const SCRATCH = 16 * 1024
 
 const NOT_SENT = OUTCOMES.indexOf('NotSent')
@@ -477,8 +476,8 @@ const CODES: { readonly [why: number]: string | undefined } = {
 }
 
 const ADVICE: { readonly [why: number]: string | undefined } = {
-  [ClusterWhy.KEYS_UNKNOWN]: ': take a session() for the key',
-  [ClusterWhy.NODE_BY_NODE]: ': take a session() for a key of that node',
+  [ClusterWhy.KEYS_UNKNOWN]: ': send it on a session(key)',
+  [ClusterWhy.NODE_BY_NODE]: ': send it on a session(key), with a key of that node',
 }
 
 const GONE = new RedisError('the node is no longer part of the cluster', 'node_gone', 'NotSent')

@@ -1,7 +1,7 @@
 import type { Argument } from './encode'
 import type { Reply } from './reply'
 
-/** A key, or what is used as one. */
+/** A key or a channel. */
 export type Key = string | Uint8Array
 
 /** Fields with values: an object, or pairs. */
@@ -18,21 +18,22 @@ export interface SetOptions {
   readonly exat?: number
   /** When it expires, in milliseconds since 1970. */
   readonly pxat?: number
+  /** Keeps the expiry that the key has. */
   readonly keepttl?: boolean
-  /** Only if there is none yet. */
+  /** Sets the key only if it does not exist. */
   readonly nx?: boolean
-  /** Only if there is one. */
+  /** Sets the key only if it exists. */
   readonly xx?: boolean
 }
 
-/** Options of SCAN and its like. */
+/** Options of SCAN, HSCAN and SSCAN. */
 export interface ScanOptions {
   readonly match?: string
   readonly count?: number
   readonly type?: string
 }
 
-/** A part of a scan. The next begins at the cursor; `0` ends it. */
+/** A part of a scan. The next part begins at the cursor; the cursor `'0'` ends the scan. */
 export interface Scanned<T> {
   readonly cursor: string
   readonly items: T
@@ -69,7 +70,7 @@ export interface Entry<T = string> {
 /** Options of XADD. */
 export interface XAddOptions {
   readonly nomkstream?: boolean
-  /** About so many entries are kept; `exact` for no more than that. */
+  /** Trims the stream to about this many entries; with `exact`, to exactly as many. */
   readonly maxlen?: number
   readonly exact?: boolean
 }
@@ -77,7 +78,7 @@ export interface XAddOptions {
 /** Options of XREAD. */
 export interface XReadOptions {
   readonly count?: number
-  /** Milliseconds to wait for an entry; 0 for ever. It goes on a connection of its own then. */
+  /** Waits for an entry, on a connection of its own: milliseconds, or 0 for ever. */
   readonly block?: number
 }
 
@@ -85,13 +86,13 @@ export interface XReadOptions {
 export type Streams<T = string> = { [stream: string]: Entry<T>[] }
 
 /**
- * Commands as methods, each called as its command. Several keys, members or values are given one
- * behind the other, or in an array. What is not here is sent with `command`.
+ * Commands as methods, by their names in small letters. Several keys, members or values are
+ * separate arguments or an array. Send other commands with `command`.
  */
 export interface Commands {
   // --- strings ---
   get(key: Key): string | null
-  /** Null where `nx` or `xx` did not hold. */
+  /** Null if `nx` or `xx` kept the key from being set. */
   set(key: Key, value: Argument, options?: SetOptions): 'OK' | null
   getset(key: Key, value: Argument): string | null
   getdel(key: Key): string | null
@@ -123,7 +124,7 @@ export interface Commands {
   pexpire(key: Key, milliseconds: number): boolean
   expireat(key: Key, seconds: number): boolean
   pexpireat(key: Key, milliseconds: number): boolean
-  /** In seconds; -1 for never, -2 where there is no key. */
+  /** In seconds; -1 if the key does not expire, -2 if there is no key. */
   ttl(key: Key): number
   pttl(key: Key): number
   persist(key: Key): boolean
@@ -171,7 +172,10 @@ export interface Commands {
   linsert(key: Key, where: 'BEFORE' | 'AFTER', pivot: Argument, value: Argument): number
   lmove(from: Key, to: Key, take: 'LEFT' | 'RIGHT', put: 'LEFT' | 'RIGHT'): string | null
   rpoplpush(from: Key, to: Key): string | null
-  /** Waits on a connection of its own. `timeout` in seconds; 0 for ever. The key and the value. */
+  /**
+   * Waits on a connection of its own, `timeout` seconds, or for ever if that is 0. Answers the key
+   * and the value, or null.
+   */
   blpop(keys: Key | readonly Key[], timeout: number): [string, string] | null
   brpop(keys: Key | readonly Key[], timeout: number): [string, string] | null
   blmove(
@@ -199,7 +203,7 @@ export interface Commands {
   sdiffstore(to: Key, ...keys: (Key | readonly Key[])[]): number
   sscan(key: Key, cursor: string | number, options?: ScanOptions): Scanned<string[]>
   // --- sorted sets ---
-  /** Members as pairs of score and member. */
+  /** Adds members, as pairs of score and member. */
   zadd(key: Key, members: readonly (readonly [number, Argument])[], options?: ZAddOptions): number
   zrem(key: Key, ...members: (Argument | readonly Argument[])[]): number
   zscore(key: Key, member: Argument): number | null
@@ -220,7 +224,7 @@ export interface Commands {
   zpopmin(key: Key, count?: number): Scored[]
   zpopmax(key: Key, count?: number): Scored[]
   // --- streams ---
-  /** The id of the new entry; null with `nomkstream` where there is no stream. */
+  /** Answers the id of the new entry; null if `nomkstream` is set and there is no stream. */
   xadd(key: Key, id: string, fields: Fields, options?: XAddOptions): string | null
   xlen(key: Key): number
   xrange(key: Key, start: string, end: string, count?: number): Entry[]
@@ -248,11 +252,11 @@ export interface Commands {
   pfcount(...keys: (Key | readonly Key[])[]): number
   pfmerge(to: Key, ...keys: (Key | readonly Key[])[]): 'OK'
   // --- scripts and functions ---
-  /** A function by its name, with keys and arguments. */
+  /** Calls a function by its name. */
   fcall(name: string, keys: readonly Key[], args?: readonly Argument[]): Reply
   script_flush(): 'OK'
   // --- messages, server ---
-  /** How many received it. */
+  /** Answers the number of receivers. */
   publish(channel: Key, message: Argument): number
   spublish(channel: Key, message: Argument): number
   ping(): 'PONG'
@@ -265,7 +269,7 @@ export interface Commands {
   config_get(parameter: string): { [name: string]: string }
 }
 
-/** What a command answers where strings are bytes. */
+/** The reply of a command with bytes in place of strings. */
 export type InBytes<R> = [Reply] extends [R] ? R : InBytesOf<R>
 
 type InBytesOf<R> = R extends string
@@ -286,7 +290,7 @@ type InBytesOf<R> = R extends string
               ? Map<Buffer, InBytes<T>>
               : R
 
-/** The methods of `Commands`, each answered by a promise. */
+/** The methods of `Commands`, each of which returns a promise. */
 export type Promised<B extends boolean> = {
   [K in keyof Commands]: (
     ...args: Parameters<Commands[K]>

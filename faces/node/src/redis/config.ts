@@ -3,11 +3,11 @@ import type { ConnectionOptions } from 'node:tls'
 
 import { misuse } from './error'
 
-/** How to reach a server, and what to bound. Times are in milliseconds. */
+/** How to reach a server, and limits. Times are in milliseconds. */
 export interface RedisOptions {
   /**
    * `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:/path/of/socket`.
-   * Options beside it win.
+   * The other options win over it.
    */
   url?: string | undefined
   /** Default 127.0.0.1. */
@@ -20,60 +20,60 @@ export interface RedisOptions {
   password?: string | undefined
   /** Default 0. */
   database?: number | undefined
-  /** What `CLIENT LIST` shows of the connections. */
+  /** The name that `CLIENT LIST` shows for the connections. */
   clientName?: string | undefined
-  /** 3 (the default) speaks RESP2 where the server has nothing better; 2 speaks nothing better. */
+  /** 3 (the default): RESP3, or RESP2 if the server has no RESP3. 2: always RESP2. */
   protocol?: 2 | 3 | undefined
   /**
-   * True, or the options of `tls.connect`. The server's certificate and name are verified unless
-   * those say otherwise.
+   * True, or options of `tls.connect`. The server's certificate and name are verified unless the
+   * options turn that off.
    */
   tls?: boolean | ConnectionOptions | undefined
   /** The servers are nodes of a cluster. */
   cluster?: boolean | undefined
-  /** In a cluster: replicas answer what only reads, and may be behind. Default false. */
-  replicaReads?: boolean | undefined
   /**
-   * Commands that only read may be sent again by themselves where a connection was lost. Default
+   * In a cluster, sends commands that only read to replicas, whose data may be older. Default
    * false.
    */
+  replicaReads?: boolean | undefined
+  /** Sends commands that only read again if their connection was lost. Default false. */
   repeatReads?: boolean | undefined
-  /** How long a server may take to become a usable connection. Default 10 s. */
+  /** The time limit for opening a connection, its login included. Default 10 s. */
   connectTimeout?: number | undefined
-  /** How long calls wait for a connection. Default 5 s. */
+  /** How long a call waits for a connection. Default 5 s. */
   waitTimeout?: number | undefined
-  /** How long a command may take, its wait included. Default 0: for ever. */
+  /** The deadline of a command, its waits included. Default 0: none. */
   requestTimeout?: number | undefined
-  /** When a connection of its own that nobody uses is closed. Default 60 s. */
+  /** Closes a connection of one caller's own that has been unused for this time. Default 60 s. */
   idleTimeout?: number | undefined
-  /** How long the server may take no bytes. Default 30 s. */
+  /** Ends a connection whose server has taken no bytes for this time. Default 30 s. */
   stallTimeout?: number | undefined
-  /** Connections that are lent at a time, to sessions and to what blocks. Default 64. */
+  /** Connections lent at the same time, to sessions and blocking commands. Default 64. */
   connectionsMax?: number | undefined
-  /** Bytes of commands sent and unanswered. Default 16 MiB. */
+  /** Bytes of commands that are sent and unanswered, per connection. Default 16 MiB. */
   inFlightBytesMax?: number | undefined
   /** Bytes of commands that wait for that window. Default 16 MiB. */
   queueBytesMax?: number | undefined
   /**
-   * Bytes of commands that wait for the queue, or for a connection. More are refused. Default 1
-   * GiB.
+   * Bytes of commands that wait for the queue, or for a connection. Further commands are refused.
+   * Default 1 GiB.
    */
   waitingBytesMax?: number | undefined
   /**
-   * Bytes of one reply, which is kept until it is whole. A longer one ends the connection. Default
-   * 513 MiB.
+   * Bytes of one reply, which is kept in memory until it is complete. A longer reply ends the
+   * connection. Default 513 MiB.
    */
   replyBytesMax?: number | undefined
-  /** How often a command that may be repeated is sent. Default 3. */
+  /** How often a repeatable command is sent at most. Default 3. */
   attemptsMax?: number | undefined
-  /** How often a command of a cluster is sent elsewhere. Default 5. */
+  /** How many redirects a command of a cluster follows. Default 5. */
   redirectsMax?: number | undefined
 }
 
 /** A server. */
 export type Server = { readonly host: string; readonly port: number } | { readonly path: string }
 
-/** All of it, with defaults. */
+/** The options with the defaults filled in. */
 export interface Config {
   readonly servers: readonly Server[]
   readonly user: string | undefined
@@ -101,7 +101,7 @@ export interface Config {
 
 const MIB = 1024 * 1024
 
-/** Reads a URL, options, or a URL within options. Throws where something is wrong with them. */
+/** Reads a URL, options, or both. Throws if a setting is wrong. */
 export function configOf(given: string | RedisOptions = {}): Config {
   const direct = typeof given === 'string' ? { url: given } : given
   const options: RedisOptions =
@@ -157,7 +157,7 @@ function merge(under: RedisOptions, over: RedisOptions): RedisOptions {
 function whole(name: string, value: number | undefined, otherwise: number): number {
   if (value === undefined) return otherwise
   if (Number.isInteger(value) && value >= 0) return value
-  throw invalid(`${name} is to be a whole number, not ${String(value)}`)
+  throw invalid(`${name} takes a whole number of at least 0, not ${String(value)}`)
 }
 
 function portOf(port: number): number {
@@ -184,15 +184,15 @@ function fromUrl(url: string): RedisOptions {
     /^([a-z+]+):(\/\/)?([^?]*)(?:\?(.*))?$/is.exec(url) ?? []
   const kind = SCHEMES[scheme.toLowerCase()]
   if (kind === undefined)
-    throw invalid('the scheme of the URL is none of redis://, rediss:// and unix:')
-  if (kind !== 'unix' && slashes === undefined) throw invalid(`behind ${scheme}: stands //`)
+    throw invalid('a URL begins with redis://, rediss:// or unix:')
+  if (kind !== 'unix' && slashes === undefined) throw invalid(`a URL begins with ${scheme}://`)
   const options: RedisOptions & { servers?: Server[] } = {}
   const at = rest.lastIndexOf('@')
   readLogin(options, at < 0 ? '' : rest.slice(0, at))
   const place = rest.slice(at + 1)
   if (kind === 'unix') {
     if (!place.startsWith('/'))
-      throw invalid('behind unix: stands the path of a socket, from the root')
+      throw invalid('unix: takes the absolute path of a socket')
     options.path = decode(place)
   } else {
     const [hosts = '', database] = place.split('/')
@@ -223,7 +223,7 @@ function readServer(text: string): Server {
   return { host: host === '' ? '127.0.0.1' : host, port: portOf(port ? Number(port) : PORT) }
 }
 
-/** Keys of a URL that are numbers, by the name of their option. */
+/** Settings of a URL that are numbers, and the options that they set. */
 const NUMBERS: { [key: string]: keyof RedisOptions } = {
   db: 'database',
   connect_timeout_ms: 'connectTimeout',
@@ -261,7 +261,7 @@ function readPair(options: RedisOptions, pair: string): void {
   else if (key === 'sslrootcert') readCertificate(options, 'ca', value)
   else if (key === 'sslcert') readCertificate(options, 'cert', value)
   else if (key === 'sslkey') readCertificate(options, 'key', value)
-  else throw invalid(`${key} is no setting of a URL, or has another kind of value`)
+  else throw invalid(`${key} is not a setting of a URL, or its value is wrong`)
 }
 
 function readSslMode(options: RedisOptions, value: string): void {
@@ -270,7 +270,7 @@ function readSslMode(options: RedisOptions, value: string): void {
   else if (value === 'require') options.tls = { ...others, rejectUnauthorized: false }
   else if (value === 'verify-ca') options.tls = { ...others, checkServerIdentity: () => undefined }
   else if (value === 'verify-full') options.tls = others
-  else throw invalid('sslmode is to be disable, require, verify-ca or verify-full')
+  else throw invalid('sslmode takes disable, require, verify-ca or verify-full')
 }
 
 function readCertificate(options: RedisOptions, which: 'ca' | 'cert' | 'key', file: string): void {
@@ -281,19 +281,19 @@ function readCertificate(options: RedisOptions, which: 'ca' | 'cert' | 'key', fi
 
 function numberOf(key: string, value: string): number {
   if (/^\d+$/.test(value)) return Number(value)
-  throw invalid(`${key} is to be a number`)
+  throw invalid(`${key} takes a whole number`)
 }
 
 function flagOf(key: string, value: string): boolean {
   if (value === '1' || value === 'true') return true
   if (value === '0' || value === 'false') return false
-  throw invalid(`${key} is to be 0 or 1`)
+  throw invalid(`${key} takes 0 or 1`)
 }
 
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw invalid('a percent sign in the URL begins no character')
+    throw invalid('the URL has a % that encodes no character: write %25 for %')
   }
 }

@@ -11,37 +11,37 @@ import { RedisError } from './error'
 import { open } from './open'
 import { Outbox } from './outbox'
 
-/** Whom a connection serves. */
+/** The owner of a connection. */
 export interface Seat {
-  /** It takes calls from now on. */
+  /** The connection takes calls from now on. */
   ready(connection: Connection): void
-  /** It has room again, after `send` said that it has none. */
+  /** The connection has room again, after `send` returned false. */
   drained(connection: Connection): void
-  /** A push came, which is valid for the time of the call. */
+  /** A push arrived. Its bytes are valid for the time of the call. */
   push(connection: Connection, start: number, end: number): void
-  /** A call that may be sent again, since its connection was lost. Whether it will be. */
+  /** A call was lost with its connection. Returns whether the owner sends it again. */
   again(call: Call, outcome: Outcome): boolean
-  /** The connection took no more: of these, which were handed to it last, it has sent nothing. */
+  /** The connection took no more: no byte of these calls was sent. */
   returned(calls: readonly Call[]): void
   /** Calls were answered. */
   answered(connection: Connection): void
-  /** It is gone, and so is all that was on its way. `permanent`: time does not mend it. */
+  /** The connection and its requests have ended. `permanent`: retrying won't help. */
   ended(connection: Connection, error: RedisError, permanent: boolean): void
 }
 
-/** What a connection is for. */
+/** The purpose of a connection. */
 export interface Purpose {
-  /** Subscriptions: on RESP2 messages look like replies there. */
+  /** It carries subscriptions: on RESP2, published messages look like replies. */
   readonly subscriber?: boolean
-  /** A replica of a cluster is read from. */
+  /** It may be to a replica of a cluster, for reading. */
   readonly readonly?: boolean
 }
 
-const RESP3_LOST = 'the server that was connected to meanwhile has no RESP3: subscribe once more'
+const RESP3_LOST = 'the client has reconnected to a server without RESP3: subscribe again'
 
 /**
- * One connection to a server, from the moment it is wanted to its end. Calls of one turn leave in
- * one write.
+ * One connection to a server, from its opening to its end. Calls of one turn of the event loop
+ * leave in one write.
  */
 export class Connection implements RedisOwner, FailureListener {
   readonly server: Server
@@ -74,28 +74,28 @@ export class Connection implements RedisOwner, FailureListener {
     )
   }
 
-  /** It takes calls. */
+  /** Whether it takes calls. */
   get isReady(): boolean {
     return this.#outbox?.isOpen === true
   }
 
-  /** Replies that are to come, also those that nobody waits for any more. */
+  /** Replies that are still to come, also to calls that have been given up. */
   get unanswered(): number {
     return Math.max(this.#outbox?.unanswered ?? 0, this.#link?.unanswered ?? 0)
   }
 
-  /** Where it lies in the module, for a pool. */
+  /** The address of its link in the module, for a pool. */
   get address(): number {
     return this.#link?.address ?? 0
   }
 
   /**
-   * Sends a call, behind what was sent before. False if there is no room for it: then it was not
-   * taken.
+   * Sends a call, behind those that were sent before. Returns false, and does not take the call, if
+   * there is no room for it.
    */
   send(call: Call): boolean {
     if (call instanceof Confirmation && this.protocol === 2 && !this.#purpose.subscriber) {
-      // It was called when the server spoke RESP3: here a message can't be told from a reply.
+      // The call was made when the server spoke RESP3. On RESP2 messages look like replies.
       call.reject(new RedisError(RESP3_LOST, 'resp3_lost', 'NotSent', call.spec.name))
       return true
     }
@@ -121,7 +121,7 @@ export class Connection implements RedisOwner, FailureListener {
     if (this.#outbox !== undefined) this.#outbox.isOpen = false
   }
 
-  // --- what happens ---
+  // --- events ---
 
   #opened(socket: Socket): void {
     this.#giveUp = undefined
@@ -178,7 +178,7 @@ export class Connection implements RedisOwner, FailureListener {
     this.#seat.answered(this)
   }
 
-  /** From now on scripts go as texts. */
+  /** From now on scripts are sent as texts. */
   sendScriptsAsTexts(): void {
     this.flush()
     this.#link?.sendScriptsAsTexts()
@@ -192,12 +192,12 @@ export class Connection implements RedisOwner, FailureListener {
     this.#shut()
     this.#permanent = isFinal
     this.reason ??= endOf(this.server, why, isFinal, reason(why, start, end))
-    // The ends of what was on its way come first.
+    // The ends of its requests come first.
     setImmediate(() => this.#gone())
     this.#socket?.end()
   }
 
-  /** The socket is closed, or is to be. */
+  /** The socket is closed, or must be. */
   #gone(): void {
     if (this.#isOver) return
     this.reason ??= lost(this.server)

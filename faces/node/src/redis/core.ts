@@ -9,15 +9,15 @@ import { type Lease, Own } from './own'
 import type { Known } from './spec'
 import { Subscriptions } from './subscriptions'
 
-/** What a client sends through: one server, or a cluster. */
+/** What a client sends its calls to: one server, or a cluster. */
 export interface Core {
   readonly config: Config
   readonly subscriptions: Subscriptions
-  /** Sends a call that may share a connection. */
+  /** Sends a call over the shared connection. */
   send(call: Call): void
-  /** Sends one that may block, on a connection of its own. */
+  /** Sends a call on a connection of its own, since it may block. */
   sendOwn(call: Call): void
-  /** A connection of one's own; of a cluster, to the node of this key. */
+  /** Lends a connection to one caller; in a cluster, to the node of this key. */
   borrow(key: string | Uint8Array | undefined): Promise<Lease>
   /** Opens a connection if there is none. */
   connect(): void
@@ -25,17 +25,17 @@ export interface Core {
   destroy(error: RedisError): void
 }
 
-/** One server: its shared connection, those that it lends, and what is subscribed to. */
+/** One server: its shared connection, its lent connections, and its subscriptions. */
 export class Node implements Core, Listener {
   readonly config: Config
   readonly subscriptions: Subscriptions
   readonly #line: Line
-  /** Where the shared connection is, or was last. */
+  /** The server of the shared connection, or of the last one. */
   #server: Server
   readonly #readonly: boolean
   #own: Own | undefined
 
-  /** `readonly`: it may be a replica of a cluster, and is read from all the same. */
+  /** `readonly`: READONLY is sent, since the server may be a replica of a cluster. */
   constructor(config: Config, servers: readonly Server[], readonly = false) {
     this.config = config
     this.#server = servers[0] as Server
@@ -44,7 +44,7 @@ export class Node implements Core, Listener {
     this.subscriptions = new Subscriptions(config, servers, this.#line)
   }
 
-  /** Where its connection is, or was last. */
+  /** The server of the shared connection, or of the last one. */
   get server(): Server {
     return this.#server
   }
@@ -77,7 +77,7 @@ export class Node implements Core, Listener {
     this.#line.want()
   }
 
-  /** `why` is the error of those who wait for a connection of their own. */
+  /** `why`: the error of callers that wait for a connection of their own. */
   async close(why?: RedisError): Promise<void> {
     this.subscriptions.close()
     await Promise.all([this.#line.close(), this.#own?.close(why)])
@@ -108,12 +108,12 @@ export class Node implements Core, Listener {
   }
 }
 
-/** Sends a call on a connection that is there for it, and gives that back when it has ended. */
+/** Sends a call on a lent connection, which is given back when the call has ended. */
 function sendOn(lease: Lease, call: Call): void {
   call.takeBack = undefined
   if (call.settled) return lease.release(false)
-  // Of one whose caller has gone nobody knows when it is answered.
-  // In the next tick: its connection counts it as answered only then.
+  // A call that ended without a reply leaves a reply to come, so its connection is not used again.
+  // The release waits for the next tick, when the connection has counted the reply.
   call.done = (replied) => process.nextTick(() => lease.release(!replied))
   if (!lease.connection.send(call)) {
     call.fail(
@@ -123,14 +123,14 @@ function sendOn(lease: Lease, call: Call): void {
   }
 }
 
-/** What can't be sent here, by name. */
+/** The error of a command that can't be sent in this place. */
 export function misplaced(name: string, { place, advice }: Known): RedisError {
   const why =
     place === Place.NOWHERE ? "can't be sent as a command" : "can't go over the shared connection"
   return misuse('wrong_place', `${name} ${why}: ${advice}`, name)
 }
 
-/** Sends commands one behind the other, and waits for all. */
+/** Sends commands in order. Resolves to their replies, or errors, when all have ended. */
 export function runEach(
   items: readonly Item[],
   how: How,
@@ -152,7 +152,7 @@ export function runEach(
   })
 }
 
-/** Sends commands as one. */
+/** Sends commands as one atomic list. */
 export function runAtomic(
   items: readonly Item[],
   how: How,

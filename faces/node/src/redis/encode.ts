@@ -2,33 +2,33 @@ import { memory } from '../engine/memory'
 import { misuse } from './error'
 
 /**
- * What can be one argument of a command: strings as UTF-8, bytes as they are, numbers in decimal.
+ * An argument of a command. Strings are sent as UTF-8, bytes unchanged, and numbers in decimal.
  */
 export type Argument = string | number | bigint | Uint8Array
 
-/** The longest command name and array length with what stands around them. */
+/** The most bytes of the lines in front of the arguments, without the words of the name. */
 const HEAD_MAX = 32
 
-/** The most bytes of an argument's own line and end. */
+/** The most bytes of the line in front of an argument and of its line end. */
 const LINES_MAX = 16
 
-/** Texts up to so many characters are copied here; a call into Node costs more than that. */
+/** Up to this many characters, copying a text here costs less than a call into Node. */
 const SHORT = 40
 
-/** Servers take no longer arguments, unless they are told otherwise. */
+/** The longest argument that servers take by default (`proto-max-bulk-len`). */
 const ARGUMENT_BYTES_MAX = 512 * 1024 * 1024
 
-/** What is written lies in the module's memory as a whole, which has no more than 4 GiB. */
+/** A command is written to the module's memory as a whole, and that has at most 4 GiB. */
 export const COMMAND_BYTES_MAX = 0x7fff_ffff
 
-/** Servers before 7.0 take no more arguments. */
+/** The most arguments that servers before 7.0 take. */
 const ARGUMENTS_MAX = 1024 * 1024
 
-/** The words of a command's name as they stand on the wire, without the length of the array. */
+/** The words of a command's name, encoded, without the array length in front. */
 export class Words {
   readonly bytes: Buffer
   readonly count: number
-  /** With the length of the array, by how many arguments follow. */
+  /** The words with the array length in front, by the number of arguments that follow. */
   readonly #heads: Uint8Array[] = []
 
   constructor(name: string) {
@@ -39,7 +39,7 @@ export class Words {
     )
   }
 
-  /** All in front of so many arguments. */
+  /** The bytes in front of this many arguments. */
   head(args: number): Uint8Array {
     const head = this.#heads[args]
     if (head !== undefined) return head
@@ -50,12 +50,13 @@ export class Words {
 }
 
 /**
- * At most so many bytes does a command need. UTF-8 has at most three for each unit of UTF-16.
- * Refuses what can't be sent.
+ * The most bytes that a command needs: UTF-8 takes at most three for each unit of UTF-16. Throws if
+ * the command can't be sent.
  *
- * Of bytes `byteLength` is asked, never `length`, here and below: where one variable's `length` is
- * that of a string in one branch and that of bytes in another, the optimizing compiler of Node 20
- * (V8 11.3) may read it ahead of both, of a number too, and the process ends by a segmentation fault.
+ * Here and below, the length of bytes is read as `byteLength`, never as `length`. If a variable's
+ * `length` is that of a string in one branch and that of bytes in another, the optimizing compiler
+ * of Node 20 (V8 11.3) may read it before both branches, even of a number, and the process ends
+ * with a segmentation fault.
  */
 export function sizeOf(words: Words, args: readonly Argument[], name: string): number {
   let size = HEAD_MAX + words.bytes.length
@@ -83,10 +84,10 @@ export function tooLarge(size: number, name: string): Error {
   return misuse('command_too_large', message, name)
 }
 
-/** Refuses what a server would end the connection for. */
+/** Refuses commands for which a server would close the connection. */
 function check(args: readonly Argument[], name: string): void {
   if (args.length >= ARGUMENTS_MAX) {
-    const message = `a command of ${args.length} arguments has more than ${ARGUMENTS_MAX}`
+    const message = `a command takes fewer than ${ARGUMENTS_MAX} arguments, and this one has ${args.length}`
     throw misuse('too_many_arguments', message, name)
   }
   for (const arg of args) {
@@ -97,13 +98,13 @@ function check(args: readonly Argument[], name: string): void {
           ? arg.byteLength
           : 0
     if (len > ARGUMENT_BYTES_MAX) {
-      const message = `an argument of ${len} bytes is longer than the ${ARGUMENT_BYTES_MAX} that servers take of one`
+      const message = `an argument takes at most ${ARGUMENT_BYTES_MAX} bytes, and this one has ${len}`
       throw misuse('argument_too_large', message, name)
     }
   }
 }
 
-/** Writes a command where there is room for it, and returns where it ends. */
+/** Writes a command at this address of the module, and returns where it ends. */
 export function write(at: number, words: Words, args: readonly Argument[]): number {
   const { bytes } = memory
   const head = words.head(args.length)
@@ -124,7 +125,7 @@ function writeArgument(bytes: Uint8Array, at: number, arg: Argument): number {
   return writeEnd(bytes, body + byteLength)
 }
 
-/** As Redis reads numbers: without exponents where they are whole. */
+/** A number in the form that Redis reads: whole numbers have no exponent. */
 function numeral(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) >= 1e21) return BigInt(value).toString()
   if (Number.isFinite(value)) return `${value}`
@@ -147,7 +148,8 @@ function writeText(bytes: Uint8Array, at: number, text: string): number {
 }
 
 /**
- * Writes the text where it lies if it is as long in bytes as in characters, and moves it otherwise.
+ * Writes the text behind a length line for ASCII, and moves it if the real length needs another
+ * line.
  */
 function writeLongText(bytes: Uint8Array, at: number, text: string): number {
   const guess = writeLength(bytes, at, text.length)
@@ -167,7 +169,7 @@ function digits(value: number): number {
   return count
 }
 
-/** The line in front of an argument. */
+/** Writes the line in front of an argument. */
 function writeLength(bytes: Uint8Array, at: number, len: number): number {
   bytes[at++] = 0x24
   if (len < 10) {

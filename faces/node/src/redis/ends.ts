@@ -4,7 +4,9 @@ import type { Server } from './config'
 import { fromText, misuse, RedisError } from './error'
 import { nameOf } from './open'
 
-/** Why a connection ended, by what the engine says of it; undefined where only the socket knows. */
+/**
+ * The error of a connection that the engine ended; undefined if only the socket knows the reason.
+ */
 export function endOf(
   server: Server,
   why: number,
@@ -32,7 +34,7 @@ const CODES: { readonly [why: number]: string } = {
   [Close.LOST]: 'connection_ended',
 }
 
-/** The error of a call on what this program has closed. */
+/** The error of a call on a connection that this program has closed. */
 export function closed(): RedisError {
   return new RedisError('the connection was closed by this program', 'connection_ended', 'NotSent')
 }
@@ -44,16 +46,16 @@ export function lost(server: Server, cause?: Error): RedisError {
   return new RedisError(message, 'connection_ended', 'Unknown', undefined, cause)
 }
 
-/** The error of a server that does not answer the login. */
+/** The error of a connection whose server does not answer the login. */
 export function silent(server: Server): RedisError {
   return new RedisError(
-    `${nameOf(server)} did not answer the login in time`,
+    `${nameOf(server)} did not answer the login in time (connectTimeout)`,
     'connect_timeout',
     'NotSent',
   )
 }
 
-/** The module has no memory for a command, or has just failed. */
+/** The error of a command for which the module has no memory, or when the module has failed. */
 export function noMemory(command: string): RedisError {
   const { isLost } = memory
   const why = reason(isLost ? Close.LOST : Close.NO_MEMORY, 0, 0)

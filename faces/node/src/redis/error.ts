@@ -4,12 +4,15 @@ import type { Outcome } from '../engine/exports'
 export class RedisError extends Error {
   override readonly name = 'RedisError'
   /**
-   * What programs tell errors apart by: the first word of a server's error (`WRONGTYPE`, `ERR`, …),
-   * in capitals; or in small letters what happened on this side (`connection_ended`, `deadline`,
-   * `queue_full`, …).
+   * The first word of a server's error, in capitals (`WRONGTYPE`, `ERR`, …), or a word in small
+   * letters for an error of this side (`connection_ended`, `deadline`, `queue_full`, …).
    */
   readonly code: string
-  /** What is known of the effect: the same four words in every language. */
+  /**
+   * What is known of the effect. `NotSent`: no byte was sent. `Rejected`: the server answered that
+   * the command has no effect. `Applied`: it took effect, and only reading the reply failed.
+   * `Unknown`: it was sent, and may have run.
+   */
   readonly outcome: Outcome
   /** The name of the command. */
   readonly command: string | undefined
@@ -27,18 +30,18 @@ export class RedisError extends Error {
   }
 }
 
-/** The caller gave up: its signal was aborted. */
+/** The error of a call whose signal was aborted. */
 export function aborted(signal: AbortSignal, outcome: Outcome, command: string): RedisError {
   const message = 'the operation was aborted'
   return new RedisError(message, 'ABORT_ERR', outcome, command, signal.reason)
 }
 
-/** The error of what is wrong on this side, of which nothing was sent. */
+/** An error of the caller, of which nothing was sent. */
 export function misuse(code: string, message: string, command?: string): RedisError {
   return new RedisError(message, code, 'NotSent', command)
 }
 
-/** The error of a server, by its text. */
+/** Makes an error of the text that a server sent. */
 export function fromText(text: string, outcome: Outcome, command?: string): RedisError {
   const space = text.indexOf(' ')
   return new RedisError(text, space < 0 ? text : text.slice(0, space), outcome, command)

@@ -5,29 +5,29 @@ import { Call } from './call'
 import { RedisError } from './error'
 import { bare, begin, isError, position, skip } from './reply'
 
-/** Whom a flight belongs to: it tells the module what came of it. */
+/** The owner of a flight, which tells the router how it ended. */
 export interface Tower {
-  /** How long the command of a flight is; it is written there unless that is 0. */
+  /** The length of a flight's command. Unless `at` is 0, the command is written there. */
   encode(flight: number, at: number): number
   /**
-   * A reply came, or all to a list. Whether it is what the command is answered, so that nothing
-   * more is said of it.
+   * The reply arrived, or all replies to a list. Returns true if it is the answer to the command,
+   * so that the flight answers it directly.
    */
   replied(flight: Flight, start: number, len: number, isList: boolean): boolean
-  /** There is none. `why` is one of `Unanswered`. */
+  /** No reply will come. `why` is one of `Unanswered`. */
   unanswered(flight: Flight, why: number, outcome: number, error: RedisError | undefined): void
 }
 
-/** A command of a cluster, or a part of one, at a node: what comes of it is the module's. */
+/** A command of a cluster, or a part of one, that was sent to a node. */
 export class Flight extends Call {
-  /** Whose it is. */
+  /** The token of its command. */
   readonly token: number
   readonly number: number
   readonly #tower: Tower
   readonly #body: Call
   readonly #isAsking: boolean
   #hasLanded = false
-  /** Of a list: its replies, of which only errors are kept as they are. */
+  /** The replies to a list so far. Only errors are kept as they are. */
   #replies: Buffer[] = NONE
 
   constructor(tower: Tower, token: number, number: number, body: Call, isAsking: boolean) {
@@ -83,7 +83,7 @@ export class Flight extends Call {
   }
 
   #takeWhole(start: number, end: number): void {
-    // A node that becomes a replica says so to what it blocks, and closes the connection.
+    // A node that becomes a replica answers blocked commands so, and closes the connection.
     if (isError(start) && memory.text(start + 1, start + 10) === 'UNBLOCKED') this.replied = false
     this.#land()
     if (!this.#tower.replied(this, start, end - start, false)) return
@@ -107,7 +107,7 @@ export class Flight extends Call {
     answer(list)
   }
 
-  /** It came back: its connection is given back before others are told. */
+  /** Ends the flight. Its connection is given back before anything else is told. */
   #land(): void {
     this.#hasLanded = true
     this.done?.(this.replied)
@@ -128,19 +128,19 @@ export class Flight extends Call {
     this.#unanswered(Unanswered.EXPIRED, outcome, undefined)
   }
 
-  /** Its caller gives it up: it is taken back if that can be. */
+  /** Its caller gives it up: it is withdrawn if no byte of it was sent. */
   giveUp(): void {
     if (this.takeBack?.() === true) this.#unanswered(Unanswered.TAKEN_BACK, 'NotSent', undefined)
   }
 
-  /** Nobody waits for it, nor for the connection that it has to itself. */
+  /** Nobody waits for it any more: the connection that it has to itself is closed. */
   abandon(): void {
     this.replied = false
     this.#unanswered(Unanswered.LOST, 'Unknown', undefined)
   }
 }
 
-/** The reply to a call is next. */
+/** Reads the next reply as that of this call. */
 export function answer(call: Call): void {
   try {
     call.take()

@@ -32,8 +32,9 @@ export type { Message } from './subscription'
 export { Subscription } from './subscription'
 
 /**
- * A client of Redis or Valkey: by a URL (`redis://`, `rediss://` for TLS, `unix:`), or by options.
- * It connects when the first command is sent.
+ * Makes a client of Redis or Valkey, from a URL (`redis://`, `rediss://` for TLS, `unix:`) or from
+ * options. It connects when the first command is sent. Until it is closed, it keeps the process
+ * alive. Throws a `RedisError` with the code `config` if a setting is wrong.
  */
 export function redis(options?: string | RedisOptions): Client {
   const config = configOf(options)

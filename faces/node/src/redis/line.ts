@@ -4,14 +4,14 @@ import type { Config, Server } from './config'
 import { Connection, type Purpose, type Seat } from './connection'
 import { misuse, RedisError } from './error'
 
-/** Who hears of what belongs to no call. */
+/** Is told of events that belong to no call. */
 export interface Listener {
-  /** A connection is there, a new one or the first. */
+  /** A connection is ready, the first or a new one. */
   connected(connection: Connection): void
   push(connection: Connection, start: number, end: number): void
-  /** The connection is gone; another one is opened where somebody needs it. */
+  /** The connection was lost. Another one is opened when it is needed. */
   disconnected(error: RedisError): void
-  /** Whether another one is needed though nobody waits. */
+  /** Whether a connection is needed although no call waits. */
   needed(): boolean
 }
 
@@ -19,7 +19,7 @@ export interface Listener {
 interface Waiting {
   readonly call: Call
   readonly size: number
-  /** When it ends if there is still none. */
+  /** When it fails, if there is still no connection. */
   until: number
 }
 
@@ -27,8 +27,8 @@ const BACKOFF_MIN = 50
 const BACKOFF_MAX = 5_000
 
 /**
- * The one connection that all share: opened when it is needed and again after it was lost, with who
- * waits for it in order.
+ * The shared connection: it is opened when it is needed, and again after it was lost. Calls wait
+ * for it in order.
  */
 export class Line implements Seat {
   readonly #config: Config
@@ -39,7 +39,7 @@ export class Line implements Seat {
   #opening: Connection | undefined
   #waiting: Waiting[] = []
   #waitingBytes = 0
-  /** Attempts that failed one behind the other. */
+  /** Failed attempts in a row. */
   #attempts = 0
   #nextServer = 0
   #backoff: NodeJS.Timeout | undefined
@@ -70,20 +70,20 @@ export class Line implements Seat {
     return this.#isClosed
   }
 
-  /** Sends a call at once, or when it can be. */
+  /** Sends a call, at once or when there is a connection with room. */
   send(call: Call): void {
     const connection = this.#current
     if (connection !== undefined && this.#waiting.length === 0 && connection.send(call)) return
     this.#wait(call)
   }
 
-  /** Sees that there will be a connection. */
+  /** Opens a connection, unless there is one or one is being opened. */
   want(): void {
     if (this.#isClosed || this.#current !== undefined || this.#opening !== undefined) return
     if (this.#backoff === undefined) this.#open()
   }
 
-  /** No new calls come: what was sent is still answered. Resolves when the connection is gone. */
+  /** Takes no new calls. Resolves when all calls are answered and the connection is closed. */
   close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#backoff)
@@ -121,7 +121,7 @@ export class Line implements Seat {
     if (this.#isClosed && this.#current === undefined) return call.reject(closedError())
     const entry = this.#entry(call)
     if (entry === undefined) return
-    // Any number of bytes may wait when none do.
+    // One call may wait whatever its size.
     if (this.#waitingBytes > 0 && this.#waitingBytes + entry.size > this.#config.waitingBytesMax) {
       return call.reject(queueFull(call.spec.name))
     }
@@ -145,7 +145,9 @@ export class Line implements Seat {
     this.#arm(entry.until)
   }
 
-  /** A call that waits for room on a connection waits for as long as that lives. */
+  /**
+   * The wait timeout is for a missing connection; a call that waits for room has only its deadline.
+   */
   #until(call: Call): number {
     if (this.#current !== undefined) return call.deadline
     return Math.min(call.deadline, performance.now() + this.#config.waitTimeout)
@@ -187,7 +189,8 @@ export class Line implements Seat {
   #noConnection(): RedisError {
     const why = this.#lastError
     if (why === undefined) {
-      return new RedisError('no connection could be opened in time', 'no_connection', 'NotSent')
+      const message = 'no connection could be opened in time (waitTimeout)'
+      return new RedisError(message, 'no_connection', 'NotSent')
     }
     return new RedisError(
       `no connection could be opened in time: ${why.message}`,
@@ -200,18 +203,18 @@ export class Line implements Seat {
 
   #failAll(error: RedisError): void {
     this.#waitingBytes = 0
-    // It would keep the process alive, for nobody.
+    // Without calls that wait, the timer would only keep the process alive.
     clearTimeout(this.#timer)
     this.#armed = Infinity
     for (const { call } of this.#waiting.splice(0)) call.fail(error, 'NotSent')
   }
 
-  /** Sends what waits, as far as there is room for it. */
+  /** Sends the calls that wait, as far as there is room. */
   #serve(): void {
     const connection = this.#current
     if (connection === undefined) return
     const waiting = this.#waiting
-    // What the connection gives back meanwhile comes before the rest.
+    // Calls that the connection returns meanwhile go in front of the rest.
     this.#waiting = []
     let at = 0
     for (; at < waiting.length; at++) {
@@ -292,7 +295,7 @@ export class Line implements Seat {
       this.#arm(entry.until)
     }
     if (this.#waiting.length === 0 && !this.#listener.needed()) return
-    // The next of the servers is tried at once; a round that failed is followed by a pause.
+    // The next server is tried at once. After a round of all servers there is a pause.
     this.#nextServer++
     this.#attempts++
     const rounds = Math.floor((this.#attempts - 1) / this.#servers.length)

@@ -8,15 +8,15 @@ import { type Script, scriptArguments } from './script'
 import { addCommands, type Sender } from './sender'
 import { type Spec, specOf } from './spec'
 
-/** Who sends lists. */
+/** Sends the commands of lists. */
 export interface Runner {
-  /** Each command for itself. */
+  /** Sends each command for itself. */
   _run(items: readonly Item[], how: How): Promise<unknown[]>
-  /** All of them as one. */
+  /** Sends all commands as one transaction. */
   _runAtomic(items: readonly Item[], how: How): Promise<unknown[]>
 }
 
-/** Replies in order, or the error of a command in its place. */
+/** The replies in order; a command that failed has its error in its place. */
 export type Results<T extends readonly unknown[]> = { [I in keyof T]: T[I] | RedisError }
 
 type Chain<T extends unknown[], B extends boolean> = {
@@ -26,8 +26,9 @@ type Chain<T extends unknown[], B extends boolean> = {
 }
 
 /**
- * Commands that are sent together, when `run` is called. Each is for itself: an error is the result
- * of its command and concerns no other. `atomic` has them run as a whole.
+ * A list of commands, which are sent together when `run` is called. Each command stands for itself:
+ * an error is the result of its command, and concerns no other. `atomic` makes the list one
+ * transaction.
  */
 export interface List<T extends unknown[] = [], B extends boolean = false> extends Chain<T, B> {}
 
@@ -43,12 +44,12 @@ export class List<T extends unknown[] = [], B extends boolean = false> implement
     this.#isAtomic = isAtomic
   }
 
-  /** Any command, by its name. */
+  /** Adds any command, by its name. */
   command<R = Reply>(name: string, ...args: Argument[]): List<[...T, R], B> {
     return this._send(specOf(name), args, undefined) as unknown as List<[...T, R], B>
   }
 
-  /** Calls a script. */
+  /** Adds a call of a script. */
   call<R = Reply>(
     script: Script<R>,
     keys: readonly Key[] = [],
@@ -64,21 +65,25 @@ export class List<T extends unknown[] = [], B extends boolean = false> implement
   }
 
   /**
-   * Has them run one behind the other with nobody's between: MULTI and EXEC in one flight. If the
-   * server refuses one of them before it begins, none runs; one that fails while it runs is an
-   * error of its own, and the others take effect.
+   * Makes the list one transaction: MULTI, the commands and EXEC, in one trip. No command of
+   * another client runs in between. If the server refuses a command before EXEC, none runs, and
+   * `run` rejects. A command that fails while it runs has its error in its place, and the others
+   * take effect.
    */
   atomic(): this {
     this.#isAtomic = true
     return this
   }
 
-  /** How many commands it has. */
+  /** The number of commands. */
   get length(): number {
     return this.#items.length
   }
 
-  /** Sends all of it now. Resolves when all are answered. */
+  /**
+   * Sends the commands, which leave in one write. Resolves to the replies when all have arrived.
+   * The list is empty after that.
+   */
   run(): Promise<Results<T>> {
     const items = this.#items.splice(0)
     if (items.length === 0) return Promise.resolve([] as unknown as Results<T>)

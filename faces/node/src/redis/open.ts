@@ -5,7 +5,7 @@ import { InletSocket } from '../engine/socket'
 import type { Config, Server } from './config'
 import { RedisError } from './error'
 
-/** How a server is called in messages. */
+/** The name of a server in messages. */
 export function nameOf(server: Server): string {
   if ('path' in server) return server.path
   return server.host.includes(':')
@@ -14,8 +14,8 @@ export function nameOf(server: Server): string {
 }
 
 /**
- * Opens a socket, and TLS on it if there is to be TLS. Returns what gives it up. `received` is for the listener of `data`
- * that the socket will have.
+ * Opens a socket, and TLS on it if TLS is configured. Returns a function that gives it up.
+ * `received` is the listener of `data` that will be added to the socket.
  */
 export function open(
   config: Config,
@@ -28,7 +28,7 @@ export function open(
   const end = (error: RedisError | undefined): void => {
     clearTimeout(timer)
     socket.removeAllListeners()
-    // What still comes of it is nobody's.
+    // Later errors of the socket are ignored.
     socket.on('error', () => {})
     socket.destroy()
     if (error !== undefined) failed(error)
@@ -55,7 +55,7 @@ function begin(config: Config, server: Server, received: (chunk: Buffer) => void
   if ('path' in server) return new InletSocket(received).connect(server.path)
   const { host, port } = server
   if (config.tls === undefined) return tuned(new InletSocket(received)).connect(port, host)
-  // An address is no name (RFC 6066, section 3).
+  // An IP address must not be sent as a server name (RFC 6066, section 3).
   const name = isIP(host) === 0 ? { servername: host } : {}
   return tuned(connect({ ...name, ...config.tls, host, port }))
 }
@@ -67,7 +67,7 @@ function tuned(socket: Socket): Socket {
 const KEEPALIVE_DELAY_MS = 60_000
 
 function tooSlow(config: Config, server: Server): RedisError {
-  const tls = config.tls === undefined ? ', does it have TLS (redis:// is without)' : ''
-  const message = `${nameOf(server)} did not become a usable connection in time: can it be reached${tls}, and is connectTimeout long enough?`
+  const tls = config.tls === undefined ? ', does it need TLS (rediss://)' : ''
+  const message = `${nameOf(server)} was not connected in time: can it be reached${tls}, and is connectTimeout long enough?`
   return new RedisError(message, 'connect_timeout', 'NotSent')
 }

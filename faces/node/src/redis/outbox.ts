@@ -9,7 +9,7 @@ import { noMemory } from './ends'
 import type { RedisError } from './error'
 import { specOf } from './spec'
 
-/** A request is submitted when it has so many bytes: the window slides by whole requests. */
+/** A request is submitted at this many bytes, since the window moves on by whole requests. */
 const BATCH_BYTES = 64 * 1024
 
 const ASKING = new Words('ASKING')
@@ -17,26 +17,26 @@ const EVAL = new Words('EVAL')
 const EVALSHA = new Words('EVALSHA')
 
 /**
- * Calls on their way into the engine: those of one turn share requests, which are written where the
- * engine reads them.
+ * Collects calls for the engine. Those of one turn of the event loop share requests, which are
+ * written to the memory where the engine reads them.
  */
 export class Outbox {
-  /** It takes calls. */
+  /** Whether it takes calls. */
   isOpen = false
   /** The engine has no room for more. */
   isFull = false
-  /** Replies that are to come. */
+  /** Replies that are still to come. */
   unanswered = 0
   readonly #link: RedisLink
   readonly #listener: FailureListener
   readonly #returned: (calls: readonly Call[]) => void
   #batch: Batch | undefined
-  /** Where the room of the batch begins, where the next command goes, and where the room ends. */
+  /** The start of the batch's room, the place of the next command, and the end of the room. */
   #start = 0
   #at = 0
   #limit = 0
 
-  /** `returned`: the engine took no more, and has sent nothing of these calls. */
+  /** `returned`: the engine took no more, and no byte of these calls was sent. */
   constructor(link: RedisLink, listener: FailureListener, returned: (calls: readonly Call[]) => void) {
     this.#link = link
     this.#listener = listener
@@ -44,8 +44,8 @@ export class Outbox {
   }
 
   /**
-   * Sends a call, behind what was sent before. False if there is no room for it: then it was not
-   * taken.
+   * Sends a call, behind those that were sent before. Returns false, and does not take the call, if
+   * there is no room for it.
    */
   send(call: Call): boolean {
     if (this.isFull || !this.isOpen) return false
@@ -57,7 +57,7 @@ export class Outbox {
       if (call.isAlone) return this.#sendAlone(call)
       return this.#sendWithOthers(call)
     } catch (error) {
-      // It can't be sent at all: nothing of it was written.
+      // The call can't be encoded, and nothing of it was submitted.
       call.reject(error as RedisError)
       return true
     }
@@ -92,13 +92,13 @@ export class Outbox {
     return room
   }
 
-  /** Submits what was written, before anything else is. Whether more may be sent. */
+  /** Submits the batch. Returns whether more may be sent. */
   #flushed(): boolean {
     this.flush()
     return this.isOpen && !this.isFull
   }
 
-  /** Submits what was written. */
+  /** Submits the batch. */
   flush(): void {
     const batch = this.#batch
     this.#batch = undefined
@@ -119,9 +119,9 @@ export class Outbox {
     else if (why !== Refused.NO_MEMORY) this.isOpen = false
   }
 
-  // --- what has a request of its own ---
+  // --- calls with a request of their own ---
 
-  /** One whose caller may give it up. */
+  /** Sends a call that its signal may withdraw. */
   #sendAlone(call: Call): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
@@ -136,7 +136,7 @@ export class Outbox {
     return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
   }
 
-  /** A script by its hash, with its text: which of them the server gets is for the engine to say. */
+  /** Hands a script to the engine with its text and its hash. The engine chooses which is sent. */
   #sendScript(call: Call): boolean {
     const { script } = call
     if (script === undefined || !this.#flushed()) return false
@@ -147,7 +147,7 @@ export class Outbox {
     return this.#submit(call, RedisFlag.LEAVES, 0, textLen, end - room)
   }
 
-  /** A list that runs as a whole: all of it leaves, or nothing. */
+  /** Sends an atomic list: all of it is submitted, or nothing. */
   #sendAtomic(call: Call): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
@@ -156,7 +156,8 @@ export class Outbox {
   }
 
   /**
-   * A call behind ASKING, in the same request; a script as a text, since nothing loads it there.
+   * Sends a call behind ASKING, in the same request. A script goes as a text, since the engine does
+   * not load it there.
    */
   #sendAsking(call: Call): boolean {
     if (!this.#flushed()) return false
@@ -169,7 +170,7 @@ export class Outbox {
     return this.#submit(call, flags, call.replies + 1, 0, end - room, asked)
   }
 
-  /** Submits what was written for one call; its batch has a place for each of its replies. */
+  /** Submits the request of one call. Its batch lists the call once for each reply. */
   #submit(
     call: Call,
     flags: number,
@@ -197,7 +198,7 @@ export class Outbox {
 const nothing = (): void => {}
 
 function sameDeadline(one: Call | undefined, other: Call): boolean {
-  // Those of one turn are a moment apart.
+  // The deadlines of calls of one turn differ by microseconds.
   return (
     one === undefined ||
     one.deadline === other.deadline ||

@@ -9,13 +9,13 @@ import { misuse, RedisError } from './error'
 /** A connection that is lent to one caller. */
 export interface Lease {
   readonly connection: Connection
-  /** Gives it back. A spoiled one is closed. */
+  /** Gives the connection back. `spoiled`: it must not be used again, and is closed. */
   release(spoiled: boolean): void
 }
 
 /**
- * Connections that are lent to one caller at a time: to sessions, to what blocks, to streams. The
- * pool of the engine says which.
+ * Connections that are lent to one caller at a time: to sessions, blocking commands and streams.
+ * The engine's pool policy chooses them.
  */
 export class Own {
   readonly #config: Config
@@ -28,7 +28,7 @@ export class Own {
   #why: RedisError | undefined
   #closing: (() => void)[] = []
 
-  /** `server`: where the shared connection is, which another server may take over. */
+  /** `server` returns the server of the shared connection, which may change. */
   constructor(config: Config, server: () => Server, purpose: { readonly readonly?: boolean }) {
     this.#config = config
     this.#server = server
@@ -53,8 +53,8 @@ export class Own {
   }
 
   /**
-   * A connection to oneself, at once or when there is one. Returns what gives up waiting; undefined
-   * if it is too late.
+   * Lends a connection, at once or when one is free. Returns a function that gives up waiting; that
+   * returns false if it is too late.
    */
   borrow(
     timeout: number,
@@ -98,7 +98,7 @@ export class Own {
     }
   }
 
-  /** Closes what nobody uses, and the others when they come back. */
+  /** Closes the connections that are unused, and the others when they come back. */
   close(why = closedError()): Promise<void> {
     this.#isClosed = true
     this.#why = why
@@ -153,7 +153,7 @@ export class Own {
     if (cause === PoolCause.LOST) return misuse('connection_ended', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
       return misuse('queue_full', 'too many callers wait for a connection')
-    const message = `no connection was free in time: ${this.#config.connectionsMax} are lent (connectionsMax)`
+    const message = `no connection was free in time: all ${this.#config.connectionsMax} are lent (connectionsMax)`
     return new RedisError(message, 'no_connection', 'NotSent')
   }
 }

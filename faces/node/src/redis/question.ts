@@ -3,11 +3,11 @@ import { RedisError } from './error'
 import { bare, begin, isError, next, position, skip } from './reply'
 import { specOf } from './spec'
 
-/** A node is asked what the cluster looks like. */
+/** Asks a node for the topology of its cluster. */
 export class Question extends Call {
   readonly #told: (start: number, len: number) => void
 
-  /** `told` is given the reply where it lies. */
+  /** `told` gets the address and the length of the reply. */
   constructor(told: (start: number, len: number) => void, failed: (error: RedisError) => void) {
     super(specOf('CLUSTER SLOTS'), [], HOW, undefined, () => {}, failed)
     this.#told = told
@@ -28,5 +28,5 @@ export class Question extends Call {
   }
 }
 
-/** How long a node may take to say it, in milliseconds. */
+/** `timeout`: how long a node may take to answer, in milliseconds. */
 const HOW = { bytes: false, repeatable: true, alone: false, timeout: 3_000, signal: undefined }

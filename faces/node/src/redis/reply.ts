@@ -3,10 +3,9 @@ import { memory } from '../engine/memory'
 import { fromText, RedisError } from './error'
 
 /**
- * What a server answers: strings as texts, or as bytes where they are asked for; integers as
- * numbers, and as bigints where a number does not hold them; big numbers as bigints; arrays; sets
- * as `Set`; maps as objects without a prototype, and as `Map` where bytes are asked for. An error
- * inside of an array is an item.
+ * A reply. Strings are strings, or `Buffer` on a client of `buffers`. Integers are numbers, or
+ * bigints if a number cannot hold them; big numbers are bigints. Sets are `Set`. Maps are objects
+ * without a prototype, or `Map` on a client of `buffers`. An error inside an array is an item.
  */
 export type Reply =
   | string
@@ -24,31 +23,31 @@ export type Reply =
 const CR = 0x0d
 const STREAMED = -2
 
-/** Longer strings are read by Node: a call into it costs more for short ones. */
+/** Longer strings are read by Node. For short ones a call into Node costs more. */
 const SHORT = 24
 
-/** Where the next value begins. */
+/** The address of the next value. */
 let at = 0
-/** Strings are bytes. */
+/** Whether strings are read as bytes. */
 let asBytes = false
-/** Errors may come behind effects. */
+/** Whether the command may have had effects before an error. */
 let leaves = false
 /** The name of the command. */
 let command = ''
 
-/** Begins to read whole replies from here. */
+/** Sets the address from which replies are read. */
 export function begin(start: number): void {
   at = start
 }
 
-/** Where the next reply begins. */
+/** The address of the next reply. */
 export function position(): number {
   return at
 }
 
 /**
- * Reads the next reply, to this command, which leaves effects behind an error or does not. An error
- * is returned, not thrown.
+ * Reads the next reply, as that of the command `name`. `mayLeave`: the command may have had effects
+ * before an error. An error is returned, not thrown.
  */
 export function next(bytes: boolean, mayLeave: boolean, name: string): Reply {
   asBytes = bytes
@@ -58,8 +57,8 @@ export function next(bytes: boolean, mayLeave: boolean, name: string): Reply {
 }
 
 /**
- * How many items the array has that comes next: then they are next, one by one. Undefined where
- * something else comes.
+ * Reads the head of an array and returns the number of items, which are read next. Undefined, and
+ * nothing is read, if the next value is not an array.
  */
 export function arrayOf(): number | undefined {
   const { bytes } = memory
@@ -115,7 +114,7 @@ function rare(bytes: Uint8Array): Reply {
   }
 }
 
-/** The number in a line: a length, -1 for none, `STREAMED` where it is not said. */
+/** Reads a length: -1 for a null, `STREAMED` if the server does not know it in advance. */
 function length(bytes: Uint8Array): number {
   let i = at + 1
   let byte = bytes[i] as number
@@ -149,7 +148,7 @@ function string(bytes: Uint8Array, start: number, end: number): string | Buffer 
   return memory.text(start, end)
 }
 
-/** A string in parts, which servers don't send. */
+/** Reads a streamed string. The protocol allows them, but servers don't send them. */
 function chunks(bytes: Uint8Array): string | Buffer {
   const parts: Buffer[] = []
   for (let len = length(bytes); len > 0; len = length(bytes)) {
@@ -167,7 +166,7 @@ function line(bytes: Uint8Array): string {
     return 'OK'
   }
   let end = start
-  // A line ends with both; one of them alone is of it.
+  // A line ends with CR LF. A CR or an LF alone is part of the line.
   while (bytes[end] !== CR || bytes[end + 1] !== 0x0a) end++
   at = end + 2
   return memory.text(start, end)
@@ -189,7 +188,7 @@ function integer(bytes: Uint8Array): number | bigint {
 
 function array(bytes: Uint8Array): Reply[] | never {
   const len = length(bytes)
-  // Of RESP2, a null where an array would be.
+  // RESP2 sends a null array as `*-1`.
   if (len === -1) return null as never
   if (len === STREAMED) return streamed(bytes)
   const items: Reply[] = []
@@ -204,7 +203,7 @@ function streamed(bytes: Uint8Array): Reply[] {
   return items
 }
 
-/** Keys and values by turns. */
+/** Reads a map as a list of keys and values by turns. */
 function flat(bytes: Uint8Array): Reply[] {
   const len = length(bytes)
   if (len === STREAMED) return streamed(bytes)
@@ -224,14 +223,14 @@ function object(bytes: Uint8Array): { [key: string]: Reply } {
   return pairs(flat(bytes))
 }
 
-/** An object of keys and values by turns. A key that is no string becomes one. */
+/** Makes an object of keys and values by turns. Keys are converted to strings. */
 export function pairs(items: readonly Reply[]): { [key: string]: Reply } {
   const made = Object.create(null) as { [key: string]: Reply }
   for (let i = 0; i < items.length; i += 2) made[String(items[i])] = items[i + 1] as Reply
   return made
 }
 
-/** A number as servers write it. */
+/** Parses a floating-point number in the form in which servers write it. */
 export function double(text: string): number {
   if (text === 'inf' || text === '+inf') return Infinity
   if (text === '-inf') return -Infinity
@@ -242,7 +241,7 @@ function verbatim(bytes: Uint8Array): string | Buffer {
   const len = length(bytes)
   const start = at
   at = start + len + 2
-  // Its format stands in front.
+  // Three letters and a colon in front say the format.
   return string(bytes, start + 4, start + len)
 }
 
@@ -260,12 +259,12 @@ function error(bytes: Uint8Array): RedisError {
   return fromText(text, OUTCOMES[outcome] ?? 'Unknown', command)
 }
 
-/** What stands in front of a value and says something of it. */
+/** Passes over the attributes in front of a value. */
 function attributes(bytes: Uint8Array): void {
   flat(bytes)
 }
 
-/** Where the reply that begins here does so behind its attributes. */
+/** The address of the reply behind its attributes, if it has any. */
 export function bare(start: number): number {
   at = start
   const { bytes } = memory
@@ -273,13 +272,13 @@ export function bare(start: number): number {
   return at
 }
 
-/** Whether an error lies here. */
+/** Whether the reply at this address is an error. */
 export function isError(start: number): boolean {
   const kind = memory.bytes[start]
   return kind === 0x2d || kind === 0x21
 }
 
-/** Passes over the reply that begins here, whatever it is, and returns where it ends. */
+/** Passes over the reply that begins here, and returns where it ends. */
 export function skip(start: number): number {
   at = start
   let due = 1

@@ -6,14 +6,14 @@ import type { Key } from './commands'
 import type { Reply } from './reply'
 
 /**
- * A Lua script. It is sent as a text the first time on each connection, and by its hash from then
- * on. If the server has forgotten it, it is loaded and called again by itself, unless something was
- * sent behind it; an error that comes from within a script leaves what it wrote before, so its
- * outcome is `Unknown`.
+ * A Lua script. The first call on each connection sends its text, later calls its hash. If the
+ * server has forgotten it, the client loads it and sends the call again, unless other commands were
+ * sent behind the call; then the call fails with `NOSCRIPT`. Redis does not roll a script back, so
+ * an error of a script has the outcome `Unknown`.
  */
 export class Script<R = Reply> implements ScriptText {
   readonly text: string
-  /** The SHA-1 of the text in hexadecimal digits, by which the server knows it. */
+  /** The SHA-1 of the text in hexadecimal digits: the server's name for the script. */
   readonly sha: string
   readonly #run: (script: Script<R>, args: Argument[]) => Promise<R>
 
@@ -23,13 +23,13 @@ export class Script<R = Reply> implements ScriptText {
     this.#run = run
   }
 
-  /** Calls it with these keys and arguments: `KEYS` and `ARGV` in the script. */
+  /** Calls the script with these keys (`KEYS`) and arguments (`ARGV`). Resolves to its reply. */
   run(keys: readonly Key[] = [], args: readonly Argument[] = []): Promise<R> {
     return this.#run(this, scriptArguments(keys, args))
   }
 }
 
-/** What stands behind the text or the hash. */
+/** The arguments of EVAL behind the text or the hash. */
 export function scriptArguments(keys: readonly Key[], args: readonly Argument[]): Argument[] {
   return [keys.length, ...keys, ...args]
 }

@@ -4,7 +4,8 @@ import { type Spec, specOf } from './spec'
 import { type Row, TABLE, unfold } from './table'
 
 /**
- * What commands are sent through: a client, a session, a list. What a method answers is up to it.
+ * An object with the methods of `Commands`: a client, a session or a list. `_send` decides what the
+ * methods return.
  */
 export interface Sender {
   /** Not for callers: sends a command, or adds it to a list. */
@@ -22,8 +23,7 @@ export function addCommands(target: { readonly prototype: object }): void {
 }
 
 function methodOf({ name, shape, build }: Row): Method {
-  // What is known of a command is asked for when it is used first: the module may not be loaded
-  // before.
+  // The command is looked up at its first use, since a lookup loads the module.
   let spec: Spec | undefined
   if (build !== undefined) {
     return function (...args) {

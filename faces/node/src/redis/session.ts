@@ -12,23 +12,23 @@ import { Script, scriptArguments } from './script'
 import { addCommands, type Sender } from './sender'
 import { type Known, type Spec, specOf } from './spec'
 
-/** Errors of EXEC behind which nothing is watched any more. */
+/** Errors of EXEC after which no key is watched any more. */
 const UNWATCHED = new Set(['watched_key_changed', 'EXECABORT'])
 
 const IN_MULTI =
-  "MULTI can't be sent here: the session has sent one already, so end that first"
+  "MULTI can't be sent here: the session has sent one already: send EXEC or DISCARD first"
 
 export interface Session<B extends boolean = false> extends Promised<B> {}
 
 /**
- * A connection of one's own, until it is closed: for WATCH, and for what changes the state of a
- * connection. Its commands are pipelined like those of a client.
+ * A connection of one caller's own, until it is closed: for WATCH, and for commands that change the
+ * state of a connection. Its commands pipeline like those of a client.
  */
 export class Session<B extends boolean = false> implements Sender, Runner {
   readonly #lease: Lease
   readonly #how: How
   #isOver = false
-  /** How often it said WATCH, and how many of those EXEC or UNWATCH has ended. */
+  /** The number of WATCHes, and how many of them EXEC or UNWATCH has ended. */
   #watched = 0
   #unwatched = 0
   #isInMulti = false
@@ -41,41 +41,45 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   }
 
   /**
-   * Any command, by its name; also those that a client refuses since they change their connection.
+   * Sends any command by its name, also one that a client refuses because it changes its
+   * connection.
    */
   command<R = Reply>(name: string, ...args: Argument[]): Promise<R> {
     return this._send(specOf(name), args, undefined) as Promise<R>
   }
 
-  /** Watches keys: an atomic list that follows runs only if none of them was changed meanwhile. */
+  /**
+   * Watches keys. The next atomic list runs only if none of them was changed meanwhile. Otherwise
+   * its `run` rejects with `watched_key_changed`, and none of it ran.
+   */
   watch(...keys: Key[]): Promise<'OK'> {
     return this._send(specOf('WATCH'), keys, undefined) as Promise<'OK'>
   }
 
-  /** Watches nothing any more. */
+  /** Ends all watches of this session. */
   unwatch(): Promise<'OK'> {
     return this._send(specOf('UNWATCH'), [], undefined) as Promise<'OK'>
   }
 
   /**
-   * Waits until so many replicas have what this session wrote, for so many milliseconds at most.
-   * Returns how many have it.
+   * Waits until this many replicas have the writes of this session, or until the time is over; 0
+   * for no limit. Resolves to the number of replicas that have them.
    */
   wait(replicas: number, milliseconds: number): Promise<number> {
     return this._send(specOf('WAIT'), [replicas, milliseconds], undefined) as Promise<number>
   }
 
-  /** A list of commands that are sent together. */
+  /** Makes a list of commands that `run` sends together. */
   pipeline(): List<[], B> {
     return new List<[], B>(this, this.#how, false)
   }
 
-  /** A list of commands that run as a whole. */
+  /** Makes a list of commands that `run` sends as one transaction. */
   atomic(): List<[], B> {
     return new List<[], B>(this, this.#how, true)
   }
 
-  /** A Lua script. */
+  /** Makes a Lua script that is called on this session. */
   script<R = Reply>(text: string): Script<R> {
     return new Script<R>(text, (script, args) => this.#call(script, args))
   }
@@ -94,11 +98,14 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     return promised(specOf('EVAL'), args, this.#how, undefined, submit, script) as Promise<R>
   }
 
-  /** Gives the connection back, when all is answered. */
+  /**
+   * Ends the session. Its connection is used again if nothing on it is unanswered, watched or
+   * changed; otherwise it is closed.
+   */
   async close(): Promise<void> {
     if (this.#isOver) return
     this.#isOver = true
-    // The next one's MULTI must not fail for what this one watched.
+    // A watch that is left would fail the next user's EXEC.
     this.#lease.release(this.#isChanged || this.#watched > this.#unwatched)
   }
 
@@ -147,15 +154,15 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   }
 
   /**
-   * A command is about to be sent: what it does to the connection is noted. Throws where it can't
-   * be sent here.
+   * Notes what a command does to the connection, before it is sent. Throws if it can't be sent
+   * here.
    */
   #admit({ spec, args }: Pick<Item, 'spec' | 'args'>, inList = false): Known {
     const known = spec.with(args)
     const { place } = known
     if (place === Place.NOWHERE || (inList && place === Place.SESSION))
       throw misplaced(spec.name, known)
-    // Of what is not known nobody knows what it does to the connection.
+    // An unknown command may change the connection.
     if (place === Place.SESSION || !known.isKnown) this.#note(spec.name)
     return known
   }
@@ -169,7 +176,7 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     this.#lease.connection.sendScriptsAsTexts()
   }
 
-  /** Once this is answered, what was watched until now is not watched any more. */
+  /** `sent` ends the watches so far, once it is answered. */
   async #unwatching<T>(sent: Promise<T>): Promise<T> {
     const watched = this.#watched
     let isOver = true

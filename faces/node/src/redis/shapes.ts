@@ -1,7 +1,7 @@
 import type { Entry, Scanned, Scored } from './commands'
 import { double, pairs, type Reply } from './reply'
 
-// What is made of replies, so that callers see the same whichever protocol the server speaks.
+// Conversions of replies, so that callers see the same with RESP2 and RESP3.
 
 type Shaped = (reply: Reply, bytes: boolean) => unknown
 
@@ -9,15 +9,15 @@ export const bool: Shaped = (reply) => reply === 1 || reply === true
 
 export const bools: Shaped = (reply) => (reply as Reply[]).map((item) => item === 1)
 
-/** Of RESP2, numbers with a fraction are strings. */
+/** RESP2 sends floating-point numbers as strings. */
 export const float: Shaped = (reply) => (reply === null ? null : number(reply))
 
 const number = (reply: Reply): number => (typeof reply === 'number' ? reply : double(String(reply)))
 
-/** Of RESP2, a set is an array. */
+/** RESP2 sends a set as an array. */
 export const set: Shaped = (reply) => (reply instanceof Set ? reply : new Set(reply as Reply[]))
 
-/** Of RESP2, a map is an array of keys and values by turns. */
+/** RESP2 sends a map as an array of keys and values by turns. */
 export const map: Shaped = (reply, bytes) => {
   if (!Array.isArray(reply)) return reply
   return bytes ? entriesOf(reply) : pairs(reply)
@@ -29,7 +29,7 @@ function entriesOf(items: readonly Reply[]): Map<Reply, Reply> {
   return made
 }
 
-/** Members with scores: pairs, or of RESP2 one behind the other. */
+/** Members with scores: pairs in RESP3, one list by turns in RESP2. */
 export const scored: Shaped = (reply) => {
   const items = reply as Reply[]
   const made: Scored<Reply>[] = []
@@ -53,7 +53,7 @@ function scanned(reply: Reply, shape: (items: Reply[]) => unknown): Scanned<unkn
   return { cursor: String(cursor), items: shape(items) }
 }
 
-/** Entries of a stream. One that was deleted has no fields. */
+/** Entries of a stream. A deleted entry has no fields. */
 export const entries: Shaped = (reply, bytes) =>
   (reply as Reply[][]).map((entry) => entryOf(entry, bytes))
 
@@ -62,7 +62,7 @@ function entryOf([id, fields]: readonly Reply[], bytes: boolean): Entry<unknown>
   return { id: String(id), fields: shaped as { [field: string]: unknown } }
 }
 
-/** Entries by stream: a map, or of RESP2 pairs. */
+/** Entries by stream: a map in RESP3, pairs in RESP2. */
 export const streams: Shaped = (reply, bytes) => {
   if (reply === null) return null
   const made = bytes

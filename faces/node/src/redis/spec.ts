@@ -3,24 +3,26 @@ import { memory } from '../engine/memory'
 import { type Argument, sizeOf, Words, write } from './encode'
 import { noMemory } from './ends'
 
-/** What is known of a command before it is sent: the table of the engine says so. */
+/** What the engine's table says of a command. */
 export interface Known {
-  /** The table has it. */
+  /** Whether the table has the command. */
   readonly isKnown: boolean
   /** It reads data and changes none. */
   readonly readonly: boolean
-  /** What it did before an error stands. */
+  /** If it fails, its earlier effects may stand. */
   readonly leaves: boolean
-  /** One of `Place`. */
+  /** Where it may be sent: one of `Place`. */
   readonly place: number
-  /** What to do instead where it can't be sent. */
+  /** What to use instead, if it can't be sent. */
   readonly advice: string
 }
 
-/** Words of the traits of a command: bits, and the advice with its length in front. */
+/**
+ * The number of words that `onetrip_redis_look` writes: bits, and length and address of the advice.
+ */
 const WORDS = 3
 
-/** A command by its name, in capitals; a subcommand stands behind a space. */
+/** A command by its name in capitals, with the subcommand behind a space. */
 export class Spec implements Known {
   readonly name: string
   readonly words: Words
@@ -43,7 +45,7 @@ export class Spec implements Known {
     this.#depends = ((traits[0] as number) & Traits.DEPENDS) !== 0
   }
 
-  /** The same with its arguments, where those matter. */
+  /** The same for a command with these arguments, in case they matter. */
   with(args: readonly Argument[]): Known {
     return this.#depends ? look(this.words, args, this.name).known : this
   }
@@ -86,12 +88,11 @@ function look(
 const specs = new Map<string, Spec>()
 
 /**
- * Programs have few names of commands. One that makes them up as it goes is not helped by knowing
- * them.
+ * Programs use few names of commands. The limit is for one that makes up names without end.
  */
 const SPECS_MAX = 4096
 
-/** What is known of a command by its name, in any case. */
+/** Looks a command up by its name, in small letters or capitals. */
 export function specOf(name: string): Spec {
   const known = specs.get(name)
   if (known !== undefined) return known

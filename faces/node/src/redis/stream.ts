@@ -5,33 +5,33 @@ import type { Reply } from './reply'
 import { isShared, specOf } from './spec'
 import { misplaced } from './core'
 
-/** How much of a stream of commands is on its way. */
+/** How much of a stream of commands may be unanswered. */
 export interface StreamOptions {
-  /** Commands. Default 10,000. */
+  /** Commands at most. Default 10,000. */
   readonly window?: number
-  /** Bytes of them. Default 4 MiB. */
+  /** Bytes of commands at most. Default 4 MiB. */
   readonly windowBytes?: number
 }
 
 /** A command: its name and its arguments. */
 export type CommandWords = readonly [name: string, ...args: Argument[]]
 
-/** Where commands leave. */
+/** The connection on which the commands are sent. */
 export interface Outlet {
   readonly connection: { readonly reason: RedisError | undefined; send(call: Call): boolean }
   release(spoiled: boolean): void
 }
 
 interface Slot {
-  /** What it does to its connection is known: nothing. */
+  /** The command is known to leave its connection unchanged. */
   readonly isKnown: boolean
   readonly size: number
   readonly reply: Promise<Reply | RedisError>
 }
 
 /**
- * Sends what an iterator yields, and yields the replies in order; the error of a command in its
- * place. The next are taken as replies are taken, so any number of commands needs the memory of a
+ * Sends the commands that an iterator yields, and yields the replies in order; an error is yielded
+ * in its command's place. Commands are taken only as replies are read, so memory stays that of one
  * window.
  */
 export async function* streamed(

@@ -4,28 +4,28 @@ import type { Family, Reader, Subscriptions } from './subscriptions'
 export interface Message<T = string> {
   /** The channel that it was published on. */
   readonly channel: string
-  /** The pattern that matched the channel, where the subscription is by pattern. */
+  /** The pattern that matched the channel; undefined if the subscription is by name. */
   readonly pattern: string | undefined
-  /** What was published. */
+  /** The message itself. */
   readonly payload: T
 }
 
-/** Messages that wait for their reader. */
+/** Messages that wait for the reader at most. */
 const MESSAGES_MAX = 1024
 
 /**
- * Messages published on channels, one after the other: `for await (const message of subscription)`.
- * Leaving the loop ends it.
+ * The messages published on channels: `for await (const message of subscription)`. It ends when the
+ * loop is left, with `return`, or when its client is closed.
  *
- * Redis keeps no message for anybody: what is published while no connection is subscribed is lost.
- * After a lost connection its channels are subscribed again by themselves, and `reconnects` counts
- * how often messages may have been missed so. Up to 1,024 messages wait for a reader that is slow;
- * then the oldest go, and `dropped` counts them.
+ * Redis does not keep messages: those that are published while the connection is lost are missed.
+ * The client subscribes again by itself, and `reconnects` counts how often messages may have been
+ * missed. Up to 1,024 messages wait for the reader. When more come, the oldest are dropped, and
+ * `dropped` counts them.
  */
 export class Subscription<T = string> implements AsyncIterableIterator<Message<T>>, Reader {
-  /** How many messages were dropped, since they were not read in time. */
+  /** How many messages were dropped because they were not read in time. */
   dropped = 0
-  /** How often messages may have been missed, since the connection was lost. */
+  /** How often the connection was lost, so that messages may have been missed. */
   reconnects = 0
   readonly #hub: Subscriptions
   readonly #bytes: boolean
@@ -42,24 +42,25 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
   }
 
   /**
-   * Adds channels. Resolves when the server has confirmed them: from then on no message is missed.
+   * Adds channels. Resolves when the server has confirmed them; messages that are published after
+   * that are received.
    */
   subscribe(...channels: (string | Uint8Array)[]): Promise<void> {
     return this.#add('channel', channels)
   }
 
-  /** The same for channels that match patterns, as in `news.*`. */
+  /** Adds the channels that match patterns, such as `news.*`. Resolves as `subscribe` does. */
   psubscribe(...patterns: (string | Uint8Array)[]): Promise<void> {
     return this.#add('pattern', patterns)
   }
 
-  /** The same for sharded channels, whose messages stay with the node of their hash slot. */
+  /** Adds sharded channels, whose messages stay on the node of their hash slot. */
   ssubscribe(...channels: (string | Uint8Array)[]): Promise<void> {
     return this.#add('shard', channels)
   }
 
   /**
-   * Ends the subscription to these channels or patterns, by whichever of the above they were added.
+   * Removes channels or patterns, by whichever method they were added.
    */
   unsubscribe(...channels: (string | Uint8Array)[]): void {
     const names = new Set(channels.map((channel) => Buffer.from(channel).toString('latin1')))
@@ -78,7 +79,7 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
       this.#names.set(`${family}:${name.toString('latin1')}`, [family, name])
   }
 
-  /** The next message; done when it was ended, or its client closed. */
+  /** Resolves to the next message. It is done when the subscription or its client was ended. */
   next(): Promise<IteratorResult<Message<T>>> {
     const message = this.#messages[this.#first]
     if (message !== undefined) {
@@ -92,7 +93,7 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
     return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
-  /** Ends it. */
+  /** Ends the subscription. Messages that were not read are discarded. */
   return(): Promise<IteratorResult<Message<T>>> {
     for (const [family, name] of this.#names.values()) this.#hub.remove(this, family, [name])
     this.#names.clear()
@@ -109,7 +110,7 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
     await this.return()
   }
 
-  /** Not for callers: a message came. */
+  /** Not for callers: a message arrived. */
   take(channel: Buffer, pattern: Buffer | undefined, payload: Buffer): void {
     if (this.#isOver) return
     const value = {

@@ -5,10 +5,10 @@ import { Line } from './line'
 import { begin, next } from './reply'
 import { specOf } from './spec'
 
-/** Channels by name, by pattern, and those of a hash slot. */
+/** The three kinds of subscriptions: by name, by pattern, and to sharded channels. */
 export type Family = 'channel' | 'pattern' | 'shard'
 
-/** Who reads messages. */
+/** A reader of messages. */
 export interface Reader {
   take(channel: Buffer, pattern: Buffer | undefined, payload: Buffer): void
   /** The connection was lost. */
@@ -25,7 +25,7 @@ const VERBS = {
   shard: ['SSUBSCRIBE', 'SUNSUBSCRIBE'],
 } as const
 
-/** A channel, and who reads it. */
+/** A channel and its readers. */
 interface Channel {
   readonly family: Family
   readonly name: Buffer
@@ -33,8 +33,8 @@ interface Channel {
 }
 
 /**
- * Which channels a client is subscribed to: on the shared connection, or with RESP2 on one that is
- * there for that.
+ * The subscriptions of a client. With RESP3 they are on the shared connection, with RESP2 on a
+ * connection of their own.
  */
 export class Subscriptions {
   readonly #config: Config
@@ -51,7 +51,7 @@ export class Subscriptions {
     this.#shared = shared
   }
 
-  /** The shared connection is needed for them. */
+  /** Whether the shared connection is needed for them. */
   get onShared(): boolean {
     return this.#own === undefined && this.#channels.size > 0
   }
@@ -79,7 +79,7 @@ export class Subscriptions {
     }
   }
 
-  /** Ends the subscription to these. What nobody reads any more is unsubscribed from. */
+  /** Removes a reader from channels. Channels without readers are unsubscribed. */
   remove(reader: Reader, family: Family, names: readonly Buffer[]): void {
     const gone = names.filter((name) => this.#leave(reader, family, name))
     const line = this.#own ?? this.#shared
@@ -87,12 +87,12 @@ export class Subscriptions {
     this.#confirmed(line, VERBS[family][1], gone).catch(() => {})
   }
 
-  /** A subscription reads nothing any more. */
+  /** Forgets a reader that has ended. */
   forget(reader: Reader): void {
     this.#readers.delete(reader)
   }
 
-  /** Whether this was the last reader. */
+  /** Removes a reader from a channel. Returns whether it was the last one. */
   #leave(reader: Reader, family: Family, name: Buffer): boolean {
     const id = idOf(family, name)
     const channel = this.#channels.get(id)
@@ -101,7 +101,7 @@ export class Subscriptions {
     return this.#channels.delete(id)
   }
 
-  /** Where to subscribe: known when the server has said which protocol it speaks. */
+  /** The line to subscribe on. It depends on the protocol, which is known after a login. */
   async #line(): Promise<Line> {
     if (this.#own !== undefined) return this.#own
     if (this.#shared.current === undefined) await this.#settled()
@@ -109,8 +109,8 @@ export class Subscriptions {
   }
 
   /**
-   * The connection that is there for subscriptions. It stays, whatever is spoken later: what was
-   * subscribed twice would be told twice.
+   * The line that is only for subscriptions. Once made it is used for good, even if a later server
+   * speaks RESP3: a channel subscribed on both lines would deliver twice.
    */
   #apart(): Line {
     return (this.#own ??= new Line(
@@ -141,7 +141,7 @@ export class Subscriptions {
   connected(connection: Connection): void {
     if (this.#own !== undefined) return
     if (connection.protocol !== 2) this.#resubscribe(connection)
-    // The server before it spoke RESP3.
+    // The server before this one spoke RESP3.
     else if (this.#channels.size > 0) this.#apart().want()
   }
 
@@ -150,7 +150,8 @@ export class Subscriptions {
       const names: Buffer[] = []
       for (const channel of this.#channels.values())
         if (channel.family === family) names.push(channel.name)
-      // Each by itself: a server may refuse one of them, as a sharded channel that is elsewhere.
+      // Each has its own command: a server may refuse one, such as a sharded channel of another
+      // node.
       for (const name of names) {
         connection.send(new Confirmation(specOf(VERBS[family][0]), [name], HOW, nothing, nothing))
       }
@@ -161,11 +162,11 @@ export class Subscriptions {
     for (const reader of this.#readers) reader.lost()
   }
 
-  /** A push came. */
+  /** A push arrived. */
   push(start: number): void {
     begin(start)
     const items = next(true, false, 'SUBSCRIBE')
-    // What is no message is nothing to anybody; a server may send what it likes.
+    // Pushes that are not messages are ignored.
     if (!Array.isArray(items) || !items.every(Buffer.isBuffer)) return
     const [kind, ...rest] = items
     const word = String(kind)

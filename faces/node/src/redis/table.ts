@@ -13,11 +13,11 @@ import type { Shape } from './call'
 import type { Argument } from './encode'
 import * as shapes from './shapes'
 
-/** How a method becomes a command. */
+/** The command of a method. */
 export interface Row {
   readonly name: string
   readonly shape: Shape | undefined
-  /** What is sent; otherwise the arguments as they are, with arrays and objects unfolded. */
+  /** Makes the command's arguments. Without it arrays and objects are unfolded. */
   build?(...args: unknown[]): Argument[]
 }
 
@@ -33,7 +33,7 @@ function row<A extends unknown[]>(
 
 const { bool, bools, float, set, map, scored, scan, scanPairs, entries, streams } = shapes
 
-/** Words of options that are said or not, and of such with a value. */
+/** The words of the options that are set: the name, and the value unless that is true. */
 function options(
   given: { readonly [option: string]: unknown } | undefined,
   names: readonly string[],
@@ -53,7 +53,7 @@ const EXPIRY = ['ex', 'px', 'exat', 'pxat']
 const scanWords = (given?: ScanOptions): Argument[] =>
   options({ ...given }, ['match', 'count', 'type'])
 
-/** Arrays, maps and objects unfolded. */
+/** Unfolds arrays, maps and objects into one list of arguments. */
 export function unfold(args: readonly unknown[], into: Argument[] = []): Argument[] {
   for (const arg of args) {
     if (typeof arg !== 'object' || arg === null || arg instanceof Uint8Array)
@@ -88,7 +88,7 @@ function reading(
   return [...options({ ...given }, ['count', 'block', 'noack']), 'STREAMS', ...keys, ...ids]
 }
 
-/** The methods, each with its command. */
+/** The commands of all methods. */
 export const TABLE: Table = {
   get: row('GET'),
   set: row('SET', undefined, (key: Key, value: Argument, given?: SetOptions) =>

@@ -7,6 +7,8 @@
 
 use std::cell::Cell;
 use std::error::Error as StdError;
+use std::fmt::{self, Write};
+use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use onetrip_postgres::message::{EncodeError, Format, bind};
@@ -14,7 +16,7 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::{TypeCache, check_written, has_times, plain_reason};
+use crate::types::{SystemTimes, TypeCache, check_written, has_times, plain_reason};
 
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -37,8 +39,11 @@ pub struct Typed<'a> {
 }
 
 /// Asked for this type, a [`Typed`] answers with its own type's number.
-fn question() -> Type {
-    Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
+fn question() -> &'static Type {
+    static QUESTION: LazyLock<Type> = LazyLock::new(|| {
+        Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
+    });
+    &QUESTION
 }
 
 thread_local! {
@@ -53,7 +58,7 @@ impl ToSql for Typed<'_> {
         type_: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        if type_.oid() == 0 && *type_ == question() {
+        if type_.oid() == 0 && type_ == question() {
             let rust_type = ask(self.value).1;
             ANSWER.set(Some((self.type_.oid(), rust_type)));
             return Ok(IsNull::No);
@@ -95,7 +100,7 @@ impl Found {
 /// but the refusal of a type tells that name: a value that refuses none keeps it to itself.
 fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
     ANSWER.set(None);
-    let result = value.to_sql_checked(&question(), &mut BytesMut::new());
+    let result = value.to_sql_checked(question(), &mut BytesMut::new());
     let answer = ANSWER.take();
     match (answer, result.map_err(|error| error.downcast::<WrongType>())) {
         (Some((oid, rust_type)), _) => (Some(oid), rust_type),
@@ -103,6 +108,28 @@ fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
             (None, refusal.to_string().split('`').nth(1).map(str::to_owned))
         }
         (None, _) => (None, None),
+    }
+}
+
+/// Which `SystemTime`s there are in a value. As [`ask`], without memory for the name.
+fn system_times(value: &(dyn ToSql + Sync)) -> SystemTimes {
+    struct Search(SystemTimes);
+    impl Write for Search {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 = SystemTimes::of(text);
+            if self.0 == SystemTimes::None { Ok(()) } else { Err(fmt::Error) }
+        }
+    }
+    ANSWER.set(None);
+    let result = value.to_sql_checked(question(), &mut BytesMut::new());
+    match (ANSWER.take(), result) {
+        (Some((_, rust_type)), _) => SystemTimes::of(&rust_type.unwrap_or_default()),
+        (None, Err(error)) if error.is::<WrongType>() => {
+            let mut search = Search(SystemTimes::None);
+            let _ = write!(search, "{error}");
+            search.0
+        }
+        (None, _) => SystemTimes::None,
     }
 }
 
@@ -266,8 +293,8 @@ pub(crate) fn encode(
     out: &mut BytesMut,
 ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
     // Only what has such a time in it is looked at: that costs more than to write it.
-    if has_times(type_) && ask(value).1.is_some_and(|name| name.contains("SystemTime")) {
-        check_written(value)?;
+    if has_times(type_) {
+        check_written(value, system_times(value))?;
     }
     value.to_sql_checked(type_, out)
 }

@@ -58,6 +58,8 @@ pub struct Pipeline {
     finished: bool,
     /// A statement could not be added: nothing more is sent.
     spoilt: Option<Error>,
+    /// A parameter is being encoded, or its code has panicked, which spoils the pipeline as well.
+    encodes: bool,
 }
 
 impl Pipeline {
@@ -69,6 +71,7 @@ impl Pipeline {
             alone: false,
             finished: false,
             spoilt: None,
+            encodes: false,
         }
     }
 
@@ -112,8 +115,8 @@ impl Pipeline {
     /// whether that succeeded or not. The reply resolves when it was answered, or with the error of
     /// the statement that failed. Without statements in front of it there is none to add.
     pub fn sync(&mut self) -> Reply<()> {
-        if let Some(error) = &self.spoilt {
-            return Reply::refused(error.clone());
+        if let Some(error) = self.spoilt() {
+            return Reply::refused(error);
         }
         if self.since_sync == 0 {
             return Reply::refused(Error::misuse(
@@ -145,8 +148,8 @@ impl Pipeline {
     ///
     /// Cancel safe.
     pub async fn ready(&mut self) -> Result<(), Error> {
-        if let Some(error) = &self.spoilt {
-            return Err(error.clone());
+        if let Some(error) = self.spoilt() {
+            return Err(error);
         }
         let limits = self.executor.limits();
         let (connection, id) = self.home.attached().await?;
@@ -179,7 +182,7 @@ impl Pipeline {
     /// Dropping the future does not take anything back.
     pub fn finish(mut self) -> impl Future<Output = Result<(), Error>> + use<> {
         let mut last: Option<Reply<()>> = None;
-        if self.spoilt.is_none() {
+        if self.spoilt().is_none() {
             self.finished = true;
             let is_last = self.since_sync > 0;
             if is_last {
@@ -196,8 +199,8 @@ impl Pipeline {
         }
         async move {
             let mut pipeline = self;
-            if let Some(error) = &pipeline.spoilt {
-                return Err(error.clone());
+            if let Some(error) = pipeline.spoilt() {
+                return Err(error);
             }
             let result = match last {
                 Some(last) => last.await,
@@ -233,14 +236,19 @@ impl Pipeline {
         source: Source<'_>,
         params: Params<'_>,
     ) -> Result<Reply<T>, Error> {
-        if let Some(error) = &self.spoilt {
-            return Err(error.clone());
+        if let Some(error) = self.spoilt() {
+            return Err(error);
         }
         // A parameter's own code may panic, and its caller may go on.
-        self.spoilt = Some(panicked());
+        self.encodes = true;
         let result = self.encode_and_add(source, params);
-        self.spoilt = None;
+        self.encodes = false;
         result
+    }
+
+    /// Why nothing more is sent, if so.
+    fn spoilt(&self) -> Option<Error> {
+        self.spoilt.clone().or_else(|| self.encodes.then(panicked))
     }
 
     fn encode_and_add<T: FromReply>(
@@ -248,16 +256,17 @@ impl Pipeline {
         source: Source<'_>,
         params: Params<'_>,
     ) -> Result<Reply<T>, Error> {
-        let executor = self.executor.at(self.place());
-        executor.lead_now()?;
+        self.executor.place = self.place();
+        self.executor.lead_now()?;
         with_scratch(|out| {
-            let limits = executor.limits();
-            let reply = match executor.encode(source, params, out) {
+            let limits = self.executor.limits();
+            let reply = match self.executor.encode(source, params, out) {
                 Ok(Encoded { expect, traits, bound, text, key }) => {
                     self.check_neighbours(traits)?;
                     let statement = Statement { expect, key, bound };
                     let sent = self.home.push(statement, out, limits)?;
-                    Reply::of(sent.until(executor.deadline_now())).reading(text, traits.commit())
+                    Reply::of(sent.until(self.executor.deadline_now()))
+                        .reading(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
                     self.check_neighbours(Traits::default())?;
@@ -267,7 +276,7 @@ impl Pipeline {
                         None => Err(over()),
                     };
                     let sent = self.home.submit(Some(out.len()), ask)?;
-                    Reply::of(sent.until(executor.deadline_now()))
+                    Reply::of(sent.until(self.executor.deadline_now()))
                 }
                 Err(Unready::Error(error)) => return Err(error),
             };
@@ -315,7 +324,7 @@ impl Pipeline {
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
-        let why = self.spoilt.take().unwrap_or_else(given_up).with_outcome(Outcome::NotSent);
+        let why = self.spoilt().unwrap_or_else(given_up).with_outcome(Outcome::NotSent);
         self.home.leave((!self.finished).then_some(why));
     }
 }

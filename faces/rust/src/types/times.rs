@@ -74,9 +74,34 @@ fn loses(type_: &Type, rust_type: &str) -> bool {
 
 // --- writing ---
 
+/// Which `SystemTime`s are in a value, as the name of its type tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SystemTimes {
+    None,
+    /// It is one.
+    One,
+    Within,
+}
+
+impl SystemTimes {
+    pub(crate) fn of(rust_type: &str) -> SystemTimes {
+        match rust_type {
+            "std::time::SystemTime" => SystemTimes::One,
+            _ if rust_type.contains("SystemTime") => SystemTimes::Within,
+            _ => SystemTimes::None,
+        }
+    }
+}
+
 /// Refuses a `SystemTime` beyond the times of the server, in whatever it lies: its conversion overflows.
-pub(crate) fn check_written(value: &(dyn ToSql + Sync)) -> Result<(), ValueError> {
-    let mut seconds = Seconds::default();
+pub(crate) fn check_written(
+    value: &(dyn ToSql + Sync),
+    times: SystemTimes,
+) -> Result<(), ValueError> {
+    if times == SystemTimes::None {
+        return Ok(());
+    }
+    let mut seconds = Seconds { is_one: times == SystemTimes::One, ..Seconds::default() };
     // What a value prints of itself is all that is known of it: it goes nowhere from here.
     let _ = write!(seconds, "{value:?}");
     match seconds.is_beyond || !seconds.is_in_range() {
@@ -88,11 +113,14 @@ pub(crate) fn check_written(value: &(dyn ToSql + Sync)) -> Result<(), ValueError
 /// Reads the seconds of each `SystemTime` among what is printed.
 #[derive(Default)]
 struct Seconds {
+    /// Whether the first is the only one, so that nothing behind it matters.
+    is_one: bool,
+    has_ended: bool,
     has_begun: bool,
     /// How much of the name was read.
     matched: usize,
     is_negative: bool,
-    number: Option<i128>,
+    number: Option<i64>,
     is_beyond: bool,
 }
 
@@ -102,8 +130,8 @@ impl Seconds {
     const NAME: &[u8] = b"SystemTime { tv_sec: ";
 
     /// MIN_TIMESTAMP and END_TIMESTAMP in src/include/datatype/timestamp.h, since 1970.
-    const MIN: i128 = -210_866_803_200;
-    const END: i128 = 9_224_318_016_000;
+    const MIN: i64 = -210_866_803_200;
+    const END: i64 = 9_224_318_016_000;
 
     fn is_in_range(&self) -> bool {
         let number = self.number.unwrap_or_default();
@@ -115,12 +143,14 @@ impl Seconds {
         if let Some(number) = self.number {
             match byte {
                 b'-' => self.is_negative = true,
-                // An i64 is no longer.
+                // The longest i64 is far beyond, so that it does not matter by how much.
                 b'0'..=b'9' => {
-                    self.number = Some(number * 10 % (1 << 100) + i128::from(byte - b'0'))
+                    let more = number.saturating_mul(10).saturating_add(i64::from(byte - b'0'));
+                    self.number = Some(more);
                 }
                 _ => {
                     self.is_beyond |= !self.is_in_range();
+                    self.has_ended = true;
                     (self.number, self.is_negative) = (None, false);
                 }
             }
@@ -142,6 +172,7 @@ impl fmt::Write for Seconds {
             !self.has_begun && text.starts_with(|it: char| !it.is_alphabetic() && it != '[');
         self.has_begun |= !text.is_empty();
         text.bytes().for_each(|byte| self.read(byte));
-        if is_other || self.is_beyond { Err(fmt::Error) } else { Ok(()) }
+        let is_over = is_other || self.is_beyond || (self.is_one && self.has_ended);
+        if is_over { Err(fmt::Error) } else { Ok(()) }
     }
 }

@@ -21,6 +21,7 @@ const DRIVERS = {
   kysely_pg: () => require('./kysely').over(pg(), `${named('kysely')} on ${named('pg')}`),
   onetrip_redis: () => require('./onetrip-redis').over(require(path.join(OURS, 'lib/redis')), ours()),
   ioredis: () => require('./ioredis').over(named('ioredis')),
+  floor: () => require('./floor'),
   node_redis: () => require('./node-redis').over(`node-redis ${versionOf('redis')}`),
 }
 

@@ -85,6 +85,15 @@ const get = {
     }),
 }
 
+const set = {
+  run: (client, round) =>
+    inFlight(round, async (number) => {
+      const at = (number * 7919) % KEYS
+      const got = await client.set(keys[at], values[at])
+      if (got !== 'OK') throw new Error(`set ${keys[at]}, got ${got}`)
+    }),
+}
+
 const KEYS = 1_000
 const keys = Array.from({ length: KEYS }, (_, at) => `bench:key:${String(at).padStart(6, '0')}`)
 const values = Array.from({ length: KEYS }, (_, at) => String(at).padStart(64, '0'))
@@ -93,8 +102,10 @@ module.exports = {
   group,
   transaction,
   get,
+  set,
   ...require('./proposal'),
   ...require('./neighbours'),
+  ...require('./floor'),
   value,
   item,
   items_1000: items(1_000),

@@ -21,13 +21,13 @@ use crate::stage::{Stage, one_thread};
 const SIZES: [(&str, u32, usize); 2] = [("10k", 10_000, 1), ("1m", 1_000_000, 5)];
 
 /// Unlogged, so that a round costs no log of the server's.
-const CREATE: &str = "create unlogged table if not exists copy_here (
+pub(super) const CREATE: &str = "create unlogged table if not exists copy_here (
     id bigint not null, name text not null, price float8 not null,
     active bool not null, created timestamptz not null)";
 
-const EMPTY: &str = "truncate copy_here";
+pub(super) const EMPTY: &str = "truncate copy_here";
 
-const FILL: &str = "insert into copy_here
+pub(super) const FILL: &str = "insert into copy_here
     select i, (array['a', 'nail', 'hammer, large', 'a box of screws, assorted'])[i % 4 + 1],
         i * 0.25, i % 3 = 0, timestamptz '2023-11-14 22:13:20Z' + i * interval '1 second'
     from generate_series(0, $1::int - 1) as i";
@@ -98,13 +98,13 @@ fn each_size(
 }
 
 /// The sample with what the server now has as its checksum, taken outside of the measured time.
-async fn verified(peer: &tokio_postgres::Client, sample: Sample) -> Result<Sample> {
+pub(super) async fn verified(peer: &tokio_postgres::Client, sample: Sample) -> Result<Sample> {
     let sum: Option<String> = peer.query_one(SUM, &[]).await?.get(0);
     let sum: i64 = sum.context("nothing was copied")?.parse()?;
     Ok(Sample { checksum: sample.checksum.wrapping_add(sum as u64), ..sample })
 }
 
-async fn ours_in(client: &onetrip::Client, count: u32) -> Result<u64> {
+pub(super) async fn ours_in(client: &onetrip::Client, count: u32) -> Result<u64> {
     let mut copy = BinaryCopyIn::new(client.copy_in(IN).await?, &TYPES);
     for (id, name, price, active, created) in rows(count) {
         copy.row(&[&id, &name, &price, &active, &created]).await?;
@@ -120,7 +120,7 @@ async fn peers_in(client: &tokio_postgres::Client, count: u32) -> Result<u64> {
     Ok(copy.finish().await?)
 }
 
-async fn ours_out(client: &onetrip::Client) -> Result<u64> {
+pub(super) async fn ours_out(client: &onetrip::Client) -> Result<u64> {
     let mut copy = BinaryCopyOut::new(client.copy_out(OUT).await?, &TYPES)?;
     let mut sum = 0_u64;
     while let Some(row) = copy.try_next().await? {

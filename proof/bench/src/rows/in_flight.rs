@@ -125,7 +125,10 @@ pub struct Ours {
 
 impl Ours {
     pub async fn connect(stage: &Stage) -> Result<Ours> {
-        let client = stage.ours().await?;
+        Ours::over(stage.ours().await?).await
+    }
+
+    pub async fn over(client: onetrip::Client) -> Result<Ours> {
         let statement = client.prepare(SELECT_ONE).await?;
         Ok(Ours { client, statement })
     }

@@ -10,6 +10,7 @@ mod concurrency;
 mod copy;
 mod counted;
 mod engine_depth;
+mod floor;
 mod in_flight;
 mod inserts;
 mod kill;
@@ -62,7 +63,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS)
 }
 
-const ALL: [Group; 39] = [
+const ALL: [Group; 46] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -112,5 +113,12 @@ const ALL: [Group; 39] = [
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
+    Group { names: &["floor_select_100_sync_each"], run: floor::select_100 },
+    Group { names: &["floor_select_100_one_sync"], run: floor::one_sync },
+    Group { names: &["floor_select_sequential"], run: floor::sequential },
+    Group { names: &["floor_rows_100k"], run: floor::rows_100k },
+    Group { names: &["floor_copy_in_binary"], run: floor::copy_in },
+    Group { names: &["floor_copy_out_binary"], run: floor::copy_out },
+    Group { names: &["floor_redis_1000"], run: floor::redis_1000 },
     Group { names: &[counted::NAME], run: counted::run },
 ];

@@ -17,10 +17,10 @@ use crate::stage::{Stage, one_thread};
 const NAME: &str = "select_100_one_sync";
 
 /// Statements with one sync point.
-const SIZE: u32 = 100;
+pub(super) const SIZE: u32 = 100;
 
 /// Pipelines of one round: some 0.1 s.
-const BATCHES: u32 = 150;
+pub(super) const BATCHES: u32 = 150;
 
 pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let peer = match Libpq::connect(&stage.server) {
@@ -44,7 +44,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     Ok(compared(NAME, &version, &pairs, bars, "pipelines of 100, one after the other"))
 }
 
-async fn run_ours(ours: &Ours, batches: u32, first: u32) -> Result<Sample> {
+pub(super) async fn run_ours(ours: &Ours, batches: u32, first: u32) -> Result<Sample> {
     timed(u64::from(batches * SIZE), async {
         let mut sum = 0_u64;
         let mut replies = Vec::with_capacity(SIZE as usize);

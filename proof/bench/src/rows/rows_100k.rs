@@ -1,5 +1,5 @@
 //! One select of 100,000 rows, every column decoded: text and jsonb borrowed, or as values that
-//! own theirs.
+//! own theirs. They have no bars: the peer is near the floor, and beside that is `floor_rows_100k`.
 
 use anyhow::Result;
 use futures_util::TryStreamExt;
@@ -17,11 +17,11 @@ use crate::{Plan, Side};
 const TRIALS: usize = 5;
 
 pub fn borrowed(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
-    one_thread()?.block_on(compare::<Borrowed>(stage, plan, progress, "rows_100k_borrowed", 0.5))
+    one_thread()?.block_on(compare::<Borrowed>(stage, plan, progress, "rows_100k_borrowed"))
 }
 
 pub fn owned(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
-    one_thread()?.block_on(compare::<Owned>(stage, plan, progress, "rows_100k_owned", 0.75))
+    one_thread()?.block_on(compare::<Owned>(stage, plan, progress, "rows_100k_owned"))
 }
 
 /// What a row is read as, on both sides the same.
@@ -52,18 +52,11 @@ async fn compare<D: Decode>(
     plan: Plan,
     progress: &Progress,
     name: &str,
-    bar: f64,
 ) -> Result<Vec<Row>> {
     let (ours, peer) = (stage.ours().await?, stage.peer().await?);
     let our_statement = ours.prepare(SELECT_ALL).await?;
     let peer_statement = peer.prepare(SELECT_ALL).await?;
-    let run_ours = async || {
-        timed(ROWS as u64, async {
-            let rows = ours.query(&our_statement, &[]).await?;
-            Ok(rows.iter().fold(0, |sum: u64, row| sum.wrapping_add(D::checksum(&row))))
-        })
-        .await
-    };
+    let run_ours = async || collected::<D>(&ours, &our_statement).await;
     let run_peer = async |streamed: bool| {
         timed(ROWS as u64, async {
             if streamed {
@@ -83,8 +76,7 @@ async fn compare<D: Decode>(
             .await?;
     let mode = if streamed { "query_raw" } else { "query" };
     let note = format!("ours: query; peer: {mode} ({trial})");
-    let bars = Bars { cpu: Some(bar), time: None };
-    let mut rows = compared(name, TOKIO_POSTGRES, &pairs, bars, &note);
+    let mut rows = compared(name, TOKIO_POSTGRES, &pairs, Bars::default(), &note);
     if streamed {
         // Like with like: both keep the whole result before the first row is read.
         let pairs =
@@ -95,6 +87,26 @@ async fn compare<D: Decode>(
         rows.extend(compared(&name, TOKIO_POSTGRES, &pairs, Bars::default(), note));
     }
     Ok(rows)
+}
+
+/// Ours keeps the whole result before the first row is read.
+async fn collected<D: Decode>(
+    ours: &onetrip::Client,
+    statement: &onetrip::Statement,
+) -> Result<Sample> {
+    timed(ROWS as u64, async {
+        let rows = ours.query(statement, &[]).await?;
+        Ok(rows.iter().fold(0, |sum: u64, row| sum.wrapping_add(D::checksum(&row))))
+    })
+    .await
+}
+
+/// The same for the floor beside it.
+pub(super) async fn borrowed_of(
+    ours: &onetrip::Client,
+    statement: &onetrip::Statement,
+) -> Result<Sample> {
+    collected::<Borrowed>(ours, statement).await
 }
 
 /// Whether the peer takes less CPU when it streams, and the figures that say so.

@@ -14,8 +14,8 @@ use crate::{Plan, Side};
 const IN_FLIGHT: &str = "select_100_sync_each";
 
 /// Selects of one round: some 0.1 s.
-const IN_FLIGHT_ROUND: u32 = 8_000;
-const SEQUENTIAL_ROUND: u32 = 2_000;
+pub(super) const IN_FLIGHT_ROUND: u32 = 8_000;
+pub(super) const SEQUENTIAL_ROUND: u32 = 2_000;
 
 /// Rounds of each mode before one is chosen.
 const TRIALS: usize = 5;
@@ -79,7 +79,7 @@ async fn both(
 }
 
 /// The mode that takes least CPU. Each has its turn in each trial.
-async fn better_mode(on: &impl Selects, count: u32) -> Result<Mode> {
+pub(super) async fn better_mode(on: &impl Selects, count: u32) -> Result<Mode> {
     let mut costs = Mode::ALL.map(|mode| (mode, Vec::new()));
     for trial in 0..=TRIALS {
         for (mode, costs) in &mut costs {
@@ -94,7 +94,7 @@ async fn better_mode(on: &impl Selects, count: u32) -> Result<Mode> {
     Ok(best.map_or(Mode::Tasks, |(mode, _)| mode))
 }
 
-async fn run(on: &impl Selects, mode: Mode, count: u32, round: usize) -> Result<Sample> {
+pub(super) async fn run(on: &impl Selects, mode: Mode, count: u32, round: usize) -> Result<Sample> {
     let count = count - count % DEPTH as u32;
     let first = round as u32 * count;
     timed(u64::from(count), in_flight::run(on, mode, count, first)).await
@@ -117,7 +117,7 @@ pub fn sequential(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<
     Ok(compared("select_sequential", TOKIO_POSTGRES, &pairs, bars, spinners.note()))
 }
 
-async fn one_by_one(on: &impl Selects, count: u32, round: usize) -> Result<Sample> {
+pub(super) async fn one_by_one(on: &impl Selects, count: u32, round: usize) -> Result<Sample> {
     let first = round as u32 * count;
     timed(u64::from(count), async {
         let mut sum = 0_u64;

@@ -4,6 +4,7 @@ mod process;
 pub mod setup;
 mod turns;
 
+mod floor;
 mod in_flight;
 mod neighbours;
 mod one_sync;
@@ -21,7 +22,7 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 17] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
@@ -33,6 +34,11 @@ pub const GROUPS: [Group; 12] = [
     Group { names: &[one_sync::NAME], run: one_sync::run },
     Group { names: &[orm::NAME], run: orm::run },
     Group { names: &[redis::NAME], run: redis::run },
+    Group { names: &[floor::HUNDRED], run: floor::hundred },
+    Group { names: &[floor::ONE_SYNC], run: floor::one_sync },
+    Group { names: &[floor::SEQUENTIAL], run: floor::sequential },
+    Group { names: &[floor::ROWS_100000], run: floor::rows_100000 },
+    Group { names: &[floor::REDIS_1000], run: floor::redis_1000 },
     Group { names: &[package::NAME], run: package::run },
 ];
 

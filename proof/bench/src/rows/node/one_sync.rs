@@ -13,10 +13,10 @@ use crate::stage::Stage;
 pub const NAME: &str = "node_one_sync";
 
 /// Pipelines of one round.
-const PIPELINES: u32 = 12;
+pub const PIPELINES: u32 = 12;
 
 /// Selects of each; proof/bench/js/works knows it as well.
-const SIZE: u32 = 1_000;
+pub const SIZE: u32 = 1_000;
 
 pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     with_node(NAME, || {

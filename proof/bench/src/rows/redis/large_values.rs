@@ -56,7 +56,7 @@ async fn pass(server: &Server, len: usize) -> Result<f64> {
     let upstream = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let config = ProxyConfig { up: slow, down: slow, ..ProxyConfig::new(upstream) };
     let proxy = Proxy::start(ProxyConfig { buffer_max: Some(LINE_BYTES), ..config })?;
-    let client = Client::connect(&through(server, &proxy)).await?;
+    let client = Client::connect(&through(server, proxy.addr())).await?;
     let connected = client.cmd("CLIENT ID").send::<i64>().await?;
     let start = Instant::now();
     let tasks = (0..TASKS).map(|task| tokio::spawn(there_and_back(client.clone(), task, len)));

@@ -1,7 +1,7 @@
 //! Redis, beside the two clients for tokio that pipeline by themselves: redis-rs and fred.
 
-mod clients;
-mod load;
+pub mod clients;
+pub mod load;
 mod server;
 
 mod depth;
@@ -16,4 +16,4 @@ pub use in_flight::{hundred, thousand};
 pub use large_values::run as large_values;
 pub use round_trips::run as closed_loop;
 pub use sequential::run as sequential;
-pub use server::{named, with_server};
+pub use server::{named, through, with_server};

@@ -32,7 +32,7 @@ pub fn run(_: &Stage, _: Plan, progress: &Progress) -> Result<Vec<Row>> {
     with_server(NAME, |server| {
         let upstream = SocketAddr::from(([127, 0, 0, 1], server.port()));
         let proxy = Proxy::start(ProxyConfig::new(upstream).with_rtt(RTT))?;
-        let url = through(server, &proxy);
+        let url = through(server, proxy.addr());
         let note = format!(
             "median of all GETs of {CALLERS} callers, who begin spread over one round trip; {}",
             named(server)

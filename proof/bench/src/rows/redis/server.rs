@@ -1,7 +1,8 @@
 //! The private server that these rows are measured on, with all keys in it.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
-use onetrip_lab::proxy::Proxy;
 use onetrip_lab::redis::{Installation, Server, Settings};
 
 use super::clients::Ours;
@@ -33,7 +34,7 @@ pub fn named(server: &Server) -> String {
 }
 
 /// The server's URL, by way of a proxy.
-pub fn through(server: &Server, proxy: &Proxy) -> String {
+pub fn through(server: &Server, proxy: SocketAddr) -> String {
     let direct = format!("@127.0.0.1:{}/", server.port());
-    server.url().replace(&direct, &format!("@{}/", proxy.addr()))
+    server.url().replace(&direct, &format!("@{proxy}/"))
 }

@@ -99,7 +99,8 @@ fn mib(bytes: u64) -> f64 {
 fn one_run(server: &Server, rtt: Duration, plan: Plan) -> Result<(Found, Held)> {
     let upstream = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let proxy = Proxy::start(ProxyConfig::new(upstream).with_rtt(rtt))?;
-    let (url, count) = (through(server, &proxy), (COMMANDS / plan.shorter as usize).to_string());
+    let (url, count) =
+        (through(server, proxy.addr()), (COMMANDS / plan.shorter as usize).to_string());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let held = scope.spawn(|| watch(server, &is_over));

@@ -64,8 +64,8 @@ fn main() {
     );
 }
 
-/// Takes `REQUESTS` requests through a connection, so many at a time, and returns the time that the
-/// engine took.
+/// Runs `REQUESTS` requests through a connection, with a depth of `depth`, and returns the time
+/// that the engine took.
 fn run(depth: u32) -> Duration {
     let in_flight_max = depth as usize + 1;
     let in_flight_bytes_max = in_flight_max * LEN + 1;

@@ -1,5 +1,5 @@
-//! In the steady state a request costs no allocation: not its bytes, not its slot, not its reply.
-//! And what was needed once is not held for ever.
+//! In the steady state a request costs no allocation: not for its bytes, its slot or its reply. And
+//! memory that was needed once is released again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::toy::{Expect, Toy, complete, parse, put, put_request, settled};
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Limits, Output, Request, SyncPoint, Time, Token};
 
-/// A client and the bytes between it and a server that answers every request with a part and its
-/// end; each reply is handed over as a block of its own, and dropped.
+/// A client, and a server that answers every request with a part and an end. Each reply is handed
+/// over as its own block, and dropped.
 struct Loop {
     client: Connection<Toy>,
     input: BytesMut,
@@ -35,7 +35,7 @@ impl Loop {
         }
     }
 
-    /// Writes what there is to write, and answers it.
+    /// Writes the bytes to send, and answers them.
     fn answer(&mut self) -> usize {
         let out = self.client.transmit();
         let (len, mut at) = (out.len(), 0);
@@ -93,8 +93,9 @@ fn neither_does_one_that_waits_in_the_queue() {
     }
 }
 
-/// P39. A timer for each request, or a queue that is shifted at each of its ends, is dear where many
-/// wait: here each costs the same however many there are, and all deadlines share one look.
+/// P39. A timer for each request, or a queue that is shifted at each removal, would be expensive if
+/// many requests wait. Here the cost of each does not grow with their number, and one check covers
+/// all deadlines.
 #[test]
 fn a_hundred_thousand_that_wait_with_deadlines_cost_what_each_of_them_costs() {
     let per_request = [10_000, 100_000].map(|depth| {
@@ -105,7 +106,7 @@ fn a_hundred_thousand_that_wait_with_deadlines_cost_what_each_of_them_costs() {
         cost.bytes_total / u64::from(depth)
     });
     assert!(per_request[1] <= 2 * per_request[0], "bytes for each: {per_request:?}");
-    // Each at a moment of its own, within a tenth of a second.
+    // Each has its own deadline, within a tenth of a second.
     let mut client = waiting(100_000);
     let (mut looks, mut ended) = (0, 0);
     while let Some(now) = client.client.poll_deadline() {
@@ -117,7 +118,8 @@ fn a_hundred_thousand_that_wait_with_deadlines_cost_what_each_of_them_costs() {
     assert_eq!(ended, 100_000);
 }
 
-/// So many requests, each with a deadline 1 µs behind the last one's; most of them in the queue.
+/// Submits `count` requests, each with a deadline 1 µs after the one before; most of them wait in
+/// the queue.
 fn waiting(depth: u32) -> Loop {
     let (queue_max, queue_bytes_max) = (usize::MAX, usize::MAX);
     let limits = Limits { queue_max, queue_bytes_max, ..Limits::default() };
@@ -135,7 +137,8 @@ fn waiting(depth: u32) -> Loop {
     client
 }
 
-/// Answers all of them, a millisecond a window. Returns how often something was due meanwhile.
+/// Answers all of them, one window per millisecond. Returns how often a deadline was due in
+/// between.
 fn answer_all(client: &mut Loop) -> usize {
     let (mut now, mut looks) = (Time::ZERO, 0);
     while !client.client.is_idle() {
@@ -240,7 +243,7 @@ fn those_who_stay_in_a_line_need_no_second_buffer_when_others_come_and_go() {
             leaving.push_back(submit(&mut client, id));
         }
     });
-    // The list of places grows once; their bytes, of which there are 10 MB, do not.
+    // The list of positions grows once; the bytes themselves, 10 MB of them, do not.
     assert!(more.bytes_max < 4 << 20, "{more:?}");
 }
 

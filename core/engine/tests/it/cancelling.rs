@@ -1,4 +1,4 @@
-//! A cancel at the server takes nobody with it but its victim.
+//! A cancel at the server affects no request but its target.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn hit(id: u32) -> Vec<u8> {
     [cancelled(id), settled(id)].concat()
 }
 
-/// These requests were written, and may be sent again.
+/// Submits and writes requests that may be sent again.
 fn sent(ids: std::ops::RangeInclusive<u32>) -> Pair {
     let mut pair = Pair::new(Limits::default());
     for id in ids {
@@ -43,7 +43,7 @@ impl Pair {
         self.client.handle_cancel_end(self.now, end);
     }
 
-    /// A cancel of the request at the head was sent.
+    /// Sends a cancel of the request at the head.
     fn cancel(&mut self, id: u64) {
         self.want(id);
         assert_eq!(self.take(), [Out::Cancel]);
@@ -495,7 +495,7 @@ fn a_cancel_whose_end_nobody_knows_holds_the_connection_up_for_a_while() {
         pair.take();
         pair.reply(&hit(2));
         assert_eq!(pair.take(), [Out::Restarted(2)]);
-        // No other is sent on such a connection.
+        // No other cancel is sent on this connection.
         pair.lose();
         pair.want(2);
         assert_eq!(pair.take(), [Out::NotCancelled(2)]);
@@ -522,7 +522,7 @@ fn one_that_waits_to_be_sent_again_is_taken_back() {
     pair.lose();
     pair.take();
     pair.reply(&[failed(1, Outcome::Rejected, true), settled(1)].concat());
-    // The group has the right to send, so the request waits for its end.
+    // The group has the right to send, so the request waits until the group ends.
     assert_eq!(pair.client.want_cancel(pair.now, Token(1)), Wanted::TakenBack);
     assert_eq!(pair.take(), [Out::Ended(1, failure(Outcome::Rejected, Cause::Cancelled))]);
     pair.client.close_group(pair.now, group);
@@ -578,7 +578,7 @@ fn one_that_was_hit_and_waits_to_be_sent_again_was_rejected() {
 }
 
 impl Pair {
-    /// The moment comes that the engine asked for, so much later than now.
+    /// Moves to the engine's next deadline, which must be this much later than now.
     fn pass(&mut self, millis: u64) {
         let due = self.now.after(Duration::from_millis(millis));
         assert_eq!(self.client.poll_deadline(), Some(due));
@@ -587,7 +587,7 @@ impl Pair {
     }
 }
 
-/// A server forgets a cancel that comes before the request has begun.
+/// A server ignores a cancel that comes before the request has begun.
 #[test]
 fn a_victim_that_runs_on_is_cancelled_again_after_a_pause_and_after_a_longer_one() {
     let mut pair = sent(1..=2);
@@ -630,7 +630,7 @@ fn another_cancel_that_comes_to_nothing_leaves_the_first_as_it_was() {
         assert_eq!(pair.take(), [Out::Cancel]);
         match end {
             Some(end) => pair.end(end),
-            // Nobody says what became of it.
+            // The result of the cancel is never reported.
             None => pair.pass(5000),
         }
         assert!(pair.client.is_held() && !pair.client.is_astray());

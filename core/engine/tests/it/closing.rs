@@ -1,4 +1,4 @@
-//! How a connection ends: a goodbye, a fatal error, a violation, a host that has enough.
+//! How a connection ends: by a goodbye, a fatal error, a violation, or its host.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits};
 use crate::toy::{self, Toy, complete, failed, fatal, message, part, settled};
@@ -153,7 +153,7 @@ fn a_reply_to_a_request_of_which_nothing_was_written_is_nobodys() {
     assert!(pair.replies[&1].is_empty());
 }
 
-/// A protocol that claims any byte for a request, whether there is one or not.
+/// A protocol that matches every byte to a request, whether there is one or not.
 struct Careless;
 
 impl Protocol for Careless {

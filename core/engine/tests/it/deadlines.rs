@@ -1,4 +1,4 @@
-//! Time: deadlines in the queue and on the wire, and a peer that takes nothing.
+//! Time: deadlines in the queue and in flight, and a peer that accepts no bytes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requests that are fed while they are on their way.
+//! Requests that are fed while they are in flight.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use crate::toy::{failed, put, put_request, settled};
@@ -7,7 +7,7 @@ use onetrip_engine::{
     Cause, CloseReason, End, Feed, Limits, Outcome, SyncPoint, Ticket, Token, Violation,
 };
 
-/// Submits a request whose sync point is still to come, as the last that it is fed.
+/// Submits a request that is fed. Its last feed is its sync point.
 fn begin(pair: &mut Pair, id: u32) -> Ticket {
     let request =
         onetrip_engine::Request { feed: Feed::Messages, ..pair.request(id, SyncPoint::Own) };
@@ -46,7 +46,7 @@ fn nothing_else_is_sent_until_its_end() {
     assert_eq!(outs[0], Out::Granted(50));
     assert_eq!(completed(&outs[1..]), [2, 3]);
     assert_eq!(pair.server.received, [1, 2, 2, 3]);
-    // It has ended and takes no more.
+    // The request has ended and takes no more.
     assert!(!feed(&mut pair, 2, |_| panic!("nobody asked for this")));
     assert!(!pair.client.can_feed(Token(2)));
 }
@@ -91,7 +91,7 @@ fn an_error_before_its_end_ends_it() {
     let rejected = failure(Outcome::Rejected, Cause::Server);
     assert_eq!(ends(pair.take()), [Out::Ended(1, rejected)]);
     assert!(!pair.client.is_fed(Token(1)));
-    // What it was fed is still sent, whole, and what waited behind it comes after that.
+    // All that was fed is still sent, and the requests that waited behind it follow.
     assert_eq!(ends(pair.run()), [Out::Ended(2, End::Complete)]);
     assert_eq!((&pair.server.received[..], pair.server.is_mid_message()), (&[2][..], false));
 }

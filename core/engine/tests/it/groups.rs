@@ -1,4 +1,4 @@
-//! Groups: who alone may send, and how its readers keep it from running ahead.
+//! Groups: which caller alone may send, and how the readers of a group keep it from running ahead.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use crate::toy::{complete, part, settled};
@@ -106,7 +106,7 @@ fn what_a_group_submitted_is_sent_before_the_floor_is_free() {
     );
 }
 
-/// Moves bytes, and takes replies as they come.
+/// Moves bytes, and takes replies as they arrive.
 fn consume_all(pair: &mut Pair, group: Group) -> Vec<Out> {
     let mut all = Vec::new();
     for _ in 0..100 {

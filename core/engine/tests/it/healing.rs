@@ -1,4 +1,4 @@
-//! What the server says that it never started is sent again, a bounded number of times.
+//! A request that the server reports as never started is sent again, a bounded number of times.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use crate::toy::{self, failed, message, settled};
@@ -32,7 +32,7 @@ fn its_bytes_are_those_that_were_sent_first() {
     assert_eq!(pair.client.transmit(), [heal, first].concat());
 }
 
-/// What heals it may be out of date when it comes. What was answered in front is void then.
+/// The heal message may be outdated when it arrives. Replies in front of it are void then.
 #[test]
 fn it_is_sent_again_until_it_starts_each_time_as_it_was_at_first() {
     let mut pair = Pair::new(Limits::default());

@@ -1,4 +1,5 @@
-//! The engine's tests: one file per rule, one binary for all of them, which is built and linked once.
+//! The engine's tests. Each rule has a file, and all are in one binary, which is built and linked
+//! once.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod allocations;

@@ -26,7 +26,7 @@ fn reading_stops_at_the_limit_and_goes_on_at_half() {
     }
     pair.reply(&part(1));
     assert_eq!((pair.client.wants_bytes(), pair.client.untaken_bytes()), (false, 5 * len));
-    // What was read already may still be handed over.
+    // Bytes that were read already may still be handed over.
     pair.reply(&part(1));
     for _ in 0..3 {
         pair.client.handle_taken(len);
@@ -71,7 +71,7 @@ fn a_connection_that_ended_has_nothing_to_stop() {
     assert!(pair.client.wants_bytes());
 }
 
-/// A server may stop reading when nobody reads from it.
+/// A server may stop reading if its client does not read.
 #[test]
 fn a_peer_that_is_not_read_from_is_not_declared_dead() {
     let stall_timeout = Duration::from_secs(30);
@@ -84,7 +84,7 @@ fn a_peer_that_is_not_read_from_is_not_declared_dead() {
     assert_eq!(pair.client.poll_deadline(), None);
     pair.later(stall_timeout * 10);
     assert_eq!(pair.take(), []);
-    // From here on it has as long as any other.
+    // From here on it has the usual time.
     pair.client.handle_taken(part(1).len());
     pair.later(Duration::ZERO);
     assert_eq!(pair.take(), []);

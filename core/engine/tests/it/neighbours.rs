@@ -1,8 +1,8 @@
-//! Simulated servers, some of whose statements take long: quick ones do not wait for those while another
-//! connection could take them.
+//! Simulated servers, some of whose statements are slow. Quick statements don't wait for slow ones
+//! while another connection could take them.
 //!
-//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it neighbours` repeats one,
-//! `ONETRIP_RUNS=n` asks for more of them.
+//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it neighbours` repeats
+//! one, and `ONETRIP_RUNS=n` runs more.
 
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,13 +13,13 @@ use onetrip_engine::pool::{
 };
 use onetrip_engine::{Time, Token};
 
-/// What the runs came across.
+/// What the runs have covered.
 #[derive(Debug, Default)]
 struct Seen {
     quick: usize,
-    /// Quick statements that ended more than a slow statement's time after they were made.
+    /// Quick statements that took longer than a slow statement does.
     delayed: usize,
-    /// Those that were put behind what nobody could know to be slow yet.
+    /// Those that were behind a statement that was not yet known to be slow.
     behind_surprise: usize,
     alone: usize,
     waited_in_line: usize,
@@ -27,12 +27,12 @@ struct Seen {
     sessions: usize,
 }
 
-/// A text and what the server makes of it.
+/// A text and how long the server takes for it.
 #[derive(Clone, Copy)]
 struct Text {
     key: TextKey,
     quick: Duration,
-    /// One in so many calls takes long; 0 for none.
+    /// One call in this many is slow; 0 for none.
     slow_one_in: u64,
     slow: Duration,
 }
@@ -48,7 +48,7 @@ struct Conn {
     id: ConnectionId,
     statements: VecDeque<(u64, Task, Time)>,
     workload: Workload,
-    /// When the server is done with what was sent.
+    /// When the server has finished all that was sent.
     busy_until: Time,
     since: Time,
     is_shared: bool,
@@ -64,7 +64,7 @@ enum Event {
     Timer,
 }
 
-/// Ordered by time, the earliest first, and by number.
+/// Ordered by time and then by number, the earliest first.
 #[derive(PartialEq, Eq)]
 struct Due(Time, u64, Event);
 
@@ -111,7 +111,7 @@ impl Sim {
         let limits = Limits { connections_max, ..Limits::default() };
         let trip = micros([100, 500, 2_000, 9_000, 30_000][below(5) as usize]);
         let texts = (0..1 + below(12)).map(|number| Text {
-            // Letters, since numbers in a text don't count.
+            // Letters, because numbers in a text don't count.
             key: TextKey::of(&"x".repeat(number as usize)),
             quick: micros(20 + below(400)),
             slow_one_in: [0, 0, 0, 1, 10, 50][below(6) as usize],
@@ -123,7 +123,8 @@ impl Sim {
             one_in => text.slow / u32::try_from(one_in).unwrap(),
         };
         let work = texts.iter().map(work).sum::<Duration>() / u32::try_from(texts.len()).unwrap();
-        // Half of what the server can do, or less: fewer are slow at once than there are connections.
+        // At most half of the server's capacity: fewer statements are slow at once than there are
+        // connections.
         let at_least = 2 * work / u32::try_from(connections_max).unwrap();
         let opening_time = micros(1_000 + below(30_000));
         let pause = at_least.max(micros(1 + below(5_000)));
@@ -193,7 +194,7 @@ impl Sim {
             self.settle();
         }
         let pause = micros(self.below(2 * self.pause.as_micros() as u64 * self.burst as u64 + 1));
-        // A slower program where everything is slow: the line stays short of a flood.
+        // If everything is slow, the program is slower too, so the queue does not fill.
         let pause = if self.pool.waiting() > 200 { Duration::from_millis(500) } else { pause };
         self.plan(self.now.after(pause), Event::Arrives);
     }
@@ -257,7 +258,7 @@ impl Sim {
                 Output::Reset { .. } | Output::Closed => {}
             }
         }
-        // Idle connections need not be looked at once all is over.
+        // Idle connections need not be checked once all has ended.
         if let Some(at) = self.pool.poll_deadline().filter(|_| self.pool.waiting() > 0) {
             let planned = self.events.iter().any(|due| due.2 == Event::Timer);
             if !planned {
@@ -266,14 +267,14 @@ impl Sim {
         }
     }
 
-    /// A statement goes on a connection.
+    /// Sends a statement on a connection.
     fn put(&mut self, id: ConnectionId, token: u64) {
         let text = self.statements[&token].text;
         let expected = self.pool.timings().expected(text.key);
         self.check_place(id, expected);
         let (now, trip) = (self.now, self.trip);
         let takes = self.statements[&token].takes;
-        // An eighth of the trips take longer, by up to a tenth.
+        // One round trip in eight is slower, by up to a tenth.
         let jitter = if self.below(8) == 0 {
             micros(self.below(1 + trip.as_micros() as u64 / 10))
         } else {
@@ -350,13 +351,13 @@ impl Sim {
 
     // --- what is promised ---
 
-    /// What may be slow, or has shown to be, is on it.
+    /// Whether a statement that may be slow, or has proved to be, is on the connection.
     fn is_slow(&self, conn: &Conn) -> bool {
         let late = self.now.since(conn.since) > self.limits.slow_head;
         !conn.statements.is_empty() && (late || conn.workload.unsure() > 0)
     }
 
-    /// Whether a statement has another way than behind something slow.
+    /// Whether a statement could go elsewhere than behind a slow one.
     fn is_there_another(&self, but: ConnectionId) -> bool {
         let comes =
             self.pool.connections() < self.limits.connections_max || self.pool.opening() > 0;
@@ -367,7 +368,8 @@ impl Sim {
     fn check_place(&self, id: ConnectionId, expected: Expected) {
         let conn = self.conns.iter().find(|conn| conn.id == id).unwrap();
         assert!(conn.is_shared, "{id:?} takes nothing");
-        // Who has a connection to himself takes it from the rest, which the host hears of later.
+        // A caller that has a connection alone has removed it from the shared ones; the host hears
+        // of that later.
         let sessions = self.sessions_one_in > 0;
         if sessions || self.pool.waiting() >= 1000 || !self.is_there_another(id) {
             return;
@@ -382,15 +384,16 @@ impl Sim {
         }
     }
 
-    /// A statement that is known to be quick waits only where all connections have something slow.
+    /// A statement that is known to be quick waits only if every connection has a slow one.
     fn check_line(&mut self) {
         let free = self.conns.iter().find(|conn| conn.is_shared && !self.is_slow(conn));
-        // Those who want a connection for themselves go first, and so do those behind them in the line.
+        // Callers that want a connection alone go first, and so do the callers behind them in the
+        // queue.
         let quick = self.pool.waiting_in_order() > 0;
         if quick && free.is_some() && self.sessions_one_in == 0 {
             panic!("quick statements wait though a connection takes them: {:?}", self.pool);
         }
-        // One connection is always left to those that are quick.
+        // One connection is always left to quick statements.
         let idle = self.conns.iter().any(|conn| conn.is_shared && conn.statements.is_empty());
         if self.pool.waiting() > 0 && idle && self.sessions_one_in == 0 {
             panic!("somebody waits though a connection is idle: {:?}", self.pool);
@@ -437,9 +440,9 @@ fn nothing_waits_behind_a_slow_statement_that_another_connection_could_have_take
         }
     }
     eprintln!("{all:?}");
-    // The share that was on the wire before what it is behind was known to be slow.
+    // The share that was sent before the statement in front was known to be slow.
     assert!(all.behind_surprise * 30 < all.quick, "{all:?}");
-    // A generator that stops reaching something would test nothing in silence.
+    // A generator that no longer covers something would silently test nothing.
     for reached in [all.alone, all.waited_in_line, all.shared, all.sessions] {
         assert!(reached > 100, "{all:?}");
     }

@@ -1,4 +1,4 @@
-//! Commit order, slots that never leave early, and replies that arrive in any pieces.
+//! Order of commits, slots that are never freed early, and replies that arrive in arbitrary pieces.
 
 use crate::toy::pair::{Out, Pair, completed, limits};
 use crate::toy::{self, Toy, complete, notice, part, settled};

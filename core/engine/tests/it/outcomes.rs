@@ -1,4 +1,4 @@
-//! What is known of each request's effect when the connection ends.
+//! What is known of each request's effect once the connection has ended.
 
 use crate::toy::pair::{Out, Pair, failure, limits};
 use crate::toy::{complete, failed, part, settled};

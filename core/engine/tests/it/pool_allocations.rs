@@ -1,5 +1,5 @@
-//! In the steady state the pool allocates nothing: not for a statement, not for a session, not for
-//! those that wait. And what comes and goes leaves nothing behind.
+//! In the steady state the pool allocates nothing: not for statements, sessions or callers that
+//! wait. And callers and connections that have gone leave no memory behind.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ fn load(unanswered: &[usize; CONNECTIONS], id: ConnectionId) -> Load {
     Load { unanswered, unanswered_bytes: 100 * unanswered, room: 1000, ..Load::default() }
 }
 
-/// Allocations of `round`, done many times after a few that may grow what has to grow.
+/// Counts the allocations of many runs of `round`, after a few that may let buffers grow.
 fn allocations(mut round: impl FnMut()) -> u64 {
     for _ in 0..100 {
         round();
@@ -140,7 +140,7 @@ fn neither_do_sessions_and_statements_that_wait_and_claims() {
         }
         assert_eq!(host.checkout(12), None);
         host.release(session);
-        // The statements are answered at once; the connection was claimed behind them.
+        // The statements are answered at once; the connection was claimed after them.
         host.pool.handle_drained(session);
         host.drain();
         let session = host.granted.take().unwrap();

@@ -1,4 +1,4 @@
-//! The queue before the window, and the line of callers before the queue.
+//! The queue in front of the window, and the callers that wait for room in the queue.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use onetrip_engine::{
@@ -7,7 +7,7 @@ use onetrip_engine::{
 
 const CANCELLED: onetrip_engine::End = failure(Outcome::NotSent, Cause::Cancelled);
 
-/// One request on its way and a queue of one.
+/// One request in flight and a queue of one.
 fn crowded() -> Pair {
     let mut pair = Pair::new(Limits { queue_max: 1, ..limits(1) });
     pair.owns(0..2);
@@ -19,7 +19,7 @@ fn wait(pair: &mut Pair, token: u64) -> Ticket {
     pair.client.wait(Token(token), Time::NEVER).unwrap()
 }
 
-/// Does what a host does at its caller's turn: submits, and ends the turn.
+/// What a host does when its caller's turn comes: submits, and ends the turn.
 fn take_turns(pair: &mut Pair) -> Vec<u64> {
     let mut turns = Vec::new();
     for _ in 0..100 {

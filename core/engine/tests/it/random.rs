@@ -1,7 +1,7 @@
 //! Random hosts against the model server: any interleaving of commands, bytes, time and cuts.
 //!
-//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it random` repeats one,
-//! `ONETRIP_RUNS=n` asks for more of them.
+//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it random` repeats
+//! one, and `ONETRIP_RUNS=n` runs more.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -36,7 +36,7 @@ fn every_request_ends_once_with_its_own_reply_and_a_true_outcome() {
             }
         }
     }
-    // A generator that stops reaching something would test nothing in silence.
+    // A generator that no longer covers something would silently test nothing.
     let Seen { ends, healed, rooms, granted, cancelled, cut, restarted, syncs_saved } = seen;
     for kind in ["complete", "provisional", "NotSent", "Rejected", "Unknown"] {
         assert!(ends.get(kind).is_some_and(|n| *n > 500), "{kind}: {ends:?}");
@@ -45,7 +45,7 @@ fn every_request_ends_once_with_its_own_reply_and_a_true_outcome() {
     assert!(restarted > 200 && syncs_saved > 1000, "{restarted} {syncs_saved}");
 }
 
-/// What the runs came across.
+/// What the runs have covered.
 #[derive(Default)]
 struct Seen {
     ends: HashMap<String, usize>,
@@ -96,7 +96,7 @@ impl Rng {
     }
 }
 
-/// The longest request with a Flush and a heal message, and the longest reply.
+/// The size of the longest request with a Flush and a heal message, and of the longest reply.
 const REQUEST_MAX: usize = 9 + 20 + 7 + 7 + 7;
 const REPLY_MAX: usize = 20 * 11 + 9 + 7;
 const SEGMENT_MAX: usize = 6;
@@ -121,7 +121,7 @@ struct Sender {
     segment: Vec<u32>,
 }
 
-/// A host that does anything a host may.
+/// A host that does everything a host may do.
 struct Host {
     rng: Rng,
     client: Connection<Toy>,
@@ -129,15 +129,15 @@ struct Host {
     server: Server,
     now: Time,
     input: BytesMut,
-    /// Bytes that were handed over and have not arrived, in both directions.
+    /// Bytes in transit, in both directions.
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     next_id: u32,
-    /// Whether requests of this run join others, and which of them may.
+    /// Whether requests of this run share sync points, and which of them may.
     joins: bool,
     joining: HashSet<u32>,
     restarted: HashSet<u64>,
-    /// Tokens that have to end.
+    /// Tokens that have not ended.
     open: HashSet<u64>,
     ended: HashMap<u64, End>,
     replies: HashMap<u64, Vec<u8>>,
@@ -147,7 +147,7 @@ struct Host {
     group_of: HashMap<u32, u64>,
     /// The request that ends each member's segment.
     segment_end: HashMap<u32, u32>,
-    /// Runs that have to arrive in one piece.
+    /// Runs of requests that must arrive without a gap.
     runs: Vec<Vec<u32>>,
     closed: Option<CloseReason>,
     terminated: bool,
@@ -297,7 +297,7 @@ impl Host {
         }
     }
 
-    /// Submits; false if there was no room.
+    /// Submits a request; false if there was no room.
     fn submit(&mut self, planned: Planned, reserved: bool, group: Option<Group>) -> bool {
         let Planned { id, sync, script, deadline, again, joins, discard } = planned;
         let token = if discard { Token::DISCARD } else { Token(u64::from(id)) };
@@ -483,7 +483,7 @@ impl Host {
                 self.terminated = true;
             }
             _ => {
-                // The server dies: what it has not read it never will.
+                // The server dies. Bytes that it has not read are lost.
                 self.arrive_at_server();
                 self.to_client.extend(toy::fatal());
                 self.to_server.clear();
@@ -506,7 +506,7 @@ impl Host {
         self.to_server.clear();
     }
 
-    /// Does what the host owes, moves everything, and sees to it that everything ends.
+    /// Does what the host still owes, moves all bytes, and lets every request end.
     fn finish(&mut self) {
         for _ in 0..10_000 {
             if self.closed.is_some() && !self.terminated {
@@ -537,7 +537,7 @@ impl Host {
 
     // --- what a host sees ---
 
-    /// Takes what happened until nothing more does.
+    /// Takes outputs until there are none.
     fn settle(&mut self) {
         while let Some(output) = self.client.poll_output() {
             match output {
@@ -556,7 +556,7 @@ impl Host {
                 Output::Granted { token } => {
                     self.seen.granted += 1;
                     self.senders_free(token.0);
-                    // It may have withdrawn its wish in the meantime.
+                    // The caller may have withdrawn its request in the meantime.
                     if let Some(sender) = self.senders.get_mut(&token.0) {
                         sender.granted = true;
                     }
@@ -576,7 +576,8 @@ impl Host {
         self.check_limits();
     }
 
-    /// The right to send was given to another: those who held it before must have given it back.
+    /// The right to send was given to another group: those that held it before must have given it
+    /// back.
     fn senders_free(&mut self, to: u64) {
         self.senders.retain(|token, sender| {
             assert!(!sender.granted || sender.closed, "two may send alone: {token} and {to}");
@@ -612,7 +613,7 @@ impl Host {
         }
         match end {
             End::Complete => {
-                // One whose sync point was left out.
+                // A request whose sync point was left out.
                 let joined = self.joining.contains(&(token as u32)) && tags.last() == Some(&b'c');
                 assert!(joined || tags.last() == Some(&b's'), "{tags:?}");
             }
@@ -639,7 +640,8 @@ impl Host {
         let sync_points = client.in_flight() - client.in_flight_members();
         assert!(sync_points <= 1 || !self.limits.one_segment);
         assert!(client.in_flight_bytes() <= in_flight_bytes_max + REQUEST_MAX);
-        // Each of the two queues may hold one segment more, and the wishes for the right to send.
+        // Each of the two queues may exceed its limit by one segment, and by the requests for the
+        // right to send.
         assert!(client.queued() <= 2 * (queue_max + SEGMENT_MAX) + self.senders.len());
         assert!(client.queued_bytes() <= 2 * (queue_bytes_max + SEGMENT_MAX * REQUEST_MAX));
         assert!(
@@ -694,7 +696,8 @@ impl Host {
         }
     }
 
-    /// Requests arrive in issue order, segments and groups in one piece; sent again ones apart.
+    /// Requests arrive in the order of submission, and segments and groups without a gap, except
+    /// for requests that were sent again.
     fn check_order(&self) {
         let mut first = HashSet::new();
         let arrived: Vec<u32> =

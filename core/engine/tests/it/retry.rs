@@ -1,4 +1,4 @@
-//! How often work is tried again, and after which pauses.
+//! How often work is tried again, and with which pauses.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Sync points: what shares one stands or falls together.
+//! Sync points: all requests of a segment succeed or fail together.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits};
 use crate::toy::server::Effect;

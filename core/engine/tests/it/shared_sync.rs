@@ -1,4 +1,4 @@
-//! Requests that join others share a sync point, and nobody notices.
+//! Requests that share a sync point, without effect on their results.
 
 use crate::toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use crate::toy::{self, complete, failed, message, put_request, settled};
@@ -53,7 +53,7 @@ fn one_whose_sync_point_was_written_in_part_keeps_it() {
     pair.join(2, "o");
     assert_eq!(completed(&pair.run()), [1, 2]);
     assert_eq!(pair.server.syncs, 2);
-    // Up to the sync point it may be written.
+    // It may be written up to the sync point.
     pair.join(3, "o");
     pair.write_some(len - 7);
     pair.join(4, "o");

@@ -1,4 +1,5 @@
-//! A shared-Sync group is one to a cancel: it is hit as a whole, and comes again as a whole.
+//! A cancel treats requests that share a sync point as one: it hits all of them, and all are sent
+//! again.
 
 use crate::toy::pair::{Out, Pair, completed, failure, seconds};
 use crate::toy::{self, cancelled, complete, settled};
@@ -17,13 +18,12 @@ fn want(pair: &mut Pair, id: u64) -> Wanted {
     pair.client.want_cancel(pair.now, Token(id))
 }
 
-/// The sync points that were not written yet.
+/// How many sync points were not written yet.
 fn syncs_in(pair: &Pair) -> usize {
     pair.client.transmit().windows(toy::SYNC.len()).filter(|bytes| *bytes == toy::SYNC).count()
 }
 
-/// 1 is on its way, and 2 to 4 share a sync point behind it. 1 is the victim of a cancel that was
-/// sent.
+/// 1 is in flight, and 2 to 4 share a sync point behind it. A cancel of 1 was sent.
 fn a_shared_sync_group_behind_a_victim() -> Pair {
     let mut pair = Pair::new(Limits::default());
     pair.resend(1, "o");
@@ -35,7 +35,7 @@ fn a_shared_sync_group_behind_a_victim() -> Pair {
     pair
 }
 
-/// 1 to 3 share a sync point, each with a deadline so many seconds from the beginning; 4 is behind.
+/// 1 to 3 share a sync point; each has a deadline, in seconds from the start. 4 is behind them.
 fn late_shared_sync(deadlines: [u64; 3]) -> Pair {
     let mut pair = Pair::new(Limits::default());
     for (id, deadline) in (1..).zip(deadlines) {
@@ -100,7 +100,7 @@ fn a_shared_sync_group_that_is_hit_comes_again_once_each_by_itself() {
         assert!(pair.client.transmit().is_empty(), "the cancel has not ended");
         pair.client.handle_cancel_end(pair.now, CancelEnd::Closed);
         pair.lose();
-        // The grace of the cancel lasts, and each had its second time.
+        // The grace period of the cancel lasts, and each request was sent a second time.
         pair.reply(&[done(2), cancelled(3), settled(3), done(4)].concat());
         let complete = |id| Out::Ended(id, End::Complete);
         assert_eq!(pair.take(), [complete(2), Out::Ended(3, CANCELLED), complete(4)]);
@@ -180,7 +180,7 @@ fn what_may_not_come_again_protects_a_late_shared_sync() {
     assert_eq!(completed(&pair.take()), [4, 5]);
 }
 
-/// 1 is late, 2 is cancelled by its caller, and the cancel hits 1: 2 is not run for nobody.
+/// 1 is late, its caller cancels 2, and the cancel hits 1: 2 must not run again without a caller.
 #[test]
 fn one_that_was_to_be_cancelled_is_not_run_again() {
     let mut pair = Pair::new(Limits::default());

@@ -1,4 +1,4 @@
-//! The window: how much is on its way, when it opens again, and what is announced.
+//! The window: how much is in flight, when it opens again, and which outputs announce it.
 
 use crate::toy::pair::{Out, Pair, completed, ends, limits};
 use crate::toy::{complete, settled};

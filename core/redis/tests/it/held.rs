@@ -1,4 +1,4 @@
-//! What a server can make a host keep.
+//! How much a server can make a host keep.
 
 use onetrip_engine::{Protocol, Step, Violation};
 use onetrip_redis::scan::ScanLimits;

@@ -1,4 +1,4 @@
-//! The tests of Redis' protocol and client: one file per subject, one binary for all of them.
+//! The tests of the Redis protocol and client. Each subject has a file, and all are in one binary.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod held;

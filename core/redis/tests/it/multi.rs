@@ -1,10 +1,10 @@
-//! Whether a connection is still between MULTI and EXEC once a list was answered.
+//! Whether a connection is still between MULTI and EXEC after a list was answered.
 
 use onetrip_engine::{Protocol, Step, Violation};
 use onetrip_redis::scan::ScanLimits;
 use onetrip_redis::{Expect, Redis};
 
-/// Hears these replies, and says what the last was taken for.
+/// Feeds these replies, and returns what the last one was taken for.
 fn heard(mut expect: Expect, replies: &[&str]) -> Result<Step<onetrip_redis::Event>, Violation> {
     let mut redis = Redis::new(ScanLimits::default());
     let (last, first) = replies.split_last().unwrap();

@@ -1,4 +1,4 @@
-//! Views of replies: every type, what is inside, and bytes that are none.
+//! Views of replies: every type, nested values, and bytes that are not replies.
 
 use crate::replies::{REFUSED, WHOLE};
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
@@ -10,7 +10,7 @@ fn read(bytes: &[u8]) -> Reply<'_> {
     reply
 }
 
-/// What a reply is and holds, as text.
+/// The type and the value of a reply, as text.
 fn shown(reply: Reply<'_>) -> String {
     let text = |bytes: &[u8]| format!("{}", bytes.escape_ascii());
     match reply {
@@ -190,8 +190,8 @@ fn counts_that_nothing_can_hold_are_malformed() {
     }
 }
 
-/// One byte after the other of each whole reply is replaced by every other, and the two readers of RESP
-/// have to agree on what comes of it.
+/// Each byte of each complete reply is replaced by every other byte, one at a time. The two readers
+/// of RESP must agree on the result.
 #[test]
 fn whatever_a_scanner_finds_whole_can_be_read_and_nothing_else() {
     for reply in WHOLE {

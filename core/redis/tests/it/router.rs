@@ -1,4 +1,4 @@
-//! What a router decides, one rule at a time, for three masters with a replica each.
+//! The decisions of a router, one rule at a time, for three masters with a replica each.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ impl Host {
         self.try_submit(token, text, How::default()).unwrap();
     }
 
-    /// What was sent since the last look, as port and text.
+    /// What was sent since the last call, as port and text.
     fn sent(&self) -> Vec<(u16, String)> {
         let text = |flight| {
             let args: Vec<_> = self.router.command(flight).unwrap().iter().collect();
@@ -124,7 +124,7 @@ impl Host {
     }
 }
 
-// "a" lies in slot 15495, "b" in 3300, "c" in 7365: one with each master.
+// "a" is in slot 15495, "b" in 3300, "c" in 7365: one with each master.
 #[test]
 fn keys_decide_where_a_command_goes() {
     assert_eq!([slot_of(b"a"), slot_of(b"b"), slot_of(b"c")], [15_495, 3_300, 7_365]);
@@ -275,7 +275,7 @@ fn replicas_answer_reads_where_the_caller_allows_it() {
     host.try_submit(2, "SET a 1", how).unwrap();
     host.try_submit(3, "EVAL x 1 a", how).unwrap();
     assert_eq!(host.sent.iter().map(|sent| sent.1).collect::<Vec<_>>(), [13, 3, 3]);
-    // A replica that does not have the slot any more.
+    // A replica that no longer has the slot.
     host.reply(13, "-MOVED 15495 h:3\r\n");
     assert_eq!(host.sent().last().unwrap(), &(3, "GET a".into()));
 }
@@ -286,7 +286,7 @@ fn moved_commands_go_to_the_new_node_before_those_that_came_later() {
     ["1", "2", "3"].iter().for_each(|n| host.submit(1, &format!("APPEND a {n}")));
     host.reply(3, "-MOVED 15495 h:1\r\n");
     host.submit(4, "APPEND a 4");
-    // The first is on its way; the fourth waits for what is unanswered at the old node.
+    // The first is in flight; the fourth waits until the old node has answered.
     let to_new = |host: &Host| {
         let sent = host.sent().into_iter().filter(|sent| sent.0 == 1);
         sent.map(|sent| sent.1).collect::<Vec<_>>()
@@ -329,7 +329,7 @@ fn what_is_sent_outside_of_the_order_is_sent_on_and_what_it_met_is_learned() {
     assert_eq!(host.router.node_of(3_300), Some(first));
     assert_eq!(refused(&mut host, 3_300, "-MOVED 3300 h:3\r\n"), to(other, false));
     assert_eq!(host.router.node_of(3_300), Some(other));
-    // By now it is known better.
+    // By now the new node is known.
     assert_eq!(refused(&mut host, 3_300, "-MOVED 3300 h:2\r\n"), to(other, false));
     host.submit(1, "GET b");
     assert_eq!(host.sent(), [(3, "GET b".into())]);
@@ -517,7 +517,7 @@ fn where_a_node_does_not_know_the_topology_others_are_asked_at_once() {
 fn redirects_are_counted_anew_behind_each_pause() {
     let mut host = Host::new();
     host.submit(1, "GET a");
-    // The slot moves, and the node that gets it can't take the command for a while.
+    // The slot moves, and its new node can't take the command for a while.
     for _ in 0..8 {
         host.reply(3, "-ASK 15495 h:1\r\n");
         host.reply(1, "-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
@@ -551,7 +551,7 @@ fn redirect_to_a_stranger_waits_for_a_topology_that_knows_it() {
     assert!(host.sent.is_empty());
     host.time(Duration::from_secs(1));
     assert_eq!(host.refreshes, 2);
-    // The node at port 4 has joined; the other is none of the cluster's.
+    // The node at port 4 has joined; the other one is not part of the cluster.
     let mut shards: Vec<_> = topology().shards().to_vec();
     shards.push(Shard { master: node(4), replicas: vec![] });
     let ranges = [vec![0..=5460], vec![5461..=10_922], vec![10_923..=16_383], vec![]];
@@ -566,7 +566,7 @@ fn only_a_redirect_of_the_slot_that_was_asked_for_is_one() {
     host.submit(1, "EVAL x 1 a");
     host.reply(3, "-MOVED 1 h:1\r\n");
     assert_eq!(host.ended(), "-MOVED 1 h:1\r\n");
-    // To itself a node sends nobody.
+    // A node never redirects to itself.
     host.submit(4, "EVAL x 1 a");
     host.reply(3, "-MOVED 15495 h:3\r\n");
     assert_eq!(host.ended(), "-MOVED 15495 h:3\r\n");
@@ -626,7 +626,7 @@ fn script_that_its_node_does_not_know_is_sent_again_unless_it_is_followed() {
     host.submit(3, "GET a");
     host.reply(3, UNKNOWN);
     assert_eq!(host.ended(), UNKNOWN);
-    // Who sends the hash is told.
+    // The caller that sent the hash gets the error.
     host.submit(4, "EVALSHA x 1 c");
     host.reply(2, UNKNOWN);
     assert_eq!(host.ended(), UNKNOWN);
@@ -724,7 +724,7 @@ fn cluster_without_nodes_serves_nobody() {
     assert_eq!(host.failed(), (Outcome::NotSent, Why::Unserved));
 }
 
-/// The slots of the second master belong to nobody.
+/// No node serves the slots of the second master.
 fn topology_with_a_gap() -> Topology {
     let shards = topology().shards().to_vec().into_iter();
     let ranges = [vec![0..=5460], vec![], vec![10_923..=16_383]];
@@ -771,7 +771,7 @@ fn asked_command_survives_that_the_node_leaves() {
     host.submit(2, "GET {c}2");
     host.reply(2, "-ASK 7365 h:4\r\n");
     host.time(Duration::from_secs(1));
-    // Neither the node that it was sent to nor anybody who has the slot is there any more.
+    // Neither the node that it was sent to nor a node that serves the slot exists any more.
     host.topology(&topology_with_a_gap());
     host.reply(2, "-ASK 7365 h:1\r\n");
     assert_eq!(host.failed(), (Outcome::Rejected, Why::Outside));

@@ -1,10 +1,11 @@
-//! The scanner: every type, cut everywhere, every limit, and what is no RESP.
+//! The scanner: every type, cut at every byte, every limit, and bytes that are not RESP.
 
 use crate::replies::{REFUSED, WHOLE};
 use onetrip_engine::Violation;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
-/// Scans one reply that arrives in pieces; what a host keeps or takes off makes no difference.
+/// Scans one reply that arrives in pieces. Which bytes a host keeps or removes must make no
+/// difference.
 fn scan(pieces: &[&[u8]], consume: bool, limits: &ScanLimits) -> Result<Option<Scan>, Violation> {
     let mut scanner = Scanner::new(limits.clone());
     let (mut input, mut gone) = (Vec::new(), 0);
@@ -37,7 +38,7 @@ fn singly(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.chunks(1).collect()
 }
 
-/// The reply as it is found, of which its kind is the first byte.
+/// A reply as the scanner reports it. Its first byte is its kind.
 fn whole(reply: &[u8]) -> Option<Scan> {
     Some(Scan::Whole { len: reply.len(), start: 0, kind: reply[0] })
 }
@@ -196,14 +197,14 @@ fn a_refused_stream_stays_refused() {
     }
 }
 
-/// Limits of which one is other than usual.
+/// Limits, one of which differs from the default.
 fn limits(change: impl FnOnce(&mut ScanLimits)) -> ScanLimits {
     let mut limits = ScanLimits::default();
     change(&mut limits);
     limits
 }
 
-/// The first passes and the second doesn't, in one piece and in many.
+/// The first reply is accepted and the second is not, in one piece and in many.
 fn assert_limit(limits: &ScanLimits, passes: &[u8], fails: &[u8], why: &'static str) {
     for pieces in [vec![passes], singly(passes)] {
         let found = scan(&pieces, false, limits).unwrap();
@@ -286,7 +287,7 @@ fn depth_is_limited() {
     assert_limit(&limits, passes, b"*1\r\n*1\r\n*1\r\n*1\r\n", why);
     assert_limit(&limits, passes, b"*?\r\n*?\r\n*?\r\n*?\r\n", why);
     assert_limit(&limits, passes, b"|1\r\n%1\r\n~1\r\n|1\r\n", why);
-    // What is empty opens nothing, and what has ended is no longer around anything.
+    // An empty aggregate opens no level, and one that has ended encloses nothing.
     assert_limit(&limits, b"*1\r\n*1\r\n*2\r\n*0\r\n*0\r\n", b">1\r\n~?\r\n%1\r\n*2\r\n", why);
     assert_limit(
         &limits,

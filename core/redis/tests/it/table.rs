@@ -1,12 +1,11 @@
-//! What the table says of commands. That it says the same as a server is shown in
-//! `proof/lab/tests/redis_commands.rs`.
+//! What the table says of commands. `proof/lab/tests/redis_commands.rs` compares it with a server.
 
 use std::collections::HashSet;
 
 use onetrip_redis::table::{Described, RequestPolicy, ResponsePolicy};
 use onetrip_redis::{Command, Place, Reply, Spec};
 
-/// A command by its words, of which `""` is an empty one.
+/// A command from its words. `""` is an empty word.
 fn command(text: &str) -> Command {
     Command::new("").args(text.split(' ').map(|word| if word == "\"\"" { "" } else { word }))
 }
@@ -37,8 +36,8 @@ fn unknown_commands_are_not_found() {
     assert!(!spec.keys_known());
 }
 
-/// They lie in a slot like keys, so a cluster has to find them; the server does not list them, since
-/// they are none.
+/// A cluster must find them, because they are in a slot like keys. The server does not list them,
+/// because they are not keys.
 #[test]
 fn channels_of_a_shard_count_as_keys() {
     assert_eq!(keys("SPUBLISH c m"), ["c"]);
@@ -194,7 +193,8 @@ fn policies_are_those_of_the_description() {
     assert_eq!(of("INFO"), (RequestPolicy::AllShards, ResponsePolicy::Special));
 }
 
-/// As servers before 7.0 describe them: by the places of the first and the last key.
+/// In the form in which servers before 7.0 describe them: by the positions of the first and the
+/// last key.
 #[test]
 fn descriptions_of_old_servers_are_understood() {
     let entry = |name: &str, flag: &str, places: &str| {

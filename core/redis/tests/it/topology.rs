@@ -1,4 +1,4 @@
-//! Topologies out of the replies of servers, and out of what no server says.
+//! Topologies from replies of servers, and from replies that no server sends.
 
 use onetrip_engine::Violation;
 use onetrip_redis::Reply;
@@ -9,7 +9,7 @@ fn asked() -> Address {
     Address::new("asked", 7000).unwrap()
 }
 
-/// A reply in short: `[1 2 'text' ~]`, `{…}` for a map, `~` for nothing.
+/// A reply in short notation: `[1 2 'text' ~]` for an array, `{…}` for a map, `~` for null.
 fn reply(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let (reply, rest) = value(&words);
@@ -102,7 +102,7 @@ fn shards_are_read_as_maps_and_as_lists() {
         let replicas = &topology.shard_of(0).unwrap().replicas;
         let replicas: Vec<_> = replicas.iter().map(|node| node.address.to_string()).collect();
         assert_eq!(replicas, ["h2:7002", "asked:7003"]);
-        // A shard without slots is there; slots without a master are nobody's.
+        // A shard without slots is kept; slots without a master are served by no node.
         assert_eq!(topology.shards().len(), 2);
         assert_eq!(at(&topology, 300), None);
     }

@@ -1,4 +1,4 @@
-//! Owned values: made of replies, and written as a server writes them.
+//! Owned values: read from replies, and written in the server's format.
 
 use crate::replies::{REFUSED, WHOLE};
 use bytes::{Bytes, BytesMut};
@@ -29,7 +29,7 @@ fn what_is_written_as_resp3_reads_as_the_same() {
         let value = read(reply);
         let written = resp3(&value);
         let again = read(&written);
-        // NaN is not equal to itself; what is written of it is.
+        // NaN is not equal to itself, so its text is compared.
         assert_eq!(resp3(&again), written, "{}", reply.escape_ascii());
         assert!(again == value || format!("{value:?}").contains("NaN"), "{value:?}");
     }

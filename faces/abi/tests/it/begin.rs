@@ -1,4 +1,4 @@
-//! A BEGIN that leaves with the first statement of its transaction.
+//! A BEGIN that is sent with the first statement of its transaction.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -25,7 +25,7 @@ fn unsent(host: &Host) -> usize {
     unsafe { onetrip_transmit_len(host.connection) }
 }
 
-/// Runs a text that is to be answered without a byte being sent.
+/// Runs a text that must be answered without a byte being sent.
 fn answered_here(host: &mut Host, text: &str) {
     let token = host.submit(0, text, "", &[]);
     assert_eq!(unsent(host), 0, "{text}");
@@ -87,16 +87,16 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
 }
 
-/// A host, and a server that is played: no server refuses a plain BEGIN by itself.
+/// A host and a simulated server, because no real server refuses a plain BEGIN.
 struct Played {
     host: Host,
-    /// Whether it takes BEGIN after all.
+    /// Whether the server accepts BEGIN after all.
     begins: bool,
-    /// The other end of the socket, which nobody looks at.
+    /// The other end of the socket, which the test does not read.
     _listener: TcpListener,
 }
 
-/// ReadyForQuery outside of a transaction.
+/// ReadyForQuery outside a transaction.
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
 impl Played {
@@ -111,7 +111,8 @@ impl Played {
         Played { host, begins: false, _listener: listener }
     }
 
-    /// Takes what is unsent and answers it as a server does that refuses BEGIN, and knows no portal then.
+    /// Takes the bytes to send and answers them like a server that refuses BEGIN. Such a server
+    /// knows no portal afterwards.
     fn answer(&mut self) -> Vec<u8> {
         let host = &mut self.host;
         // SAFETY: the connection lives, and what is to be sent is copied.
@@ -206,7 +207,7 @@ fn behind_a_begin_that_failed_nothing_is_sent_before_the_end_of_the_transaction(
         played.run("select 1");
         let token = played.host.submit(flag::SIMPLE, last, "", &[]);
         assert_eq!(unsent(&played.host), 0);
-        // As the server ends a transaction that failed.
+        // As the server ends a failed transaction.
         assert!(played.host.answer(token).messages.windows(8).any(|it| it == b"ROLLBACK"));
         assert_eq!(status(&played.host), 'I');
         assert_eq!(played.run("select 1").end, end::COMPLETE);
@@ -290,7 +291,7 @@ fn a_sync_point_tells_whether_a_transaction_has_begun() {
         assert!(is_refused(&answer, outcome::REJECTED));
         let again = played.host.sync();
         assert!(is_refused(&played.host.answer(again), outcome::NOT_SENT));
-        // Whoever comes next has nothing to do with it.
+        // The next caller is not affected.
         // SAFETY: the connection lives.
         unsafe { onetrip_postgres_flush(played.host.connection, played.host.now()) };
         assert_eq!((status(&played.host), is_opening(&played.host)), ('I', false));
@@ -393,7 +394,7 @@ fn a_begin_in_a_transaction_or_behind_one_on_its_way_is_sent_as_it_is() {
     answered_here(&mut host, "begin");
     let again = host.run("begin", &[]);
     assert_eq!(again.end, end::COMPLETE);
-    // The server warns that there is a transaction already.
+    // The server warns that a transaction is already open.
     assert!(String::from_utf8_lossy(&host.wait_for(kind::EVENT).block).contains("25001"));
     let commit = host.submit(0, "commit", "", &[]);
     let begin = host.submit(0, "begin", "", &[]);

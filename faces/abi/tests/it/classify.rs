@@ -1,9 +1,9 @@
-//! What a host is told of a text.
+//! How a host learns what a text is.
 
 use onetrip_abi::export::{onetrip_postgres_classify, onetrip_postgres_may_mend, shows};
 
 fn classify(text: &[u8]) -> u32 {
-    // SAFETY: the text is as long as it is.
+    // SAFETY: the text is valid for its length.
     unsafe { onetrip_postgres_classify(text.as_ptr(), text.len()) }
 }
 
@@ -38,7 +38,7 @@ fn whether_time_may_mend_a_refusal_is_told_of_its_bytes() {
         let len = u32::try_from(fields.len() + 4).unwrap();
         [b"E", &len.to_be_bytes()[..], fields.as_bytes()].concat()
     };
-    // SAFETY: the bytes are as long as they are.
+    // SAFETY: the bytes are valid for their length.
     let may_mend = |bytes: &[u8]| unsafe { onetrip_postgres_may_mend(bytes.as_ptr(), bytes.len()) };
     assert_eq!(may_mend(&refusal("57P03", "starting up")), 1);
     assert_eq!(may_mend(&refusal("08P01", "bouncer config error")), 0);

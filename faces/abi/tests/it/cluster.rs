@@ -1,4 +1,4 @@
-//! The policy of a cluster, over nodes that the test plays.
+//! The policy of a cluster, over simulated nodes.
 
 use bytes::BytesMut;
 use onetrip_abi::Cluster;
@@ -6,7 +6,7 @@ use onetrip_abi::completion::{Completion, cluster_why, kind, outcome};
 use onetrip_abi::export_cluster::*;
 use onetrip_redis::Command;
 
-/// What a cluster said, with a copy of its block.
+/// A completion of a cluster, with a copy of its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Said {
     kind: u32,
@@ -44,7 +44,7 @@ impl Host {
     }
 
     fn said(&mut self) -> Vec<Said> {
-        // SAFETY: the cluster lives; records are valid until the next take.
+        // SAFETY: the cluster lives; completions are valid until the next take.
         let records: Vec<Completion> = unsafe {
             let count = onetrip_cluster_take(self.cluster);
             (0..count).map(|at| *onetrip_cluster_completions(self.cluster).add(at)).collect()
@@ -97,7 +97,7 @@ impl Host {
     }
 
     fn command(&mut self, flight: u32) -> Vec<u8> {
-        // SAFETY: the cluster lives, and there is as much room as it says.
+        // SAFETY: the cluster lives, and the buffer is as long as it asks for.
         unsafe {
             let len = onetrip_cluster_write(self.cluster, flight, std::ptr::null_mut());
             let mut room = vec![0; len];
@@ -119,7 +119,7 @@ impl Drop for Host {
     }
 }
 
-// "a" lies in slot 15495, "b" in 3300.
+// "a" is in slot 15495, "b" in 3300.
 #[test]
 fn a_command_goes_where_its_keys_are_and_on_from_there() {
     let mut host = Host::new();
@@ -233,7 +233,7 @@ fn numbers_and_bytes_that_are_none_change_nothing() {
     }
 }
 
-/// What nodes say, and what they never should.
+/// What nodes send, and what they never should send.
 const REPLIES: [&str; 14] = [
     "+OK\r\n",
     ":1\r\n",

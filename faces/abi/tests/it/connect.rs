@@ -1,4 +1,4 @@
-//! The plan of how a client comes to a server, across the boundary.
+//! The connect plan, through the exported functions.
 
 use onetrip_abi::Connect;
 use onetrip_abi::export_connect::*;
@@ -94,7 +94,7 @@ fn the_login_that_all_servers_would_refuse_is_the_last() {
     let connecting =
         Connecting::new("hosts\0aa\0sslmode\0disable\0target_session_attrs\0primary\0");
     connecting.happened(event::CONNECTED, 0);
-    // It is a standby, and its sessions may write by default.
+    // The server is a standby, and its sessions may write by default.
     assert!(!connecting.happened(event::LOGGED_IN, 2 | 1 << 2));
     assert!(
         connecting.said().starts_with("target_session_attrs\0 is not"),

@@ -1,4 +1,4 @@
-//! How bytes cross, without a server.
+//! How bytes cross the interface, without a server.
 
 use onetrip_abi::Connection;
 use onetrip_abi::completion::{end, kind};
@@ -39,7 +39,7 @@ impl Echo {
     }
 
     fn take(&self) -> Vec<(u32, u32, u32, Vec<u8>)> {
-        // SAFETY: the connection lives, and records and blocks are valid until the next take.
+        // SAFETY: the connection lives; completions and blocks are valid until the next take.
         unsafe {
             let count = onetrip_take(self.0);
             let records = match count {
@@ -90,7 +90,7 @@ fn what_arrives_comes_out_as_it_came() {
 fn a_block_stays_where_it_is_while_the_host_walks_and_more_happens() {
     let echo = Echo::new();
     assert!(echo.submit(1, b"first"));
-    // SAFETY: the connection lives, and the record is valid until the next take.
+    // SAFETY: the connection lives, and the completion is valid until the next take.
     let (start, len) = unsafe {
         assert_eq!(onetrip_take(echo.0), 1);
         let record = &*onetrip_completions(echo.0);
@@ -100,7 +100,7 @@ fn a_block_stays_where_it_is_while_the_host_walks_and_more_happens() {
         assert!(echo.submit(token, &[b'x'; 500]));
         echo.receive(&[b'y'; 500]);
     }
-    // SAFETY: nothing was taken since.
+    // SAFETY: nothing was taken since then.
     assert_eq!(unsafe { std::slice::from_raw_parts(start, len) }, b"first");
     assert_eq!(echo.take().len(), 2 * 998);
 }
@@ -109,7 +109,7 @@ fn a_block_stays_where_it_is_while_the_host_walks_and_more_happens() {
 fn lengths_beyond_what_there_is_are_refused_or_cut() {
     let echo = Echo::new();
     assert!(echo.submit(1, b"four"));
-    // SAFETY: the connection lives; the lengths are what is looked at.
+    // SAFETY: the connection lives; the test is about the lengths.
     unsafe {
         assert!(!onetrip_echo_submit(echo.0, 2, 5_000));
         onetrip_input(echo.0, 3);
@@ -124,7 +124,7 @@ fn lengths_beyond_what_there_is_are_refused_or_cut() {
 #[test]
 fn memory_is_zeroed_and_given_back() {
     let start = onetrip_alloc(1_000);
-    // SAFETY: it has this length, and is given back once.
+    // SAFETY: the memory has this length, and is freed once.
     unsafe {
         assert_eq!(std::slice::from_raw_parts(start, 1_000), [0; 1_000]);
         onetrip_free(start, 1_000);

@@ -1,4 +1,4 @@
-//! COPY that is fed, and streams that are taken as they come.
+//! COPY that is fed, and streams that are taken as they arrive.
 
 use onetrip_abi::completion::{end, kind, outcome};
 use onetrip_abi::export::{flag, refused};
@@ -118,7 +118,7 @@ fn a_stream_that_nobody_takes_is_not_read_until_somebody_does() {
     assert!((1 << 20..2 << 20).contains(&untaken), "{untaken}");
     host.taken(untaken);
     assert_eq!(host.wait_for(kind::READ).a, 1);
-    // What is left is taken as it comes.
+    // The rest is taken as it arrives.
     let mut taken = untaken;
     while !host.happened.iter().any(|it| it.kind == kind::END) {
         host.turn();
@@ -140,7 +140,7 @@ fn of_a_stream_that_is_left_in_a_transaction_only_the_end_comes() {
     host.happened.retain(|it| it.kind == kind::END);
     let answer = host.answer(token);
     assert_eq!(answer.end, end::COMPLETE);
-    // With what was read along with it.
+    // Including the bytes that were read with it.
     assert!(answer.messages.len() < 8192, "{}", answer.messages.len());
     assert_eq!(host.run("select 'still in it'", &[]).values(), ["still in it"]);
 }

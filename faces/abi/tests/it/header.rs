@@ -1,4 +1,4 @@
-//! That the header says what the functions are.
+//! The header declares the functions and constants as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

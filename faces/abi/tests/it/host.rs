@@ -1,4 +1,4 @@
-//! A host of the plainest kind: one blocking socket, one thread.
+//! A minimal host: one blocking socket, one thread.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use onetrip_abi::completion::{Completion, end, kind};
 use onetrip_abi::export::*;
 use onetrip_lab::postgres::{PrivatePostgres, shared};
 
-/// What happened, with its block copied out.
+/// A completion, with a copy of its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happened {
     pub(crate) kind: u32,
@@ -20,10 +20,10 @@ pub(crate) struct Happened {
     pub(crate) block: Vec<u8>,
 }
 
-/// What one request was answered.
+/// The result of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// All messages, one behind the other; or the server's error.
+    /// All messages of the reply, in order; or the server's error.
     pub(crate) messages: Vec<u8>,
     /// One of [`end`], and one of [`onetrip_abi::completion::outcome`].
     pub(crate) end: u32,
@@ -32,19 +32,19 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The types of its messages in order, but for the ReadyForQuery of its sync point.
+    /// The types of the messages in order, without the ReadyForQuery of the sync point.
     pub(crate) fn tags(&self) -> String {
         let tags: String = self.split().map(|(tag, _)| char::from(tag)).collect();
         tags.trim_end_matches('Z').to_owned()
     }
 
-    /// The first values of its rows, as text.
+    /// The first value of each row, as text.
     pub(crate) fn values(&self) -> Vec<String> {
         let rows = self.split().filter(|(tag, _)| *tag == b'D');
         rows.map(|(_, body)| String::from_utf8_lossy(&body[6..]).into_owned()).collect()
     }
 
-    /// A field of its error, by its letter.
+    /// A field of the error, by its letter.
     pub(crate) fn error(&self, letter: u8) -> String {
         let fields = self.messages.get(5..).unwrap_or_default().split(|byte| *byte == 0);
         let field = fields.filter_map(|field| field.split_first()).find(|(it, _)| **it == letter);
@@ -68,13 +68,13 @@ pub(crate) struct Host {
     pub(crate) connection: *mut Connection,
     socket: TcpStream,
     began: Instant,
-    /// What happened and was not asked for yet.
+    /// Completions that the test has not asked for yet.
     pub(crate) happened: Vec<Happened>,
     tokens: u32,
 }
 
 impl Host {
-    /// Logged in to the server that all tests share.
+    /// Logs in to the server that all tests share.
     pub(crate) fn connect(extra: &str) -> Host {
         let server = shared();
         let mut host = Host::begin(server, &settings(server, server.password(), extra));
@@ -84,13 +84,13 @@ impl Host {
 
     pub(crate) fn begin(server: &PrivatePostgres, settings: &str) -> Host {
         let socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        // Whatever never comes fails a test instead of hanging it.
+        // If something never comes, the test must fail and not hang.
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Host::on(socket, settings)
     }
 
     pub(crate) fn on(socket: TcpStream, settings: &str) -> Host {
-        // Another one for each connection, as every host has to see to.
+        // Another nonce for each connection, as every host must provide.
         static CONNECTIONS: AtomicU8 = AtomicU8::new(1);
         let nonce = [CONNECTIONS.fetch_add(1, Ordering::Relaxed); 18];
         // SAFETY: both are valid for their lengths.
@@ -99,7 +99,7 @@ impl Host {
         Host::over(socket, connection)
     }
 
-    /// A host of a connection that was made before anything else.
+    /// A host for a connection that already exists.
     pub(crate) fn over(socket: TcpStream, connection: *mut Connection) -> Host {
         Host { connection, socket, began: Instant::now(), happened: Vec::new(), tokens: 0 }
     }
@@ -115,7 +115,7 @@ impl Host {
         token
     }
 
-    /// The same with encoded parameters and a timeout; returns what the function said.
+    /// The same with encoded parameters and a timeout; returns the result of the function.
     pub(crate) fn try_submit(
         &mut self,
         flags: u32,
@@ -147,7 +147,7 @@ impl Host {
         (self.tokens, place)
     }
 
-    /// Ends a segment, and returns the token of that.
+    /// Ends a segment, and returns the token of its sync point.
     pub(crate) fn sync(&mut self) -> u32 {
         self.tokens += 1;
         let now = self.now();
@@ -156,7 +156,7 @@ impl Host {
         self.tokens
     }
 
-    /// Hands over more of a COPY. Whether it was taken.
+    /// Hands over more data of a COPY. Returns whether it was taken.
     pub(crate) fn feed(&mut self, token: u32, part: u32, data: &[u8]) -> bool {
         let now = self.now();
         // SAFETY: the connection lives, and there is room for the data.
@@ -167,14 +167,14 @@ impl Host {
         }
     }
 
-    /// So many bytes of a stream were taken.
+    /// The test has consumed this many bytes of a stream.
     pub(crate) fn taken(&mut self, bytes: usize) {
         // SAFETY: the connection lives.
         unsafe { onetrip_postgres_taken(self.connection, bytes) }
         self.take();
     }
 
-    /// Takes no more of a stream.
+    /// Stops taking a stream.
     pub(crate) fn leave(&mut self, token: u32, rest: u32) {
         let now = self.now();
         // SAFETY: the connection lives.
@@ -187,7 +187,7 @@ impl Host {
         assert!(!unsafe { onetrip_postgres_hold(self.connection, 0) });
     }
 
-    /// Runs a text alone.
+    /// Runs a text as the only request.
     pub(crate) fn run(&mut self, text: &str, values: &[&str]) -> Answer {
         let token = self.submit(0, text, "", values);
         self.answer(token)
@@ -199,7 +199,7 @@ impl Host {
         self.answer(token)
     }
 
-    /// How many Syncs there are in what is to be sent.
+    /// How many Syncs are in the bytes to send.
     pub(crate) fn unsent_syncs(&self) -> usize {
         // SAFETY: the connection lives.
         let bytes = unsafe {
@@ -215,10 +215,10 @@ impl Host {
         syncs
     }
 
-    /// Writes what is to be sent.
+    /// Writes the bytes to send.
     pub(crate) fn write(&mut self) {
         let now = self.now();
-        // SAFETY: the connection lives, and what is to be sent is copied by the socket.
+        // SAFETY: the connection lives, and the socket copies the bytes.
         unsafe {
             let len = onetrip_transmit_len(self.connection);
             if len > 0 {
@@ -229,7 +229,7 @@ impl Host {
         }
     }
 
-    /// Writes, reads once, and takes note of what happened.
+    /// Writes, reads once, and collects the completions.
     pub(crate) fn turn(&mut self) {
         self.write();
         self.take();
@@ -253,9 +253,9 @@ impl Host {
         }
     }
 
-    /// Takes note of what happened.
+    /// Collects the completions.
     pub(crate) fn take(&mut self) {
-        // SAFETY: the connection lives, and the records are valid until the next take.
+        // SAFETY: the connection lives, and the completions are valid until the next take.
         let records = unsafe {
             let count = onetrip_take(self.connection);
             match count {
@@ -266,7 +266,7 @@ impl Host {
         self.happened.extend(records.iter().map(copy));
     }
 
-    /// The first of this kind, taken out; the host goes on until there is one.
+    /// Removes the first completion of this kind; the host runs until there is one.
     pub(crate) fn wait_for(&mut self, kind: u32) -> Happened {
         self.take();
         loop {
@@ -277,7 +277,7 @@ impl Host {
         }
     }
 
-    /// All that came under a token; the host goes on until it has ended.
+    /// All completions with a token; the host runs until its request has ended.
     pub(crate) fn answer(&mut self, token: u32) -> Answer {
         self.take();
         while !self.happened.iter().any(|it| it.kind == kind::END && it.token == token) {
@@ -303,14 +303,14 @@ impl Host {
         answer
     }
 
-    /// The peer has gone.
+    /// The peer has closed the connection.
     pub(crate) fn hang_up(&mut self) {
         // SAFETY: the connection lives.
         unsafe { onetrip_peer_closed(self.connection) };
         self.take();
     }
 
-    /// The socket, to be cut.
+    /// The socket, so that a test can close it.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
@@ -318,18 +318,18 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after this.
+        // SAFETY: the connection is not used after this.
         unsafe { onetrip_connection_free(self.connection) }
     }
 }
 
-/// The settings for this server, and more of them: names and values, each ended by a zero byte.
+/// The settings for this server, and further ones: names and values, each ended by a zero byte.
 pub(crate) fn settings(server: &PrivatePostgres, password: &str, extra: &str) -> String {
     let user = server.user();
     format!("user\0{user}\0database\0postgres\0password\0{password}\0{extra}")
 }
 
-/// Parameters as text, as they stand in a Bind.
+/// Parameters as text, in the format of a Bind message.
 pub(crate) fn parameters(values: &[&str]) -> Vec<u8> {
     if values.is_empty() {
         return Vec::new();

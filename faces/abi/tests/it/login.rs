@@ -1,4 +1,4 @@
-//! From the first byte to READY, or to one clear reason.
+//! From the first byte to READY, or to one clear reason for the failure.
 
 use std::net::{Shutdown, TcpListener};
 
@@ -55,7 +55,7 @@ fn a_wrong_password_closes_with_the_servers_error_and_sends_nothing_else() {
 
 fn say_password(host: &mut Host, password: Option<&str>) {
     let (given, text) = (password.is_some(), password.unwrap_or_default());
-    // SAFETY: the connection lives, and the text does for the call.
+    // SAFETY: the connection lives, and the text is valid during the call.
     unsafe {
         onetrip_postgres_password(host.connection, 1.0, given, text.as_ptr(), text.len());
     }
@@ -100,7 +100,7 @@ fn a_password_is_asked_for_once_however_the_request_is_cut() {
     let kinds: Vec<u32> = host.happened.iter().map(|it| it.kind).collect();
     assert_eq!((kinds, host.happened[0].a), (vec![kind::PASSWORD], 3));
     say_password(&mut host, Some("secret"));
-    // SAFETY: the connection lives, and what is to be sent is copied.
+    // SAFETY: the connection lives, and the bytes are copied.
     let sent = unsafe {
         let len = onetrip_transmit_len(host.connection);
         std::slice::from_raw_parts(onetrip_transmit(host.connection), len).to_vec()

@@ -1,4 +1,4 @@
-//! The interface as a host uses it: from the outside, through the exported functions, with a plain socket.
+//! The interface as a host uses it: through the exported functions, with a plain socket.
 
 #![allow(unsafe_code, clippy::unwrap_used, reason = "it is a host")]
 #![allow(

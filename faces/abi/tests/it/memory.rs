@@ -1,4 +1,4 @@
-//! What is too large, or can't be had, ends what asked for it and nothing else.
+//! Memory that is not available: the request or connection that needs it ends, and nothing else.
 
 use onetrip_abi::Connection;
 use onetrip_abi::completion::{close, end, kind, outcome};
@@ -10,7 +10,7 @@ use onetrip_abi::export_redis::onetrip_redis_new;
 
 use crate::host::Host;
 
-/// As much as no system has, and a length that no address has.
+/// More memory than any system has, and a length that no address space has.
 const TOO_MUCH: [usize; 2] = [isize::MAX as usize, usize::MAX];
 
 #[test]

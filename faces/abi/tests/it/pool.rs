@@ -8,12 +8,12 @@ use onetrip_abi::export_pool::*;
 
 use crate::host::Host;
 
-/// A pool that is told the time by hand, and its connections.
+/// A pool whose time the test sets, and its connections.
 struct Pooled {
     pool: *mut Pool,
     now: f64,
     hosts: HashMap<u32, Host>,
-    /// Kind, token and number of what the pool said and nobody looked at.
+    /// Kind, token and number of the completions that the test has not asked for yet.
     said: Vec<(u32, u32, u32)>,
     texts: Vec<Vec<u8>>,
 }
@@ -31,13 +31,13 @@ impl Pooled {
         self.listen();
     }
 
-    /// Opens what the pool asks for, and returns what else it says next.
+    /// Opens the connections that the pool asks for, and returns its other completions.
     fn next(&mut self) -> Option<(u32, u32, u32)> {
         self.listen();
         while let Some(at) = self.said.iter().position(|it| it.0 == kind::POOL_OPEN) {
             let (_, _, number) = self.said.remove(at);
             let host = Host::connect("");
-            // SAFETY: the pool lives, and the connection until it is taken out.
+            // SAFETY: the pool lives, and the connection lives until it is taken out.
             unsafe { onetrip_pool_opened(self.pool, self.now, number, host.connection) };
             self.hosts.insert(number, host);
             self.listen();
@@ -46,7 +46,7 @@ impl Pooled {
     }
 
     fn listen(&mut self) {
-        // SAFETY: the pool lives; records are valid until the next take.
+        // SAFETY: the pool lives; completions are valid until the next take.
         unsafe {
             let count = onetrip_pool_take(self.pool);
             for at in 0..count {
@@ -97,7 +97,7 @@ impl Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after this; its connections go after it.
+        // SAFETY: the pool is not used after this; its connections are freed after it.
         unsafe { onetrip_pool_free(self.pool) }
     }
 }
@@ -157,7 +157,7 @@ fn shared_requests_go_side_by_side_and_wait_for_nobody() {
     assert_eq!([first, second].map(|token| host.answer(token).values()), [["a"], ["b"]]);
 }
 
-/// Its host acts on what it is told one by one.
+/// The host acts on the completions one by one.
 #[test]
 fn one_who_wants_a_connection_alone_waits_for_what_was_placed_there_in_the_same_breath() {
     let mut pooled = Pooled::new("connections_max\x001\0");
@@ -220,7 +220,7 @@ fn a_lost_connection_is_forgotten_and_another_opened_for_those_who_wait() {
     unsafe { onetrip_pool_lost(pooled.pool, 5_000.0, 1) };
     pooled.hosts.remove(&1);
     assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 2, 2)));
-    // Released by its user, who has not heard of it.
+    // Its user releases it without having heard of that.
     pooled.release(1, condition::CLEAN);
     assert_eq!(pooled.counts(), [1, 0, 0]);
 }

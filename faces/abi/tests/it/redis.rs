@@ -1,4 +1,4 @@
-//! Redis, from the login to the end: as a host has it.
+//! Redis as a host uses it, from the login to the end.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use onetrip_redis::Command;
 
 use crate::host::Host;
 
-/// A connection to the server that all tests share; `None` where there is no program for one.
+/// A connection to the server that all tests share; `None` if no server program is installed.
 fn connect(extra: &str) -> Option<Host> {
     let server = shared()?;
     let settings = format!("password\0{}\0{extra}", server.password());
@@ -41,7 +41,7 @@ fn encoded(commands: &[&[&str]]) -> Vec<u8> {
     out.to_vec()
 }
 
-/// Submits commands under a token, and returns what the function said.
+/// Submits commands under a token, and returns the result of the function.
 fn submit(
     host: &mut Host,
     (token, flags, replies): (u32, u32, u32),
@@ -67,7 +67,7 @@ fn submit(
     }
 }
 
-/// A server that says this to each read, in order.
+/// A server that answers each read with the next of these.
 fn scripted(answers: &'static [&'static [u8]]) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -124,7 +124,7 @@ fn calls(host: &mut Host, token: u32, command: &str) -> usize {
 
 #[test]
 fn a_script_goes_as_a_text_once_and_is_loaded_where_the_server_has_forgotten_it() {
-    // Others flush scripts, and call some.
+    // Other tests flush scripts, and call some.
     let Some(installation) = found_or_skipped() else { return };
     let settings = Settings { installation: Some(installation), ..Settings::default() };
     let server = Server::start(settings).unwrap();

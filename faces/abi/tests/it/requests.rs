@@ -1,4 +1,4 @@
-//! What requests are answered, and how they end.
+//! What requests are answered with, and how they end.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 
@@ -324,7 +324,7 @@ fn a_server_that_gave_no_key_is_asked_for_no_cancel_and_holds_nothing_up() {
 #[test]
 fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_alone() {
     let mut host = Host::connect("");
-    // A settled peer: what is sent ahead goes in one write.
+    // The server is known, so bytes that are sent ahead go out in one write.
     host.run("select 'first'", &[]);
     host.share();
     let flags = flag::REPEATABLE | flag::UNPREPARED;
@@ -334,7 +334,7 @@ fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_a
     let [a, failed, b] = tokens.map(|token| host.answer(token));
     assert_eq!((a.values(), b.values()), (vec!["a".into()], vec!["b".into()]));
     assert_eq!((failed.error(b'C').as_str(), failed.outcome), ("22012", outcome::REJECTED));
-    // What writes, and what nobody called repeatable, keeps one of its own.
+    // A statement that writes, or that was not marked as repeatable, keeps its own sync point.
     let texts = [(flags, "insert into pg_temp.a select 1"), (flag::UNPREPARED, "select 1")];
     let tokens = texts.map(|(flags, text)| host.submit(flags, text, "", &[]));
     assert_eq!(host.unsent_syncs(), 2);

@@ -1,4 +1,4 @@
-//! Which texts are prepared, and that nobody notices but the server.
+//! Which texts are prepared. Only the server can tell the difference.
 
 use onetrip_abi::completion::{end, kind};
 use onetrip_abi::export::{flag, refused};
@@ -56,13 +56,13 @@ fn those_that_come_before_the_parse_was_answered_depend_on_nobody() {
 #[test]
 fn on_a_shared_connection_those_behind_the_first_use_name_it_at_once() {
     let mut host = Host::connect("prepare_threshold\x001\0");
-    // Names are used once it is known who is on the other end. Columns are asked for until they were told.
+    // Names are used once the server is known. Columns are requested until they were received.
     host.run("select 'first'", &[]);
     host.share();
     let tokens: Vec<u32> = (0..3).map(|_| host.submit(0, "select 'x'", "", &[])).collect();
     let tags: Vec<String> = tokens.into_iter().map(|token| host.answer(token).tags()).collect();
     assert_eq!(tags, ["1tT2DC", "2TDC", "2TDC"]);
-    // Each is healed, or refused, by itself.
+    // Each is healed or refused separately.
     let text = "select * from not_yet_there";
     let tokens: Vec<u32> = (0..3).map(|_| host.submit(0, text, "", &[])).collect();
     let codes: Vec<String> =
@@ -124,7 +124,7 @@ fn no_more_are_kept_than_asked_for_and_the_oldest_go_first() {
     host.run("select 1", &[]);
     let oldest = host.run("select 2", &[]).statement;
     host.run("select 1", &[]);
-    // The Close of the oldest leaves with the one that takes its place.
+    // The Close of the oldest is sent with the statement that replaces it.
     assert_eq!(host.run("select 3", &[]).tags(), "31tT2DC");
     assert_eq!(host.wait_for(kind::FORGOTTEN).a, oldest);
     assert_eq!(prepared(&mut host).len(), 2);
@@ -198,7 +198,7 @@ fn of_those_that_share_a_name_a_parse_that_fails_fails_its_own_alone() {
     assert_eq!(host.answer(first).error(b'C'), "42P01");
     assert_eq!(host.answer(made).end, end::COMPLETE);
     assert_eq!(host.answer(second).values(), ["x"]);
-    // It ran and failed, but was prepared.
+    // The statement ran and failed, but was prepared.
     let token = host.submit(0, text, "divides", &["no such"]);
     assert_eq!(host.answer(token).error(b'C'), "22012");
     assert_eq!(prepared(&mut host), ["divides"]);

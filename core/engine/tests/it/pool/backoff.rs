@@ -1,4 +1,4 @@
-//! Pauses after attempts that failed.
+//! Pauses after failed attempts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use onetrip_engine::pool::{Limits, Pauses, Pool};
 
 use super::host::{Did, Host, max, millis, seconds};
 
-/// A host with one caller that never gives up, and its first attempt.
+/// A host with one caller that never gives up, and the first attempt to open a connection.
 fn trying(limits: Limits) -> Host {
     let mut host = Host::new(Limits { wait_timeout: Duration::MAX, ..limits });
     host.checkout(1);
@@ -15,7 +15,7 @@ fn trying(limits: Limits) -> Host {
     host
 }
 
-/// Lets an attempt fail, and says how long the pause is.
+/// Lets an attempt fail, and returns the pause.
 fn pause(host: &mut Host, name: usize) -> Duration {
     assert_eq!(host.open_failed(name), []);
     let next = host.pool.poll_deadline().unwrap();

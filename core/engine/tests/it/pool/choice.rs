@@ -1,4 +1,4 @@
-//! The pure choice among loads.
+//! The pure choice between loads.
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{Behind, Choice, Expected, IdleOrder, Limits, Load, choose};

@@ -4,7 +4,7 @@ use onetrip_engine::pool::Limits;
 
 use super::host::{Did, Host, max, millis, seconds};
 
-/// A host at its maximum, with two statements on the first connection and one on the second.
+/// A host at its maximum of connections: the first has two statements, the second one.
 fn two_busy() -> Host {
     let mut host = Host::with(max(2), 2);
     for name in [0, 0, 1] {
@@ -174,7 +174,7 @@ fn what_the_host_says_has_drained_is_granted_though_its_load_still_counts_anothe
     let mut host = two_busy();
     host.checkout(1);
     host.take();
-    // A thread counts its statement before it looks whether the connection still takes it.
+    // A thread counts its statement before it checks whether the connection still takes it.
     host.pool.handle_drained(host.ids[1]);
     assert_eq!(host.take(), [Did::Granted(1, 1)]);
 }

@@ -1,4 +1,4 @@
-//! What time does to connections: idle ones, old ones.
+//! Connections that expire: idle ones and old ones.
 
 use std::time::Duration;
 

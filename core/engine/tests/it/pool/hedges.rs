@@ -1,4 +1,4 @@
-//! Reads that are sent a second time.
+//! Hedged reads: sent a second time on another connection.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO.after(millis(ms))
 }
 
-/// A connection whose head has been running since the beginning.
+/// A connection whose first request has been running since the start.
 fn busy() -> Load {
     Load { unanswered: 2, room: 100, ..Load::default() }
 }

@@ -1,5 +1,5 @@
-//! A host whose connections are made of numbers, named 0, 1, 2 … in the order in which the pool
-//! asked for them. It does what the outputs say, and remembers them.
+//! A host whose connections are only numbers, named 0, 1, 2 … in the order in which the pool asked
+//! for them. It obeys the pool's outputs, and remembers them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,12 +26,12 @@ pub(crate) enum Did {
 pub(crate) struct Host {
     pub(crate) pool: Pool,
     pub(crate) now: Time,
-    /// By name: each connection that was ever asked for.
+    /// Each connection that was ever asked for, by its name.
     pub(crate) ids: Vec<ConnectionId>,
     loads: Vec<Load>,
-    /// Of what text the statements in line are.
+    /// The text of each statement that waits.
     keys: HashMap<u64, TextKey>,
-    /// How long the last caller that was served waited.
+    /// How long the caller that was served last had waited.
     pub(crate) waited: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Host {
         Host { pool, now: Time::ZERO, ids, loads, keys: HashMap::new(), waited: Duration::ZERO }
     }
 
-    /// A host with so many idle connections.
+    /// A host with this many idle connections.
     pub(crate) fn with(limits: Limits, connections: usize) -> Host {
         let mut host = Host::new(limits);
         for name in 0..connections {
@@ -75,7 +75,7 @@ impl Host {
         host
     }
 
-    /// A host whose only connections, so many of them, are checked out by callers of that name.
+    /// A host with this many connections, all checked out by callers with the token 1000.
     pub(crate) fn taken(connections: usize) -> Host {
         let mut host = Host::with(max(connections), connections);
         for _ in 0..connections {
@@ -86,7 +86,7 @@ impl Host {
         host
     }
 
-    // --- what a host does; those that drain say what they were told ---
+    // --- what a host does; the functions that take the outputs return them ---
 
     pub(crate) fn take(&mut self) -> Vec<Did> {
         let mut done = Vec::new();
@@ -185,12 +185,12 @@ impl Host {
         self.pool.wait_shared(self.now, Token(token), key, None)
     }
 
-    /// Places a statement, and says where.
+    /// Places a statement, and returns its connection.
     pub(crate) fn place(&mut self) -> Option<usize> {
         self.place_text(TextKey::UNTOLD)
     }
 
-    /// The same for one of this text.
+    /// The same for a statement with this text.
     pub(crate) fn place_text(&mut self, key: TextKey) -> Option<usize> {
         let (ids, loads) = (&self.ids, &self.loads);
         let id = self.pool.place(self.now, key, |id| loads[name_of(ids, id)])?;
@@ -199,7 +199,7 @@ impl Host {
         Some(name)
     }
 
-    /// So many statements of a text took this long.
+    /// This many statements of a text took this long.
     pub(crate) fn took(&self, key: TextKey, calls: usize, took: Duration) {
         for _ in 0..calls {
             self.pool.timings().took(key, took, Duration::ZERO);
@@ -229,7 +229,7 @@ impl Host {
         self.loads[name]
     }
 
-    /// One more statement is on it.
+    /// One more statement is in flight on it.
     pub(crate) fn busy(&mut self, name: usize) {
         self.busy_with(name, TextKey::UNTOLD);
     }
@@ -247,7 +247,7 @@ impl Host {
         load.unsure += usize::from(expected.is_unsure());
     }
 
-    /// All on it is answered, and the pool is told.
+    /// All statements on it are answered, and the pool is told.
     pub(crate) fn drained(&mut self, name: usize) -> Vec<Did> {
         self.loads[name] = Load { since: self.now, ..IDLE };
         self.pool.handle_drained(self.ids[name]);

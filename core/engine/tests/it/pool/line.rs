@@ -1,4 +1,4 @@
-//! Who is next: one line for both kinds of caller.
+//! Who is served next: one queue for both kinds of caller.
 
 use onetrip_engine::pool::Load;
 
@@ -55,7 +55,7 @@ fn a_new_connection_goes_to_the_shared_callers_if_they_are_first() {
     host.checkout(2);
     host.wait_shared(3);
     assert_eq!(host.take(), [Did::Open(0), Did::Open(1)]);
-    // The second connection is on its way for the session, so the first serves all statements.
+    // The second connection is being opened for the session, so the first serves all statements.
     let all = [Did::Shared(0), Did::Placed(1, 0), Did::Placed(3, 0)];
     assert_eq!(host.opened(0), all);
     assert_eq!(host.opened(1), [Did::Granted(2, 1)]);
@@ -68,10 +68,11 @@ fn shared_callers_pass_an_exclusive_one_only_where_it_has_a_connection_on_its_wa
     host.wait_shared(2);
     assert_eq!(host.take(), []);
     host.busy(0);
-    // Released with replies to come: the session claims it, so the statement stays behind.
+    // It was released with replies outstanding. The session claims it, so the statement waits
+    // behind.
     assert_eq!(host.release(0), [Did::Drain(0)]);
     host.busy(1);
-    // The session has its claim and no use for this one.
+    // The session has its claim and does not need this connection.
     assert_eq!(host.release(1), [Did::Shared(1), Did::Placed(2, 1)]);
     assert_eq!(host.drained(0), [Did::Granted(1, 0)]);
 }
@@ -102,7 +103,7 @@ fn statements_that_were_just_placed_make_their_connection_busy() {
     host.take();
     host.pool.release(host.now, host.ids[0], onetrip_engine::pool::Condition::Clean);
     host.checkout(2);
-    // The host has not taken the output that places 1, and its load says idle.
+    // The host has not taken the output that places 1, so its load still says idle.
     assert_eq!(host.take(), [Did::Shared(0), Did::Placed(1, 0), Did::Drain(0)]);
 }
 

@@ -1,4 +1,4 @@
-//! The pool's policy, rule by rule, with a host that does what it is told.
+//! The pool's policy, rule by rule, with a host that obeys its outputs.
 
 mod backoff;
 mod checkout;

@@ -1,4 +1,4 @@
-//! Quick statements don't wait for slow ones while there is another way.
+//! Quick statements don't wait for slow ones while another connection could take them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Opening: how many at once, who is served, and what failures mean.
+//! Opening connections: how many at once, which caller gets them, and what failures mean.
 
 use onetrip_engine::pool::{Cause, Limits};
 

@@ -1,4 +1,4 @@
-//! Connections that came back while they may hold something that others wait for.
+//! Connections that were returned while their session may hold locks that other callers wait for.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What may happen to a host, and how it ends.
+//! The actions of a random host, and how its run ends.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Sim {
         }
     }
 
-    /// As a host does that holds no lock.
+    /// What a host does that holds no lock.
     fn place_without_asking(&mut self) {
         let open = self.conns.iter().filter(|conn| conn.gate);
         let choice = choose(
@@ -90,7 +90,7 @@ impl Sim {
 
     fn give_up(&mut self) {
         let Some((token, ticket)) = self.rng.try_pick(&self.callers.tickets) else { return };
-        // One that still waits here may have its output on the way.
+        // If it still waits here, its output may not have been taken yet.
         let waits = self.callers.waits(token);
         if self.pool.give_up(ticket) {
             assert!(waits, "{token} gave up twice");
@@ -118,7 +118,7 @@ impl Sim {
             }
             Cause::OpenFailed => {
                 assert!(self.pauses.permanent && failing && self.now < self.pauses.latest);
-                // Had one been claimed for it, it would take shared work by now.
+                // If one had been claimed for it, that connection would take shared work by now.
                 let serving = self.pool.shared() + self.pool.exclusive();
                 assert_eq!(serving, 0, "one could serve {token}");
                 self.saw("failed for good");
@@ -172,7 +172,7 @@ impl Sim {
         }
     }
 
-    /// The owner sends statements of its own, whose replies may be left when it goes.
+    /// The owner sends its own statements, whose replies may be outstanding when it leaves.
     fn use_exclusively(&mut self) {
         if let Some(id) = self.some(|conn| conn.owner.is_some()) {
             let now = self.now;
@@ -194,7 +194,7 @@ impl Sim {
         self.report(id);
     }
 
-    /// What is not picked here hangs.
+    /// Attempts that are not picked here hang.
     fn end_opening(&mut self) {
         self.settle();
         let Some((id, started)) = self.rng.try_pick(&self.opening) else { return };
@@ -256,7 +256,7 @@ impl Sim {
         self.pool.retire(id);
     }
 
-    /// A report that comes when the connection is gone.
+    /// A report about a connection that has gone.
     fn stale_report(&mut self) {
         let Some(id) = self.rng.try_pick(&self.gone) else { return };
         match self.rng.below(6) {
@@ -304,7 +304,7 @@ impl Sim {
 
     // --- the end ---
 
-    /// Answers, releases and opens everything, until nobody waits, or nothing is left.
+    /// Answers, releases and opens everything, until no caller waits or nothing is left.
     pub(crate) fn finish(&mut self) {
         if self.rng.one_in(2) {
             self.closing = true;

@@ -1,4 +1,4 @@
-//! The callers as the simulation knows them: who waits, in which order, and how each ended.
+//! The callers as the simulation knows them: which ones wait, in which order, and how each ended.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Caller {
 #[derive(Default)]
 pub(crate) struct Callers {
     next_token: u64,
-    /// Those that wait, in the order in which they came.
+    /// The callers that wait, in order of arrival.
     line: Vec<Caller>,
     pub(crate) tickets: Vec<(u64, Ticket)>,
     ended: HashMap<u64, &'static str>,
@@ -51,7 +51,7 @@ impl Callers {
         self.line.iter().any(|caller| caller.token == token)
     }
 
-    /// Takes a caller out of the line, once, and hands back those in front of it.
+    /// Removes a caller from the queue, and returns the callers in front of it.
     pub(crate) fn end(&mut self, token: u64, how: &'static str) -> (Caller, Vec<Caller>) {
         let before = self.ended.insert(token, how);
         assert!(before.is_none(), "{token} ended as {before:?} and as {how}");

@@ -1,4 +1,4 @@
-//! What holds after each step.
+//! What must hold after each step.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ impl Sim {
         assert!(line.is_empty() || connections > 0 || planned, "nothing will serve {line:?}");
     }
 
-    /// While there is room nobody waits without an attempt, and the minimum is kept up.
+    /// While there is room for more connections, no caller waits without an attempt, and the
+    /// minimum is kept.
     fn check_an_attempt_is_planned(&self) {
         let wanted =
             !self.callers.line().is_empty() || self.serving() < self.limits.connections_min;
@@ -69,7 +70,7 @@ impl Sim {
         self.pool.shared() + self.pool.claimed() + self.pool.exclusive()
     }
 
-    /// What was due has been done.
+    /// Everything that was due has been done.
     pub(crate) fn check_due(&mut self) {
         if self.closing {
             return;
@@ -82,7 +83,7 @@ impl Sim {
         for conn in self.conns.iter().filter(|conn| conn.gate) {
             let lifetime = self.limits.lifetime + self.limits.lifetime / 10;
             assert!(conn.opened.after(lifetime + look) > self.now, "{:?} is too old", conn.id);
-            // One that the minimum kept is looked at again after as long.
+            // One that was kept for the minimum is checked again after the same time.
             let idle = conn.idle_since().max(self.spare_since);
             let due = idle.after(self.limits.idle_timeout + look) <= self.now;
             assert!(!due || !conn.statements.is_empty(), "{:?} is idle", conn.id);

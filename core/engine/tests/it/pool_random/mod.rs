@@ -1,7 +1,7 @@
-//! Random hosts of a pool: any interleaving of callers, answers, openings, losses and time.
+//! Random hosts of a pool: any interleaving of callers, replies, openings, losses and time.
 //!
-//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it pool_random` repeats
-//! one, `ONETRIP_RUNS=n` asks for more of them.
+//! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it pool_random`
+//! repeats one, and `ONETRIP_RUNS=n` runs more.
 
 mod actions;
 mod callers;
@@ -32,14 +32,14 @@ fn every_caller_ends_once_in_its_turn_and_nobody_waits_in_vain() {
             }
         }
     }
-    // A generator that stops reaching something would test nothing in silence.
+    // A generator that no longer covers something would silently test nothing.
     for event in EVENTS {
         let times = seen.get(event).copied().unwrap_or_default();
         assert!(times > 500, "{event}: {times} times only; {seen:?}");
     }
 }
 
-/// What the runs have to come across.
+/// What the runs must cover.
 const EVENTS: [&str; 20] = [
     "placed at once",
     "placed without asking",

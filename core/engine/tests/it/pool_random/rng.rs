@@ -1,16 +1,16 @@
-//! Randomness that a seed repeats, or choices that somebody else has made.
+//! Random numbers from a seed, or a given list of choices.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 pub(crate) struct Rng {
     state: u64,
-    /// Taken first, one for each number.
+    /// Choices that are used up first, one for each number.
     choices: VecDeque<u8>,
 }
 
 impl Rng {
-    /// What a seed is made of, after these choices.
+    /// The state of the generator that follows these choices.
     pub(crate) fn with_choices(seed: u64, choices: &[u8]) -> Rng {
         let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         Rng { state, choices: choices.iter().copied().collect() }

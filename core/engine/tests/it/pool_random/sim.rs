@@ -1,4 +1,4 @@
-//! A host with connections that are made up, and what it believes of the pool.
+//! A host with simulated connections, and its model of the pool.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -23,9 +23,9 @@ pub(crate) struct Conn {
     /// Whether it was told to drain.
     pub(crate) drain: bool,
     pub(crate) owner: Option<u64>,
-    /// A reset is owed that others may be waiting for, as far as the pool can know.
+    /// A reset is owed that other callers may be waiting for, as far as the pool can know.
     pub(crate) holding: bool,
-    /// A statement of which the pool does not know took the reset along.
+    /// The reset was sent with a statement that the pool does not know of.
     pub(crate) rode_along: bool,
     pub(crate) retired: bool,
 }
@@ -52,7 +52,8 @@ pub(crate) struct Pauses {
     pub(crate) failures: u32,
     pub(crate) failed: Time,
     pub(crate) permanent: bool,
-    /// An attempt may not come before, and is to be planned for no later than these.
+    /// The next attempt must not come before the first of these, and must be planned no later than
+    /// the second.
     pub(crate) earliest: Time,
     pub(crate) latest: Time,
 }
@@ -73,15 +74,15 @@ pub(crate) struct Sim {
     pub(crate) now: Time,
     pub(crate) callers: Callers,
     pub(crate) conns: Vec<Conn>,
-    /// What is being opened, and since when.
+    /// The connections that are being opened, and since when.
     pub(crate) opening: Vec<(ConnectionId, Time)>,
-    /// Ids of connections that are gone.
+    /// Ids of connections that have gone.
     pub(crate) gone: Vec<ConnectionId>,
     pub(crate) known: HashSet<ConnectionId>,
-    /// Openings that were reported as open although they were gone: the pool closes them again.
+    /// Attempts that succeeded after the pool had dropped them: the pool closes them again.
     pub(crate) late: Vec<ConnectionId>,
     pub(crate) pauses: Pauses,
-    /// When there were last no more connections than the minimum.
+    /// The last time at which there were no more connections than the minimum.
     pub(crate) spare_since: Time,
     pub(crate) closing: bool,
     pub(crate) closed: bool,
@@ -134,7 +135,7 @@ impl Sim {
         let steps = 50 + self.rng.below(250);
         self.settle();
         for _ in 0..steps {
-            // A host may also do several things before it asks.
+            // A host may also do several things before it takes the outputs.
             for _ in 0..self.rng.pick(&[1, 1, 1, 4]) {
                 self.act();
             }
@@ -162,7 +163,7 @@ impl Sim {
 
     // --- what the pool says ---
 
-    /// Does what the pool says until it says nothing more.
+    /// Obeys the pool's outputs until there are none.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let conns = &self.conns;
@@ -221,7 +222,7 @@ impl Sim {
         assert_eq!(waited, self.now.since(caller.since));
         assert!(front.iter().all(|other| other.kind == Kind::Exclusive), "{token}: {front:?}");
         if !front.is_empty() {
-            // They have others on their way.
+            // Other statements are in flight on them.
             let coming = if self.pauses.failures > 0 { 0 } else { self.pool.opening() };
             assert!(self.callers.count(Kind::Exclusive) <= self.pool.claimed() + coming);
             self.saw("placed behind an exclusive one");
@@ -231,7 +232,7 @@ impl Sim {
         self.conn(id).holding = false;
     }
 
-    /// A statement is put on a connection.
+    /// Sends a statement on a connection.
     pub(crate) fn put(&mut self, id: ConnectionId) {
         let now = self.now;
         let conn = self.conn(id);
@@ -276,7 +277,7 @@ impl Sim {
             return self.forget(id);
         }
         if self.gone.contains(&id) {
-            // It was lost before the host asked.
+            // The connection was lost before the host took the output.
             return;
         }
         let (now, closing, limits) = (self.now, self.closing, self.limits.clone());
@@ -294,7 +295,7 @@ impl Sim {
 
     // --- what the host says ---
 
-    /// Says what a host has to say when something on a connection was answered.
+    /// Reports to the pool that something on a connection was answered, as a host must.
     pub(crate) fn report(&mut self, id: ConnectionId) {
         let conn = self.conn(id);
         let (idle, drain) = (conn.statements.is_empty(), conn.drain);

@@ -1,7 +1,7 @@
-//! A toy protocol, a server that speaks it, and the two joined in memory.
+//! A toy protocol, a server that speaks it, and a client and server that are connected in memory.
 //!
-//! Every message is `tag, length (u16, of the whole), id (u32), rest`. A request's rest is its flags
-//! and its script, which says what the server does with it:
+//! Every message is `tag, length (u16, of the whole message), id (u32), rest`. The rest of a
+//! request is its flags and its script, which tells the server what to do with it:
 //!
 //! | script | the server |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `n` | says that it never started, until it comes with a heal message |
 //! | `E` | completes it and fails its sync point |
 //!
-//! Like PostgreSQL's, the server keeps its replies to itself until a sync point or a Flush.
+//! Like PostgreSQL, the server keeps its replies back until a sync point or a Flush.
 #![allow(unreachable_pub)]
 
 pub mod pair;
@@ -20,12 +20,12 @@ use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, SyncPoint, Violation};
 
 pub const HEADER: usize = 7;
-/// A sync point of a request that joins others.
+/// The sync point of a request that shares it.
 pub const SYNC: &[u8] = b"S\0\x07\0\0\0\0";
 pub const FLAG_SYNC: u8 = 1;
 pub const FLAG_ONLY: u8 = 2;
 
-/// One end's message.
+/// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     pub tag: u8,
@@ -34,7 +34,7 @@ pub struct Message<'a> {
     pub len: usize,
 }
 
-/// The message at the front, or how many bytes it needs.
+/// The message at the start of the bytes, or how many bytes it needs.
 pub fn parse(input: &[u8]) -> Result<Message<'_>, usize> {
     if input.len() < HEADER {
         return Err(HEADER);
@@ -74,7 +74,7 @@ pub fn put_request(out: &mut BytesMut, id: u32, sync: SyncPoint, script: &[u8]) 
     out.put_slice(script);
 }
 
-/// The bytes of a request whose sync point is a message of its own, which can be taken off.
+/// The bytes of a request whose sync point is its own message, which can be removed.
 pub fn put_joining(out: &mut BytesMut, id: u32, script: &[u8]) {
     put_request(out, id, SyncPoint::Member, script);
     out.put_slice(SYNC);
@@ -119,7 +119,7 @@ pub struct Toy {
 #[derive(Debug, Clone, Copy)]
 pub struct Expect {
     pub id: u32,
-    /// Nothing but the answer to its sync point is still to come.
+    /// Only the answer to its sync point is outstanding.
     done: bool,
     skipped: bool,
 }

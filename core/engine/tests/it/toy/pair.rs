@@ -1,4 +1,4 @@
-//! A connection and a model server, joined by memory and a clock that the test moves.
+//! A connection and a model server, connected in memory, with a clock that the test moves.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use onetrip_engine::{
 use super::server::Server;
 use super::{Expect, Toy, put_joining, put_request};
 
-/// An output in a form that doesn't depend on how the bytes arrived: parts are joined with the end.
+/// An output in a form that doesn't depend on how the bytes arrived: all parts of a reply are
+/// joined with its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out {
     Ended(u64, End),
@@ -48,7 +49,7 @@ pub struct Pair {
     pub chunk: usize,
     /// The whole reply of each request that ended.
     pub replies: HashMap<u64, Vec<u8>>,
-    /// Bytes of blocks that were handed out, by token.
+    /// Bytes of blocks that the test still holds, by token.
     pub delivered: HashMap<u64, usize>,
     input: BytesMut,
 }
@@ -98,7 +99,7 @@ impl Pair {
         ids.map(|id| self.own(id, "o")).collect()
     }
 
-    /// One that joins others.
+    /// Submits a request that shares its sync point.
     pub fn join(&mut self, id: u32, script: &str) -> Ticket {
         let request = Request { joins: true, ..self.request(id, SyncPoint::Own) };
         self.submit_joining(request, script)
@@ -137,7 +138,7 @@ impl Pair {
         self.submit(request, script).unwrap()
     }
 
-    /// A request that may be sent again if a cancel hits it by mistake.
+    /// Submits a request that may be sent again if a cancel hits it by mistake.
     pub fn resend(&mut self, id: u32, script: &str) -> Ticket {
         let request = Request { resend: true, ..self.request(id, SyncPoint::Own) };
         self.submit(request, script).unwrap()
@@ -161,7 +162,7 @@ impl Pair {
 
     // --- moving bytes ---
 
-    /// Hands everything that is to be written to the server.
+    /// Hands all bytes to send to the server.
     pub fn write(&mut self) {
         self.write_some(usize::MAX);
     }
@@ -172,7 +173,7 @@ impl Pair {
         self.client.handle_written(self.now, len);
     }
 
-    /// Says that everything was written, to a server that is not there.
+    /// Reports all bytes as written, without a server.
     pub fn lose(&mut self) {
         let len = self.client.transmit().len();
         self.client.handle_written(self.now, len);
@@ -187,7 +188,7 @@ impl Pair {
         }
     }
 
-    /// Hands what the server answered to the client.
+    /// Hands the server's replies to the client.
     pub fn read(&mut self) {
         let bytes = std::mem::take(&mut self.server.output);
         self.reply(&bytes);
@@ -202,7 +203,7 @@ impl Pair {
         self.take()
     }
 
-    /// What happened so far.
+    /// The outputs so far.
     pub fn take(&mut self) -> Vec<Out> {
         let mut outs = Vec::new();
         while let Some(output) = self.client.poll_output() {
@@ -241,7 +242,7 @@ impl Pair {
     }
 }
 
-/// The tokens that ended as complete, and nothing else may have happened.
+/// The tokens that ended as complete. No other output is allowed.
 pub fn completed(outs: &[Out]) -> Vec<u64> {
     let ended = outs.iter().map(|out| match out {
         Out::Ended(token, End::Complete) => *token,
@@ -250,7 +251,7 @@ pub fn completed(outs: &[Out]) -> Vec<u64> {
     ended.collect()
 }
 
-/// Without the announcements of the window.
+/// Without `Full` and `Drained`.
 pub fn ends(outs: Vec<Out>) -> Vec<Out> {
     outs.into_iter().filter(|out| !matches!(out, Out::Full | Out::Drained)).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{FLAG_ONLY, FLAG_SYNC, message, parse};
 
-/// What became of a request at the server.
+/// What has become of a request at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It ran, and its segment is still open.
@@ -24,17 +24,17 @@ pub struct Server {
     held: Vec<u8>,
     /// Replies that were sent.
     pub output: Vec<u8>,
-    /// What became of each request, by id.
+    /// What has become of each request, by id.
     pub log: HashMap<u32, Effect>,
-    /// Ids of the requests that came, in order, skipped ones too.
+    /// Ids of the requests that arrived, in order, including skipped ones.
     pub received: Vec<u32>,
     /// How often each request ran.
     pub runs: HashMap<u32, usize>,
     pub flushes: usize,
     pub terminated: bool,
-    /// Sync points that came as messages of their own.
+    /// Sync points that arrived as their own messages.
     pub syncs: usize,
-    /// The next of them fails.
+    /// The next sync point fails.
     sync_fails: bool,
     segment: Vec<u32>,
     aborted: bool,
@@ -68,7 +68,7 @@ impl Server {
         self.input = input[at..].to_vec();
     }
 
-    /// Whether the last message came only in part.
+    /// Whether the last message is incomplete.
     pub fn is_mid_message(&self) -> bool {
         !self.input.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Replies of every type, and what is none.
+//! Replies of every type, and bytes that are not replies.
 
 /// Whole replies, without attributes in front.
 pub(crate) const WHOLE: &[&[u8]] = &[
@@ -62,7 +62,7 @@ pub(crate) const WHOLE: &[&[u8]] = &[
     b"*2\r\n*?\r\n*2\r\n:1\r\n:2\r\n.\r\n:3\r\n",
 ];
 
-/// What is refused, and why.
+/// Bytes that are refused, and why.
 pub(crate) const REFUSED: &[(&[u8], &str)] = &[
     (b"HTTP/1.1 400 Bad Request\r\n", "a reply has an unknown type"),
     (b"\r\n", "a reply has an unknown type"),

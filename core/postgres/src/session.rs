@@ -1,6 +1,7 @@
 //! Which request each server message answers, as a table.
 //!
-//! The rules (PostgreSQL documentation, "Message Flow"; exec_*_message in src/backend/tcop/postgres.c):
+//! The rules (PostgreSQL documentation, "Message Flow"; exec_*_message in
+//! src/backend/tcop/postgres.c):
 //!
 //! 1. The messages of a request are answered in the order in which they were sent, by the messages
 //!    in `Expect::take`. Any number of rows may come before the end of an Execute.

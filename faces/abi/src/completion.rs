@@ -46,7 +46,8 @@ pub mod kind {
     pub const END: u32 = 4;
     /// The reply so far is void, because the request is sent again.
     pub const RESTARTED: u32 = 5;
-    /// A message that belongs to no request. `a`: one of [`event`](super::event). Block: the message.
+    /// A message that belongs to no request. `a`: one of [`event`](super::event). Block: the
+    /// message.
     pub const EVENT: u32 = 6;
     /// A request had to wait in the queue. Announced once, until `DRAINED`.
     pub const FULL: u32 = 7;

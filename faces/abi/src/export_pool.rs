@@ -96,8 +96,8 @@ pub unsafe extern "C" fn onetrip_pool_place(pool: *mut Pool, now: f64, key: u32)
     unsafe { of(pool) }.place(time(now), TextKey::from_number(key))
 }
 
-/// Puts a shared request into the pool's queue. `POOL_PLACED` or `POOL_FAILED` answers. `key` is as
-/// above; the rest is as in `onetrip_pool_checkout`.
+/// Puts a shared request in line for a connection. `POOL_PLACED` or `POOL_FAILED` answers. `key` is
+/// as above; the rest is as in `onetrip_pool_checkout`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_wait_shared(
     pool: *mut Pool,

@@ -5,7 +5,8 @@
 //! writes the bytes to be sent, and walks a table of completions. It encodes requests itself,
 //! directly into the memory of the module.
 //!
-//! * [`export`], [`export_pool`] and [`export_connect`]: the functions, and the only places that take pointers.
+//! * [`export`], [`export_pool`] and [`export_connect`]: the functions, and the only places that
+//!   take pointers.
 //! * [`completion`]: the records that a host walks.
 //! * `connection`: one connection, of either protocol.
 //! * `connect`: the plan of connecting to a server.

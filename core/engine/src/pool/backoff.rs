@@ -76,8 +76,9 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Pauses between [`backoff_min`](Limits::backoff_min) and [`backoff_max`](Limits::backoff_max).
-    /// `seed` is random, so that hosts that lost a server together don't come back together.
+    /// Pauses between [`backoff_min`](Limits::backoff_min) and
+    /// [`backoff_max`](Limits::backoff_max). `seed` is random, so that hosts that lost a server
+    /// together don't come back together.
     pub fn new(limits: Limits, seed: u64) -> Pauses {
         Pauses { failures: 0, limits: limits.sane(), jitter: Jitter::new(seed) }
     }

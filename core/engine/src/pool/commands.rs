@@ -1,4 +1,4 @@
-//! What callers want, and what becomes of a connection that they had.
+//! The commands of callers and hosts: to place, wait, give up, release, retire and close.
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
@@ -6,12 +6,13 @@ use super::{Cause, Condition, ConnectionId, Hedge, Life, Load, Pool, TextKey};
 use crate::{Time, Token};
 
 impl Pool {
-    /// Where to put one shared statement: see [`choose`](super::choose). From then on the host counts it in the
-    /// load of that connection; nothing is given back. If one more connection would help, it is opened
-    /// in the background, one at a time.
+    /// The connection for one shared statement: see [`choose`](super::choose). From then on the
+    /// host counts the statement in the load of that connection; nothing has to be returned. If one
+    /// more connection would help, it is opened in the background, one at a time.
     ///
-    /// `None` if no connection can take it, if it is better to [wait](super::Patience) for another, or
-    /// if others wait already: then it waits with [`wait_shared`](Self::wait_shared).
+    /// `None` if no connection can take it, if it is better to [wait](super::Patience) for another,
+    /// or if other callers wait already: the statement then waits with
+    /// [`wait_shared`](Self::wait_shared).
     pub fn place(
         &mut self,
         now: Time,
@@ -41,8 +42,9 @@ impl Pool {
         Some(id)
     }
 
-    /// Whether a read of this text, which is unanswered on the connection `first`, is sent a second
-    /// time: see [`Hedges`](super::Hedges). The host counts it in the load of that connection, as one that was placed.
+    /// Whether to hedge a read of this text that is unanswered on the connection `first`: see
+    /// [`Hedges`](super::Hedges). The host counts the second statement in the load of its
+    /// connection, like one that was placed.
     pub fn hedge(
         &mut self,
         now: Time,
@@ -64,18 +66,18 @@ impl Pool {
         }
     }
 
-    /// Asks for a connection of one's own, which [`Output::Granted`](super::Output::Granted)
-    /// brings: at once if one is idle and nobody waits, else as the line goes.
+    /// Asks for a connection for one caller, which [`Output::Granted`](super::Output::Granted)
+    /// brings: at once if one is idle and no caller waits, else when the caller's turn comes.
     ///
     /// `deadline` is the moment after which the caller no longer waits, kept to the millisecond;
     /// `None` for [`Limits::wait_timeout`](super::Limits::wait_timeout) from now. With `now` it
-    /// gets one at once or never.
+    /// does not wait at all.
     pub fn checkout(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
         self.wait(Kind::Exclusive, TextKey::UNTOLD, now, token, deadline)
     }
 
-    /// Keeps the place in line of a shared statement for which [`place`](Self::place) found no
-    /// connection; [`Output::Placed`](super::Output::Placed) says where it goes. `deadline` as in
+    /// Puts a shared statement in line for which [`place`](Self::place) found no connection.
+    /// [`Output::Placed`](super::Output::Placed) says where it goes. `deadline` is as in
     /// [`checkout`](Self::checkout).
     pub fn wait_shared(
         &mut self,
@@ -87,20 +89,21 @@ impl Pool {
         self.wait(Kind::Shared, key, now, token, deadline)
     }
 
-    /// A caller no longer waits. True if it still did: no output follows for it. False if its
-    /// output is on the way or was taken already: a connection that it is
-    /// [`Granted`](super::Output::Granted) has to be released then.
+    /// A caller stops waiting. True if it was still in line: no output follows for it. False if its
+    /// output is pending or was taken already: a connection that it is
+    /// [`Granted`](super::Output::Granted) must then be released.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         self.undecided = true;
         self.waiters.remove(ticket)
     }
 
-    /// An exclusive connection came back. `since` is when its user was done: now, unless the host
-    /// kept it for a while. Replies to its user may still be to come; it is not idle before.
+    /// The user of an exclusive connection returns it. `since` is when the user was done: now,
+    /// unless the host kept the connection for a while. Replies to the user may still be
+    /// outstanding; the connection is idle only after them.
     ///
-    /// One that is past its lifetime is closed when it has drained. Ignored unless this connection
+    /// A connection past its lifetime is closed when it has drained. Ignored unless the connection
     /// was granted, and neither released nor lost since. A second release by the same user is not
-    /// noticed if the next one has it by then: the host must not make it.
+    /// noticed if the next user has the connection by then: the host must not make it.
     pub fn release(&mut self, since: Time, id: ConnectionId, condition: Condition) {
         let Some(index) = self.find(id, State::Exclusive) else { return };
         self.undecided = true;
@@ -116,9 +119,9 @@ impl Pool {
         }
     }
 
-    /// Takes a connection out of use, because its session was changed or its server goes away: it
-    /// gets no new work, and is closed when it has drained or its user has released it. Another is
-    /// opened if one is needed.
+    /// Retires a connection, because its session was changed or its server goes away: it gets no
+    /// new work, and is closed when it has drained or its user has released it. Another one is
+    /// opened if needed.
     pub fn retire(&mut self, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         self.undecided = true;
@@ -131,8 +134,8 @@ impl Pool {
         }
     }
 
-    /// Opens one more connection in the background if there is room and none is being opened: one
-    /// at a time, and not before a pause after a failure is over.
+    /// Opens one more connection in the background if there is room and none is being opened. After
+    /// a failed attempt it waits for the end of the pause.
     pub fn grow(&mut self) {
         if self.can_grow() {
             self.wish = true;
@@ -140,8 +143,8 @@ impl Pool {
         }
     }
 
-    /// Ends the pool: callers in line fail, and so do all that come later; openings are given up;
-    /// idle connections are closed, others when they have drained or are released.
+    /// Ends the pool. Callers in line fail, and so do all that come later; attempts to open are
+    /// given up. Idle connections are closed, the others when they have drained or are released.
     /// [`Output::Closed`](super::Output::Closed) comes when none is left.
     pub fn close(&mut self) {
         if self.life != Life::Open {

@@ -9,7 +9,7 @@ use super::{
 use crate::Time;
 
 impl Pool {
-    /// Does all that follows from what has changed.
+    /// Makes all decisions that follow from what has changed.
     pub(super) fn decide(&mut self, now: Time, load_of: LoadOf<'_>) {
         if !std::mem::take(&mut self.undecided) {
             return;
@@ -30,7 +30,7 @@ impl Pool {
         self.announce_freed();
     }
 
-    /// Serves the line from the front, as far as that goes.
+    /// Serves the line from the front, until a caller gets no connection.
     fn serve_line(&mut self, now: Time, load_of: LoadOf<'_>) {
         loop {
             let exclusive = self.waiters.first_exclusive();
@@ -43,8 +43,8 @@ impl Pool {
         }
     }
 
-    /// Serves the shared callers in front of this place in the line. Those that are quick overtake those
-    /// that want to be alone, unless so many wait that nobody is choosy.
+    /// Serves the shared callers in front of this place in line. Quick statements overtake those
+    /// that want a connection alone, unless so many callers wait that all take what there is.
     fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
         (self.wait_alone, self.wanted_alone) = (0, 0);
         self.new_texts.begin(&self.timings);
@@ -61,7 +61,7 @@ impl Pool {
         };
     }
 
-    /// The same for some of them.
+    /// The same for the callers with such expectations.
     fn serve_those(
         &mut self,
         are_meant: fn(Expected) -> bool,
@@ -73,7 +73,7 @@ impl Pool {
         let (mut alone_stuck, mut others_stuck) = (none, none);
         for at in 0..self.waiters.shared_places() {
             let Some((key, order)) = self.waiters.shared_at(at) else { continue };
-            // More who want to be alone than there are connections need not be counted.
+            // Callers beyond the number of connections need not be counted.
             let counted = self.wanted_alone >= self.limits.connections_max || at > CHOOSY_MAX;
             let all_stuck = alone_stuck && others_stuck && counted;
             if all_stuck || before.is_some_and(|before| order > before) {
@@ -123,7 +123,7 @@ impl Pool {
         self.outputs.push_back(Output::Granted { token, id: slot.id, waited });
     }
 
-    /// Places the shared caller who stands there.
+    /// Places the shared caller at this position.
     fn place_from(&mut self, at: usize, index: usize, of: Expected, now: Time) {
         let Some(Waiter { token, since, key, .. }) = self.waiters.take_shared(at) else { return };
         self.try_new(key, now);
@@ -135,13 +135,13 @@ impl Pool {
         self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
     }
 
-    /// Takes note of a statement that was placed, if its text was never seen.
+    /// Notes a statement that was placed, if its text is new.
     pub(super) fn try_new(&mut self, key: TextKey, now: Time) {
         let late = now.after(self.limits.slow_head.saturating_add(self.opening_time));
         self.new_texts.placed(key, late, &self.timings);
     }
 
-    /// Asks for connections for so many callers, as far as they may be opened now.
+    /// Opens connections for this many callers, as far as that is allowed now.
     fn open_for(&mut self, callers: usize, now: Time) {
         while self.wants_opening(callers) && self.may_open() && now >= self.backoff.until() {
             let id = self.connections.open(now);
@@ -159,32 +159,32 @@ impl Pool {
         }
     }
 
-    /// Callers in line, the shared ones that can share a connection counted as one.
+    /// Callers in line that need a connection each; all that can share one count as one.
     fn callers(&self) -> usize {
         let together = usize::from(self.waiters.count(Kind::Shared) > self.wait_alone);
         self.waiters.count(Kind::Exclusive) + self.wanted_alone + together
     }
 
-    /// Whether more connections are needed than are being opened, for so many callers, for the
-    /// minimum or in the background.
+    /// Whether more connections are needed than are being opened: for this many callers, for the
+    /// minimum, or in the background.
     fn wants_opening(&self, callers: usize) -> bool {
         let missing = self.limits.connections_min.saturating_sub(self.connections.serving());
         callers.max(missing).max(usize::from(self.wish)) > self.opening()
     }
 
     fn may_open(&self) -> bool {
-        // After a failure one attempt shows whether it is worth while again.
+        // After a failure, one attempt shows whether the server can be reached again.
         let opening_max = if self.backoff.failing() { 1 } else { self.limits.opening_max };
         self.connections.len() < self.limits.connections_max && self.opening() < opening_max
     }
 
-    /// Claims shared connections for callers that want one for themselves, for a session or for a
-    /// statement, and that no opening will serve; and lifts claims that nobody needs any more. Between
-    /// the two numbers they stand, so that a connection does not go back and forth.
+    /// Claims shared connections for callers that want one alone (for a session or for a statement)
+    /// and that no connection being opened will serve. Lifts claims only once there are more than
+    /// callers that wait, so that a connection does not go back and forth.
     fn claim(&mut self, now: Time, load_of: LoadOf<'_>) {
         let sessions = self.waiters.count(Kind::Exclusive);
         let waiting = sessions + self.wanted_alone;
-        // An attempt is not counted on while the last one failed.
+        // While attempts fail, the connections being opened don't count.
         let coming = if self.backoff.failing() { 0 } else { self.opening() };
         while self.claimed() + coming < waiting {
             let for_session = self.claimed() + coming < sessions;
@@ -201,8 +201,8 @@ impl Pool {
         }
     }
 
-    /// The connection with the least work on which nothing is slow, if there is another such one: that
-    /// is left to the statements that are quick.
+    /// The connection with the least work among those without a slow statement, if there are at
+    /// least two: one of them is left to quick statements.
     fn spare(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let mut quick: usize = 0;
         let mut best = None;
@@ -246,7 +246,7 @@ impl Pool {
         }
     }
 
-    /// Tells the host that a connection takes shared work, unless it knows.
+    /// Tells the host that a connection takes shared work, unless it was told already.
     fn announce(&mut self, index: usize) {
         let slot = self.connections.slot_mut(index);
         slot.drained = false;
@@ -255,7 +255,7 @@ impl Pool {
         }
     }
 
-    /// A closing pool: what is idle is closed, what is not drains.
+    /// Winds up a closing pool: idle connections are closed, the others drain.
     fn wind_up(&mut self, load_of: LoadOf<'_>) {
         while let Some(index) = self.connections.list(State::Shared).last().copied() {
             match self.load(index, load_of).is_idle() {
@@ -283,7 +283,7 @@ impl Pool {
         self.connections.find(id).filter(|index| self.connections.slot(*index).state == state)
     }
 
-    /// Makes a connection available to whoever is next.
+    /// Makes a connection available to the next caller.
     pub(super) fn free(&mut self, index: usize) {
         self.enter(index, State::Shared);
         let slot = self.connections.slot(index);
@@ -297,7 +297,8 @@ impl Pool {
         self.outputs.push_back(Output::Drain { id: self.connections.slot(index).id });
     }
 
-    /// Moves a connection to another state. In none but shared the host puts shared work on it.
+    /// Moves a connection to another state. Only in the shared state does the host put shared work
+    /// on it.
     fn enter(&mut self, index: usize, state: State) {
         self.connections.enter(index, state);
         let slot = self.connections.slot_mut(index);

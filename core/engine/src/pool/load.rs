@@ -16,10 +16,10 @@ pub struct Load {
     pub unanswered: usize,
     /// Bytes of them.
     pub unanswered_bytes: usize,
-    /// When the oldest of them was sent, or chosen for this connection if it was not sent yet; on
-    /// an idle connection, when the last one was answered ([`Time::ZERO`] if there was none yet). A
-    /// host that knows how long a round trip takes adds that to the former, so that a distant server
-    /// does not look slow.
+    /// If statements are unanswered: when the oldest of them was sent, or chosen for this
+    /// connection if it was not sent yet. A host that knows the round trip adds it to this time, so
+    /// that a distant server does not look slow. On an idle connection: when the last statement was
+    /// answered ([`Time::ZERO`] if there was none yet).
     pub since: Time,
     /// How many more it takes before its window and queue are full; [`usize::MAX`] for a host that
     /// does not count them. At 0 the connection is left out, unless it is idle.
@@ -27,7 +27,7 @@ pub struct Load {
     /// How long the server is expected to work on them
     /// ([`Workload::expected`](super::Workload::expected)).
     pub expected: Duration,
-    /// Those behind which nothing is to be placed ([`Workload::unsure`](super::Workload::unsure)).
+    /// How many of them may be slow ([`Workload::unsure`](super::Workload::unsure)).
     pub unsure: usize,
     /// About how long a round trip takes ([`Workload::trip`](super::Workload::trip)).
     pub trip: Duration,
@@ -43,13 +43,13 @@ impl Load {
         self.room > 0 || self.is_idle()
     }
 
-    /// Whether a statement put here would wait behind a slow one, or what may be one.
+    /// Whether a statement put here would wait behind one that is slow or may be.
     pub(super) fn is_slow(&self, now: Time, limits: &Limits) -> bool {
         !self.is_idle() && (self.unsure > 0 || now.since(self.since) > limits.slow_head)
     }
 
-    /// Work up to which a quick statement goes here rather than to an idle connection. A quarter of a
-    /// round trip is not noticed: what differs by less is jitter.
+    /// Up to this much work, a quick statement goes here rather than to an idle connection. A
+    /// quarter of a round trip is not noticed: it is within the jitter.
     fn share_wait(&self, limits: &Limits) -> Duration {
         limits.share_wait.max(self.trip / 4)
     }
@@ -59,8 +59,8 @@ impl Load {
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
         let weight = self.unanswered_bytes.saturating_add(statements);
         match limits.idle_order {
-            // One that may be slow leaves the connection that was used last to those that are quick:
-            // their statements are prepared there.
+            // The connection that was used last is left to quick statements, which are prepared
+            // there.
             IdleOrder::Lifo if self.is_idle() && !of.is_unsure() => {
                 Rank::Idle(u64::MAX - self.since.as_nanos())
             }
@@ -79,20 +79,20 @@ impl Load {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Idle(u64),
-    /// What is in front takes no time worth mentioning.
+    /// The work in front is negligible.
     Joined(Duration, usize),
     Busy(Duration, usize),
-    /// A statement put here would wait behind one of this age that takes long, or may do so.
+    /// A statement put here would wait behind one of this age that is slow or may be.
     Slow(Duration, usize, bool),
 }
 
-/// Statements under way, up to which they go on one connection. More are worth the wakes: the server
-/// works on several connections at once, and so do threads here.
+/// Up to this many unanswered statements share one connection. More are worth the wake of another
+/// one: the server works on several connections at once, and so do the client's threads.
 const SHARED_MAX: usize = 32;
 
-/// What a statement weighs beside its bytes: the server works for each, however short it is. A
-/// judgement, about the size of a small statement; it makes count decide among small ones and
-/// bytes among large ones.
+/// What a statement weighs in addition to its bytes, since the server works for each, however
+/// short. About the size of a small statement, so that their number decides between small ones and
+/// their bytes between large ones.
 const STATEMENT_WEIGHT: usize = 256;
 
 /// What [`choose`] found.
@@ -122,25 +122,27 @@ pub enum Behind {
 }
 
 impl<K> Choice<K> {
-    /// Whether it would be made again of a connection whose load is this by now. A host with many
-    /// threads asks when it has the connection's lock: what another put there meanwhile may be slow.
+    /// Whether the choice is still right, now that its connection has this load. A host with many
+    /// threads asks once it has the connection's lock, because another thread may have put a slow
+    /// statement there meanwhile.
     pub fn holds(&self, now: Time, limits: &Limits, load: Load) -> bool {
         match self.behind {
             Behind::Slow(_) | Behind::Unsure => true,
-            // Two who found it idle would go one behind the other.
+            // Two threads that found it idle must not go one behind the other.
             Behind::Nothing if self.of.is_unsure() => load.is_idle(),
             Behind::Nothing | Behind::Quick => !load.is_slow(now, limits),
         }
     }
 }
 
-/// When a statement waits in line rather than behind another; see [`Pool::patience`](super::Pool::patience).
+/// When a statement waits in line rather than behind another statement. See
+/// [`Pool::patience`](super::Pool::patience).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Another connection is being opened or may be: it is worth waiting for, rather than behind a
-    /// statement that has been running for longer than this.
+    /// Another connection is being opened or may be. A statement waits for it rather than behind
+    /// one that has been running for longer than this.
     pub coming: Option<Duration>,
-    /// There is another connection than the one that was chosen, or may be.
+    /// There is another connection besides the chosen one, or one may be opened.
     pub others: bool,
 }
 
@@ -157,23 +159,25 @@ impl Patience {
     }
 }
 
-/// Where to put one shared statement of which so much is expected:
+/// Where to put one shared statement, `of` being what is expected of it:
 ///
-/// 1. where it is known to be quick, on the busy connection with the least work, as long as all
-///    connections together have less than [`Limits::share_wait`] of it (or a quarter of a round trip,
-///    if that is more), and less than 32 statements: so few need no other connection to be woken or
-///    opened;
-/// 2. on an idle connection: by [`Limits::idle_order`], but where it may be slow, on the one that has
+/// 1. if it is known to be quick, on the busy connection with the least work, as long as all
+///    connections together have at most [`Limits::share_wait`] of work (or a quarter of a round
+///    trip, if that is more), and less than 32 statements: for so few, no other connection needs to
+///    be woken or opened;
+/// 2. on an idle connection: by [`Limits::idle_order`], or if it may be slow, on the one that has
 ///    been idle for longest;
-/// 3. on the one whose work is expected to take least, and then by bytes and number of statements;
-/// 4. only if there is no other, on one with a statement that takes longer than
-///    [`Limits::slow_head`] or may do so, the youngest of these.
+/// 3. on the one whose work is expected to take least time, and then by bytes and number of
+///    statements;
+/// 4. only if there is no other, on one with a statement that is slower than
+///    [`Limits::slow_head`] or may be, the youngest of these.
 ///
-/// Among equals it is the first. Whether it goes there at all is for [`Patience::waits`] to say.
+/// Among equals it is the first. [`Patience::waits`] decides whether the statement goes there or
+/// waits.
 ///
-/// It looks at nothing but its arguments, so a host with many threads can call it without a lock,
-/// with the connections that [`Output::Shared`](super::Output::Shared) opened to shared work. `K`
-/// is whatever names a connection there.
+/// The choice depends only on the arguments, so a host with many threads can call it without a
+/// lock, with the connections that [`Output::Shared`](super::Output::Shared) opened to shared work.
+/// `K` is whatever names a connection there.
 pub fn choose<K>(
     now: Time,
     limits: &Limits,

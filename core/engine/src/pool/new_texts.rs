@@ -1,7 +1,7 @@
-//! Texts that were never seen, of which statements wait in line.
+//! New texts, whose statements wait in line.
 //!
-//! One statement of each is tried first: it shows what the others are. If they are quick, they share
-//! its connection, and others that had been opened for them would only have delayed it.
+//! One statement of each text is tried first, to learn how long the others take. If they are quick,
+//! they share its connection, and opening more connections would only have delayed it.
 
 use super::{TextKey, Timings};
 use crate::Time;
@@ -13,29 +13,29 @@ pub(super) struct NewTexts {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tried {
-    /// Not yet: the first of this pass through the line is worth a connection.
+    /// No statement yet: the first one in this pass through the line is worth a connection.
     Wanted,
-    /// One was placed, and will have shown by then what the text is like.
+    /// A statement was placed. By this time it has shown whether the text is quick.
     Until(Time),
 }
 
-/// Texts that are remembered. Statements of others are worth a connection each.
+/// How many texts are remembered. Each statement of a further text is worth a connection.
 const TEXTS_MAX: usize = 64;
 
 impl NewTexts {
-    /// A pass through the line begins.
+    /// Begins a pass through the line.
     pub(super) fn begin(&mut self, timings: &Timings) {
         self.texts.retain(|(key, tried)| *tried != Tried::Wanted && timings.is_new(*key));
     }
 
-    /// Whether a statement that waits to be alone is worth a connection of its own.
+    /// Whether to get a connection for a statement that waits to be alone on one.
     pub(super) fn is_worth_one(&mut self, key: TextKey, now: Time, timings: &Timings) -> bool {
         if !timings.is_new(key) {
             return true;
         }
         match self.texts.iter().find(|(of, _)| *of == key) {
             Some((_, Tried::Wanted)) => false,
-            // The one that was tried is late, so the text is slow.
+            // The statement that was tried is late, so the text is slow.
             Some((_, Tried::Until(until))) => *until <= now,
             None => {
                 self.remember(key, Tried::Wanted);
@@ -62,7 +62,7 @@ impl NewTexts {
         }
     }
 
-    /// When the next one is late.
+    /// When the next tried statement counts as late.
     pub(super) fn next_late(&self, now: Time) -> Time {
         let late = self.texts.iter().filter_map(|(_, tried)| match tried {
             Tried::Until(until) if *until > now => Some(*until),

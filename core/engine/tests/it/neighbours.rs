@@ -194,7 +194,7 @@ impl Sim {
             self.settle();
         }
         let pause = micros(self.below(2 * self.pause.as_micros() as u64 * self.burst as u64 + 1));
-        // If everything is slow, the program is slower too, so the queue does not fill.
+        // If everything is slow, the program is slower too, so the line does not fill.
         let pause = if self.pool.waiting() > 200 { Duration::from_millis(500) } else { pause };
         self.plan(self.now.after(pause), Event::Arrives);
     }
@@ -388,7 +388,7 @@ impl Sim {
     fn check_line(&mut self) {
         let free = self.conns.iter().find(|conn| conn.is_shared && !self.is_slow(conn));
         // Callers that want a connection alone go first, and so do the callers behind them in the
-        // queue.
+        // line.
         let quick = self.pool.waiting_in_order() > 0;
         if quick && free.is_some() && self.sessions_one_in == 0 {
             panic!("quick statements wait though a connection takes them: {:?}", self.pool);

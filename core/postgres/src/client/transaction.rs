@@ -1,5 +1,5 @@
-//! Transactions whose BEGIN costs no trip: it waits for the first statement and leaves with it in one
-//! segment.
+//! Transactions whose BEGIN costs no round trip: it waits for the first statement and is sent with
+//! it in one segment.
 //!
 //! **The guard.** If the server refuses BEGIN, it is outside of any transaction, and statements
 //! sent behind BEGIN without waiting would each be committed by itself. So BEGIN runs as a named

@@ -150,7 +150,8 @@ pub fn write_named(
 /// checked.
 ///
 /// # Errors
-/// A NUL in a name, more than 65,535 formats, or more than 1 GiB. On every error `out` is as it was before.
+/// A NUL in a name, more than 65,535 formats, or more than 1 GiB. On every error `out` is as it
+/// was before.
 #[inline]
 pub fn write_encoded(
     out: &mut BytesMut,

@@ -44,8 +44,8 @@ fn what_holds_by_default_is_what_the_keyword_takes() {
     }
 }
 
-/// The page of all settings has each keyword with its variable, its name in Node and its default, and
-/// no other keyword; and it names what is refused.
+/// The page of all settings has each keyword with its variable, its name in Node and its default,
+/// and no other keyword; and it names what is refused.
 #[test]
 fn the_page_of_settings_says_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");

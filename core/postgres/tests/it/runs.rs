@@ -20,8 +20,8 @@ fn pair(text: &str) -> Vec<u8> {
     [&BIND_COMPLETE[..], &tag(text)].concat()
 }
 
-/// Steps through `input`. Each time a step needs more, `visible` further bytes are shown. Returns the
-/// last step and how many bytes were taken.
+/// Steps through `input`. Each time a step needs more, `visible` further bytes are shown. Returns
+/// the last step and how many bytes were taken.
 fn walk(mut expect: Expect, input: &[u8], chunk: usize) -> (Step<Event>, usize, Postgres) {
     let mut protocol = Postgres::new(TransactionStatus::Idle);
     let (mut at, mut visible) = (0, chunk.min(input.len()));

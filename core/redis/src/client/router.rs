@@ -92,8 +92,8 @@ use slab::Slab;
 
 /// The policy of one client of one cluster; see the [module](self).
 ///
-/// After each call that changes something the host takes the [outputs](Self::poll_output) and asks for
-/// the [deadline](Self::poll_deadline) anew. Time must not go backwards.
+/// After each call that changes something the host takes the [outputs](Self::poll_output) and asks
+/// for the [deadline](Self::poll_deadline) anew. Time must not go backwards.
 pub struct Router {
     limits: Limits,
     nodes: Nodes,

@@ -197,8 +197,8 @@ fn sort_store(command: &Command) -> Option<Run<'_>> {
     Run::new(command, at, at + 1, 1)
 }
 
-/// `MIGRATE host port key|"" database timeout [COPY] [REPLACE] [AUTH password | AUTH2 user password]
-/// [KEYS key ...]`.
+/// `MIGRATE host port key|"" database timeout [COPY] [REPLACE] [AUTH password | AUTH2 user
+/// password] [KEYS key ...]`.
 fn migrate(command: &Command) -> Option<Run<'_>> {
     if !command.iter().nth(3)?.is_empty() {
         return Run::new(command, 3, 4, 1);

@@ -1,4 +1,4 @@
-//! Who is served next: one queue for both kinds of caller.
+//! Who is served next: one line for both kinds of caller.
 
 use onetrip_engine::pool::Load;
 

@@ -1,4 +1,4 @@
-//! Deadlines, limits of the queue, and callers that give up.
+//! Deadlines, limits of the line, and callers that give up.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ impl Callers {
         self.line.iter().any(|caller| caller.token == token)
     }
 
-    /// Removes a caller from the queue, and returns the callers in front of it.
+    /// Removes a caller from the line, and returns the callers in front of it.
     pub(crate) fn end(&mut self, token: u64, how: &'static str) -> (Caller, Vec<Caller>) {
         let before = self.ended.insert(token, how);
         assert!(before.is_none(), "{token} ended as {before:?} and as {how}");

@@ -285,4 +285,4 @@ fn why_code(why: Why) -> u32 {
     }
 }
 
-const NO_MEMORY: &str = "there is no memory for it beside what is on its way";
+const NO_MEMORY: &str = "there is no memory for another command: wait for replies first";

@@ -325,13 +325,15 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
     }
 }
 
-const NO_MEMORY: &str = "there is no memory to send on what waits: let fewer large requests wait";
+const NO_MEMORY: &str =
+    "there is no memory to send the requests that wait: submit fewer large requests at once";
 
 /// The block when a connection ends because of a reply that is too long: `come` bytes of it have
 /// come, and there is no room for `more`.
 pub(crate) fn too_long(come: usize, more: usize) -> Bytes {
     Bytes::from(format!(
-        "there is no room for {more} more bytes of a reply, {come} of which have come: ask for less at once"
+        "there is no room for {more} more bytes of a reply after {come} bytes of it: ask for less \
+         at once"
     ))
 }
 

@@ -430,7 +430,7 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
                 let oldest = flag(name, value)?;
                 limits.idle_order = if oldest { IdleOrder::Fifo } else { IdleOrder::Lifo };
             }
-            _ => return Err(format!("{name} is no setting of a pool")),
+            _ => return Err(format!("{name} is not a setting of a pool")),
         }
     }
     Ok(limits)

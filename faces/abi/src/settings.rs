@@ -75,7 +75,7 @@ impl Settings {
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {
                 Some(name) => startup.parameters.push((name.into(), value.into())),
-                None => return Err(format!("{name} is no setting")),
+                None => return Err(format!("{name} is not a setting")),
             },
         }
         Ok(())
@@ -121,7 +121,7 @@ pub(crate) fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
 }
 
 pub(crate) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Invalid> {
-    value.parse().map_err(|_| format!("{name} is to be a number"))
+    value.parse().map_err(|_| format!("{name} must be a number"))
 }
 
 /// A time in milliseconds; 0 means one that never ends.
@@ -137,7 +137,7 @@ fn hex(name: &str, value: &str) -> Result<Vec<u8>, Invalid> {
     let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8));
     match bytes.collect::<Option<Vec<u8>>>() {
         Some(bytes) if rest.is_empty() => Ok(bytes),
-        _ => Err(format!("{name} is to be hexadecimal")),
+        _ => Err(format!("{name} must be hexadecimal")),
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn flag(name: &str, value: &str) -> Result<bool, Invalid> {
     match value {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err(format!("{name} is to be 0 or 1")),
+        _ => Err(format!("{name} must be 0 or 1")),
     }
 }
 
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn what_is_no_setting_is_named_and_its_value_is_not() {
         let faults: [(&[u8], &str); 9] = [
-            (b"user\0me\0channel_binding\0abc\0", "channel_binding is to be hexadecimal"),
-            (b"user\0me\0channel_binding\0+1\0", "channel_binding is to be hexadecimal"),
+            (b"user\0me\0channel_binding\0abc\0", "channel_binding must be hexadecimal"),
+            (b"user\0me\0channel_binding\0+1\0", "channel_binding must be hexadecimal"),
             (b"", "the settings name no user"),
             (b"user\0me", "the settings do not end with a zero byte"),
             (b"database\0d\0", "the settings name no user"),
-            (b"user\0me\0colour\0blue\0", "colour is no setting"),
-            (b"user\0me\0queue_max\0many\0", "queue_max is to be a number"),
-            (b"user\0me\0secure_channel\0yes\0", "secure_channel is to be 0 or 1"),
+            (b"user\0me\0colour\0blue\0", "colour is not a setting"),
+            (b"user\0me\0queue_max\0many\0", "queue_max must be a number"),
+            (b"user\0me\0secure_channel\0yes\0", "secure_channel must be 0 or 1"),
             (b"user\0me\0password\0", "the setting password has no value"),
         ];
         for (bytes, why) in faults {

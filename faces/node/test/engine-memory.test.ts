@@ -131,7 +131,7 @@ test('what waits and can not be sent for want of memory ends its connection and 
   leave(30)
   const error = await waiting
   assert.equal(error.outcome, 'NotSent')
-  assert.match(error.message, /no memory to send on what waits/)
+  assert.match(error.message, /no memory to send the requests that wait/)
   await slow
   assert.deepEqual(await seven(neighbour), [{ n: 7 }])
 })

@@ -75,13 +75,13 @@ impl Settings {
             "protocol" => {
                 self.protocol = number(name, value)?;
                 if !matches!(self.protocol, 2 | 3) {
-                    return Err("protocol is to be 2 or 3".into());
+                    return Err("protocol must be 2 or 3".into());
                 }
             }
             "subscriber" => self.subscriber = flag(name, value)?,
             "readonly" => self.readonly = flag(name, value)?,
             "reply_bytes_max" => self.reply_bytes_max = number(name, value)?,
-            _ => return Err(format!("{name} is no setting")),
+            _ => return Err(format!("{name} is not a setting")),
         }
         Ok(())
     }
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn what_is_no_setting_is_named_and_its_value_is_not() {
         let faults: [(&[u8], &str); 4] = [
-            (b"colour\0blue\0", "colour is no setting"),
-            (b"database\0first\0", "database is to be a number"),
-            (b"protocol\x004\0", "protocol is to be 2 or 3"),
+            (b"colour\0blue\0", "colour is not a setting"),
+            (b"database\0first\0", "database must be a number"),
+            (b"protocol\x004\0", "protocol must be 2 or 3"),
             (b"password\0", "the setting password has no value"),
         ];
         for (bytes, why) in faults {

@@ -113,7 +113,7 @@ fn wrong_settings_are_one_line_and_take_no_request() {
     let server = shared();
     let mut host = Host::begin(server, "user\0me\0colour\0blue\0");
     let closed = host.wait_for(kind::CLOSED);
-    assert_eq!((closed.a, &closed.block[..]), (close::LOGIN, &b"colour is no setting"[..]));
+    assert_eq!((closed.a, &closed.block[..]), (close::LOGIN, &b"colour is not a setting"[..]));
     let (_, place) = host.try_submit(0, "select 1", "", &[], 0.0);
     assert_eq!(place, onetrip_abi::export::refused::CLOSED);
 }

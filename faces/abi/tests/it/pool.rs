@@ -287,7 +287,7 @@ fn a_pool_that_closes_waits_for_those_who_have_a_connection() {
 fn a_wrong_setting_is_named_and_nothing_is_opened() {
     let mut pooled = Pooled::new("conections_max\x001\0");
     assert_eq!(pooled.next(), Some((kind::CLOSED, 0, close::LOGIN)));
-    assert_eq!(pooled.texts, [b"conections_max is no setting of a pool"]);
+    assert_eq!(pooled.texts, [b"conections_max is not a setting of a pool"]);
     pooled.checkout(1);
     assert_eq!(pooled.next(), Some((kind::POOL_FAILED, 1, pool_cause::CLOSED)));
     assert_eq!(pooled.next(), None);

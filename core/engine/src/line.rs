@@ -13,7 +13,7 @@ pub(crate) struct Line<T> {
     live: usize,
 }
 
-/// Up to so many gaps more than entries are kept: removing them is not worth it.
+/// Up to this many more gaps than entries are kept: removing them is not worth it.
 const GAPS_MIN: usize = 32;
 
 impl<T> Line<T> {

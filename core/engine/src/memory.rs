@@ -15,7 +15,7 @@ const SPARE: usize = 1 << 20;
 #[cfg(not(target_family = "wasm"))]
 const SMALL: usize = 1 << 20;
 
-/// Whether so many bytes can be allocated in one piece.
+/// Whether this many bytes can be allocated in one piece.
 #[must_use]
 #[inline(never)]
 pub fn is_there(len: usize) -> bool {
@@ -69,7 +69,7 @@ fn can_be_had(len: usize) -> bool {
     had
 }
 
-/// Bytes by which the module's memory can still grow. At least so many are free.
+/// Bytes by which the module's memory can still grow. At least this many are free.
 #[cfg(target_family = "wasm")]
 fn ungrown() -> usize {
     const PAGE: usize = 64 << 10;

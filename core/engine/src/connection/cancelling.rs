@@ -175,7 +175,7 @@ impl<P: Protocol> Connection<P> {
         Wanted::Noted(token)
     }
 
-    /// Asks the host for a cancel if the request at the head is to be cancelled and may be.
+    /// Asks the host for a cancel if the request at the head must be cancelled and that is safe.
     #[inline]
     pub(super) fn look_for_victim(&mut self, now: Time) {
         if self.wire.wanted() > 0 && self.cancelling.stage == Stage::Idle {

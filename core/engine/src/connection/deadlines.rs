@@ -79,7 +79,7 @@ impl<P: Protocol> Connection<P> {
         self.earliest_deadline.max(self.next_look)
     }
 
-    /// When the peer is to be declared dead if no byte moves until then.
+    /// When the peer counts as dead if no byte moves until then.
     pub(super) fn stall_deadline(&self) -> Time {
         // A server reads a fed request at the pace of its work, and may wait for a lock in between.
         let is_fed = self.wire.fed() > 0;

@@ -32,7 +32,8 @@ pub(super) struct Queue<X> {
     flushed: bool,
 }
 
-/// Up to so many bytes of requests that were taken out are kept: moving the others is not worth it.
+/// Up to this many bytes of requests that were taken out are kept: moving the others is not worth
+/// it.
 const GONE_BYTES_MIN: usize = 64 << 10;
 
 impl<X> Queue<X> {

@@ -1,5 +1,5 @@
-//! The state that a connection keeps beside its queue and its wire, as plain data. The neighbouring
-//! files give it its meaning.
+//! The state that a connection keeps besides its queue and its wire, as plain data. The
+//! neighbouring files give it its meaning.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// When the cancel is to be sent again.
+    /// When the cancel must be sent again.
     pub(super) fn again_at(&self) -> Time {
         match PAUSES.get(self.repeats) {
             Some(pause) if self.closed => self.since.after(*pause),

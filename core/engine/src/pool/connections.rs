@@ -52,7 +52,7 @@ pub(super) struct Slot {
     pub(super) since: Time,
     /// When it was opened.
     pub(super) opened: Time,
-    /// When it is to be replaced.
+    /// When it must be replaced.
     pub(super) expires: Time,
     /// A reset is owed, and it holds something that others may be waiting for.
     pub(super) holding: bool,

@@ -58,7 +58,7 @@ pub struct Limits {
     pub backoff_max: Duration,
     /// How long a connection returned as [`DirtyHolding`](super::Condition::DirtyHolding) may be
     /// idle before it is reset without its next user. Default 100 ms. Until then others may be
-    /// waiting for what it holds. The reset then costs a trip of its own, which no caller waits
+    /// waiting for what it holds. The reset then costs its own round trip, which no caller waits
     /// for.
     pub reset_idle_after: Duration,
     /// Which of several idle connections is taken first. Default [`IdleOrder::Lifo`].

@@ -290,7 +290,7 @@ enum Life {
     Closed,
 }
 
-/// Up to so many callers in line, a shared one waits for a better place than it could have at once.
+/// Up to this many callers in line, a shared one waits for a better place than it could have now.
 const CHOOSY_MAX: usize = 1024;
 
 /// How a pool asks its host for the load of a connection.

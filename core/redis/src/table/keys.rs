@@ -45,7 +45,7 @@ pub(super) enum Begin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Find {
     /// Up to `last`, which counts from the first key if it is not negative, and from the end
-    /// otherwise. With `limit`, only the first of so many equal parts of the rest.
+    /// otherwise. With `limit`, only the first of this many equal parts of the rest.
     Range { last: isize, step: usize, limit: usize },
     /// As many as the argument at `count` says, from `first` on. Both count from where the keys
     /// begin.

@@ -74,8 +74,8 @@ impl<F: Face> Pipelines<F> {
             .is_some_and(|it| untimed && it.group.is_none() && it.bytes.len() + bytes < CHUNK_BYTES)
     }
 
-    /// Adds a statement that the server must describe first. That costs a trip, and everything
-    /// behind it waits for the answer.
+    /// Adds a statement that the server must describe first. That costs a round trip, and
+    /// everything behind it waits for the answer.
     ///
     /// # Errors
     /// The pipeline is finished or too long.

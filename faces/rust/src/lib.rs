@@ -39,10 +39,9 @@
 //! what is known of the statement's effect.
 //!
 //! The module [`blocking`] has the same calls without async. A [`Listener`] receives notifications.
-//! [`Metrics`] counts what a client does. Two features export that: 44~|| feature | what |||
-//! feature | exports |
+//! [`Metrics`] counts what a client does. Two features export that:
 //!
-//! | feature | what |
+//! | feature | exports |
 //! |---|---|
 //! | `metrics` | the numbers, through the facade of the crate `metrics`, every five seconds |
 //! | `tracing` | a span for each statement, and events for what happens to connections |

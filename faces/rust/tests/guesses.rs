@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use onetrip::Client;
 use onetrip_lab::postgres::shared;
 
-// A time of day without zone is 2000-01-01 for the server, so that a zone would show.
+// The server reads a time of day without a zone as one on 2000-01-01, so that a zone would show.
 const MOMENT: Duration = Duration::from_secs(946_684_800);
 const WITHOUT_ZONE: &str = "select $1 = localtimestamp, pg_typeof($1)::text";
 

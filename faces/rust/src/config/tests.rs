@@ -1,5 +1,5 @@
-//! The configuration against libpq's reading of the same texts, its order of precedence, and its
-//! silence about passwords.
+//! The configuration: compared with libpq's reading of the same texts; its order of precedence; and
+//! that it never shows passwords.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::keyword::{Form, SWITCH};
 use super::*;
 
-/// Texts, and what `PQconninfoParse` of libpq 15 and 18 make of them (both the same): keywords in
+/// Texts, and the result of `PQconninfoParse` of libpq 15 and 18 (both the same): keywords in the
 /// order of their names, or `None` for an error.
 const LIBPQ: &[(&str, Option<&str>)] = &[
     ("postgres://", Some("")),
@@ -150,7 +150,8 @@ fn error(text: &str) -> ConfigError {
     text.parse::<Config>().unwrap_err()
 }
 
-/// Resolves in a world of these variables and files, where the system calls the user `system`.
+/// Resolves in an environment of these variables and files, in which the system calls the user
+/// `system`.
 fn resolve(
     config: &Config,
     variables: &[(&str, &str)],
@@ -490,7 +491,7 @@ fn what_is_set_wins_over_the_environment_and_this_over_defaults() {
     let config = parse("host=h port=2 connect_timeout=10").user("u").or_variables(lookup).unwrap();
     assert_eq!(pairs(&config), "application_name=ea|dbname=ed|host=h|password=ep|port=2|user=u");
     assert_eq!(config.settings().connect_timeout, Some(Duration::from_secs(10)));
-    // As in libpq: an empty value is a value, and means the default.
+    // As in libpq, an empty value is a value, and means the default.
     assert!(parse("host=").or_variables(lookup).unwrap().hosts.is_empty());
 
     let wrong = |name: &'static str, value: &'static str| {

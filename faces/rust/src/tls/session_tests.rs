@@ -15,7 +15,7 @@ use super::session::{Decrypted, Session};
 use super::{files, session};
 use crate::config::Settings;
 
-/// A socket that takes so many bytes and no more.
+/// A socket that takes a limited number of bytes.
 struct Wire {
     bytes: Vec<u8>,
     room: usize,
@@ -132,7 +132,7 @@ fn no_more_is_taken_than_may_wait_for_the_socket() {
     assert_eq!(blocked.kind(), io::ErrorKind::WouldBlock);
     assert!(taken > 0 && taken <= session::OUTSTANDING_MAX, "{taken}");
     assert!(!client.is_flushed());
-    // What was taken is all there once the socket takes it, and nothing else.
+    // All bytes that were taken arrive once the socket takes them, and no others.
     let mut open = wire(usize::MAX);
     client.flush(&mut open).unwrap();
     assert!(client.is_flushed());
@@ -181,7 +181,7 @@ fn bytes_are_decrypted_in_order_whatever_a_read_brings() {
     assert_eq!(arrived, plain);
 }
 
-/// A server that asks for new keys gets ours with the next bytes that we send.
+/// A server that requests new keys gets ours with the next bytes that we send.
 #[test]
 fn new_keys_that_are_asked_for_come_with_the_next_bytes() {
     let (mut client, mut server) = joined();

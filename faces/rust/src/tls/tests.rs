@@ -1,4 +1,4 @@
-//! What is read from certificates and files, and what is said of those that are of no use.
+//! Reading certificates and files, and the errors for those that can't be used.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -31,7 +31,7 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
 const SEQUENCE: u8 = 0x30;
 const OID: u8 = 0x06;
 
-/// A certificate that is signed with this algorithm, as far as anybody looks at that.
+/// A certificate that is signed with this algorithm, as far as it is read.
 fn signed_with(oid: &[u8], parameters: &[u8]) -> Vec<u8> {
     let algorithm = der(SEQUENCE, &[der(OID, oid), parameters.to_vec()].concat());
     der(SEQUENCE, &[der(SEQUENCE, &[]), algorithm, der(0x03, &[0, 1, 2])].concat())
@@ -118,7 +118,7 @@ fn a_broken_certificate_is_an_error_and_nothing_worse() {
     }
 }
 
-/// A directory with files: names and contents that only their owner can read.
+/// A directory with files that only their owner can read, by name and contents.
 struct Files(TempDir);
 
 impl Files {

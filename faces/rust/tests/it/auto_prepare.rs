@@ -6,13 +6,13 @@ use onetrip::{Client, Kind, Session, unprepared};
 
 use crate::support::*;
 
-/// How many statements the server keeps for a session. It must not be counted itself.
+/// How many statements the server keeps for a session. This query must not be prepared itself.
 async fn prepared(session: &Session) -> i64 {
     let sql = "select count(*) from pg_prepared_statements";
     session.query_one(&unprepared(sql), &[]).await.unwrap().get(0)
 }
 
-/// Uses a text so many times.
+/// Uses a text this many times.
 async fn use_often(session: &Session, sql: &str, times: i32) {
     for i in 0..times {
         assert_eq!(session.query_one(sql, &[&i]).await.unwrap().get::<i32>(0), i);
@@ -92,7 +92,7 @@ fn the_least_recently_used_statement_is_closed() {
             use_often(&session, &text(i), 1).await;
             use_often(&session, &text(0), 1).await;
         }
-        // What is closed leaves with what comes next.
+        // The Close leaves with the next request.
         assert_eq!(prepared(&session).await, 3);
         let kept = unprepared("select statement like '%-- 0' from pg_prepared_statements");
         let rows = session.query(&kept, &[]).await.unwrap();
@@ -168,7 +168,8 @@ fn a_dropped_reply_that_prepared_leaves_the_columns_known() {
     });
 }
 
-/// Whoever waits for the one that prepares gives up: what the server says of the columns is for nobody.
+/// The caller that waits for the preparing statement gives up: nobody takes the description of the
+/// columns.
 #[test]
 fn a_late_statement_that_prepares_leaves_the_columns_known_to_those_behind_it() {
     run(async {
@@ -190,7 +191,8 @@ fn a_late_statement_that_prepares_leaves_the_columns_known_to_those_behind_it() 
     });
 }
 
-/// P16. A statement that fails when it runs is there nevertheless: preparing it again would fail.
+/// P16. A statement that fails while it runs is prepared nevertheless: preparing it again would
+/// fail.
 #[test]
 fn a_statement_that_was_parsed_and_failed_is_prepared() {
     run(async {
@@ -204,7 +206,7 @@ fn a_statement_that_was_parsed_and_failed_is_prepared() {
     });
 }
 
-/// P20. What a text means may change after it was prepared.
+/// P20. The meaning of a text may change after it was prepared.
 #[test]
 fn a_table_that_changes_is_seen() {
     run(async {
@@ -241,7 +243,7 @@ fn a_parameter_that_changes_its_type_is_looked_at_anew() {
     });
 }
 
-/// P20. The names in a prepared text are looked up anew when the path or the role has changed.
+/// P20. The names in a prepared text are looked up again when the path or the role has changed.
 #[test]
 fn a_path_and_a_role_that_change_are_seen() {
     run(async {

@@ -28,7 +28,7 @@ fn an_atomic_batch_makes_one_trip_and_counts_each_row() {
         let client = client_through(&proxy, "").await;
         proxy.reset_stats();
         let insert = format!("insert into {t} values ($1, $2)");
-        // So few that the server keeps all answers to itself until the sync point (8 KiB).
+        // So few that the server keeps all answers in its buffer until the sync point (8 KiB).
         let rows = (0..300_i64).map(|id| (id, format!("row {id}")));
         let affected = client.batch(&insert, rows).atomic().await.unwrap();
         assert_eq!((affected.total(), affected.len(), affected.get(299)), (300, 300, Some(1)));
@@ -102,7 +102,7 @@ fn a_failed_row_of_an_atomic_batch_undoes_all_and_is_named() {
             let rows = (0..size).map(|id| (if id == twice { 0 } else { id },));
             let error = client.batch(&insert, rows).atomic().await.unwrap_err();
             row_failed(&error, twice as u64, Outcome::Rejected, Some("23505"));
-            // Messages count from 1.
+            // Messages count rows from 1.
             let row = twice + 1;
             assert!(error.to_string().starts_with(&format!("row {row} of the batch: ")), "{error}");
             assert!(ids(&t).await.is_empty());
@@ -111,7 +111,7 @@ fn a_failed_row_of_an_atomic_batch_undoes_all_and_is_named() {
     });
 }
 
-/// The iterator is asked for about a window at a time, and no more once a row has failed.
+/// About a window of rows is taken from the iterator at a time, and none after a row has failed.
 #[test]
 fn rows_are_taken_as_they_are_sent() {
     run(async {
@@ -150,7 +150,7 @@ fn a_row_that_does_not_convert_is_named_and_its_value_is_not_shown() {
             let rows = (0..size).map(|id| Pair { id, wrong: (id == wrong).then_some(secret) });
             let error = client.batch(&insert, rows).atomic().await.unwrap_err();
             let outcome = if size == 3 { Outcome::NotSent } else { Outcome::Rejected };
-            // The first row decides of the types.
+            // The first row decides the types.
             if wrong > 0 {
                 row_failed(&error, wrong as u64, outcome, None);
                 assert!(error.to_string().contains("parameter $1"), "{error}");
@@ -298,7 +298,8 @@ fn a_dropped_atomic_batch_has_no_effect() {
         drop(client.batch(&insert, (0..10).map(|id| (id,))));
         let mut session = client.session().await.unwrap();
         let tx = session.begin().await.unwrap();
-        // Behind some poolers a batch leaves once its BEGIN was answered, and nothing would be undone.
+        // Behind some poolers a batch leaves once its BEGIN was answered, and nothing would be
+        // undone.
         tx.query("select 1", &[]).await.unwrap();
         let mut batch = Box::pin(tx.batch(&insert, endless()).atomic());
         for _ in 0..100 {
@@ -326,7 +327,7 @@ fn a_dropped_isolated_batch_sends_no_more_and_disturbs_nobody() {
         drop(batch);
         assert_usable(&client).await;
         let ids = ids(&t).await;
-        // What was sent is a run of the rows from the first on.
+        // The rows that were sent are a run from the first row on.
         assert!(ids.iter().copied().eq(0..ids.len() as i32));
     });
 }
@@ -377,14 +378,14 @@ fn a_batch_that_is_late_is_given_up() {
         assert_eq!((error.index(), error.error().code()), (None, "timeout"));
         assert_eq!(error.error().outcome(), Outcome::Unknown);
         gate.open().await;
-        // What is behind it is answered once the batch was undone.
+        // Statements behind the batch are answered once the batch was undone.
         let session = session().await;
         until(async || client.query("select 1", &[]).await.is_ok()).await;
         drop(session);
     });
 }
 
-/// It is given up while its iterator is at work, which then says that there was no further row.
+/// The batch is given up while its iterator runs, which then returns no further row.
 #[test]
 fn a_batch_that_is_late_before_its_end_does_not_report_success() {
     run_threads(async {
@@ -399,7 +400,7 @@ fn a_batch_that_is_late_before_its_end_does_not_report_success() {
         let waits = client.clone();
         let rows = (0..2).map_while(|id| {
             let begun = Instant::now();
-            // Long after its deadline the queue is looked at.
+            // The queue is looked at long after the deadline.
             while id == 1 && begun.elapsed() < Duration::from_millis(400) {
                 std::hint::black_box(waits.pending());
             }
@@ -413,7 +414,7 @@ fn a_batch_that_is_late_before_its_end_does_not_report_success() {
     });
 }
 
-/// Encoding runs the code of the caller: whatever that does, nothing stays half sent.
+/// Encoding runs the caller's code. Whatever that does, nothing stays half sent.
 #[test]
 fn a_panic_of_the_iterator_gives_the_batch_up() {
     run(async {
@@ -443,7 +444,7 @@ async fn panics<F: Future>(future: F) -> bool {
     }
 }
 
-/// What a value would have to be guessed for is asked for first, once; later it is known.
+/// If a value's type would be a guess, the server is asked first, once; later the type is known.
 #[test]
 fn a_guess_is_asked_about_in_a_trip_of_its_own() {
     run(async {
@@ -496,7 +497,8 @@ fn batches_and_other_callers_share_a_connection() {
     });
 }
 
-/// It was placed, and a session behind it in line got the connection before anything was sent there.
+/// The batch was placed, and a session behind it in line got the connection before anything was
+/// sent there.
 #[test]
 fn an_isolated_batch_keeps_out_of_a_transaction_that_got_its_connection() {
     run(async {
@@ -520,14 +522,14 @@ fn an_isolated_batch_keeps_out_of_a_transaction_that_got_its_connection() {
     });
 }
 
-/// A session comes while the rows are written, which runs code of others.
+/// A session gets the connection while rows are written, which runs the caller's code.
 #[test]
 fn rows_of_an_isolated_batch_move_when_their_connection_is_given_away_meanwhile() {
     run(async {
         let (client, t) = (client_with("connections_max=2").await, table("id int").await);
         let insert = format!("insert into {t} values ($1)");
-        // The first sees who is on the other end, and the second prepares the statement, so that nothing is
-        // on its way when the third begins.
+        // The first batch finds out who the peer is, and the second prepares the statement, so that
+        // nothing is in flight when the third begins.
         for id in [-3, -2] {
             client.batch(&insert, [(id,)]).isolated().await.into_result().unwrap();
         }
@@ -551,8 +553,8 @@ fn rows_of_an_isolated_batch_move_when_their_connection_is_given_away_meanwhile(
     });
 }
 
-/// It has its connection, and has not looked at it yet. The statement is prepared there, so nothing of the
-/// batch was submitted when the connection is lost.
+/// The batch has its connection, and has not used it yet. The statement is prepared there, so
+/// nothing of the batch was submitted when the connection is lost.
 #[test]
 fn an_atomic_batch_that_loses_its_connection_before_its_first_row_ends() {
     run(async {

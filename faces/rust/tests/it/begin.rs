@@ -81,7 +81,7 @@ fn a_transaction_of_a_client_gives_its_connection_back_clean() {
     });
 }
 
-/// A server that takes no writes, and so refuses to begin a serializable transaction.
+/// A server that takes no writes, and therefore refuses to begin a serializable transaction.
 fn standby() -> PrivatePostgres {
     PrivatePostgres::start(Options::default().file("standby.signal", "")).unwrap()
 }
@@ -90,7 +90,7 @@ fn serializable() -> TransactionOptions {
     TransactionOptions::new().isolation(Isolation::Serializable)
 }
 
-/// P33. What was sent behind a BEGIN that is refused must not be committed by itself.
+/// P33. Statements behind a BEGIN that is refused must not be committed by themselves.
 #[test]
 fn nothing_runs_behind_a_begin_that_was_refused() {
     let standby = standby();
@@ -114,7 +114,7 @@ fn nothing_runs_behind_a_begin_that_was_refused() {
             assert_eq!(error(result).outcome(), Outcome::Rejected);
         }
         assert!(rejected(finish.await, "0A000").to_string().starts_with("BEGIN: "));
-        // Now that it is known nothing is sent at all.
+        // Now that the refusal is known, nothing is sent at all.
         let later = error(tx.query("select 4", &[]).await);
         assert_eq!((later.outcome(), later.sqlstate()), (Outcome::NotSent, Some("0A000")));
         assert!(later.to_string().starts_with("BEGIN: "), "{later}");
@@ -169,7 +169,8 @@ fn a_begin_that_is_refused_in_an_open_transaction_fails_that_one() {
     });
 }
 
-/// Its connection goes on, its transaction doesn't: what it adds must not be committed by itself.
+/// The pipeline's connection goes on, but its transaction doesn't: what the pipeline adds must not
+/// be committed by itself.
 #[test]
 fn a_pipeline_that_outlives_its_transaction_runs_nothing() {
     run(async {
@@ -201,7 +202,7 @@ fn a_commit_says_what_made_the_transaction_fail() {
         drop(tx.execute("select 1/0", &[]));
         let failure = failed(tx.commit().await, Outcome::Rejected, "rolled_back");
         assert_eq!(failure.sqlstate(), Some("23505"), "{failure}");
-        // What was undone as text is not why.
+        // A failure that ROLLBACK TO, sent as text, has undone is not the reason.
         let tx = session.begin().await.unwrap();
         tx.execute("savepoint mine", &[]).await.unwrap();
         rejected(tx.execute("select 1/0", &[]).await, "22012");
@@ -246,7 +247,7 @@ fn a_last_statement_that_fails_rolls_back_and_leaves_the_connection_usable() {
             rejected(tx.commit_with::<u64, _>("select 1/0", &[]).await, "22012");
             assert_eq!(session.status(), TransactionStatus::Idle);
         }
-        // Part of a CALL may stand, but not where its transaction was rolled back.
+        // A part of a CALL may stand, but not if its transaction was rolled back.
         let tx = session.begin().await.unwrap();
         drop(tx.execute(&insert, &[&1]));
         let call = "do $$ begin raise exception 'no'; end $$";
@@ -333,7 +334,8 @@ fn a_last_statement_whose_answer_is_lost_is_unknown() {
     });
 }
 
-/// P26. A statement may be cancelled by others at any moment; what is behind it stays inside.
+/// P26. Anybody may cancel a statement at any moment; the statements behind it stay inside the
+/// transaction.
 #[test]
 fn a_transaction_stays_whole_when_a_statement_of_it_is_cancelled() {
     run(async {

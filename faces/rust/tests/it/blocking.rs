@@ -1,4 +1,4 @@
-//! The blocking client: the same results, from any thread, and never inside async code.
+//! The blocking client: the same results, from any thread, and never inside asynchronous code.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn client_with(settings: &str) -> Client {
     Client::connect(&format!("{}?{}", shared().url(), shared().settings(settings))).unwrap()
 }
 
-/// Asks until `wish` comes true.
+/// Asks until `wish` returns true.
 fn until(mut wish: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !wish() {
@@ -97,7 +97,7 @@ fn a_pipeline_is_one_trip_and_its_replies_are_read_afterwards() {
     assert!(replies.into_iter().all(|reply| reply.wait().unwrap() == 1));
     sync.wait().unwrap();
     assert_eq!(last.wait().unwrap().get::<i32>(0), 42);
-    // One that is dropped sends nothing, and one that fails says so.
+    // A dropped pipeline sends nothing, and a failed one reports it.
     drop(client.pipeline().execute(&insert, &[&100]));
     let mut pipeline = client.pipeline();
     let first = pipeline.execute(&insert, &[&101]);
@@ -240,7 +240,7 @@ fn on_a_thread_that_may_block_it_works_within_a_runtime() {
 
 #[test]
 fn the_last_handle_may_be_dropped_inside_async_code() {
-    // Often, since who lets go last is decided by chance where it is not decided.
+    // Repeated, since it is chance which thread drops the last handle.
     for _ in 0..20 {
         let (one, two) = (client(), client());
         crate::support::run_threads(async move { drop(one) });
@@ -255,11 +255,11 @@ fn between_calls_connections_are_looked_after() {
     if is_refused_by_the_pooler() {
         return;
     }
-    // Closed after 0.1 s though nobody calls.
+    // Closed after 0.1 s although nobody calls.
     let client = client_with("idle_timeout_ms=100");
     until(|| client.connections() == 0);
     assert_eq!(client.query_one("select 1", &[]).unwrap().get::<i32>(0), 1);
-    // A lock that a session left behind is given up though nobody calls.
+    // A lock that a session left behind is released although nobody calls.
     let (holder, other) = (self::client(), self::client());
     let session = holder.session().unwrap();
     session.query("select pg_advisory_lock(730451)", &[]).unwrap();
@@ -287,7 +287,7 @@ fn a_closed_client_has_left_the_server() {
     assert_eq!(connections(), 1);
     client.close().unwrap();
     until(|| connections() == 0);
-    // Without a call of close it goes too.
+    // Without a call of close its connection is closed as well.
     drop(client_with("application_name=blocking_gone"));
     until(|| connections() == 0);
 }

@@ -1,5 +1,5 @@
-//! Cancels at random moments, under load, on shared connections: every neighbour is answered, rightly,
-//! and nothing runs twice.
+//! Cancels at random moments, under load, on shared connections: every neighbour gets its own
+//! answer, and nothing runs twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::*;
 const TASKS: u64 = 8;
 const CANCELS: usize = 1000;
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Storm {
     client: Client,
     insert: String,
@@ -45,8 +45,8 @@ impl Storm {
         }
     }
 
-    /// A statement that is cancelled at a random moment, with neighbours in front and behind. Returns
-    /// what was inserted.
+    /// Cancels a statement at a random moment, with neighbours in front and behind. Returns the
+    /// numbers that were inserted.
     async fn strike(&self, random: &mut Random) -> Vec<i32> {
         let mut neighbours: Vec<_> = (0..random.below(4)).map(|_| self.neighbour(random)).collect();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Storm {
             Ok(_) => inserted.extend(writes.then_some(id)),
             Err(error) => {
                 let cancelled = error.sqlstate() == Some("57014")
-                    // Not sent at all, or hit by another's cancel and not sent again.
+                    // Not sent at all, or hit by another statement's cancel and not sent again.
                     || error.code() == "cancelled" && error.outcome() != Outcome::Unknown;
                 assert!(cancelled, "{error}");
             }

@@ -1,10 +1,10 @@
-//! Replies that are dropped, at any moment: their neighbours' replies stay their own.
+//! Replies are dropped at any moment: their neighbours still get their own replies.
 
 use onetrip::{Client, Reply, Row, Rows, Statement};
 
 use crate::support::*;
 
-/// A reply that is on its way, and how to know it.
+/// A submitted request, and how to recognize its reply.
 enum Sent {
     Row(i32, Reply<Row>),
     Rows(i32, Reply<Rows>),
@@ -46,7 +46,7 @@ async fn poll(sent: &mut Sent) -> bool {
     }
 }
 
-/// Makes `count` calls, and drops, polls, keeps or awaits their replies as the seed says.
+/// Makes `count` calls, and drops, polls, keeps or awaits their replies as the seed decides.
 async fn play(client: &Client, seed: u64, count: i32) {
     let mut random = Random(seed);
     let prepared = client.prepare("select $1::int").await.unwrap();
@@ -82,7 +82,7 @@ async fn play(client: &Client, seed: u64, count: i32) {
         receive(sent).await;
     }
     assert_usable(client).await;
-    // What was dropped on another connection may not be answered yet.
+    // A dropped request on another connection may still be unanswered.
     until(async || {
         let pending = client.pending();
         (pending.in_flight, pending.queued, pending.waiting) == (0, 0, 0)
@@ -204,7 +204,7 @@ fn dropped_replies_of_a_pipeline_leave_their_neighbours_alone() {
     });
 }
 
-/// Replies that nobody wants must not fill the window of their pipeline.
+/// Unwanted replies must not fill the window of their pipeline.
 #[test]
 fn dropped_replies_of_a_long_pipeline_make_room() {
     run(async {

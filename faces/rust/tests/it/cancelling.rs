@@ -15,7 +15,7 @@ use crate::certificates::server as tls_server;
 use crate::support::*;
 
 const CANCELLED: &str = "57014";
-/// Long enough for a statement to be sent, and no test waits for more of them than a few.
+/// Long enough for a statement to be sent. No test waits for more than a few of these.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// One connection, so that all statements are neighbours.
@@ -23,7 +23,7 @@ async fn narrow(settings: &str) -> Client {
     client_with(&format!("connections_max=1&{settings}")).await
 }
 
-/// Waits until nobody waits at the gate.
+/// Waits until no statement waits at the gate.
 async fn deserted(gate: &Gate) {
     let client = client().await;
     let sql = "select count(*) from pg_locks where relation = $1::regclass and not granted";
@@ -52,14 +52,15 @@ fn it_is_cancelled_though_nobody_awaits_the_answer() {
     run(async {
         let (client, gate) = (client().await, Gate::closed().await);
         let reply = client.query(&gate.statement(), &[]);
-        // What does not run yet can't be cancelled, and by way of a pooler it takes longer.
+        // A statement that does not run yet can't be cancelled, and through a pooler it takes
+        // longer to start.
         gate.waiting_pid().await;
         drop(reply.canceller().cancel());
         rejected(reply.await, CANCELLED);
     });
 }
 
-/// P25. The cancel is about a connection, and not about a statement.
+/// P25. A cancel names a connection, not a statement.
 #[test]
 fn its_neighbours_on_the_connection_are_answered() {
     run(async {
@@ -161,7 +162,7 @@ fn a_cancel_of_a_reply_that_was_dropped_still_counts() {
     });
 }
 
-/// What can't be sent again must not be hit, so what is in front of it runs on.
+/// A statement that can't be sent again must not be hit, so the one in front of it runs on.
 #[test]
 fn what_must_not_run_twice_protects_the_statement_in_front_of_it() {
     run(async {
@@ -228,7 +229,7 @@ fn what_a_session_runs_is_cancelled_from_another_task() {
     });
 }
 
-/// P26. BEGIN is on its way with the first statement, and the server keeps its answer back.
+/// P26. BEGIN is in flight with the first statement, and the server keeps its answer in its buffer.
 #[test]
 fn the_first_statement_of_a_transaction_is_cancelled_behind_its_begin() {
     run(async {
@@ -398,7 +399,7 @@ fn a_dropped_statement_is_cancelled_only_where_that_is_wanted() {
     });
 }
 
-/// A server behind a proxy, which the client reaches, and then it doesn't any more.
+/// A server behind a proxy; the client connects, and then can't reach the server any more.
 async fn cut_off(fault: Fault) -> (Proxy, Client, Gate) {
     let proxy = proxy();
     let client = client_through(&proxy, "connections_max=1&cancel_timeout_ms=100").await;
@@ -420,14 +421,14 @@ fn a_server_that_takes_no_cancel_holds_nobody_up() {
             failed(late.await, Outcome::Unknown, "timeout");
             gate.open().await;
             behind.await.unwrap();
-            // If the cancel was cut off once it was sent, the connection is not used on.
+            // If the cancel was cut off after it was sent, the connection is not used further.
             proxy.clear_faults();
             assert_usable(&client).await;
         }
     });
 }
 
-/// The cancel went off, and nobody says what became of it.
+/// The cancel was sent, and it is not known what became of it.
 #[test]
 fn a_connection_is_not_used_on_where_a_cancel_went_astray() {
     run(async {
@@ -437,18 +438,18 @@ fn a_connection_is_not_used_on_where_a_cancel_went_astray() {
         let reply = client.query(&gate.statement(), &[]);
         gate.waiting_pid().await;
         let cancel = reply.canceller().cancel();
-        // Until the cancel is sent, statements are.
+        // Until the cancel is sent, statements are sent.
         let mut behind = Vec::new();
         until(async || {
             behind.push(client.query_one("select $1 + 0", &[&(behind.len() as i32)]));
             client.pending().queued > 0
         })
         .await;
-        // And they are again, when its time is up.
+        // Statements are sent again once the cancel's time is up.
         until(async || client.pending().queued == 0).await;
         proxy.clear_faults();
         gate.open().await;
-        // Now it may arrive, and hit whatever it meets.
+        // Now the cancel may arrive, and hit whatever runs.
         match reply.await {
             Ok(_) => assert_eq!(cancel.await, Cancelled::TooLate),
             Err(error) => assert_eq!(error.sqlstate(), Some(CANCELLED)),
@@ -477,7 +478,7 @@ fn a_server_that_is_killed_meanwhile_ends_everything_and_nothing_hangs() {
     });
 }
 
-/// Passes bytes on, and keeps what clients say first.
+/// Passes bytes on, and keeps the first bytes of each client.
 async fn eavesdropper(port: u16) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -500,7 +501,7 @@ async fn eavesdropper(port: u16) -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
     (address.port(), heard)
 }
 
-/// P27. With TLS if the connection has it, and to the same address.
+/// P27. A cancel has TLS if the connection has it, and goes to the same address.
 #[test]
 fn a_cancel_goes_the_way_that_its_connection_went() {
     run(async {

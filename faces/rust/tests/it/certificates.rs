@@ -1,4 +1,4 @@
-//! Certificates and files for TLS, made anew for each run, and servers that use them.
+//! Certificates and files for TLS, made for each run, and servers that use them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(crate) struct Authority {
     pub(crate) pem: String,
 }
 
-/// A certificate of somebody's, and the key, in PEM.
+/// A certificate and its key, in PEM.
 pub(crate) struct Identity {
     pub(crate) certificate: String,
     pub(crate) key: String,
@@ -46,7 +46,7 @@ impl Authority {
         self.issue(names, |_| {})
     }
 
-    /// A certificate that says who a client is.
+    /// A certificate that names a client's user.
     pub(crate) fn client(&self, user: &str) -> Identity {
         self.issue(&[], |params| {
             params.distinguished_name.push(DnType::CommonName, user);
@@ -67,7 +67,7 @@ impl Authority {
         Identity { certificate, key: key.serialize_pem() }
     }
 
-    /// A list of revoked certificates: of all that this authority has issued, or of none.
+    /// A list of revoked certificates: all that this authority has issued, or none.
     pub(crate) fn revocations(&self, all: bool) -> String {
         let revoked = RevokedCertParams {
             serial_number: SERIAL.into(),
@@ -87,10 +87,10 @@ impl Authority {
     }
 }
 
-/// Of every certificate: tests look at one at a time.
+/// All certificates have this number: tests look at one at a time.
 const SERIAL: u64 = 4711;
 
-/// A certificate of X.509 version 1, as `openssl x509 -req` made them for long: no names, no
+/// A certificate of X.509 version 1, as `openssl x509 -req` made them for many years: no names, no
 /// extensions (RFC 5280 section 4.1, with the version left out).
 pub(crate) fn version_1_certificate() -> Identity {
     const ECDSA_WITH_SHA256: &[u8] = &[0x06, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
@@ -133,10 +133,10 @@ pub(crate) struct TlsServer {
     directory: TempDir,
 }
 
-/// The host that certificates are for. It is reached by its number, whatever the system thinks.
+/// The host that certificates are for. It is reached by its address, so no name is looked up.
 pub(crate) const HOST: &str = "db.onetrip.example";
 
-/// Who may connect how.
+/// The access rules of the server.
 const ACCESS: &str = "\
     local     all all                scram-sha-256\n\
     hostssl   all tls_only   all     scram-sha-256\n\
@@ -147,7 +147,7 @@ const ACCESS: &str = "\
     host      all hashed     all     md5\n\
     host      all postgres   all     scram-sha-256\n";
 
-/// The same roles with a password that each of them has, in the form that their method needs.
+/// The roles of these rules, each with a password in the form that its method needs.
 const ROLES: &str = "\
     create role tls_only login password 'pw'; create role plain_only login password 'pw';\n\
     create role cert_user login; create role trusted login; create role clear login password 'pw';\n\
@@ -163,7 +163,7 @@ pub(crate) fn server() -> &'static TlsServer {
     })
 }
 
-/// The newest server that can begin with TLS at once (PostgreSQL 17), if there is one.
+/// The newest server that supports a direct TLS handshake (PostgreSQL 17), if there is one.
 pub(crate) fn direct_server() -> Option<&'static TlsServer> {
     static SERVER: OnceLock<Option<TlsServer>> = OnceLock::new();
     let start = |installation: Installation| {
@@ -177,7 +177,7 @@ pub(crate) fn direct_server() -> Option<&'static TlsServer> {
 }
 
 impl TlsServer {
-    /// Starts one with this identity.
+    /// Starts a server with this identity.
     pub(crate) fn start(authority: Authority, identity: Identity, options: Options) -> TlsServer {
         let options = ["ssl=on", "ssl_cert_file=server.crt", "ssl_key_file=server.key"]
             .iter()
@@ -196,7 +196,7 @@ impl TlsServer {
         server
     }
 
-    /// On a thread of its own, since whoever asks for the server may be on a runtime.
+    /// On a thread of its own, since the caller may be on a runtime.
     fn make_roles(&self) {
         let config = self.config("sslmode=disable");
         let make = async {
@@ -219,8 +219,8 @@ impl TlsServer {
         self.directory.path().join(name)
     }
 
-    /// How to connect as the superuser, with these settings. `ROOT` is the file with the right
-    /// authority, `OTHER` that with another. What stands later wins.
+    /// How to connect as the superuser, with these settings. `ROOT` stands for the file with the
+    /// right authority, `OTHER` for another one. Later settings win.
     pub(crate) fn config(&self, settings: &str) -> Config {
         let show = |path: &Path| path.display().to_string();
         let settings = settings

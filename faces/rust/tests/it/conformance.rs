@@ -13,10 +13,10 @@ use crate::pooled::shared;
 use crate::support::*;
 use steps::{Place, Run};
 
-/// A case's steps, in each of the ways to run it.
+/// The steps of a case, in each of the ways to run it.
 type Ways = fn(&Json) -> Vec<Json>;
 
-/// Files whose cases say in their own words what their steps are: one way to run them, or several.
+/// Files whose cases need their steps derived: one way to run them, or several.
 const FILES: [(&str, Ways); 8] = [
     ("postgres_statements.json", |case| {
         let all = &case["statements"];
@@ -49,7 +49,7 @@ fn cases(file: &str) -> Vec<Case> {
     cases.into_iter().map(Case::new).collect()
 }
 
-/// The words of the cases. One that is misspelt would make its case weaker, and nobody would notice.
+/// The words of the cases. A misspelt word would weaken its case unnoticed.
 const WORDS: &str = "attempts attempts_max batch begin cancelled code columns commit count differs direct drop \
      early end error faces failed flush how index isolation killed message name on outcome \
      parameters pipeline read_only reads release repeatable rows run savepoint says session sets \
@@ -81,12 +81,12 @@ impl Case {
         Case { name, json }
     }
 
-    /// What stands in a list of the case, or nothing.
+    /// A list of the case; empty if the case has none.
     fn list(&self, key: &str) -> &[Json] {
         self.json[key].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it is run by this face, here: a pooler may not allow it.
+    /// Whether this face runs the case here: a pooler may not allow it.
     fn is_for(&self, face: &str) -> bool {
         let faces = self.list("faces");
         let name = format!("conformance::{}", self.name);
@@ -101,13 +101,13 @@ impl Case {
         faces.is_empty() || faces.iter().any(|it| it == face)
     }
 
-    /// The settings that its client is to have.
+    /// The settings of the case's client.
     fn settings(&self) -> String {
         let settings = self.json["settings"].as_object().into_iter().flatten();
         settings.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
     }
 
-    /// The texts that set it up, on a new name of a table.
+    /// The texts that set the case up, and the new name of a table.
     fn set_up(&self) -> (String, Vec<String>) {
         let table = shared().new_name();
         let texts = self.list("setup").iter();
@@ -116,7 +116,7 @@ impl Case {
     }
 }
 
-/// An error that a case asks for, or none.
+/// Checks for the error that a case expects, or for success.
 #[track_caller]
 fn check_end(expected: &Json, ended: Result<(), Error>, name: &str) {
     match (expected.is_null(), ended) {
@@ -126,7 +126,7 @@ fn check_end(expected: &Json, ended: Result<(), Error>, name: &str) {
     }
 }
 
-/// Whether an error is the one that was expected.
+/// Checks that an error is the expected one.
 #[track_caller]
 fn check_error(error: &Error, expected: &Json, name: &str) {
     let outcome = match error.outcome() {
@@ -151,12 +151,12 @@ fn check_error(error: &Error, expected: &Json, name: &str) {
     }
 }
 
-/// The cases of which something did not hold, by their names.
+/// The names of the cases that failed.
 #[derive(Default)]
 struct Failed(Vec<String>);
 
 impl Failed {
-    /// Runs a case's steps, and looks at what it says of the time behind them.
+    /// Runs a case's steps, and checks its state afterwards.
     async fn run(&mut self, run: &Run<'_>, mut client: impl Place, steps: &Json) {
         let (name, face) = (&run.case.name, run.face);
         println!("{name}, {face}");

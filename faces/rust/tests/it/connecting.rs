@@ -1,4 +1,4 @@
-//! Ways to connect, and what is said where it fails. A password is never said.
+//! Ways to connect, and the errors when that fails. No error shows a password.
 
 use std::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::support::*;
 
 const SECRET: &str = "s3cr3t-w0rd";
 
-/// Why a connection failed; not a word of the password.
+/// The error of a failed connection, which must not show the password.
 async fn refused(config: &str) -> Error {
     let error = error(Client::connect(config).await);
     assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
@@ -81,7 +81,7 @@ fn a_closed_port_is_named() {
     });
 }
 
-/// A server that reads once, says `answer` and, if it is to, hangs up.
+/// A server that reads once, sends `answer` and, if `hangs_up`, closes the connection.
 async fn other_server(answer: &'static [u8], hangs_up: bool) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -110,7 +110,7 @@ fn what_is_no_postgresql_server_is_found_out() {
             for (hangs_up, sslmode) in [(false, "disable"), (true, "disable"), (true, "prefer")] {
                 let url = format!("{}?sslmode={sslmode}", other_server(answer, hangs_up).await);
                 let error = refused(&url).await;
-                // The name of SSH begins like a consent to TLS.
+                // The greeting of SSH begins with the byte that consents to TLS.
                 let code = match answer[0] == b'S' && sslmode == "prefer" {
                     true => "tls_failed",
                     false => "connect_failed",
@@ -139,7 +139,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     });
 }
 
-/// Hosts, each with its port: `127.0.0.1` for all.
+/// A configuration of hosts with these ports, all at `127.0.0.1`.
 fn hosts(ports: &[u16], settings: &str) -> Config {
     let hosts = vec!["127.0.0.1"; ports.len()].join(",");
     let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
@@ -174,7 +174,7 @@ fn hosts_are_tried_at_random_where_that_is_wanted() {
         let settings = "load_balance_hosts=random connect_timeout=1";
         let config = hosts(&[port, shared().port()], settings);
         let mut firsts = [0, 0];
-        // All of them go the same way once in 2^29 times.
+        // All of them connect to the same host first once in 2^29 times.
         while firsts.iter().sum::<usize>() < 30 && firsts.contains(&0) {
             assert_usable(&Client::connect_with(&config).await.unwrap()).await;
             firsts[usize::from(listener.accept().is_ok())] += 1;

@@ -1,4 +1,4 @@
-//! COPY of raw data in both directions: bytes, pace, giving up, failing.
+//! COPY of raw data in both directions: contents, pace, giving up, failing.
 
 use std::sync::{Arc, Mutex};
 
@@ -71,7 +71,7 @@ fn a_short_copy_takes_one_trip() {
         copy.send("1\n2\n").await.unwrap();
         assert_eq!(copy.finish().await.unwrap(), 2);
         assert_eq!(proxy.stats().trips, 1);
-        // One that begins its transaction waits until that has begun.
+        // If the COPY is the first statement, it waits until the transaction has begun.
         proxy.reset_stats();
         let mut tx = session.begin().await.unwrap();
         let mut copy = tx.copy_in(&into(&t)).await.unwrap();
@@ -128,7 +128,7 @@ fn an_error_of_the_server_is_said_by_the_next_send_or_finish() {
     });
 }
 
-/// P7. At every stage: nothing sent yet, some, much, the end.
+/// P7. At every stage: nothing sent, some data sent, much data sent, the end.
 #[test]
 fn a_copy_that_is_dropped_or_aborted_leaves_nothing_and_a_usable_connection() {
     run(async {
@@ -159,7 +159,7 @@ fn a_copy_that_is_dropped_or_aborted_leaves_nothing_and_a_usable_connection() {
                 assert_eq!(count(&session, &t).await, 0, "stage {stage}");
             }
         }
-        // Dropped while it finishes: either all of it stands or nothing.
+        // Dropped while it finishes: either everything stands, or nothing.
         let copy = session.copy_in(&into(&t)).await.unwrap();
         let mut finishing = Box::pin(async {
             let mut copy = copy;
@@ -206,12 +206,12 @@ fn a_copy_that_waits_in_the_queue_can_be_given_up() {
     });
 }
 
-/// What is sent waits for a server that takes none of it: here for a lock.
+/// Data waits for a server that takes none of it, because of a lock.
 #[test]
 fn sending_waits_for_the_server_in_bounded_memory() {
     run(async {
         let gate = Gate::closed().await;
-        // So long a wait is no stalled peer.
+        // Such a long wait is not a stalled peer.
         let client = client_with("stall_timeout_ms=50").await;
         let sql = format!("copy {} from stdin", gate.table);
         let mut copy = client.copy_in(&sql).await.unwrap();
@@ -226,11 +226,11 @@ fn sending_waits_for_the_server_in_bounded_memory() {
             tokio::task::yield_now().await;
             assert!(given < 64 << 20, "nothing stops it");
         }
-        // The peer takes nothing for longer than would make it a dead one.
+        // The peer takes nothing for longer than `stall_timeout`.
         client.query("select pg_sleep(0.2)", &[]).await.unwrap();
         gate.open().await;
         let copied = copy.finish().await.unwrap();
-        // What the send that was dropped was given is in as well.
+        // The data of the dropped `send` is included.
         assert_eq!(copied as usize, given + data.len());
         assert_usable(&client).await;
     });
@@ -245,7 +245,7 @@ fn copies_are_part_of_their_transaction() {
         let mut copy = tx.copy_in(&into(&t)).await.unwrap();
         copy.send("1\n").await.unwrap();
         copy.finish().await.unwrap();
-        // In a savepoint, behind another whose RELEASE still waits, and in one that is undone.
+        // In a savepoint, behind another one whose RELEASE still waits, and in one that is undone.
         for id in [4, 5, 6] {
             let mut savepoint = tx.savepoint();
             let mut copy = savepoint.copy_in(&into(&t)).await.unwrap();
@@ -256,7 +256,7 @@ fn copies_are_part_of_their_transaction() {
             }
         }
         tx.execute("savepoint s", &[]).await.unwrap();
-        // One of which nothing was sent has not failed either.
+        // A COPY of which nothing was sent has not failed either.
         tx.copy_in(&into(&t)).await.unwrap().abort("changed my mind").await.unwrap();
         tx.query("select 1", &[]).await.unwrap();
         let mut copy = tx.copy_in(&into(&t)).await.unwrap();

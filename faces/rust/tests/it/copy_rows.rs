@@ -50,7 +50,7 @@ fn the_server_is_asked_for_the_types_of_a_table() {
         assert_eq!(error.to_string(), "column 1 (the id) (i32) does not convert to type int8");
         failed(rows.row(&[&"bolt"]).await, Outcome::NotSent, "column_count");
         rows.row(&[&"bolt", &2i64]).await.unwrap();
-        // What did not convert is left out whole.
+        // A row that did not convert is left out completely.
         assert_eq!(rows.finish().await.unwrap(), 2);
         rejected(session.copy_in_rows(&t, &["nonsense"]).await.map(drop), "42703");
         let t = format!("public.{t}");

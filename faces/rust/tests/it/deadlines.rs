@@ -1,4 +1,4 @@
-//! A deadline covers everything that is asked and waited for on the way of a call.
+//! A deadline covers everything that a call asks and waits for.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A result of a type that nobody knows yet.
+/// A query whose result has an unknown type.
 async fn unknown_type() -> String {
     let name = shared().new_name();
     session().await.script(&format!("create type {name} as enum ('a')")).await.unwrap();
@@ -23,7 +23,7 @@ fn stall(proxy: &Proxy, stalls: bool) {
     proxy.fault(fault, Scope::All);
 }
 
-/// Whether it ends within one deadline, and not within several.
+/// Checks that it ends within one deadline, and not after several.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
     let begun = Instant::now();
     let result = future.await;
@@ -31,7 +31,7 @@ async fn in_time<T>(future: impl Future<Output = T>) -> T {
     result
 }
 
-/// The result is there; that its types are not known by their names is no reason to lose it.
+/// The result has arrived; unknown type names are no reason to lose it.
 #[test]
 fn the_types_of_a_result_are_looked_up_within_the_deadline_of_its_statement() {
     run(async {
@@ -90,7 +90,7 @@ fn types_are_learned_by_name_within_one_deadline() {
     });
 }
 
-/// Each connection that it gets is slow to come, and is lost again.
+/// Each connection that the read gets is slow to open, and is lost again.
 #[test]
 fn a_repeatable_read_waits_for_connections_for_one_wait_timeout_in_all() {
     run(async {
@@ -106,7 +106,7 @@ fn a_repeatable_read_waits_for_connections_for_one_wait_timeout_in_all() {
     });
 }
 
-/// Statements of a transaction that wait for room in the queue are late each in its own time.
+/// Each statement of a transaction that waits for room in the queue has its own deadline.
 #[test]
 fn a_hurried_statement_is_late_in_line_behind_a_patient_one() {
     run(async {

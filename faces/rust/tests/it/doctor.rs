@@ -1,5 +1,5 @@
-//! What `doctor()` finds out: at a server, behind PgBouncer in each of its modes, and behind something
-//! that breaks what this client relies on.
+//! The findings of `doctor()`: at a server, behind PgBouncer in each of its modes, and behind
+//! something that breaks what this client relies on.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{client_with, run_long, skipped};
 use std::time::Duration;
 
-/// Each answer that does not come takes 5 s.
+/// Each answer that never comes takes 5 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn diagnosis(url: &str) -> Diagnosis {
@@ -74,7 +74,7 @@ fn transaction_pooling_is_found_and_whether_it_knows_prepared_names() {
             assert!(found.flush.holds() && found.cancel.holds(), "{found}");
             assert!(!found.notifications.holds());
             assert_eq!(found.is_harmful(), !knows, "{found}");
-            // Versions before give the server away behind the first sync point.
+            // Older versions release the server behind the first sync point.
             assert_eq!(found.flush_behind_sync.holds(), knows, "{found}");
             let off = diagnosis(&format!("{}?prepare_threshold=0", pooler.url())).await;
             assert_eq!(off.is_harmful(), !knows, "{off}");
@@ -87,7 +87,7 @@ fn transaction_pooling_is_found_and_whether_it_knows_prepared_names() {
     });
 }
 
-/// P44: a pooler that can follow names, and is told not to.
+/// P44: a pooler that supports prepared names, configured not to.
 #[test]
 fn names_that_are_lost_are_not_to_be_used() {
     run_long(PATIENCE, async {
@@ -172,7 +172,7 @@ fn nothing_is_left_on_connections_that_go_to_others() {
             let url = format!("{}?prepare_threshold=0", pooler.url());
             diagnosis(&url).await;
             let client = Client::connect(&url).await.unwrap();
-            // Several at once, so that all the connections are looked at that were opened.
+            // Several at once, to look at all connections that were opened.
             let mut transactions = Vec::new();
             for _ in 0..4 {
                 let tx = client.begin().await.unwrap();
@@ -186,14 +186,14 @@ fn nothing_is_left_on_connections_that_go_to_others() {
     });
 }
 
-/// What is between a client and the server, and breaks something.
+/// What a program between the client and the server breaks.
 #[derive(Clone, Copy)]
 enum Middle {
-    /// Takes what comes up to the first sync point of a write, and forgets the rest.
+    /// Passes a write on up to its first sync point, and drops the rest.
     OneSyncAWrite,
     /// Drops every Flush.
     NoFlush,
-    /// Another one's answer, to one statement.
+    /// Answers one statement with another one's row.
     WrongRow,
 }
 
@@ -288,11 +288,11 @@ fn a_middle_that_does_not_pass_a_flush_on_is_found() {
     });
 }
 
-/// A line without what differs from server to server.
+/// A line without what differs between servers.
 fn general(line: &str) -> String {
     let line = line.split_once("refused: ").map_or(line, |(front, _)| front);
     if line.starts_with("server ") {
-        // What stands behind is the number, and who has built it.
+        // The rest of the line is the version and its build.
         return line.split_whitespace().take(2).collect();
     }
     match line.starts_with("round trip ") {

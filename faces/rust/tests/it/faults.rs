@@ -50,7 +50,7 @@ fn all_is_right_one_byte_at_a_time() {
     });
 }
 
-/// P1. Both sides have much to say at once: reading must not wait for writing.
+/// P1. Both sides send much at once: reading must not wait for writing.
 #[test]
 fn large_requests_and_large_replies_do_not_block_one_another() {
     run(async {
@@ -91,7 +91,7 @@ fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
                 let error = failed(reply.await, Outcome::Unknown, "connection_lost");
                 assert_eq!(error.kind(), Kind::Protocol, "{garbage:?}: {error}");
             }
-            // It opens another connection for the next call, and there is nobody any more.
+            // It tries to open another connection for the next call, but the server is gone.
             let error = error(client.query("select 1", &[]).await);
             assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
         }
@@ -102,7 +102,7 @@ fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
 fn a_server_that_reports_settings_without_end_is_closed() {
     run(async {
         let setting = |name: String| message(b'S', format!("{name}\0x\0").as_bytes());
-        // As often as it likes, where they are the same.
+        // A server may report the same settings any number of times.
         let few = (0..5000).flat_map(|i| setting(format!("s{}", i % 200)));
         let many = (0..100_000).flat_map(|i| setting(format!("t{i}")));
         let url = hostile_server(few.chain(many).collect::<Vec<u8>>().leak()).await;
@@ -142,7 +142,7 @@ const ONE_ROW: [&[u8]; 2] = [
     b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x07",
 ];
 
-/// Rows whose lengths don't fit.
+/// Rows whose lengths are wrong.
 const MISFITS: [&[u8]; 6] = [
     b"D\0\0\0\x0e\0\x01\0\0\0\x05\0\0\0\x07", // A value beyond the end.
     b"D\0\0\0\x0e\0\x01\0\0\0\x02\0\0\0\x07", // Bytes behind the last value.
@@ -154,8 +154,8 @@ const MISFITS: [&[u8]; 6] = [
 
 const COMPLETE: &[u8] = b"C\0\0\0\x0dSELECT 2\0Z\0\0\0\x05I";
 
-/// A server without a password that answers the first statement by two rows, the second of which does
-/// not fit, and whatever comes next by nothing. It ends with its connection.
+/// A server without a password that answers the first statement with two rows, the second of which
+/// is malformed, and later statements not at all. It ends with its connection.
 async fn server_of_a_misfit(misfit: &[u8]) -> String {
     let answer = [ONE_ROW[0], ONE_ROW[1], misfit, COMPLETE].concat();
     hostile_server(answer.leak()).await
@@ -200,7 +200,7 @@ fn a_row_of_a_stream_that_does_not_fit_closes_the_connection() {
     });
 }
 
-/// A server without a password that answers the first statement with `garbage` and nothing more.
+/// A server without a password that answers the first statement with `garbage`, and nothing more.
 async fn hostile_server(garbage: &'static [u8]) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -213,13 +213,14 @@ async fn hostile_server(garbage: &'static [u8]) -> String {
         stream.write_all(welcome).await.unwrap();
         assert!(stream.read(&mut buffer).await.unwrap() > 0);
         stream.write_all(garbage).await.unwrap();
-        // Stays open until the client has had enough.
+        // Stays open until the client closes the connection.
         while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
     });
     format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable")
 }
 
-/// The driver lives on the runtime that connected; without it nothing can come, and that is said.
+/// The driver runs on the runtime that connected. Without it no reply can come, and calls report
+/// that.
 #[test]
 fn a_connection_whose_runtime_is_gone_says_so() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use crate::support::*;
 
-/// So many bytes, each after a rule of its place, that are never there at once.
+/// A reader that generates its bytes from their positions, so that they are never all in memory.
 struct Generated {
     at: usize,
     len: usize,
@@ -19,7 +19,7 @@ fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }
 
-/// Some of them, so that they are made fast.
+/// A pattern to copy from, for speed.
 static PATTERN: [u8; 251 * 256] = {
     let mut pattern = [0; 251 * 256];
     let mut at = 0;
@@ -118,7 +118,7 @@ fn text_and_json_are_written_as_text() {
         let sql = format!("select jsonb_array_length(doc), length(name) from {t}");
         let row = session.query_one(&sql, &[]).await.unwrap();
         assert_eq!((row.get::<i32>(0), row.get::<i32>(1)), (100_001, 300_000));
-        // None at all, and the server's refusal.
+        // An empty value, and one that the server refuses.
         let empty = session.execute_large(&update, &[], 0, tokio::io::empty()).await;
         assert_eq!(empty.unwrap(), 1);
         let broken = Cursor::new(vec![b'{'; 200_000]);
@@ -158,12 +158,12 @@ fn a_value_that_ends_early_never_runs_and_ends_its_connection() {
             failed(ended, Outcome::Rejected, "value_ended");
             assert!(session.is_closed());
         }
-        // So does a call that is dropped on the way.
+        // So does a call that is dropped while it sends.
         let mut session = client.session().await.unwrap();
         let statement = session.prepare(&sql).await.unwrap();
         let (_writer, value) = tokio::io::duplex(100);
         let mut sending = Box::pin(session.execute_large(&statement, &[&1], 10, value));
-        // What is before the value is sent at once, and then it waits.
+        // Everything before the value is sent at once; then it waits.
         assert!(!poll_once(&mut sending).await);
         drop(sending);
         assert!(session.is_closed());
@@ -173,8 +173,8 @@ fn a_value_that_ends_early_never_runs_and_ends_its_connection() {
     });
 }
 
-/// The socket goes at once, not when something else happens on it, and also while the session is kept:
-/// the server would wait for the rest of the value for as long.
+/// The socket closes at once, not when something else happens on it, and even if the session is
+/// kept: otherwise the server would wait for the rest of the value.
 #[test]
 fn a_value_that_ends_early_leaves_no_process_at_the_server() {
     run(async {
@@ -218,8 +218,8 @@ fn a_value_that_can_t_fit_is_refused_before_anything_is_sent() {
     });
 }
 
-/// A value of 300 MB in both directions, and a million rows: the most memory that the process ever
-/// held grows by less than 32 MiB. In a process of its own, since that is what the system counts.
+/// A value of 300 MB in both directions, and a million rows: the peak memory of the process grows
+/// by less than 32 MiB. In a process of its own, since the system counts per process.
 #[test]
 fn what_is_in_memory_does_not_grow_with_what_passes() {
     const CHILD: &str = "ONETRIP_TEST_MEMORY_URL";
@@ -263,7 +263,7 @@ fn what_is_in_memory_does_not_grow_with_what_passes() {
         }
         assert_eq!(seen, 1_000_000);
         drop(rows);
-        // One that nobody reads in pieces is dropped as it comes.
+        // A value that nobody reads in pieces is dropped as it comes.
         let limited = format!("{url}?result_bytes_max=1000000");
         let limited = onetrip::Client::connect(&limited).await.unwrap();
         let result = limited.query("select repeat('x', 200000000)", &[]).await;
@@ -273,7 +273,7 @@ fn what_is_in_memory_does_not_grow_with_what_passes() {
     });
 }
 
-/// The most memory that this process ever held.
+/// The peak memory of this process.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -1,18 +1,19 @@
-//! What somebody leaves in a session that was his own never reaches whoever uses it next: not openly,
-//! not from inside of a function, and not where the reset itself fails.
+//! What a caller leaves in its own session never reaches the next user: not openly, not from inside
+//! a function, and not if the reset itself fails.
 
 use onetrip::{Client, Outcome, Session};
 
 use crate::pooled::shared;
 use crate::support::*;
 
-/// Functions, and what may call one without its being seen, in a schema of their own.
+/// Functions, and objects that call one indirectly, in a schema of their own.
 struct Hidden {
     schema: String,
 }
 
 impl Hidden {
-    /// `leave` leaves something in the session: a setting, a lock, a temporary table.
+    /// Makes the objects; `leave` leaves something in the session: a setting, a lock, a temporary
+    /// table.
     async fn new(leave: &str) -> Hidden {
         let schema = shared().new_name();
         let set_up = format!(
@@ -40,7 +41,7 @@ impl Hidden {
         Hidden { schema }
     }
 
-    /// Statements by which nothing shows.
+    /// Statements whose text shows nothing of this.
     fn statements(&self) -> Vec<String> {
         [
             "select {s}.leave()",
@@ -59,7 +60,7 @@ impl Hidden {
     }
 }
 
-/// Whether a connection is as it was opened, asked by a statement that shares it.
+/// Whether a connection is in its initial state, asked by a statement that shares it.
 async fn is_clean(client: &Client) -> bool {
     let sql = "select current_setting('search_path') = '\"$user\", public'
             and current_setting('statement_timeout') = '0'
@@ -101,7 +102,7 @@ fn what_a_function_left_in_a_session_is_gone_for_the_next_user() {
     });
 }
 
-/// P45. Settings that change what the statements of the reset mean, or whether they may run.
+/// P45. Settings that change the meaning of the reset's statements, or whether they may run.
 #[test]
 fn no_setting_of_its_own_keeps_a_session_from_being_reset() {
     run_long(PATIENCE * 2, async {
@@ -146,7 +147,7 @@ fn no_setting_of_its_own_keeps_a_session_from_being_reset() {
     });
 }
 
-/// P45. Whatever a connection was lent for.
+/// P45. For each use that a connection is lent for.
 #[test]
 fn what_a_function_left_is_gone_whatever_the_connection_was_lent_for() {
     run_long(PATIENCE * 2, async {
@@ -191,8 +192,8 @@ fn what_a_function_left_is_gone_whatever_the_connection_was_lent_for() {
     });
 }
 
-/// P45. The first statement of a session is as much its own as any other, also where its connection
-/// was to be reset for the user before.
+/// P45. The first statement of a session may change it like any other, even if its connection still
+/// owed a reset from the previous user.
 #[test]
 fn the_first_change_of_a_session_counts_where_its_connection_still_owed_a_reset() {
     run(async {
@@ -213,8 +214,8 @@ fn the_first_change_of_a_session_counts_where_its_connection_still_owed_a_reset(
     });
 }
 
-/// A client of a user who may not use PL/pgSQL, so that the first reset of each connection fails; and a
-/// table of his.
+/// A client of a user who may not use PL/pgSQL, so that the first reset of each connection fails;
+/// and a table of that user.
 async fn client_whose_first_reset_fails() -> (Client, String) {
     let [role, database, table] = [(); 3].map(|()| shared().new_name());
     let admin = session().await;
@@ -243,8 +244,8 @@ async fn hide(client: &Client, table: &str) -> i32 {
     pid(&session).await
 }
 
-/// P46. What was sent behind a reset that failed was skipped, and is sent again behind the one that
-/// succeeds.
+/// P46. Statements behind a reset that failed were skipped, and are sent again behind the reset
+/// that succeeds.
 #[test]
 fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() {
     run_long(PATIENCE * 2, async {
@@ -263,7 +264,7 @@ fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() 
     });
 }
 
-/// P46. What can't be sent again says that it did not run, and it did not.
+/// P46. A statement that can't be sent again reports that it did not run, and it did not.
 #[test]
 fn a_transaction_behind_a_reset_that_failed_has_not_run() {
     run_long(PATIENCE * 2, async {
@@ -285,7 +286,7 @@ fn a_transaction_behind_a_reset_that_failed_has_not_run() {
     });
 }
 
-/// P46. What the server would not skip waits for the answer.
+/// P46. A request that the server would not skip waits for the answer to the reset.
 #[test]
 fn what_can_not_be_guarded_waits_until_the_session_is_reset() {
     run_long(PATIENCE * 3, async {
@@ -317,7 +318,7 @@ fn what_can_not_be_guarded_waits_until_the_session_is_reset() {
     });
 }
 
-/// P46. A session's own `statement_timeout` stops the reset where it can.
+/// P46. A session's own `statement_timeout` may stop the reset.
 #[test]
 fn nobody_works_in_a_session_whose_reset_was_stopped_by_its_own_timeout() {
     run_long(PATIENCE * 3, async {
@@ -327,7 +328,7 @@ fn nobody_works_in_a_session_whose_reset_was_stopped_by_its_own_timeout() {
         for n in 0..300 {
             let session = client.session().await.unwrap();
             session.execute("set search_path = pg_catalog", &[]).await.unwrap();
-            // It may hit itself.
+            // The timeout may hit this statement itself.
             let _ = session.execute("set statement_timeout = 1", &[]).await;
             drop(session);
             let seen = client.query_one("select current_setting('statement_timeout')", &[]);
@@ -345,7 +346,8 @@ fn nobody_works_in_a_session_whose_reset_was_stopped_by_its_own_timeout() {
     });
 }
 
-/// P45. What can leave nothing behind costs nothing; anything else is reset, without a trip more.
+/// P45. A statement that can't leave anything behind costs nothing; after any other, the session is
+/// reset, without an extra trip.
 #[test]
 fn only_what_is_known_to_leave_nothing_is_spared_the_reset() {
     run(async {
@@ -370,8 +372,8 @@ async fn pid(session: &Session) -> i32 {
     session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 
-/// A prepared statement goes on to mean the table that it was parsed with, where its session had temporary
-/// tables before: PostgreSQL looks at the path, and that is the same.
+/// A prepared statement keeps the table that it was parsed with, even if its session had temporary
+/// tables before: PostgreSQL compares the search path, which is the same.
 #[test]
 fn a_statement_that_others_prepared_finds_the_temporary_table_of_a_session() {
     run(async {

@@ -115,7 +115,7 @@ fn the_window_counts_bytes_too() {
         for reply in replies {
             assert_eq!(reply.await.unwrap().get::<&str>(0), text);
         }
-        // One that is larger than the window travels alone.
+        // A request that is larger than the window travels alone.
         let large = "y".repeat(10_000);
         let (a, b) =
             (client.query_one("select $1", &[&large]), client.query_one("select $1", &[&large]));
@@ -155,7 +155,7 @@ fn what_is_dropped_in_the_queue_is_never_sent() {
         let client = client_with("connections_max=1&in_flight_max=1&queue_max=4").await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} values ($1)");
-        // Four are queued and six wait outside; some of both are taken back.
+        // Four are queued and six wait for room; some of both are taken back.
         let mut replies: Vec<_> = (0..10).map(|id| Some(client.execute(&insert, &[&id]))).collect();
         for id in [0, 2, 5, 9] {
             replies[id] = None;
@@ -191,7 +191,7 @@ fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
     });
 }
 
-/// P28. What was sent can't be taken off the wire: its place has to stay.
+/// P28. A sent request can't be taken off the wire: it keeps its place.
 #[test]
 fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
     run(async {
@@ -252,7 +252,7 @@ fn callers_that_wait_have_a_limit_in_bytes() {
             }
         }
         assert!((85..95).contains(&refused), "{refused}");
-        // What they held is given back.
+        // Their memory is released.
         let row = client.query_one("select length($1)", &[&text]).await.unwrap();
         assert_eq!((row.get::<i32>(0), client.pending().waiting), (100_000, 0));
     });

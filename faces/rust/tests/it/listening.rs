@@ -1,4 +1,4 @@
-//! LISTEN and NOTIFY: what a listener hears, how it comes back, and what it says of gaps.
+//! LISTEN and NOTIFY: what a listener receives, how it reconnects, and how it reports gaps.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;
 
-/// A channel that no other test has.
+/// A channel that no other test uses.
 fn channel() -> String {
     shared().new_name()
 }
@@ -28,7 +28,7 @@ async fn next(listener: &mut Listener) -> Event {
     listener.next().await.unwrap()
 }
 
-/// The server processes that listen under this name of an application.
+/// The server processes that listen under this application name.
 async fn listening(name: &str) -> Vec<i32> {
     let sql =
         "select pid from pg_stat_activity where application_name = $1 and query ilike '%listen%'";
@@ -175,7 +175,7 @@ fn channels_are_listened_to_again_in_one_trip() {
         for name in &names {
             listener.listen(name).await.unwrap();
         }
-        // What a listener costs that has nothing to listen to: the login.
+        // The trips of a listener without channels: the login.
         proxy.reset_stats();
         drop(through.listener().await.unwrap());
         let login = proxy.stats().trips;
@@ -197,7 +197,7 @@ fn a_server_that_starts_again_is_found_again() {
         let client = Client::connect(&server.url()).await.unwrap();
         let mut listener = client.listen("jobs").await.unwrap();
         server.stop_immediate().unwrap();
-        // Calls meanwhile wait for the connection.
+        // Calls wait for the connection meanwhile.
         let mut second = Box::pin(listener.listen("more"));
         assert!(!poll_once(&mut second).await);
         server.start_again().unwrap();
@@ -235,7 +235,7 @@ fn what_time_does_not_mend_is_said_once_and_tried_on() {
     });
 }
 
-/// A client that reaches the shared server by its Unix socket.
+/// A client that connects to the shared server by its Unix socket.
 async fn client_of_unix_socket(name: &str) -> Client {
     let config = Config::new()
         .host_path(shared().socket_dir())
@@ -247,10 +247,10 @@ async fn client_of_unix_socket(name: &str) -> Client {
     Client::connect_with(&config).await.unwrap()
 }
 
-/// P1, in the direction that the server has to itself: nothing piles up here.
+/// P1, in the other direction: notifications that are not read don't pile up here.
 #[test]
 fn what_is_not_read_stays_with_the_server_and_nothing_is_lost() {
-    // More than the 1,024 that are kept and what the buffers of a Unix socket hold (0.2 MB).
+    // More than the 1,024 that are kept, plus what the buffers of a Unix socket hold (0.2 MB).
     const COUNT: i32 = 1_300;
     run(async {
         let client = client_of_unix_socket("slow_listener").await;
@@ -349,7 +349,8 @@ fn a_session_hears_what_it_listens_to_until_it_is_over() {
         }
         drop(session);
         assert_eq!(events.next().await, None);
-        // The next user of the connection hears nothing of it, though it is reset with what it sends.
+        // The next user of the connection receives none of it, although the reset leaves with its
+        // first statement.
         let session = client.session().await.unwrap();
         let mut events = session.notifications();
         crate::support::session().await.notify(&channel, "late").await.unwrap();

@@ -1,4 +1,4 @@
-//! What a client counts is what happened.
+//! The counters of a client match what happened.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;
 
-/// What was added to the counts by some work.
+/// How much some work has added to the counters.
 macro_rules! added {
     ($before:expr, $after:expr, $($field:ident),+) => {
         ($($after.counts.$field - $before.counts.$field),+)
@@ -60,7 +60,7 @@ fn trips_and_bytes_are_those_of_the_wire() {
         let (after, wire) = (client.metrics(), proxy.stats());
         let counted = added!(before, after, trips, bytes_sent, bytes_received);
         assert_eq!(counted, (wire.trips, wire.bytes_up, wire.bytes_down));
-        // Each of the first was awaited, and what is in a pipeline left in one write.
+        // Each of the first ones was awaited, and the pipeline left in one write.
         assert_eq!(counted.0, 6);
     });
 }
@@ -123,7 +123,7 @@ fn who_waits_for_a_connection_is_in_the_histogram() {
         assert!(!poll_once(&mut waits).await);
         let waits_too = client.query("select 1", &[]);
         assert_eq!(client.metrics().waiting, 2);
-        // So long is long enough to be told from nothing.
+        // Long enough to be distinguished from nothing.
         held.query("select pg_sleep(0.02)", &[]).await.unwrap();
         drop(held);
         drop(waits.await.unwrap());

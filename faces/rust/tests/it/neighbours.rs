@@ -1,5 +1,5 @@
-//! Statements that share connections: a quick one does not wait for a slow one while there is another
-//! way, and those that are known to be quick share a trip.
+//! Statements that share connections: a quick one does not wait for a slow one if another
+//! connection can take it, and statements that are known to be quick share a trip.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::*;
 
 const QUICK: &str = "select $1::int";
 
-/// Has the client see often enough that it is quick.
+/// Runs the text until the client knows that it is quick.
 async fn learn(client: &Client) {
     for i in 0..60 {
         assert_eq!(client.query_one(QUICK, &[&i]).await.unwrap().get::<i32>(0), i);
@@ -33,7 +33,7 @@ fn ten_quick_statements_do_not_wait_for_a_slow_one_of_the_same_tick() {
     });
 }
 
-/// On a machine that has others to serve too, a quick statement may look slow to those behind it.
+/// On a busy machine, a quick statement may look slow to those behind it.
 fn held_up_nobody(client: &Client, text: &str) {
     let slow = client.metrics().slow_neighbours;
     assert!(slow.iter().all(|one| &*one.text != text), "{slow:?}");
@@ -43,7 +43,7 @@ fn held_up_nobody(client: &Client, text: &str) {
 fn twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection() {
     run(async {
         let proxy = proxy();
-        // No statement is slow here, however busy the machine is.
+        // No statement counts as slow here, however busy the machine is.
         let client = client_through(&proxy, "connections_max=5&slow_head_ms=60000").await;
         learn(&client).await;
         let twenty = async || {
@@ -61,7 +61,7 @@ fn twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection() {
             tokio::join!(biased; replies, resume);
             proxy.stats().trips
         };
-        // On a busy machine the first few may seem to take long enough to be spread.
+        // On a busy machine the first few may take long enough to be spread.
         until(async || twenty().await == 1).await;
         let mut sessions = Vec::new();
         for _ in 0..5 {
@@ -130,7 +130,7 @@ fn who_waited_behind_whom_is_counted() {
     });
 }
 
-/// A statement that is taken back, or whose connection is lost, is no longer in anybody's way.
+/// A statement that is taken back, or whose connection is lost, holds up nobody any more.
 #[test]
 fn what_was_dropped_holds_nobody_up() {
     run(async {
@@ -164,7 +164,8 @@ fn what_was_dropped_holds_nobody_up() {
 /// A text that is quick as a rule, and waits for a lock this time.
 const LOCK: &str = "select pg_advisory_xact_lock_shared($1::bigint)";
 
-/// A client with two connections, of which a session has one. No noise of the machine is slow to it.
+/// A client with two connections, of which a session has one. Delays of a busy machine don't count
+/// as slow.
 async fn with_lock_learned() -> (Client, Session) {
     let client = client_with("connections_max=2&slow_head_ms=300").await;
     let other = client.session().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the server says beside its replies.
+//! Notices of the server.
 
 use onetrip::{Notice, Notices};
 

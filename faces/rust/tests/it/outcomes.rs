@@ -1,5 +1,4 @@
-//! What an error says of the effect, against what the table says: connections that end with much on
-//! its way.
+//! The outcomes of errors, compared with the table: connections that end with much in flight.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +7,7 @@ use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 
 use crate::support::*;
 
-/// Inserts with the numbers that `numbers` gives.
+/// Inserts of these numbers.
 fn inserts(
     client: &Client,
     table: &str,
@@ -18,7 +17,7 @@ fn inserts(
     numbers.into_iter().map(|id| (id, client.execute(&insert, &[&id]))).collect()
 }
 
-/// Awaits all replies and checks each claim.
+/// Awaits all replies, and checks each outcome.
 async fn assert_true_claims(
     table: &str,
     replies: Vec<(i32, Reply<u64>)>,
@@ -27,7 +26,7 @@ async fn assert_true_claims(
     for (id, reply) in replies {
         claims.push((id, reply.await));
     }
-    // A server process may still be at work on what it was sent.
+    // A server process may still work on requests that it has received.
     let observer = session().await;
     let busy = format!("pg_locks where relation = '{table}'::regclass and pid <> pg_backend_pid()");
     until(async || count(&observer, &busy).await == 0).await;
@@ -48,8 +47,8 @@ fn check(id: i32, claim: &Result<u64, Error>, there: &BTreeSet<i32>) {
     }
 }
 
-/// P12. Behind a fatal error no sync point is answered, so everybody has to be told by us, and
-/// once.
+/// P12. Behind a fatal error the server answers no sync point, so the client has to fail each
+/// request itself, once.
 #[test]
 fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
     run(async {
@@ -74,7 +73,7 @@ fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
     });
 }
 
-/// P12. The same where nobody waits for anything.
+/// P12. The same while nobody waits for anything.
 #[test]
 fn an_idle_connection_that_is_ended_is_replaced_by_the_next_call() {
     run(async {
@@ -170,7 +169,7 @@ fn a_pipeline_that_stands_says_so_though_the_connection_was_lost_behind_it() {
             let reply = pipeline.execute(&insert, &[&id]);
             (Box::pin(pipeline.finish()), reply)
         };
-        // The answer may come before the next call here: what is counted begins before it is asked for.
+        // The answer may come before the next call, so counting begins before the call.
         proxy.reset_stats();
         let (finish, reply) = run(1);
         finish.await.unwrap();
@@ -337,7 +336,7 @@ fn what_may_hold_values_is_behind_getters_only() {
         for shown in sources.map(|source| format!("{source} {source:?} {source:#?}")) {
             assert!(shown.contains("23505") && !shown.contains("4711"), "{shown}");
         }
-        // Where it was raised quotes the statement of a function.
+        // The error's context quotes the statement of a function.
         let raise = "do $$ begin perform 'hidden', 1 / 0; end $$";
         let error = rejected_or_unknown(client.execute(raise, &[]).await);
         assert!(error.where_().is_some_and(|text| text.contains("hidden")), "{:?}", error.where_());

@@ -1,4 +1,4 @@
-//! Parameters: how their types are found, what can't be sent, and code of the caller that misbehaves.
+//! Parameters: how their types are found, which can't be sent, and callers' code that misbehaves.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -225,7 +225,7 @@ fn a_guess_gives_way_to_what_the_server_wants() {
     });
 }
 
-/// The cast from timestamptz to timestamp goes by the session's time zone; a value must not depend
+/// A cast from timestamptz to timestamp depends on the session's time zone; a value must not depend
 /// on whether its type was guessed or asked for.
 #[test]
 fn a_moment_is_the_same_in_and_outside_of_a_transaction_in_any_time_zone() {
@@ -305,7 +305,7 @@ fn parameters_up_to_the_limit_of_the_protocol() {
     });
 }
 
-/// A value whose code does what it says.
+/// A value whose code fails in one of these ways.
 #[derive(Debug)]
 pub(crate) enum Naughty {
     Fails,
@@ -388,8 +388,8 @@ fn a_value_may_make_a_call_while_it_is_encoded() {
     });
 }
 
-/// A value that takes any type and writes itself as text, as its format says: a common way to pass
-/// a literal through.
+/// A value that accepts any type and writes itself as text, as its format says: a common way to
+/// pass a literal through.
 #[derive(Debug)]
 struct Literal(&'static str);
 
@@ -467,7 +467,8 @@ fn what_holds_a_value_without_a_binary_form_comes_as_text_too() {
     });
 }
 
-/// Found out only by a refusal, which ends a transaction: there it has to be known before.
+/// Only a refusal shows the missing binary form, and a refusal ends a transaction: there it has to
+/// be known before.
 #[test]
 fn a_result_without_a_binary_form_comes_as_text_in_a_transaction_once_it_is_known() {
     run(async {
@@ -485,8 +486,8 @@ fn a_result_without_a_binary_form_comes_as_text_in_a_transaction_once_it_is_know
     });
 }
 
-/// What was learned about a text may be true no more: the call that finds out may fail, and the next
-/// one learns anew.
+/// What was learned about a text may be outdated: the call that finds this out may fail, and the
+/// next one learns it again.
 #[test]
 fn what_was_learned_about_a_text_is_learned_anew_when_its_table_changes() {
     run(async {
@@ -535,7 +536,8 @@ fn a_parameter_too_many_is_refused_before_anything_is_sent() {
             assert!(error.to_string().contains("has 1 parameters, but 2 were given"), "{error}");
         };
         let sql = "select $1::int -- not $2";
-        // At first, where its types are named and where they would be guessed; and once it is known.
+        // At first, where its types are named and where they would be guesses; and once it is
+        // known.
         too_many(client.query_one(sql, &[&1, &2]).await);
         too_many(client.query_one(sql, &[&"1", &SystemTime::UNIX_EPOCH]).await);
         assert_eq!(client.query_one(sql, &[&1]).await.unwrap().get::<i32>(0), 1);
@@ -546,7 +548,7 @@ fn a_parameter_too_many_is_refused_before_anything_is_sent() {
         let refused = pipeline.query_one(sql, &[&1, &2]);
         assert!(pipeline.finish().await.is_err());
         too_many(refused.await);
-        // None was sent: the server would have heard of the first.
+        // Nothing was sent: the server would have reported the first.
         let none =
             failed(client.query("select 1", &[&1]).await, Outcome::NotSent, "parameter_count");
         assert!(none.to_string().contains("has 0 parameters"), "{none}");

@@ -11,8 +11,8 @@ use crate::parameters::Naughty;
 use crate::queries::deferred_table;
 use crate::support::*;
 
-/// P4. Statements that share a sync point are a transaction, so only those whose caller asked for
-/// it may share one.
+/// P4. Statements that share a sync point are a transaction, so only statements whose caller asked
+/// for it may share one.
 #[test]
 fn all_statements_of_a_pipeline_stand_together() {
     run(async {
@@ -37,8 +37,8 @@ fn all_statements_of_a_pipeline_stand_together() {
     });
 }
 
-/// P3. Behind an error the server answers nothing up to the sync point, so each reply that will not
-/// come has to be made up here.
+/// P3. Behind an error the server answers nothing up to the sync point, so the client has to make
+/// each missing reply itself.
 #[test]
 fn a_failure_aborts_what_follows_and_undoes_what_came_before() {
     run(async {
@@ -101,8 +101,8 @@ fn a_sync_point_without_statements_is_refused_and_harmless() {
     });
 }
 
-/// P13. A statement may be complete and its commit fail, so success is known at the sync point
-/// only.
+/// P13. A statement may be complete and its commit fail, so success is known only at the sync
+/// point.
 #[test]
 fn a_deferred_constraint_fails_at_the_sync_point_and_undoes_all() {
     run(async {
@@ -115,7 +115,7 @@ fn a_deferred_constraint_fails_at_the_sync_point_and_undoes_all() {
         failed(bad.await, Outcome::Rejected, "rolled_back");
         failed(good.await, Outcome::Rejected, "rolled_back");
 
-        // A failure of a sync point, and a segment behind it.
+        // A sync point that fails, and a segment behind it.
         let mut pipeline = client.pipeline();
         let bad = pipeline.execute(&insert, &[&1, &99]);
         let sync = pipeline.sync();
@@ -212,7 +212,7 @@ fn a_dropped_pipeline_that_was_not_sent_never_is() {
     });
 }
 
-/// As with every call, finishing is done when it is called.
+/// As every call, `finish` takes effect when it is called.
 #[test]
 fn a_finish_that_was_never_polled_takes_nothing_back() {
     run(async {
@@ -270,7 +270,7 @@ fn only_the_open_segment_of_a_dropped_pipeline_is_undone() {
     });
 }
 
-/// What was on its way when the pipeline was given up is rolled back, so its reply says so.
+/// What was in flight when the pipeline was given up is rolled back, and its reply says so.
 #[test]
 fn replies_taken_from_a_dropped_pipeline_do_not_report_success() {
     run(async {
@@ -307,8 +307,8 @@ fn vacuum_runs_between_sync_points() {
     });
 }
 
-/// P6. What commits by itself can't be undone by what follows, so nothing may follow in its
-/// segment.
+/// P6. A statement that commits by itself can't be undone by a later failure, so nothing may follow
+/// in its segment.
 #[test]
 fn nothing_joins_the_segment_of_a_statement_that_commits_by_itself() {
     run(async {
@@ -487,7 +487,7 @@ fn replies_may_be_read_while_another_task_finishes() {
     });
 }
 
-/// Statement after statement with sync points in between, and nobody who reads.
+/// Statement after statement with sync points in between, and no reader.
 #[test]
 fn unread_replies_are_an_error_and_not_a_wait_without_end() {
     run(async {
@@ -544,8 +544,8 @@ fn a_pipeline_as_long_as_the_queue_is_taken() {
     });
 }
 
-/// While it waits for a connection, too: what is as long as the queue has its sync points taken as well, or
-/// its end would be missing.
+/// Also while it waits for a connection: a pipeline as long as the queue may still add its sync
+/// points, or its end would be missing.
 #[test]
 fn a_pipeline_in_line_that_is_as_long_as_the_queue_is_taken_and_no_longer_one() {
     run(async {
@@ -576,7 +576,8 @@ fn a_pipeline_in_line_that_is_as_long_as_the_queue_is_taken_and_no_longer_one() 
     });
 }
 
-/// Each guess takes the place of two: that is seen when there is a connection, and then nothing may run.
+/// Each guess takes the place of two requests. That shows once there is a connection, and then
+/// nothing may run.
 #[test]
 fn a_pipeline_in_line_that_turns_out_to_be_too_long_does_not_run_in_part() {
     run(async {
@@ -682,8 +683,8 @@ fn pipelines_of_many_tasks_stay_whole() {
     });
 }
 
-/// The requests in flight carry no sync point, so the server keeps what it has to say until that one
-/// comes: nothing may wait for its next reply.
+/// The requests in flight carry no sync point, so the server keeps its answers in its buffer until
+/// that one comes: nothing may wait for its next reply.
 #[test]
 fn the_end_of_a_long_pipeline_is_never_held_back() {
     run(async {
@@ -693,7 +694,7 @@ fn the_end_of_a_long_pipeline_is_never_held_back() {
             for _ in 0..(700 + round * 2) {
                 drop(pipeline.execute("select 1", &[]));
             }
-            // What was long enough to leave has left, and as much of it as can be is answered.
+            // The part that was long enough to leave has left, and is answered as far as possible.
             until(async || client.pending().queued == 0).await;
             until_quiet(&client).await;
             pipeline.finish().await.unwrap();
@@ -805,8 +806,8 @@ async fn forgotten(client: &Client, statement: &str) {
     until_quiet(client).await;
 }
 
-/// What an earlier pipeline comes to, of which nobody waits for anything any more, is no business of the
-/// next one: an early reply stays provisional, whatever is answered in front of it.
+/// The result of an earlier pipeline that nobody waits for any more does not concern the next one:
+/// an early reply stays provisional, whatever is answered in front of it.
 #[test]
 fn an_early_reply_is_provisional_also_behind_a_forgotten_pipeline() {
     run(async {

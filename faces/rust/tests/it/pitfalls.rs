@@ -1,5 +1,6 @@
-//! Troubles that other drivers ran into and that belong to no single feature here: who blocks whom,
-//! who hears of a failure, how a connection is let go. docs/reference/pitfalls.md lists them all.
+//! Troubles that other drivers ran into and that belong to no single feature here: what blocks
+//! what, who is told of a failure, how a connection is closed. docs/reference/pitfalls.md lists
+//! them all.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::*;
 
-/// P2. While it says what it has to say a server reads nothing, also where that is no reply: whoever
-/// stops reading until all is sent waits for ever.
+/// P2. While a server sends it reads nothing, even if what it sends is no reply: a client that
+/// stops reading until everything is sent waits for ever.
 #[test]
 fn notices_that_fill_every_buffer_do_not_stop_a_long_send() {
     run(async {
@@ -24,7 +25,7 @@ fn notices_that_fill_every_buffer_do_not_stop_a_long_send() {
                 return octet_length($1); end $$"
         );
         session().await.execute(&function, &[]).await.unwrap();
-        // Nothing of ours keeps any of it back.
+        // No limit of the client holds any of it back.
         let client = client_with("in_flight_bytes_max=100000000&connections_max=1").await;
         let value = vec![7_u8; 1_000_000];
         let sql = format!("select {talk}($1)");
@@ -36,11 +37,11 @@ fn notices_that_fill_every_buffer_do_not_stop_a_long_send() {
 }
 
 /// P30. A deadline that only forgets its statement leaves a pool of connections that are busy for
-/// nobody; one that closes them makes a storm of new ones.
+/// nobody; one that closes them causes a storm of new ones.
 #[test]
 fn late_statements_neither_use_up_a_pool_nor_its_connections() {
     run(async {
-        // A statement that prepares itself could not be sent again, so it would not be risked.
+        // A statement that prepares itself could not be sent again, so it would not be put at risk.
         let client = client_with("connections_max=2&prepare_threshold=0").await;
         let gate = Gate::closed().await;
         for round in 0..5 {
@@ -49,7 +50,7 @@ fn late_statements_neither_use_up_a_pool_nor_its_connections() {
             for reply in replies {
                 assert_eq!(error(reply.await).kind(), Kind::Timeout);
             }
-            // The gate is closed all the time, and the next caller gets its own reply.
+            // The gate stays closed, and the next caller gets its own reply.
             let row = client.query_one("select $1::int", &[&round]).await.unwrap();
             assert_eq!(row.get::<i32>(0), round);
         }
@@ -58,8 +59,8 @@ fn late_statements_neither_use_up_a_pool_nor_its_connections() {
     });
 }
 
-/// P33. A transaction that began unseen takes in what strangers have on the same connection already.
-/// The server here says of an innocent statement that it left one open.
+/// P33. A transaction that began unnoticed includes statements of strangers that are on the same
+/// connection already. The server here reports an open transaction after an innocent statement.
 #[test]
 fn nobody_goes_on_behind_a_transaction_that_slipped_through() {
     const BEGUN: &[u8] = b"1\0\0\0\x042\0\0\0\x04n\0\0\0\x04C\0\0\0\x0dSELECT 0\0Z\0\0\0\x05T";
@@ -84,7 +85,7 @@ fn nobody_goes_on_behind_a_transaction_that_slipped_through() {
     });
 }
 
-/// P36. With one writer for all connections, one that is not taken from holds up the others.
+/// P36. If one writer serves all connections, one whose peer takes nothing holds up the others.
 #[test]
 fn a_connection_that_can_not_write_holds_no_other_up() {
     run(async {
@@ -106,7 +107,8 @@ fn a_connection_that_can_not_write_holds_no_other_up() {
     });
 }
 
-/// P37. When no connection can be opened, not only the caller that asked for it has to hear of that.
+/// P37. If no connection can be opened, all callers that wait must be told, not only the one that
+/// asked for it.
 #[test]
 fn everyone_who_waits_hears_once_that_nobody_is_let_in() {
     run(async {
@@ -155,9 +157,9 @@ fn assert_not_let_in(result: Result<(), Error>) {
     assert_eq!((error.outcome(), error.sqlstate()), (Outcome::NotSent, Some("28000")), "{error}");
 }
 
-/// What a server without a password that answers nothing sees of a client's leaving: the bytes
-/// behind the startup, and how the stream ended. With `says` it still has something to say when it
-/// is told goodbye, and says it again and again.
+/// What a server without a password, which answers nothing, sees of a client that leaves: the bytes
+/// behind the startup, and how the stream ended. With `says` the server still sends something when
+/// it is told goodbye, again and again.
 async fn leaving(says: &'static [u8]) -> (Vec<u8>, Result<(), ErrorKind>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -173,7 +175,7 @@ async fn see_off(mut stream: TcpStream, says: &[u8]) -> (Vec<u8>, Result<(), Err
     welcome(&mut stream).await;
     let len = stream.read(&mut buffer).await.unwrap();
     let heard = buffer[..len].to_vec();
-    // As long as it is heard, a line that was reset shows by an error of the next.
+    // While it sends, a line that was reset shows as an error of the next write.
     for _ in 0..if says.is_empty() { 0 } else { 20 } {
         if let Err(error) = stream.write_all(says).await {
             return (heard, Err(error.kind()));
@@ -199,7 +201,7 @@ async fn welcome(stream: &mut TcpStream) {
 
 const TERMINATE: &[u8] = b"X\0\0\0\x04";
 
-/// P31. A socket that is closed while bytes lie in it, or still come, is reset, and proxies and
+/// P31. If a socket is closed while bytes lie in it, or still come, it is reset, and proxies and
 /// servers log that as a failure.
 #[test]
 fn a_client_that_leaves_says_goodbye_and_ends_the_line_in_the_orderly_way() {
@@ -208,7 +210,7 @@ fn a_client_that_leaves_says_goodbye_and_ends_the_line_in_the_orderly_way() {
     });
 }
 
-/// P31. What a server has still to say is heard out.
+/// P31. The client reads what a server still sends.
 #[test]
 fn a_line_on_which_the_server_still_talks_is_not_reset() {
     const NOTICE: &[u8] = b"N\0\0\0\x0bMbye.\0\0";

@@ -1,4 +1,4 @@
-//! The pool: who gets which connection, who waits, what comes back, and what is closed.
+//! The pool: which caller gets which connection, who waits, what comes back, and what is closed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ async fn pid(session: &Session) -> i32 {
     session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
 }
 
-/// How many connections the server has under this name.
+/// How many connections the server has under this application name.
 async fn connections(name: &str) -> i64 {
     let sql = "select count(*) from pg_stat_activity where application_name = $1";
     session().await.query_one(sql, &[&name]).await.unwrap().get(0)
@@ -171,7 +171,7 @@ fn a_waiter_that_gives_up_leaves_no_hole() {
         assert_eq!(client.pending().waiting, 1);
         drop(held);
         second.await.unwrap().query("select 1", &[]).await.unwrap();
-        // Given up in the very moment in which it is granted.
+        // Given up just when it is granted.
         let held = client.session().await.unwrap();
         let mut waits = Box::pin(client.session());
         assert!(!poll_once(&mut waits).await);
@@ -201,7 +201,7 @@ fn who_waits_too_long_is_told_what_to_do() {
     });
 }
 
-/// What it can do about that is no setting of the pool's.
+/// The caller's own deadline is no setting of the pool, so the error names no setting.
 #[test]
 fn who_waits_no_longer_than_its_own_deadline_is_told_of_that() {
     run(async {
@@ -236,7 +236,7 @@ fn more_waiters_than_the_limit_are_refused() {
     });
 }
 
-/// A session that changes everything that a session can change.
+/// Changes everything in a session that can be changed.
 async fn spoil(session: &Session, temporary: &str) {
     for sql in [
         "set application_name = 'spoilt'",
@@ -283,7 +283,7 @@ fn a_session_that_was_changed_is_reset_for_the_next_without_a_trip() {
     });
 }
 
-/// P32. Whatever a session may leave behind; each of it has leaked out of some pool.
+/// P32. Everything that a session may leave behind; each of these has leaked out of some pool.
 #[test]
 fn nothing_that_a_session_left_reaches_its_next_user() {
     run(async {
@@ -326,7 +326,7 @@ fn nothing_that_a_session_left_reaches_its_next_user() {
     });
 }
 
-/// P32. Statements under names of a user's own go with the session, and ours are made anew wherever
+/// P32. Statements under a user's own names go with the session, and ours are prepared again when
 /// they are used next.
 #[test]
 fn a_name_that_a_session_prepared_is_free_for_the_next() {
@@ -346,7 +346,7 @@ fn a_name_that_a_session_prepared_is_free_for_the_next() {
     });
 }
 
-/// P19. A reset that deallocates makes every user of a connection prepare anew.
+/// P19. After a reset that deallocates, every user of a connection has to prepare again.
 #[test]
 fn a_reset_keeps_what_was_prepared() {
     run(async {
@@ -424,7 +424,7 @@ fn a_clean_session_is_not_reset_and_prepared_statements_stay() {
         let mut bytes = Vec::new();
         for _ in 0..4 {
             let mut session = client.session().await.unwrap();
-            // Once, who is on the other end is asked as well.
+            // Once, the client also asks who the peer is.
             session.query_one("select 1", &[]).await.unwrap();
             proxy.reset_stats();
             let tx = session.begin().await.unwrap();
@@ -466,15 +466,15 @@ fn a_broken_session_gives_its_place_back() {
     });
 }
 
-/// P34. A server works on one statement of a connection at a time, so what is behind a slow one
-/// waits.
+/// P34. A server works on one statement of a connection at a time, so statements behind a slow one
+/// wait.
 #[test]
 fn statements_are_spread_while_a_slow_one_runs() {
     run(async {
         let (gate, client) = (Gate::closed().await, client_with("connections_max=3").await);
         let slow = client.query(&gate.statement(), &[]);
         gate.waiting_pid().await;
-        // It waits for another connection, and has one opened.
+        // It waits for another connection, which is opened for it.
         let behind = client.query("select 1", &[]);
         until(async || client.connections() == 2).await;
         for i in 0..50 {
@@ -495,7 +495,7 @@ fn a_server_that_comes_back_is_found() {
         proxy.fault(cut, Scope::All);
         error(client.query("select 1", &[]).await);
         let waits = client.query_one("select 20 + $1", &[&22]);
-        // From now on connections are left alone.
+        // From now on connections are not cut.
         let never = Fault::ResetAfter { direction: Direction::Down, bytes: u64::MAX };
         proxy.fault(never, Scope::Future);
         assert_eq!(waits.await.unwrap().get::<i32>(0), 42);
@@ -560,14 +560,14 @@ fn a_client_that_is_closed_answers_what_it_has_and_has_told_the_server() {
         let running = client.query_one("select pg_sleep(0.05), 1", &[]);
         drop((one, two));
         client.close(PATIENCE).await.unwrap();
-        // A pooler keeps its own.
+        // A pooler keeps its own connections.
         if !shared().is_pooled() {
             assert_eq!(connections(&name).await, 0);
         }
         assert_eq!(running.await.unwrap().get::<i32>(1), 1);
         failed(clone.query("select 1", &[]).await, Outcome::NotSent, "connection_ended");
         failed(clone.session().await, Outcome::NotSent, "connection_ended");
-        // Once more does no harm.
+        // Closing again does no harm.
         clone.close(PATIENCE).await.unwrap();
     });
 }

@@ -1,5 +1,5 @@
-//! The server of all tests, behind a PgBouncer in transaction mode where the variable
-//! `ONETRIP_THROUGH_PGBOUNCER` names one by its version (`1.18.0`).
+//! The server of all tests. If the variable `ONETRIP_THROUGH_PGBOUNCER` names a version of
+//! PgBouncer (`1.18.0`), the server is reached through it, in transaction mode.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::refused;
 /// The version of the PgBouncer that tests go through.
 const VARIABLE: &str = "ONETRIP_THROUGH_PGBOUNCER";
 
-/// What docs/operations/poolers.md says to set in a client behind PgBouncer before 1.21.
+/// The settings that docs/operations/poolers.md prescribes behind PgBouncer before 1.21.
 const SETTINGS_BEFORE_NAMES: &str = "prepare_threshold=0&one_segment=1&cancels_max=0";
 
-/// What DISCARD ALL does, but for prepared statements, which the pooler keeps track of. After each
-/// transaction, so that what a session keeps is lost in every run and not only in some, and so that no
-/// test finds what another one left.
+/// As DISCARD ALL, except for prepared statements, of which the pooler keeps track. It runs after
+/// each transaction, so that session state is lost in every run and not only in some, and so that
+/// no test finds what another one left.
 const RESET: &str = "close all; set session authorization default; reset all; unlisten *; \
                      select pg_advisory_unlock_all(); discard temp; discard sequences";
 
@@ -28,7 +28,7 @@ pub(crate) struct Server {
     pooler: Option<PrivatePgBouncer>,
 }
 
-/// One server for the whole binary, as that of the lab.
+/// One server for the whole binary, from the lab.
 pub(crate) fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -38,7 +38,7 @@ pub(crate) fn shared() -> &'static Server {
 }
 
 impl Server {
-    /// Why this test does not run, if a pooler is in between that does not allow it.
+    /// Why this test does not run, if there is a pooler that does not allow it.
     pub(crate) fn refusal(&self, test: &str) -> Option<&'static str> {
         let pooler = self.pooler.as_ref()?;
         let find = |list: &refused::Refusals| {
@@ -63,7 +63,7 @@ impl Server {
         }
     }
 
-    /// These settings of a URL, behind those that the pooler makes necessary.
+    /// These settings for a URL, behind those that the pooler requires.
     pub(crate) fn settings(&self, settings: &str) -> String {
         match &self.pooler {
             Some(pooler) if !pooler.knows_prepared_statements() => {
@@ -105,20 +105,20 @@ fn program() -> Option<Program> {
 fn start(postgres: &PrivatePostgres, program: Program) -> PrivatePgBouncer {
     let options = Options {
         program: Some(program),
-        // As many as the server has, so that no test waits for what another holds.
+        // As many as the server has, so that no test waits for what another one holds.
         pool_size: postgres::CONNECTIONS_MAX_DEFAULT - 20,
         clients_max: 1_000,
         prepared_max: Some(200),
         ..Options::default()
     };
-    // One that the server refused is tried again by the next client, and not after 15 s.
+    // If the server refused a connection, the next client tries again at once, and not after 15 s.
     let options = options.setting("server_login_retry", "0");
     let options =
         options.setting("server_reset_query", RESET).setting("server_reset_query_always", "1");
     PrivatePgBouncer::start(postgres, &options).unwrap()
 }
 
-/// A name that ends like a path is that of a whole file.
+/// Whether a test is in the list, by its name or by its file, whose name ends with `::`.
 fn is_among(tests: &[&str], test: &str) -> bool {
     tests.iter().any(|it| *it == test || it.ends_with("::") && test.starts_with(it))
 }

@@ -6,7 +6,8 @@ use onetrip_lab::postgres::shared;
 
 use crate::support::{rejected, run, run_threads, skipped};
 
-/// Every PgBouncer there is, as those before 1.21 are, with so many connections to the server.
+/// Every PgBouncer that is installed, configured like one before 1.21, with this many connections
+/// to the server.
 fn poolers(pool_size: u16) -> Vec<PrivatePgBouncer> {
     let programs = find_all().unwrap();
     if programs.is_empty() {
@@ -46,7 +47,7 @@ fn no_client_runs_the_statement_that_another_prepared() {
     });
 }
 
-/// P40. The transaction has the connection that knows the statement.
+/// P40. The transaction has the server connection that knows the statement.
 #[test]
 fn a_statement_that_is_unknown_to_the_next_connection_is_prepared_there() {
     run(async {
@@ -60,7 +61,7 @@ fn a_statement_that_is_unknown_to_the_next_connection_is_prepared_there() {
             for (n, reply) in replies.into_iter().enumerate() {
                 assert_eq!(reply.await.unwrap().get::<i32>(0), n as i32 + 1);
             }
-            // And again where it was known before.
+            // And again on the connection that knew it before.
             tx.rollback().await.unwrap();
             for n in 0..3 {
                 assert_eq!(client.query_one(sql, &[&n]).await.unwrap().get::<i32>(0), n + 1);
@@ -69,7 +70,8 @@ fn a_statement_that_is_unknown_to_the_next_connection_is_prepared_there() {
     });
 }
 
-/// P40. In a transaction nothing can be sent again, so no name is used there that the server may not know.
+/// P40. In a transaction nothing can be sent again, so no name is used there that the server may
+/// not know.
 #[test]
 fn a_transaction_uses_no_name_where_the_pooler_changes_servers() {
     run(async {
@@ -90,9 +92,8 @@ fn a_transaction_uses_no_name_where_the_pooler_changes_servers() {
     });
 }
 
-/// PgBouncer from 1.21 on answers Parse itself where a server connection has the text already. In a
-/// transaction that has failed the description is refused behind that.
-/// P48.
+/// P48. PgBouncer from 1.21 on answers a Parse itself if a server connection has the text already.
+/// In a failed transaction the description behind it is refused.
 #[test]
 fn a_statement_that_was_not_described_is_not_taken_for_prepared() {
     run(async {
@@ -149,7 +150,7 @@ fn startup_options_that_a_pooler_refuses_lead_to_the_settings() {
     });
 }
 
-/// P41. PgBouncer has the connection to the server given away between two segments of one client.
+/// P41. PgBouncer would release the server connection between two segments of one client.
 #[test]
 fn a_statement_that_fails_takes_no_neighbour_along_behind_a_pooler() {
     run(async {
@@ -172,7 +173,8 @@ fn a_statement_that_fails_takes_no_neighbour_along_behind_a_pooler() {
     });
 }
 
-/// P40. Bursts that are longer than what PgBouncer reads at once, and pipelines of several segments.
+/// P40. Bursts that are longer than what PgBouncer reads at once, and pipelines of several
+/// segments.
 #[test]
 fn nothing_is_lost_where_one_segment_leaves_at_a_time() {
     run_threads(async {
@@ -189,7 +191,7 @@ fn nothing_is_lost_where_one_segment_leaves_at_a_time() {
     });
 }
 
-/// Each answer is that to its own statement.
+/// Each statement gets its own answer.
 async fn in_order(client: Client, first: i32) {
     let text = "x".repeat(3_000);
     for number in first..first + 5 {

@@ -1,4 +1,4 @@
-//! Prepared statements: their life on the server, and how they heal.
+//! Prepared statements: their life on the server, and how they are prepared again.
 
 use onetrip::types::Type;
 use onetrip::{Outcome, Session};
@@ -99,7 +99,7 @@ fn a_statement_heals_after_the_server_lost_it() {
     });
 }
 
-/// P18. Only a command that succeeded has lost them: DISCARD ALL fails inside of a transaction.
+/// P18. Only a command that succeeded loses them: DISCARD ALL fails inside a transaction.
 #[test]
 fn a_discard_that_fails_loses_nothing() {
     run(async {
@@ -179,7 +179,7 @@ fn a_dropped_statement_still_heals_for_a_reply_on_its_way() {
     });
 }
 
-/// Loses all statements without a tag that shows it.
+/// Loses all statements, without a command tag that shows it.
 const LOSE_UNSEEN: &str = "do $$ begin execute 'deallocate all'; end $$";
 
 #[test]
@@ -277,8 +277,8 @@ fn many_statements_are_prepared_and_closed() {
     });
 }
 
-/// Closes of many statements leave with the next one, and none of them waits for a reply that
-/// nothing is due to bring.
+/// Closes of many statements leave with the next one, and none of them waits for a reply when none
+/// is due.
 #[test]
 fn many_statements_that_are_dropped_at_once_hold_nobody_up() {
     run(async {

@@ -1,4 +1,4 @@
-//! The numbers as the facade of the `metrics` crate gets them.
+//! The counters, as the facade of the `metrics` crate receives them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
-/// Keeps what it is told.
+/// Records what is published.
 #[derive(Default)]
 struct Kept {
     numbers: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
@@ -60,7 +60,7 @@ impl Recorder for Kept {
     }
 }
 
-/// Runs a test whose clients publish to `kept`, by themselves too.
+/// Runs a test whose clients publish to `kept`, also automatically.
 fn run_with(kept: &Kept, test: impl Future<Output = ()>) {
     let _guard = metrics::set_default_local_recorder(kept);
     run(test);

@@ -37,8 +37,8 @@ fn an_empty_statement_has_no_rows() {
     });
 }
 
-/// P9. Replies end in different ways: with rows or without, with columns or without, with no command
-/// at all. None may end early, or take the next one along.
+/// P9. Replies end in different ways: with rows or without, with columns or without, without any
+/// command. None may end early, or include the next one.
 #[test]
 fn replies_of_every_form_end_where_they_end() {
     run(async {
@@ -101,8 +101,8 @@ fn an_error_in_the_middle_of_the_rows_is_an_error() {
     });
 }
 
-/// P13. The same where each statement has a sync point of its own. The commit fails behind
-/// CommandComplete, so success must not be told before ReadyForQuery.
+/// P13. The same if each statement has a sync point of its own. The commit fails behind
+/// CommandComplete, so success must not be reported before ReadyForQuery.
 #[test]
 fn a_deferred_constraint_fails_the_statement_that_broke_it() {
     run(async {
@@ -188,7 +188,8 @@ fn many_tasks_on_many_threads_each_get_their_own_replies() {
             task.await.unwrap();
         }
         assert_usable(&client).await;
-        // Replies that were dropped may still be on their way, on other connections of the pool.
+        // Requests whose replies were dropped may still be in flight, on other connections of the
+        // pool.
         until(async || client.pending().in_flight + client.pending().queued == 0).await;
     });
 }

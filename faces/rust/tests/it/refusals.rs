@@ -1,10 +1,11 @@
-//! Statements refused where they don't belong: before anything is sent, with a word on what to use.
+//! Statements are refused where they don't belong, before anything is sent; the error says what to
+//! use.
 
 use onetrip::{Kind, Outcome};
 
 use crate::support::*;
 
-/// A statement, the code of its refusal, and what the message has to name.
+/// A statement, the code of its refusal, and a word that the message must contain.
 const ON_SHARED: [(&str, &str, &str); 24] = [
     ("begin", "transaction_control", "session"),
     ("start transaction read only", "transaction_control", "session"),
@@ -68,7 +69,7 @@ fn what_only_looks_refusable_is_not() {
     });
 }
 
-/// P6. P7. Neither what has to be alone nor a COPY may stand among others.
+/// P6. P7. A statement that has to be alone must not stand among others, and neither must a COPY.
 #[test]
 fn a_pipeline_refuses_what_would_break_it() {
     run(async {
@@ -98,7 +99,7 @@ fn a_pipeline_refuses_what_would_break_it() {
     });
 }
 
-/// P5. What the server allows in a transaction it made by itself depends on the place within it.
+/// P5. What the server allows in an implicit transaction depends on the position in it.
 #[test]
 fn set_local_is_taken_inside_of_a_pipeline() {
     run(async {
@@ -122,7 +123,7 @@ fn a_transaction_refuses_control_behind_its_back() {
         for sql in ["begin", "commit", "rollback", "end", "abort", "prepare transaction 'a'"] {
             failed(tx.execute(sql, &[]).await, Outcome::NotSent, "transaction_open");
         }
-        // These leave it open.
+        // These leave the transaction open.
         for sql in ["savepoint a", "rollback to a", "rollback work to savepoint a", "release a"] {
             tx.execute(sql, &[]).await.unwrap();
         }

@@ -1,6 +1,6 @@
-//! The tests that transaction pooling does not allow, by the reason. None is here for a defect of ours.
+//! The tests that transaction pooling does not allow, by reason. None is here for a defect of ours.
 
-/// A reason, and the tests that it is about.
+/// A reason, and its tests.
 pub(crate) type Refusals = [(&'static str, &'static [&'static str])];
 
 /// With any PgBouncer.
@@ -159,9 +159,9 @@ pub(crate) const ALWAYS: &Refusals = &[
     ),
 ];
 
-/// With PgBouncer before 1.21, which knows nothing of prepared statements, and with the settings that it
-/// makes necessary (`prepare_threshold=0&one_segment=1&cancels_max=0`). A name that ends like a path is
-/// that of a whole file.
+/// With PgBouncer before 1.21, which does not support prepared statements, and with the settings
+/// that it requires (`prepare_threshold=0&one_segment=1&cancels_max=0`). A name that ends like a
+/// path stands for a whole file.
 pub(crate) const BEFORE_NAMES: &Refusals = &[
     (
         "PgBouncer before 1.21: a name that was prepared is unknown in the next transaction",
@@ -225,7 +225,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
     ),
 ];
 
-/// With PgBouncer from 1.21 on, which prepares in the place of its clients.
+/// With PgBouncer from 1.21 on, which prepares statements itself for its clients.
 pub(crate) const SINCE_NAMES: &Refusals = &[
     (
         "PgBouncer prepares a text once for all, so a stale plan stays",

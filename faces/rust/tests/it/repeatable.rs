@@ -1,4 +1,4 @@
-//! Statements that may run twice: what shares a sync point, who sees an error, what survives a lost
+//! Repeatable statements: what shares a sync point, who gets an error, what survives a lost
 //! connection.
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ const ECHO: &str = "select $1::int";
 /// Fails where the parameter is 0.
 const DIVIDE: &str = "select 1000 / $1::int";
 
-/// A client by way of a relay that counts the Syncs, and the count.
+/// A client behind a relay that counts the Syncs, and the count.
 async fn counted(settings: &str) -> (Client, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -30,7 +30,7 @@ async fn counted(settings: &str) -> (Client, Arc<AtomicUsize>) {
     let settings = format!("sslmode=disable&connections_max=1&{settings}");
     let url = format!("{url}?{}", shared().settings(&settings));
     let client = Client::connect(&url).await.unwrap();
-    // Who is on the other end is asked once, with its own Sync, when the first statement goes ahead.
+    // With its own Sync, the client asks once who the peer is, when a statement first goes ahead.
     let ahead: Vec<_> = (0..2).map(|_| client.execute("select 1", &[])).collect();
     for reply in ahead {
         reply.await.unwrap();
@@ -47,7 +47,7 @@ async fn relay(listener: TcpListener, syncs: Arc<AtomicUsize>) {
         tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_client).await });
         let syncs = syncs.clone();
         tokio::spawn(async move {
-            // The first message has no type.
+            // The first message has no tag.
             let (mut input, mut at, mut header) = (Vec::new(), 0, 0);
             while from_client.read_buf(&mut input).await.is_ok_and(|len| len > 0) {
                 while let Some(&[a, b, c, d]) = input[at..].get(header..header + 4) {
@@ -329,7 +329,7 @@ fn a_lost_connection_is_survived_by_what_is_repeatable_alone() {
 fn a_server_that_is_killed_and_comes_back_answers_all_of_them() {
     let mut server = PrivatePostgres::start(Options::default()).unwrap();
     run(async {
-        // One for who holds the gate, and one.
+        // One connection for the session that holds the gate, and one more.
         let url = format!("{}?connections_max=2", server.url());
         let client = Client::connect(&url).await.unwrap();
         let holder = closed_gate(&client).await;
@@ -431,7 +431,7 @@ fn a_line_that_is_cut_at_any_byte_is_noticed_by_nobody() {
     });
 }
 
-/// An error of its own; an attempt before may have been cut off.
+/// An error of its own; an earlier attempt may have been cut off.
 #[track_caller]
 fn rejected_or_unknown(result: Result<Row, Error>) {
     let error = error(result);
@@ -469,7 +469,7 @@ fn reads_that_are_late_together_are_cancelled_together() {
         for read in reads {
             assert_eq!(error(read.await).kind(), Kind::Timeout);
         }
-        // The only connection does not wait at the gate any more, though that is still closed.
+        // The only connection no longer waits at the gate, although that is still closed.
         assert_eq!(number(client.query_one(ECHO, &[&7]).await), 7);
     });
 }

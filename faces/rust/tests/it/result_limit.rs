@@ -10,7 +10,7 @@ fn a_result_beyond_the_limit_has_run_and_is_dropped() {
         let t = table("id int").await;
         let client = client_with("result_bytes_max=1000&connections_max=1").await;
         let sql = format!("insert into {t} select generate_series(1, 500) returning id");
-        // Small neighbours before and behind it are none the worse for it.
+        // Small neighbours in front of it and behind it are not affected.
         let before = client.query_one("select 1", &[]);
         let large = client.query(&sql, &[]);
         let behind = client.query_one("select 2", &[]);
@@ -20,7 +20,7 @@ fn a_result_beyond_the_limit_has_run_and_is_dropped() {
         assert_eq!(before.await.unwrap().get::<i32>(0), 1);
         assert_eq!(behind.await.unwrap().get::<i32>(0), 2);
         assert_eq!(ids(&t).await.len(), 500);
-        // One that fails is a failure, however much came before.
+        // A statement that fails is a failure, however much came before.
         let sql = "select 1 / (5000 - i) from generate_series(1, 10000) i";
         rejected(client.query(sql, &[]).await, "22012");
         assert_usable(&client).await;
@@ -39,7 +39,7 @@ fn a_single_row_beyond_the_limit_is_dropped_as_it_comes() {
                 false => drop(failed(row, Outcome::Applied, "result_too_large")),
             }
         }
-        // Dropped by its caller on the way, it is nobody's.
+        // If its caller drops it meanwhile, nobody takes it.
         let mut reply = client.query("select repeat('x', 4000000)", &[]);
         poll_once(&mut reply).await;
         drop(reply);
@@ -87,7 +87,7 @@ fn a_pipeline_goes_on_behind_a_result_that_is_too_large() {
         }
         assert_eq!(insert.await.unwrap(), 1);
         assert_eq!(ids(&t).await, [1].into());
-        // Where it is undone, that is what is said.
+        // If the statement is undone, the error says that.
         let mut pipeline = client.pipeline();
         let undone = pipeline.query(series, &[]);
         let failing = pipeline.query("select 1/0", &[]);

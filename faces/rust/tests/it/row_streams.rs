@@ -5,10 +5,11 @@ use onetrip_lab::proxy::Direction;
 
 use crate::support::*;
 
-/// A set in the list of columns comes row by row, where one in FROM is made as a whole first.
+/// A set-returning function in the list of columns yields row by row; one in FROM is computed as a
+/// whole first.
 const SERIES: &str = "select generate_series(1, $1::int) i, repeat('x', 100)";
 
-/// All numbers of a stream, in their order.
+/// All numbers of a stream, in order.
 async fn numbers(rows: &mut RowStream<'_>) -> Vec<i32> {
     let mut numbers = Vec::new();
     while let Some(row) = rows.try_next().await.unwrap() {
@@ -70,7 +71,7 @@ fn prepared_guessed_and_textual_statements_can_be_streamed() {
             let mut rows = session.query_stream(&statement, &[&41i64]).await.unwrap();
             assert_eq!(rows.try_next().await.unwrap().unwrap().get::<i64>(0), 42);
         }
-        // Its type is a guess, so the server is asked; and aclitem has no binary form.
+        // The parameter's type is a guess, so the server is asked; and aclitem has no binary form.
         let moment = std::time::SystemTime::UNIX_EPOCH;
         let sql = "select $1 = timestamptz 'epoch', 'postgres=r/postgres'::aclitem";
         for _ in 0..2 {
@@ -103,7 +104,7 @@ fn an_error_comes_at_once_or_behind_the_rows_before_it() {
             }
         };
         assert_eq!((error.sqlstate(), error.outcome()), (Some("22012"), Outcome::Rejected));
-        // Rows that the server had not sent yet go with the error.
+        // Rows that the server had not sent yet are lost with the error.
         assert!((400..500).contains(&seen), "{seen}");
         assert!(rows.try_next().await.unwrap().is_none());
         drop(rows);
@@ -111,7 +112,7 @@ fn an_error_comes_at_once_or_behind_the_rows_before_it() {
     });
 }
 
-/// What has passed the proxy tells how much was read: without a pause it would be all.
+/// The bytes that passed the proxy show how much was read: without a pause it would be everything.
 #[test]
 fn a_reader_that_pauses_stops_the_server_and_no_other_stream() {
     run(async {
@@ -125,7 +126,7 @@ fn a_reader_that_pauses_stops_the_server_and_no_other_stream() {
         assert!(numbers(&mut other).await.into_iter().eq(1..=150_000));
         let (before, after) = (bytes_down(&proxy), || bytes_down(&proxy));
         assert_usable(&slow).await;
-        // Its own 20 MB, what the paused one was let have, and what lies in buffers of the system.
+        // Its own 20 MB, what the paused stream had read ahead, and the buffers of the system.
         assert!(after() < 40 << 20, "{} of 230 MB were read", after());
         assert!(after() - before < 4 << 20);
         for number in 2..1000 {
@@ -137,7 +138,7 @@ fn a_reader_that_pauses_stops_the_server_and_no_other_stream() {
 }
 
 /// P10. A portal ends with its transaction, so a stream that is fetched piece by piece breaks off
-/// at the next sync point, whoever's that is.
+/// at the next sync point, of whichever caller.
 #[test]
 fn a_stream_outlives_the_sync_points_of_others() {
     run(async {
@@ -190,7 +191,7 @@ fn a_stream_that_is_dropped_leaves_its_session_usable() {
     });
 }
 
-/// P29: the rest of a result that nobody wants is not dragged through a connection that can be replaced.
+/// P29: the rest of an unwanted result is not read if its connection can be replaced.
 #[test]
 fn a_dropped_stream_of_a_client_gives_its_connection_back_or_up() {
     run(async {
@@ -202,7 +203,7 @@ fn a_dropped_stream_of_a_client_gives_its_connection_back_or_up() {
         let mut huge = client.query_stream(PIDS, &[&2_000_000_000]).await.unwrap();
         assert!(huge.try_next().await.unwrap().is_some());
         drop(huge);
-        // There is one connection, so this waits for it to be given up.
+        // There is one connection, so this waits until that is given up.
         assert_ne!(pid_of(&client).await, pid);
     });
 }
@@ -215,7 +216,7 @@ fn the_rest_of_a_long_stream_is_cancelled_where_nobody_is_harmed() {
             let mut rows = session.query_stream(SERIES, &[&2_000_000_000]).await.unwrap();
             assert!(rows.try_next().await.unwrap().is_some());
             drop(rows);
-            // All of it would take minutes.
+            // The whole stream would take minutes.
             let replies: Vec<_> = (0..5).map(|i| session.query_one("select $1", &[&i])).collect();
             for (i, reply) in (0..5).zip(replies) {
                 assert_eq!(reply.await.unwrap().get::<i32>(0), i);
@@ -224,10 +225,10 @@ fn the_rest_of_a_long_stream_is_cancelled_where_nobody_is_harmed() {
     });
 }
 
-/// Rows that say which process makes them.
+/// Rows with the server process that makes them.
 const PIDS: &str = "select pg_backend_pid(), generate_series(1, $1::int), repeat('x', 100)";
 
-/// The process behind a stream of those.
+/// The server process behind such a stream.
 async fn backend(rows: &mut RowStream<'_>) -> i32 {
     rows.try_next().await.unwrap().unwrap().get(0)
 }
@@ -312,7 +313,7 @@ fn many_streams_at_once_each_have_their_rows() {
                 tokio::spawn(async move {
                     let sql = "select $1 * 1000000 + i from generate_series(1, 20000) i";
                     let mut rows = client.query_stream(sql, &[&task]).await.unwrap();
-                    // Some are dropped on the way.
+                    // Some streams are dropped early.
                     let wanted = if task % 3 == 0 { 100 } else { 20_000 };
                     for i in 1..=wanted {
                         let row = rows.try_next().await.unwrap().unwrap();

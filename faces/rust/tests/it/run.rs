@@ -1,4 +1,4 @@
-//! Transactions that are run again.
+//! Transactions that are run again after a conflict.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ fn serializable() -> RunOptions {
     quick().transaction(transaction)
 }
 
-/// Pauses that don't hold a test up.
+/// Pauses that don't delay a test.
 fn quick() -> RunOptions {
     RunOptions::new().pauses(Duration::from_micros(1), Duration::from_millis(1))
 }
 
-/// Makes the server say what it says of conflicts.
+/// A statement that makes the server report this error.
 fn raise(sqlstate: &str) -> String {
     format!("do $$ begin raise exception 'made up' using errcode = '{sqlstate}'; end $$")
 }
@@ -113,8 +113,9 @@ fn a_serialization_failure_is_run_again_until_it_is_committed() {
     });
 }
 
-/// Each holds what the other wants; the server ends one of them. That one waits for the other before it begins anew: it could
-/// take its first row back before the other has woken, and both would stand as before.
+/// Each transaction holds what the other wants; the server ends one of them. That one waits for the
+/// other before it begins again: it could take its first row back before the other has woken, and
+/// both would be stuck as before.
 #[test]
 fn a_deadlock_is_run_again() {
     run(async {
@@ -146,7 +147,8 @@ fn a_deadlock_is_run_again() {
     });
 }
 
-/// The server notices at COMMIT only. (Each reads what the other wrote, and neither writes the same.)
+/// The server detects the conflict only at COMMIT. (Each reads what the other wrote, and they write
+/// different rows.)
 #[test]
 fn a_serialization_failure_at_commit_is_run_again() {
     run(async {
@@ -219,14 +221,14 @@ fn nothing_else_is_run_again() {
     });
 }
 
-/// What the closure makes of the failure does not matter: the transaction knows.
+/// It does not matter what the closure does with the failure: the transaction knows of it.
 #[test]
 fn a_conflict_that_the_closure_hides_is_run_again() {
     run(async {
         let (client, t) = (client().await, table("id int").await);
         let runs = Cell::new(0);
         let again = || runs.replace(runs.get() + 1) % 2 == 0;
-        // As an error of its own.
+        // It returns an error of its own.
         let other = async |tx: &mut onetrip::Transaction<'_>| {
             if again() && tx.execute(&raise("40001"), &[]).await.is_err() {
                 return Err(Mine::Enough(1));
@@ -234,7 +236,7 @@ fn a_conflict_that_the_closure_hides_is_run_again() {
             Ok(())
         };
         assert_eq!(client.run_with(quick(), other).await.unwrap().retries, 1);
-        // As no error at all: then the commit fails.
+        // It returns no error at all: then the commit fails.
         let hidden = async |tx: &mut onetrip::Transaction<'_>| {
             tx.execute(&format!("insert into {t} values (1)"), &[]).await?;
             if again() {
@@ -243,7 +245,7 @@ fn a_conflict_that_the_closure_hides_is_run_again() {
             Ok::<_, Error>(())
         };
         assert_eq!(client.run_with(quick(), hidden).await.unwrap().retries, 1);
-        // Behind a savepoint that went with it.
+        // The failure is behind a savepoint that was rolled back.
         let nested = async |tx: &mut onetrip::Transaction<'_>| {
             let inner: Savepoint<'_> = tx.savepoint();
             if again() {
@@ -274,7 +276,8 @@ fn a_conflict_that_was_undone_by_a_savepoint_is_committed() {
     });
 }
 
-/// P38. The line is cut behind COMMIT: whether it was committed is not known, so it is not run again.
+/// P38. The line is cut behind COMMIT. It is not known whether it was committed, so it is not run
+/// again.
 #[test]
 fn an_unknown_commit_is_never_run_again() {
     run(async {
@@ -375,7 +378,8 @@ fn a_run_that_is_dropped_rolls_back() {
     });
 }
 
-/// It can be run on another thread, and many at once share the pool; each takes effect once.
+/// A transaction can be run on another thread, and many at once share the pool; each takes effect
+/// once.
 #[test]
 fn many_runs_on_several_threads_each_take_effect_once() {
     run_threads(async {

@@ -93,7 +93,7 @@ fn a_savepoint_that_failed_can_not_be_released_and_the_transaction_goes_on() {
     });
 }
 
-/// Where nobody waits for RELEASE, the next statement and the commit tell.
+/// If nobody waits for RELEASE, the next statement and the commit report the failure.
 #[test]
 fn a_failed_savepoint_that_is_released_without_waiting_fails_the_transaction() {
     run(async {
@@ -127,7 +127,7 @@ fn savepoints_nest_to_any_depth() {
         let mut three = two.savepoint();
         {
             let four = three.savepoint();
-            // The first statement of all: BEGIN and four SAVEPOINTs ride along.
+            // The first statement of all: BEGIN and four SAVEPOINTs travel with it.
             four.execute(&insert, &[&4]).await.unwrap();
         }
         three.execute(&insert, &[&3]).await.unwrap();
@@ -142,7 +142,7 @@ fn savepoints_nest_to_any_depth() {
     });
 }
 
-/// What random steps leave is what a stack of sets says.
+/// The result of random steps equals that of a stack of sets.
 #[test]
 fn random_savepoints_leave_what_a_stack_says() {
     run(async {
@@ -171,7 +171,7 @@ fn random_savepoints_leave_what_a_stack_says() {
     });
 }
 
-/// Does something behind a savepoint and says what stands of it.
+/// Runs random steps behind a savepoint. Returns what stands of them.
 async fn nested(
     mut level: onetrip::Savepoint<'_>,
     insert: &str,
@@ -256,8 +256,8 @@ fn a_savepoint_that_is_first_used_by_a_pipeline_is_set_in_front_of_it() {
     });
 }
 
-/// Dropped at each stage: never used, its first statement in flight, in a transaction that ends with
-/// it.
+/// Dropped at each stage: never used, with its first statement in flight, in a transaction that
+/// ends with it.
 #[test]
 fn a_savepoint_is_undone_at_whatever_stage_it_is_dropped() {
     run(async {
@@ -335,7 +335,7 @@ fn a_savepoint_whose_connection_is_lost_says_so() {
     });
 }
 
-/// Nothing of it was sent, so there is nothing to release; but what it was asked to do did not happen.
+/// Nothing of it was sent, so there is nothing to release; but its statement did not run.
 #[test]
 fn a_savepoint_whose_first_statement_found_no_connection_is_not_released_nor_rolled_back() {
     run(async {

@@ -1,4 +1,4 @@
-//! Connections of one's own.
+//! Sessions.
 
 use onetrip::{Outcome, TransactionStatus};
 
@@ -66,7 +66,7 @@ fn the_status_is_what_the_server_told_last() {
     });
 }
 
-/// COMMIT answered by ROLLBACK is an error, however it was said.
+/// COMMIT answered by ROLLBACK is an error, even if COMMIT was sent as text.
 #[test]
 fn a_commit_as_text_that_rolls_back_is_an_error() {
     run(async {

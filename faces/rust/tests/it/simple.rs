@@ -27,8 +27,8 @@ fn a_batch_returns_each_result() {
     });
 }
 
-/// P8. A text by the simple protocol brings a sync point and several results of its own, and takes
-/// the statement without a name along: nothing of that may touch those around it.
+/// P8. A text by the simple protocol brings a sync point and several results of its own, and drops
+/// the unnamed statement: none of that may affect statements around it.
 #[test]
 fn a_script_between_other_statements_takes_nothing_of_theirs() {
     run(async {

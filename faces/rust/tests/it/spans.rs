@@ -1,4 +1,4 @@
-//! What is told to `tracing`, and what is not.
+//! What `tracing` is told, and what not.
 
 use crate::kept::Kept;
 use crate::pooled::shared;

@@ -1,5 +1,5 @@
-//! Plans that go stale again and again: a server that is made up says so as often as it is told to, since
-//! a real one holds a lock from the Parse that heals on.
+//! Plans that go stale again and again. A scripted server reports them as often as it is told to,
+//! since on a real one the Parse that prepares again holds a lock from then on.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,17 +10,17 @@ use onetrip::Client;
 
 use crate::support::*;
 
-/// What the server does, and has seen.
+/// What the server is told to do, and what it has seen.
 #[derive(Default)]
 struct Told {
-    /// How many of the next Binds of a name find a stale plan.
+    /// How many of the next Binds of a named statement find a stale plan.
     stale: AtomicUsize,
     parses: AtomicUsize,
     binds: AtomicUsize,
 }
 
-/// A client of a server whose only statement returns a row with one column, which has the name of the
-/// Parse that it came by.
+/// A client of a server whose only statement returns a row with one column, named after the Parse
+/// that the statement came from.
 async fn scripted() -> (Client, Arc<Told>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
@@ -44,7 +44,7 @@ fn put(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Serves one connection until the client goes.
+/// Serves one connection until the client closes it.
 fn serve(mut stream: TcpStream, told: &Told) -> Option<()> {
     let mut len = [0; 4];
     stream.read_exact(&mut len).ok()?;
@@ -56,7 +56,7 @@ fn serve(mut stream: TcpStream, told: &Told) -> Option<()> {
     put(&mut out, b'Z', b"I");
     let mut status = *b"I";
     let mut skips = false;
-    // The question whether this is the server itself: it is.
+    // The client asks whether this is the server itself, and it is.
     let mut probed = false;
     loop {
         stream.write_all(&out).ok()?;
@@ -107,7 +107,7 @@ const STALE: &[u8] = b"SERROR\0VERROR\0C0A000\0Mcached plan must not change resu
                        RRevalidateCachedQuery\0\0";
 
 fn is_stale(bind: &[u8], told: &Told) -> bool {
-    // A portal's name is in front, and BEGIN's alone is not empty.
+    // A portal's name is in front; BEGIN's Bind is the only one with an empty statement name.
     let named = bind[0] == 0 && bind[1] != 0;
     told.binds.fetch_add(usize::from(named), Ordering::SeqCst);
     let less = |stale: usize| stale.checked_sub(1);
@@ -135,7 +135,7 @@ fn answer(tag: u8, body: &[u8], told: &Told, out: &mut Vec<u8>) {
 
 const SELECT: &str = "select * from t";
 
-/// Which Parse the columns of a row came by.
+/// The number of the Parse that the columns of a row came from.
 async fn parse_of(client: &Client) -> usize {
     let row = client.query_one(SELECT, &[]).await.unwrap();
     assert_eq!(row.get::<i32>(0), 7);

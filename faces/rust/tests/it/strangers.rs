@@ -1,4 +1,4 @@
-//! What one user of a connection leaves behind, or does too late, is nobody else's.
+//! What one user of a connection leaves behind, or does too late, does not concern the next.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn enumeration() -> String {
     name
 }
 
-/// Answered, and not awaited: what it asks for its types is asked when it is.
+/// Answered, and not awaited: the query for its types is sent only when it is awaited.
 async fn answered_with_an_unknown_type(client: &Client) -> onetrip::Reply<onetrip::Rows> {
     let reply = client.query(&format!("select 'a'::{}", enumeration().await), &[]);
     until(async || client.pending().in_flight == 0).await;
@@ -98,7 +98,7 @@ fn a_reply_that_is_awaited_late_asks_nothing_in_a_strangers_transaction() {
         let session = client.session().await.unwrap();
         session.execute("begin", &[]).await.unwrap();
         reply.await.unwrap();
-        // Only as the first statement of its transaction.
+        // Allowed only as the first statement of its transaction.
         let first = "set transaction isolation level repeatable read";
         session.execute(first, &[]).await.unwrap();
     });
@@ -124,7 +124,7 @@ fn a_transaction_that_a_session_left_open_is_not_its_successors_fault() {
         let session = client.session().await.unwrap();
         session.execute("begin", &[]).await.unwrap();
         drop(session);
-        // So that the reset is seen in parts.
+        // So that the answer to the reset comes in pieces.
         proxy.fault(Fault::ByteAtATime { direction: Direction::Down, on: true }, Scope::All);
         client.query_one("select 1", &[]).await.unwrap();
     });

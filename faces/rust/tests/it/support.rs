@@ -1,5 +1,5 @@
 //! What all tests share: a bounded run, connections, a lock that holds a statement up, a proxy in
-//! between, seeded numbers. Nothing here sleeps: what has to come true is asked for until it is.
+//! between, seeded numbers. Nothing here sleeps: a condition is asked for until it is true.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use crate::pooled::shared;
 use onetrip::{Client, Error, Outcome, Session};
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
-/// A test that takes longer hangs.
+/// A test that takes longer than this hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test on one thread, unless a pooler is in between that does not allow it.
@@ -45,7 +45,7 @@ pub(crate) fn run_long(patience: Duration, test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(for_at_most(patience, test));
 }
 
-/// By way of a pooler everything takes longer.
+/// Through a pooler everything takes longer.
 async fn patiently(test: impl Future<Output = ()>) {
     let patience = if shared().is_pooled() { PATIENCE * 3 } else { PATIENCE };
     for_at_most(patience, test).await;
@@ -67,7 +67,7 @@ pub(crate) async fn client_with(settings: &str) -> Client {
     Client::connect(&url).await.unwrap()
 }
 
-/// A connection of its own.
+/// A session.
 pub(crate) async fn session() -> Session {
     client().await.session().await.unwrap()
 }
@@ -79,7 +79,7 @@ pub(crate) async fn table(columns: &str) -> String {
     name
 }
 
-/// The numbers in a table.
+/// The numbers in a table, each of which must occur once.
 pub(crate) async fn ids(table: &str) -> BTreeSet<i32> {
     let rows = session().await.query(&format!("select id from {table}"), &[]).await.unwrap();
     let ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
@@ -88,19 +88,19 @@ pub(crate) async fn ids(table: &str) -> BTreeSet<i32> {
     set
 }
 
-/// How many rows a query has.
+/// The number of rows of a query.
 pub(crate) async fn count(session: &Session, from: &str) -> i64 {
     session.query_one(&format!("select count(*) from {from}"), &[]).await.unwrap().get(0)
 }
 
-/// Asks until `wish` comes true. The run bounds it.
+/// Asks until `wish` returns true. The run's patience bounds it.
 pub(crate) async fn until(mut wish: impl AsyncFnMut() -> bool) {
     while !wish().await {
         tokio::task::yield_now().await;
     }
 }
 
-/// Polls once; whether it was ready.
+/// Polls once. Returns whether it was ready.
 pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
     std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_ready())).await
 }
@@ -110,7 +110,7 @@ pub(crate) fn error<T: Debug>(result: Result<T, Error>) -> Error {
     result.expect_err("this should have failed")
 }
 
-/// An error with this outcome and this code of ours.
+/// Checks for an error with this outcome and this code.
 #[track_caller]
 pub(crate) fn failed<T: Debug>(result: Result<T, Error>, outcome: Outcome, code: &str) -> Error {
     let error = error(result);
@@ -118,7 +118,7 @@ pub(crate) fn failed<T: Debug>(result: Result<T, Error>, outcome: Outcome, code:
     error
 }
 
-/// An error of the server with this SQLSTATE, which says that nothing took effect.
+/// Checks for an error of the server with this SQLSTATE and without effect.
 #[track_caller]
 pub(crate) fn rejected<T: Debug>(result: Result<T, Error>, sqlstate: &str) -> Error {
     let error = error(result);
@@ -126,29 +126,29 @@ pub(crate) fn rejected<T: Debug>(result: Result<T, Error>, sqlstate: &str) -> Er
     error
 }
 
-/// A connection works, and the reply is its own.
+/// Checks that a connection works, and that its reply is the right one.
 pub(crate) async fn assert_usable(client: &Client) {
     let reply = client.query_one("select 20 + $1", &[&22]).await.unwrap();
     assert_eq!(reply.get::<i32>(0), 42);
 }
 
-/// Whether the tests run through a pooler that does not allow this one; says so. A test that does not
-/// use [`run`] asks by itself.
+/// Whether the tests run through a pooler that does not allow this one; prints that. A test that
+/// does not use [`run`] calls this itself.
 pub(crate) fn is_refused_by_the_pooler() -> bool {
     let thread = std::thread::current();
     let why = shared().refusal(thread.name().unwrap_or_default());
     why.inspect(|why| skipped(why)).is_some()
 }
 
-/// Says that this test, or a part of it, does not run here. Past the runner, which hides what a test
-/// that passes prints.
+/// Prints that this test, or a part of it, does not run here. It bypasses the test runner, which
+/// hides the output of tests that pass.
 pub(crate) fn skipped(reason: &str) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a test"));
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Whether the shared server is too old for a test, or for a part of it; says so.
+/// Whether the shared server is too old for a test, or for a part of it; prints that.
 pub(crate) fn is_before(major: u32, what: &str) -> bool {
     let is_before = shared().major() < major;
     if is_before {
@@ -157,7 +157,7 @@ pub(crate) fn is_before(major: u32, what: &str) -> bool {
     is_before
 }
 
-/// A table that is locked by a session: who reads it waits.
+/// A table that a session has locked: statements that read it wait.
 pub(crate) struct Gate {
     session: Session,
     pub(crate) table: String,
@@ -179,7 +179,7 @@ impl Gate {
         format!("select count(*) from {}", self.table)
     }
 
-    /// The process that waits at the gate, as soon as there is one.
+    /// The server process that waits at the gate, once there is one.
     pub(crate) async fn waiting_pid(&self) -> i32 {
         let sql = "select pid from pg_locks where relation = $1::regclass and not granted";
         loop {
@@ -211,14 +211,14 @@ pub(crate) fn proxy() -> Proxy {
     Proxy::start(ProxyConfig::new(SocketAddr::from(([127, 0, 0, 1], shared().port())))).unwrap()
 }
 
-/// The same at a distance. Over none at all an answer may be there before the second of two writes that
-/// follow each other, which is a trip more.
+/// The same at a distance. With no distance at all, an answer may arrive between two successive
+/// writes, which is one more trip.
 pub(crate) fn distant_proxy() -> Proxy {
     let upstream = SocketAddr::from(([127, 0, 0, 1], shared().port()));
     Proxy::start(ProxyConfig::new(upstream).with_rtt(Duration::from_millis(10))).unwrap()
 }
 
-/// How to reach the shared server through a proxy.
+/// The URL of the shared server through a proxy.
 pub(crate) fn url_through(proxy: &Proxy) -> String {
     let port = shared().port();
     shared().url().replace(&format!(":{port}/"), &format!(":{}/", proxy.addr().port()))

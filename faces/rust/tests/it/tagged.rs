@@ -1,5 +1,5 @@
-//! The failure that users fear most: rows that were somebody else's. Everything that can be sent is
-//! mixed over few connections, and each reply has to name the request that it is given to.
+//! The worst failure of a pipelining client: rows of another caller. Everything that can be sent is
+//! mixed over few connections, and each reply has to name the request that gets it.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use onetrip::{Client, Error, Kind, Row, Statement};
 
 use crate::support::*;
 
-/// So many tasks share the connections.
+/// How many tasks share the connections.
 const TASKS: i32 = 12;
-/// Each makes so many requests.
+/// How many requests each makes.
 const REQUESTS: i32 = 120;
 
-/// P35. Pipelined rows that go to the wrong caller are worse than none.
+/// P35. Pipelined rows that reach the wrong caller are worse than none.
 #[test]
 fn every_reply_of_any_mixture_names_its_own_request() {
     let seed = std::env::var("ONETRIP_SEED").map_or(35, |seed| seed.parse().unwrap());
@@ -59,13 +59,13 @@ impl Caller {
         }
     }
 
-    /// Few texts, so that they are prepared by counting, closed, and prepared anew.
+    /// Few texts, so that they are prepared by counting, closed, and prepared again.
     async fn unprepared(&self, tag: i32) {
         let row = self.client.query_one(&text(tag), &[&tag]).await.unwrap();
         assert_own(&row, tag, tag);
     }
 
-    /// Statements of every kind whose replies are awaited in another order than they were made.
+    /// Statements of every kind, whose replies are awaited in another order than they were made.
     async fn several_at_once(&self, tag: i32, random: &mut Random) {
         let text = text(tag);
         let mut replies: Vec<_> = (0..8)
@@ -85,7 +85,7 @@ impl Caller {
         assert_eq!((row.get::<i32>(0), row.get::<&str>(1)), (tag, "prepared"));
     }
 
-    /// Its own error too, and not another's.
+    /// Each error is the request's own, too.
     async fn error(&self, tag: i32) {
         let reply = self.client.query("select $1::text::int", &[&format!("tag {tag}")]);
         assert_names(reply.await.map(drop), tag);
@@ -116,7 +116,7 @@ impl Caller {
         drop(self.client.query_one(&text(tag), &[&-tag]));
     }
 
-    /// One that is late, or isn't: what it says is its own.
+    /// A statement that may be late: its answer is its own.
     async fn late(&self, tag: i32) {
         let hasty = self.client.timeout(Duration::from_micros(300));
         let sql = "select $1::int, pg_sleep(0.0003)";
@@ -138,7 +138,7 @@ impl Caller {
         assert_eq!(behind.await.unwrap().get::<i32>(0), tag);
     }
 
-    /// Some are dropped on the way.
+    /// Some streams are dropped early.
     async fn stream(&self, tag: i32) {
         let sql = "select $1::int, i from generate_series(1, 50) i";
         let mut rows = self.client.query_stream(sql, &[&tag]).await.unwrap();
@@ -153,13 +153,13 @@ fn text(tag: i32) -> String {
     format!("select $1::int, {}", tag % 7)
 }
 
-/// A row of `text(tag)`, with the number that was asked for.
+/// Checks for a row of `text(tag)` with the requested number.
 #[track_caller]
 fn assert_own(row: &Row, number: i32, tag: i32) {
     assert_eq!((row.get::<i32>(0), row.get::<i32>(1)), (number, tag % 7));
 }
 
-/// An error of the server that quotes this tag.
+/// Checks for an error of the server that quotes this tag.
 #[track_caller]
 fn assert_names(result: Result<(), Error>, tag: i32) {
     let error = error(result);

@@ -1,4 +1,4 @@
-//! TLS with real servers: who is let in, what is verified, what is encrypted.
+//! TLS with real servers: who may log in, what is verified, what is encrypted.
 
 use crate::pooled::shared;
 use onetrip::{Client, Config, Error, Kind, Outcome};
@@ -8,7 +8,7 @@ use rcgen::{PKCS_ECDSA_P384_SHA384, PKCS_ED25519, date_time_ymd};
 use crate::certificates::*;
 use crate::support::*;
 
-/// Whether the server says that this connection is encrypted, and with what.
+/// How this connection is encrypted, according to the server.
 async fn encryption(client: &Client) -> Option<String> {
     let sql = "select version from pg_stat_ssl where pid = pg_backend_pid() and ssl";
     client.query_opt(sql, &[]).await.unwrap().map(|row| row.get(0))
@@ -19,7 +19,7 @@ async fn is_encrypted(client: &Client) -> bool {
     encryption(client).await.is_some()
 }
 
-/// Why a connection failed; in one line, without a password.
+/// The error of a failed connection: one line, without a password.
 async fn refused(server: &TlsServer, settings: &str) -> Error {
     let error = error(server.connect(settings).await);
     assert_eq!(error.outcome(), Outcome::NotSent, "{settings}: {error}");
@@ -29,7 +29,7 @@ async fn refused(server: &TlsServer, settings: &str) -> Error {
     error
 }
 
-/// The same, with a code and words that the error has to have.
+/// The same, and checks its code and some words.
 async fn refused_as(server: &TlsServer, settings: &str, code: &str, words: &[&str]) -> Error {
     let error = refused(server, settings).await;
     assert_eq!(error.code(), code, "{settings}: {error}");
@@ -38,8 +38,8 @@ async fn refused_as(server: &TlsServer, settings: &str, code: &str, words: &[&st
     error
 }
 
-/// Whether there are no certificates in this user's home that would change what a test sees. Tests
-/// can't choose another home for their process.
+/// Whether this user's home has no certificates that would change the results of tests, which can't
+/// choose another home for their process.
 fn home_is_bare() -> bool {
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
     let bare = !home.join(".postgresql").exists();
@@ -125,7 +125,7 @@ fn modes_that_leave_the_choice_follow_the_servers_rules() {
             let error = refused(server(), &format!("{settings} password=pw")).await;
             assert_eq!(error.sqlstate(), Some("28000"), "{settings}: {error}");
         }
-        // Both ways were tried, and both are told of. A wrong password is the last word.
+        // Both ways were tried, and the error names both. A wrong password is final.
         let error = refused(server(), "user=tls_only password=wrong").await;
         assert_eq!(error.sqlstate(), Some("28P01"), "{error}");
         assert!(error.to_string().contains("without TLS"), "{error}");
@@ -156,7 +156,7 @@ fn an_authority_that_is_not_trusted_is_refused_by_all_modes_that_verify() {
             let settings = format!("sslmode={mode} OTHER");
             let other = server().path("other.crt").display().to_string();
             refused_as(server(), &settings, "tls_failed", &["no authority", &other]).await;
-            // The name does not make up for it.
+            // The right name does not make up for it.
             let settings = format!("{settings} host=elsewhere.example");
             refused_as(server(), &settings, "tls_failed", &["no authority"]).await;
         }
@@ -165,7 +165,7 @@ fn an_authority_that_is_not_trusted_is_refused_by_all_modes_that_verify() {
     });
 }
 
-/// A server whose certificate has expired, and that speaks TLS 1.2 only.
+/// A server whose certificate has expired, and which speaks only TLS 1.2.
 fn old_server() -> TlsServer {
     let authority = Authority::signing_with(&PKCS_ECDSA_P384_SHA384, "the authority");
     let identity = authority.issue(&[HOST], |params| {
@@ -196,7 +196,7 @@ fn an_expired_certificate_and_an_old_version_are_refused() {
             let settings = format!("sslmode=require {newer}");
             refused_as(&server, &settings, "tls_failed", &["version"]).await;
         }
-        // As in libpq: where TLS fails, prefer does without.
+        // As in libpq, prefer goes on without TLS if TLS fails.
         let client = server.connect(&format!("sslmode=prefer {newer}")).await.unwrap();
         assert!(!is_encrypted(&client).await);
     });
@@ -241,13 +241,13 @@ fn a_clients_certificate_says_who_it_is() {
             let row = client.query_one("select current_user::text", &[]).await.unwrap();
             assert_eq!(row.get::<&str>(0), "cert_user");
         }
-        // None, and one for somebody else: PostgreSQL's word.
+        // No certificate, and one for another user: PostgreSQL's error.
         let error = refused(server(), settings).await;
         assert_eq!(error.sqlstate(), Some("28000"), "{error}");
         let wrong = with_identity(server(), "wrong", &server().authority.client("somebody"));
         let error = refused(server(), &format!("{settings} {wrong}")).await;
         assert_eq!(error.sqlstate(), Some("28000"), "{error}");
-        // One that the server does not trust: the word of TLS, early or late.
+        // One that the server does not trust: an error of TLS, early or late.
         let stranger = Authority::new("another authority").client("cert_user");
         let stranger = with_identity(server(), "stranger", &stranger);
         for version in ["TLSv1.2", "TLSv1.3"] {
@@ -274,7 +274,7 @@ fn files_of_ours_that_can_not_be_used_are_an_error_and_no_reason_to_do_without_t
         refused_as(server(), &settings, "config", &["chmod 600", "mine.key"]).await;
         let settings = "sslmode=verify-full sslrootcert=/no/such/file";
         refused_as(server(), settings, "config", &["sslrootcert"]).await;
-        // Where there is no TLS they are not looked at.
+        // Without TLS they are not read.
         let client = server().connect(&format!("sslmode=disable {missing}")).await.unwrap();
         assert_usable(&client).await;
         let url = format!("{}?sslcert=/no/such/file", shared().url());
@@ -306,7 +306,7 @@ fn a_server_that_can_not_begin_with_tls_is_told_of() {
         if server().postgres.major() < 17 {
             refused_as(server(), settings, "tls_failed", &["PostgreSQL 17"]).await;
         }
-        // Neither can one without TLS, of any version.
+        // Nor can a server without TLS, of any version.
         let root = server().path("root.crt").display().to_string();
         let url =
             format!("{}?sslmode=require&sslrootcert={root}&sslnegotiation=direct", shared().url());
@@ -348,7 +348,7 @@ fn a_login_is_bound_to_its_channel_where_that_is_demanded() {
     });
 }
 
-/// With Ed25519 nobody has said what a login is bound to (RFC 5929), so it isn't.
+/// For Ed25519 RFC 5929 does not define what a login is bound to, so it isn't bound.
 #[test]
 fn a_certificate_that_nothing_can_be_bound_to_is_good_enough_where_that_is_not_demanded() {
     run(async {
@@ -421,7 +421,7 @@ fn each_host_of_a_list_is_tried_in_its_own_right() {
     });
 }
 
-/// Certificates of version 1 have no place for a name and can't be verified, but their keys work.
+/// Certificates of version 1 have no field for names and can't be verified, but their keys work.
 #[test]
 fn a_certificate_of_version_1_serves_where_nothing_is_verified() {
     run(async {
@@ -440,7 +440,7 @@ fn a_certificate_of_version_1_serves_where_nothing_is_verified() {
     });
 }
 
-/// The system's certificates are found by a variable, which takes a process of its own.
+/// A variable names the system's certificates, so the test needs a process of its own.
 #[test]
 fn the_systems_authorities_are_trusted_where_that_is_asked_for() {
     const CHILD: &str = "ONETRIP_TEST_IS_CHILD";

@@ -1,4 +1,4 @@
-//! TLS on a bad line, with strangers in between, and under load.
+//! TLS on a bad line, with other parties in between, and under load.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn behind_proxy(settings: &str) -> (Proxy, Config) {
     (proxy, config)
 }
 
-/// Both sides have much to say at once: neither may wait for the other.
+/// Both sides send much at once: neither may wait for the other.
 #[test]
 fn much_goes_both_ways_at_once() {
     run_threads(async {
@@ -111,7 +111,7 @@ fn all_is_right_one_byte_at_a_time_under_tls() {
     });
 }
 
-/// New keys come in between, and the tickets that a server sends behind the handshake.
+/// New keys, and the tickets that a server sends behind the handshake.
 #[test]
 fn new_keys_and_tickets_are_taken_as_they_come() {
     run(async {
@@ -173,7 +173,7 @@ fn a_stranger_who_passes_the_login_on_is_found_out() {
         if is_before(11, "channel binding") {
             return;
         }
-        // The stranger's certificate is good for verify-ca: the same authority, another host.
+        // The stranger's certificate passes verify-ca: the same authority, another host.
         let identity = server().authority.server(&["stranger.example"]);
         let settings = |binding: &str| format!("sslmode=verify-ca ROOT channel_binding={binding}");
         let relay = Relay { server_tls: true, ..Relay::default() };
@@ -184,7 +184,7 @@ fn a_stranger_who_passes_the_login_on_is_found_out() {
             assert_eq!(error.sqlstate(), Some("28000"), "{error}");
             assert!(error.to_string().contains("channel binding"), "{error}");
         }
-        // Without binding nobody notices, and verify-full does at once.
+        // Without binding nobody notices; verify-full does at once.
         let config = in_between.instead(server(), &settings("disable"));
         assert_usable(&connect(&config).await.unwrap()).await;
         let error = error(connect(&in_between.instead(server(), VERIFIED)).await);
@@ -192,7 +192,8 @@ fn a_stranger_who_passes_the_login_on_is_found_out() {
     });
 }
 
-/// The client says that it would have bound its login, and a server that offered it objects.
+/// The client declares that it would have bound its login, and a server that offered binding
+/// objects.
 #[test]
 fn a_stranger_who_hides_the_offer_to_bind_is_found_out() {
     run(async {
@@ -212,7 +213,7 @@ fn a_stranger_who_hides_the_offer_to_bind_is_found_out() {
     });
 }
 
-/// A pooler in between that has no TLS to its server can't offer binding; the client does without.
+/// A pooler that has no TLS to its server can't offer binding; the client then logs in without.
 #[test]
 fn a_pooler_without_tls_behind_it_is_good_enough_where_binding_is_not_demanded() {
     run(async {
@@ -237,7 +238,8 @@ fn a_client_that_leaves_ends_tls_in_the_orderly_way() {
     });
 }
 
-/// A server that answers the first message with some bytes and says no more. Counts who comes.
+/// A server that answers the first message with some bytes, and sends no more. Counts the
+/// connections.
 async fn stranger(answer: &'static [u8], hangs_up: bool) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -374,7 +376,7 @@ fn a_line_that_is_cut_without_a_goodbye_is_lost_and_said_so() {
     run(async {
         let (proxy, config) = behind_proxy("");
         let client = connect(&config).await.unwrap();
-        // A session stays with its connection: the client would open another.
+        // A session stays on its connection; a client would open another one.
         let session = client.session().await.unwrap();
         let waiting = session.query("select pg_sleep(100)", &[]);
         let fault = Fault::CutAfter { direction: Direction::Down, bytes: 0 };
@@ -442,7 +444,7 @@ fn what_was_changed_on_the_way_is_refused() {
     });
 }
 
-/// Passes on, and changes a bit of the first large piece.
+/// Passes bytes on, and changes a bit of the first large piece.
 async fn flip_later(client: &mut TcpStream, server: &mut TcpStream) {
     let (mut up, mut down) = ([0; 16 << 10], [0; 64 << 10]);
     loop {

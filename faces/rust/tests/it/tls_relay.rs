@@ -1,5 +1,5 @@
-//! A server of TLS in between: it ends the client's TLS and passes on what is said, to a server
-//! with TLS or without. What poolers do, and strangers.
+//! A TLS server in between: it ends the client's TLS, and passes the contents on to a server with
+//! or without TLS. Poolers do this, and so do attackers.
 
 use std::io::{BufRead, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use tokio::sync::Notify;
 
 use crate::certificates::{HOST, Identity, TlsServer};
 
-/// What a relay does besides passing on.
+/// What a relay does besides passing bytes on.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Relay {
-    /// Whether it speaks TLS with the server, too.
+    /// Whether it uses TLS to the server, too.
     pub(crate) server_tls: bool,
-    /// Whether it takes SCRAM-SHA-256-PLUS out of what the server offers.
+    /// Whether it removes SCRAM-SHA-256-PLUS from the server's offer.
     pub(crate) hides_binding: bool,
     /// Whether it changes its keys before each piece that it passes to the client.
     pub(crate) changes_keys: bool,
@@ -31,24 +31,24 @@ pub(crate) struct Relay {
     pub(crate) direct: bool,
     /// Whether it agrees to speak PostgreSQL's protocol (ALPN).
     pub(crate) agrees: bool,
-    /// Whether it leaves out close_notify when it hangs up.
+    /// Whether it leaves out close_notify when it closes the connection.
     pub(crate) just_hangs_up: bool,
 }
 
-/// A relay that listens.
+/// A relay that is listening.
 #[derive(Clone)]
 pub(crate) struct Listening {
     pub(crate) port: u16,
-    /// Whether a client has ended its TLS in the orderly way.
+    /// Whether a client has sent close_notify.
     pub(crate) client_said_goodbye: Arc<AtomicBool>,
-    /// The names that clients have asked for, or none, of connections that have ended.
+    /// The names that clients sent (SNI), if any, for each connection that has ended.
     pub(crate) names: Arc<Mutex<Vec<Option<String>>>>,
-    /// Makes one connection end.
+    /// Ends one connection.
     pub(crate) hang_up: Arc<Notify>,
 }
 
 impl Listening {
-    /// The configuration of a client, but to the relay.
+    /// The configuration of a client, with the relay in place of the server.
     pub(crate) fn instead(&self, server: &TlsServer, settings: &str) -> Config {
         server.config(&format!("port={} {settings}", self.port))
     }
@@ -176,14 +176,14 @@ fn client_connection(roots: &[u8]) -> ClientConnection {
     ClientConnection::new(Arc::new(config), ServerName::try_from(HOST).unwrap()).unwrap()
 }
 
-/// One end of the relay.
+/// One side of the relay.
 struct Side {
     socket: TcpStream,
     tls: Option<Connection>,
 }
 
 impl Side {
-    /// What was said next; `None` at the end. Nothing is lost when it is dropped.
+    /// The next piece; `None` at the end. Cancel safe.
     async fn recv(&mut self) -> Option<Vec<u8>> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -250,7 +250,7 @@ impl Side {
     }
 }
 
-/// `None` where TLS is broken or has ended.
+/// `None` if TLS is broken or has ended.
 fn decrypt(tls: &mut Connection, mut encrypted: &[u8]) -> Option<Vec<u8>> {
     let mut said = Vec::new();
     while !encrypted.is_empty() {

@@ -33,7 +33,7 @@ async fn rows_in(client: &Client, table: &str) -> i64 {
     client.query_one(&sql, &[]).await.unwrap().get(0)
 }
 
-/// Takes the next rows of a series and sees that they are those.
+/// Takes the next rows of a series, and checks their numbers.
 async fn take(rows: &mut RowStream<'_>, numbers: std::ops::RangeInclusive<i32>) {
     for number in numbers {
         let row = rows.try_next().await.unwrap().unwrap();
@@ -111,7 +111,7 @@ fn a_value_over_tls_passes_in_pieces_in_both_directions() {
         assert!(read == bytes && pieces > 10, "{pieces} pieces");
         assert_eq!(row.value::<i32>().await.unwrap(), 7);
         drop(rows);
-        // Left in the middle of the value.
+        // Dropped in the middle of the value.
         let mut session = client.session().await.unwrap();
         let mut rows = session.query_stream(&format!("select doc from {t}"), &[]).await.unwrap();
         let mut row = rows.next_in_pieces().await.unwrap().unwrap();
@@ -161,7 +161,7 @@ fn what_a_copy_takes_in_over_tls_comes_out_byte_by_byte() {
         let mut read = Vec::new();
         client.copy_out(&out).await.unwrap().read_to_end(&mut read).await.unwrap();
         assert!(read == data.as_bytes());
-        // One that is dropped early.
+        // A COPY that is dropped early.
         let mut session = client.session().await.unwrap();
         let mut copy = session.copy_out(&out).await.unwrap();
         assert_eq!(copy.try_next().await.unwrap().unwrap(), "0\tline 0\n");
@@ -192,7 +192,7 @@ fn a_copy_over_tls_that_is_dropped_or_aborted_leaves_nothing() {
     });
 }
 
-/// Each record of TLS arrives in as many reads as it has bytes.
+/// Each byte of a TLS record arrives in a read of its own.
 #[test]
 fn streams_and_copies_over_tls_are_right_one_byte_at_a_time() {
     run(async {

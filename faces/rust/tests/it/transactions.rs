@@ -159,7 +159,7 @@ fn a_guess_inside_of_a_transaction_is_asked_about_first() {
     });
 }
 
-/// A statement that is asked about first is not sent behind what was issued after it.
+/// If the server is asked about a statement first, the statement still goes in front of later ones.
 #[test]
 fn a_guess_does_not_change_the_order_of_a_transaction() {
     run(async {
@@ -173,7 +173,7 @@ fn a_guess_does_not_change_the_order_of_a_transaction() {
     });
 }
 
-/// The same, when the commit was issued behind it: it must not run outside of its transaction.
+/// The same with a commit behind it: the statement must not run outside of its transaction.
 #[test]
 fn a_guess_does_not_escape_its_transaction() {
     run(async {
@@ -186,7 +186,7 @@ fn a_guess_does_not_escape_its_transaction() {
     });
 }
 
-/// As any statement that was sent, one whose reply nobody wants runs.
+/// Like any statement that was sent, it runs even if nobody wants its reply.
 #[test]
 fn a_guess_whose_reply_is_dropped_runs_as_any_other_statement() {
     run(async {
@@ -251,7 +251,7 @@ fn a_pipeline_that_fails_in_a_transaction_fails_it() {
     });
 }
 
-/// What was sent of a pipeline that is given up must not be committed by its transaction.
+/// The sent part of a pipeline that is given up must not be committed by its transaction.
 #[test]
 fn a_half_sent_pipeline_dropped_in_a_transaction_is_not_committed() {
     run(async {
@@ -378,8 +378,8 @@ fn a_first_statement_that_times_out_is_unknown_and_the_transaction_rolls_back() 
     });
 }
 
-/// What a caller of a transaction no longer waits for is part of it all the same: otherwise it would
-/// depend on the window what is committed.
+/// A statement that its caller no longer waits for still belongs to the transaction; otherwise the
+/// window would decide what is committed.
 #[test]
 fn a_statement_whose_reply_is_dropped_is_part_of_its_transaction() {
     run(async {
@@ -424,7 +424,7 @@ fn a_statement_whose_deadline_passes_in_the_queue_is_part_of_its_transaction() {
     });
 }
 
-/// Commits behind the gate. COMMIT has a deadline too, so its reply is not what tells.
+/// Commits behind the gate. COMMIT has a deadline too, so the table is checked, not its reply.
 async fn commits_all(tx: onetrip::Transaction<'_>, gate: Gate, t: &str, all: BTreeSet<i32>) {
     drop(tx.commit());
     gate.open().await;
@@ -432,7 +432,7 @@ async fn commits_all(tx: onetrip::Transaction<'_>, gate: Gate, t: &str, all: BTr
     assert_eq!(ids(t).await, all);
 }
 
-/// The same for one that waits for room in the queue.
+/// The same for a statement that waits for room in the queue.
 #[test]
 fn a_statement_whose_deadline_passes_in_line_is_part_of_its_transaction() {
     run(async {
@@ -445,7 +445,7 @@ fn a_statement_whose_deadline_passes_in_line_is_part_of_its_transaction() {
         let tx = session.begin().await.unwrap();
         let mut late = vec![tx.execute(&gate.statement(), &[])];
         late.extend((0..4).map(|id| tx.execute(&insert, &[&id])));
-        // Nobody waits for this one.
+        // Nobody waits for this statement.
         drop(tx.execute(&insert, &[&4]));
         for late in late {
             failed(late.await, Outcome::Unknown, "timeout");
@@ -509,7 +509,7 @@ fn a_guess_whose_deadline_passes_fails_its_transaction() {
     });
 }
 
-/// A session whose window and queue are full behind a gate: what comes next waits in line.
+/// A session whose window and queue are full behind a gate: further statements wait in line.
 async fn full_session(gate: &Gate, settings: &str) -> (onetrip::Session, Vec<onetrip::Reply<u64>>) {
     let client = client_with(&format!("in_flight_max=1&queue_max=1&{settings}")).await;
     let session = client.session().await.unwrap();
@@ -605,12 +605,12 @@ fn a_statement_never_heals_into_a_transaction_that_was_begun_behind_it() {
         assert_eq!(inside.await.unwrap(), 1);
         tx.rollback().await.unwrap();
         assert!(ids(&t).await.is_empty());
-        // Alone it heals.
+        // Alone it is prepared again.
         assert_eq!(session.execute(&statement, &[]).await.unwrap(), 1);
     });
 }
 
-/// Its statements were refused, and whoever looks at the commit alone must hear of it.
+/// Its statements were refused, and a caller that looks only at the commit must learn of it.
 #[test]
 fn a_transaction_that_lost_its_connection_before_it_sent_anything_is_not_committed() {
     run(async {

@@ -1,5 +1,5 @@
-//! What shares a trip, counted by the proxy. Where the server might answer one call before the next
-//! was made, its answers are held back until all were made.
+//! What shares a trip, counted by the proxy. If the server might answer one call before the next is
+//! made, its answers are held back until all are made.
 
 use std::time::{Duration, SystemTime};
 
@@ -153,7 +153,7 @@ fn a_transaction_without_statements_sends_nothing() {
         session.begin().await.unwrap().commit().await.unwrap();
         session.begin().await.unwrap().rollback().await.unwrap();
         drop(session.begin().await.unwrap());
-        // A statement that could not be encoded was never sent, and nor was its BEGIN.
+        // A statement that could not be encoded was never sent, and neither was its BEGIN.
         let tx = session.begin().await.unwrap();
         error(tx.execute("select 1\0", &[]).await);
         tx.commit().await.unwrap();
@@ -179,7 +179,7 @@ fn a_dropped_transaction_rolls_back_in_the_trip_of_the_next_statement() {
     });
 }
 
-/// P23. The server is asked only where a wrong type would change the meaning.
+/// P23. The server is asked only if a wrong type would change the meaning.
 #[test]
 fn a_guess_is_asked_about_once_where_the_statement_does_not_tell() {
     run(async {
@@ -272,7 +272,7 @@ fn a_transaction_of_one_statement_is_one_trip() {
     });
 }
 
-/// The bar: one trip fewer than statements + 2, through code that awaits each.
+/// The bar: one trip fewer than statements + 2, with code that awaits each.
 #[test]
 fn a_chatty_transaction_is_a_trip_for_each_statement_and_one_for_commit() {
     run(async {

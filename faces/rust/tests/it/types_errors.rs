@@ -1,4 +1,4 @@
-//! What an error of a conversion says: where, which types, which sort of value; and never the value.
+//! Errors of conversions name the place, the types and the kind of value; never the value.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -15,7 +15,7 @@ use crate::support::*;
 
 const SECRET: &str = "hunter2";
 
-/// Everything that a log could take from an error.
+/// Every text of an error that could reach a log.
 fn chain(error: &Error) -> String {
     let mut text = format!("{error} {error:?} {error:#?}");
     let mut source = StdError::source(error);
@@ -26,7 +26,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// A conversion failed, and its error has these words, and not the secret.
+/// Checks that a conversion failed, and that its error has these words and not the secret.
 #[track_caller]
 fn assert_says<T>(result: Result<T, Error>, words: &[&str]) -> Error {
     let error = result.map(|_| ()).unwrap_err();
@@ -87,7 +87,7 @@ fn the_sort_of_a_value_is_said() {
     });
 }
 
-/// `infinity` and 24:00 are other times for some types, which would be told without a word.
+/// For some types `infinity` and 24:00 would silently be other times.
 #[test]
 fn a_time_that_a_type_does_not_have_is_an_error_that_says_what_holds_it() {
     run(async {
@@ -154,7 +154,7 @@ fn a_system_time_beyond_those_of_the_server_is_refused_before_it_is_sent() {
     });
 }
 
-/// Rows, what is still to become of them, and parameters on their way.
+/// Rows, replies that are still awaited, and parameters in flight.
 #[test]
 fn what_is_printed_for_debugging_shows_no_values() {
     run(async {
@@ -188,7 +188,7 @@ fn what_is_printed_for_debugging_shows_no_values() {
     });
 }
 
-/// The code of others tells the value; the error keeps that where it has to be asked for.
+/// Foreign code quotes the value; the error keeps that text apart, for those who ask for it.
 #[test]
 fn what_the_conversion_itself_says_is_kept_apart() {
     run(async {
@@ -271,7 +271,7 @@ fn a_parameter_without_a_type_is_named_with_its_rust_type() {
     });
 }
 
-/// Text that says what a [`typed`] parameter says of itself is still text.
+/// Text that looks like the marker of a [`typed`] parameter is still text.
 #[test]
 fn no_text_is_taken_for_a_type() {
     run(async {

@@ -1,4 +1,4 @@
-//! Types that are not built in: asked for in one trip, learned, and then read and written through
+//! Types that are not built in: described in one trip, learned, and then read and written through
 //! derived implementations.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use postgres_types::{FromSql as DeriveFromSql, ToSql as DeriveToSql};
 
 use crate::support::*;
 
-/// The bytes of a value of any type, to be read as a type that was learned.
+/// The bytes of a value of any type, to be read as a learned type.
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for Raw<'a> {
@@ -65,7 +65,7 @@ const SCHEMA: &str = r#"
     create type person as (home address, others address[], fee fee, away times);
 "#;
 
-/// A session with a schema of its own, in which the types are.
+/// A session, and a schema of its own with the types in it.
 async fn schema() -> (Session, String) {
     let (session, schema) = (session().await, shared().new_name());
     let create = format!("create schema {schema}; set search_path = {schema}; {SCHEMA}");
@@ -162,7 +162,7 @@ fn multiranges_made_by_users_are_learned() {
             return;
         }
         let types = TypeCache::new();
-        // It gets its name from that of the range.
+        // The multirange is named after the range.
         let multirange = learn(&session, &types, "times_multirange").await;
         assert_eq!(*multirange.kind(), Kind::Multirange(Type::INTERVAL));
         let value: Multirange<Interval> =
@@ -171,7 +171,7 @@ fn multiranges_made_by_users_are_learned() {
     });
 }
 
-/// Bounds that have to be quoted, by the server's own quoting.
+/// Bounds that have to be quoted, compared with the server's own quoting.
 #[test]
 fn ranges_of_texts_are_written_as_the_server_writes_them() {
     run(async {
@@ -257,8 +257,8 @@ fn rows_of_another_statement_teach_nothing() {
     });
 }
 
-/// The server refuses a type that contains itself, by each of the ways that it looks at; rows that
-/// say so all the same come from nowhere good.
+/// The server refuses each way to make a type contain itself, so rows that describe one are not
+/// honest.
 #[test]
 fn rows_that_describe_a_type_within_itself_are_read() {
     run(async {
@@ -334,7 +334,7 @@ fn enums_and_domains_are_read_as_text() {
     });
 }
 
-/// What contrib modules make has no number of its own: their types go by name.
+/// The types of contrib modules have no fixed number: they are known by name.
 #[test]
 fn types_of_extensions_are_known_by_their_name() {
     run(async {

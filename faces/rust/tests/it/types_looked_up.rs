@@ -1,5 +1,5 @@
-//! Types that are not built in are looked up by themselves, wherever a result has them, and nobody
-//! waits for ever.
+//! Types that are not built in are looked up automatically, whenever a result has them, and no
+//! caller waits for ever.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn results_have_the_full_types_of_their_columns() {
             "select 'sad'::{s}.mood, row(row('Am Hang', null), array[row('', 'very_glad')::{s}.place])\
              ::{s}.person, array[row('x', null)::{s}.place], {s}.times('1 s', '2 s')"
         );
-        // The first time they are looked up, later known, by text and prepared.
+        // Looked up the first time, then known, by text and prepared.
         for _ in 0..8 {
             let row = client.query_one(&sql, &[]).await.unwrap();
             assert_eq!(row.get::<Mood>(0), Mood::Sad);
@@ -95,7 +95,7 @@ fn a_look_up_costs_one_trip_once() {
         let (up, down) = Link::pair(Duration::from_millis(100));
         proxy.set_links(up, down).unwrap();
         let client = client_through(&proxy, "connections_max=1").await;
-        // Many at once ask once.
+        // Many replies at once share one query.
         for trips in [2, 1, 1] {
             proxy.reset_stats();
             let replies: Vec<_> = (0..100).map(|_| client.query(&select_mood(&s), &[])).collect();
@@ -104,7 +104,7 @@ fn a_look_up_costs_one_trip_once() {
             }
             assert!(proxy.stats().trips <= trips, "{} trips", proxy.stats().trips);
         }
-        // What nobody reads by column is not looked up.
+        // Types whose columns nobody reads are not looked up.
         let other = client_through(&proxy, "connections_max=1").await;
         proxy.reset_stats();
         other.execute(&select_mood(&s), &[]).await.unwrap();
@@ -145,7 +145,8 @@ fn a_look_up_needs_no_second_connection() {
     });
 }
 
-/// Here nobody can be asked, so the type stays known by its number, and is looked up later.
+/// In this state no query is possible, so the type stays known by its number, and is looked up
+/// later.
 #[test]
 fn in_a_failed_transaction_types_stay_known_by_number() {
     run(async {
@@ -180,7 +181,7 @@ async fn one(max: &str) -> (Client, String) {
     (client_with(max).await, schema().await)
 }
 
-/// P24. The question is not queued behind what its caller has yet to do.
+/// P24. The query is not queued behind what its caller has yet to do.
 #[test]
 fn a_pipeline_looks_types_up_between_its_statements() {
     run(async {
@@ -228,7 +229,7 @@ fn a_reply_in_front_of_an_open_pipeline_gets_its_types() {
             one.await.unwrap();
             pipeline.finish().await.unwrap();
         }
-        // The question is queued before the pipeline gets the right to send.
+        // The query is queued before the pipeline gets the exclusive right to send.
         client.types().clear();
         let mut mood = client.query(&select_mood(&s), &[]);
         let mut pipeline = client.pipeline();
@@ -265,15 +266,15 @@ fn values_of_derived_types_are_parameters_once_their_type_is_known() {
         let error = client.execute(&insert, &[&1, &Mood::Sad, &at]).await.unwrap_err();
         assert_eq!((error.code(), error.outcome()), ("unknown_parameter_type", Outcome::NotSent));
         assert!(error.to_string().contains("learn_types"), "{error}");
-        // Preparing learns.
+        // Preparing a statement learns its types.
         let prepared = client.prepare(&insert).await.unwrap();
         client.execute(&prepared, &[&1, &Mood::Sad, &at]).await.unwrap();
         client.execute(&insert, &[&2, &Mood::VeryGlad, &at]).await.unwrap();
-        // A batch asks by itself.
+        // A batch looks types up itself.
         let other = client_with("connections_max=1").await;
         let rows = (3..100).map(|id| (id, Mood::VeryGlad, at.clone()));
         other.batch(&insert, rows).atomic().await.unwrap();
-        // So does whoever is asked to.
+        // So does a client that is told to.
         let third = client_with("").await;
         let names = [format!("{s}.mood"), format!("{s}.place")];
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -290,7 +291,7 @@ fn values_of_derived_types_are_parameters_once_their_type_is_known() {
     });
 }
 
-/// A value that does not fit what was learned has it learned anew, at most once in a second.
+/// If a value does not fit the learned type, the type is learned again, at most once a second.
 #[test]
 fn a_type_that_was_altered_is_learned_anew() {
     run(async {
@@ -309,7 +310,7 @@ fn a_type_that_was_altered_is_learned_anew() {
             row.try_get::<NewPlace>(0).is_ok_and(|place| place.0 == "a")
         })
         .await;
-        // Another type by the same name has another number.
+        // Another type of the same name has another number.
         let recreate =
             format!("drop type {s}.mood cascade; create type {s}.mood as enum ('very_glad')");
         owner.script(&recreate).await.unwrap();

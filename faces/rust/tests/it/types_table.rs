@@ -23,20 +23,20 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-/// Pairs of a Rust type and a type of PostgreSQL that were tried, as the table names them.
+/// Pairs of a Rust type and a type of PostgreSQL that were tried, named as in the table.
 struct Tried {
     client: Client,
     pairs: BTreeSet<(String, String)>,
 }
 
 impl Tried {
-    /// Takes types as tried that this server does not have.
+    /// Counts types as tried that this server does not have.
     fn skip(&mut self, is_skipped: impl Fn(&str) -> bool) {
         self.pairs.extend(documented().into_iter().filter(|(_, type_)| is_skipped(type_)));
     }
 
-    /// Reads a literal of the type, and sends the value to where the type is wanted: by the text of a
-    /// statement, and by a prepared one.
+    /// Reads a literal of the type, and sends the value back: by the text of a statement, and by a
+    /// prepared one.
     async fn pair<T>(&mut self, rust: &str, type_: &str, literal: &str, value: T)
     where
         T: ToSql + Sync + for<'a> FromSql<'a> + PartialEq,
@@ -83,7 +83,7 @@ fn every_pair_of_the_table_reads_and_writes() {
     });
 }
 
-/// The pairs of the table: each Rust type of a row with each type of PostgreSQL beside it.
+/// The pairs of the table: each Rust type of a row with each type of PostgreSQL in it.
 fn documented() -> BTreeSet<(String, String)> {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/types.md");
     let page = std::fs::read_to_string(PAGE).unwrap();
@@ -101,13 +101,13 @@ fn documented() -> BTreeSet<(String, String)> {
     pairs
 }
 
-/// Cargo's features are named in the crate's documentation, and no others.
+/// The crate's documentation names all of Cargo's features, and no others.
 #[test]
 fn every_feature_is_documented() {
     let manifest = include_str!("../../Cargo.toml");
     let features = manifest.split("[features]\n").nth(1).unwrap().split("\n[").next().unwrap();
     let names = features.lines().filter_map(|line| line.split(" = ").next());
-    // One is not for users, and says so.
+    // One feature is not for users, and its comment says so.
     let others = |name: &str| name.is_empty() || name.starts_with('#') || name == "fuzzing";
     let names: BTreeSet<&str> = names.filter(|name| !others(name) && *name != "default").collect();
     let table = [include_str!("../../src/types.rs"), include_str!("../../src/lib.rs")];
@@ -308,7 +308,7 @@ async fn texts(tried: &mut Tried) {
     }
 }
 
-/// What has no type of its own in Rust is written as text, and read by a cast.
+/// A type without a Rust counterpart is written as text, and read by a cast.
 #[test]
 fn any_type_is_written_as_text_and_read_by_a_cast() {
     run(async {

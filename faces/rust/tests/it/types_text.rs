@@ -1,5 +1,5 @@
-//! Our values against the server: what it writes is what we write, and what it reads we read, for
-//! thousands of values from a seed that is printed.
+//! Our value types compared with the server: both write the same and read the same, for thousands
+//! of values from a seed that is printed.
 
 use std::fmt::Display;
 use std::ops::Bound;
@@ -25,7 +25,7 @@ async fn texts_of(session: &Session, values: &(dyn ToSql + Sync), type_: &str) -
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// What the server reads out of texts, as texts; `None` for those that it refuses.
+/// What the server reads from texts, as texts; `None` for those that it refuses.
 async fn read_by_server(session: &Session, texts: &[String], type_: &str) -> Vec<Option<String>> {
     let reader = shared().new_name();
     let create = format!(
@@ -180,7 +180,7 @@ fn interval(random: &mut Random, microseconds_max: i64) -> Interval {
 fn intervals_are_written_as_the_server_writes_them_in_both_styles() {
     run(async {
         let (session, mut random) = (session().await, random());
-        // PostgreSQL 14 does not write more hours than fit into 32 bits.
+        // PostgreSQL 14 does not write hours beyond 32 bits.
         let max = if shared().major() < 15 { i64::MAX / 2 } else { i64::MAX };
         let intervals: Vec<Interval> = (0..3_000).map(|_| interval(&mut random, max)).collect();
         let texts = texts_of(&session, &intervals, "interval").await;
@@ -273,7 +273,7 @@ fn bound<T>(random: &mut Random, value: T) -> Bound<T> {
     }
 }
 
-/// A range that the server keeps as it is: the lower bound is below the upper one.
+/// A range that the server does not normalize: the lower bound is below the upper one.
 fn range(random: &mut Random) -> Range<Numeric> {
     let mut ends = [numeric(random), numeric(random)];
     ends.sort();
@@ -311,7 +311,7 @@ fn multiranges_are_written_as_the_server_writes_them() {
             let mut ends: Vec<i64> = (0..40).map(|_| random.below(10_000) as i64).collect();
             ends.sort_unstable();
             ends.dedup();
-            // Those that neither overlap nor touch stay as they are.
+            // Ranges that neither overlap nor touch stay as they are.
             let multirange: Multirange<i64> =
                 ends.chunks_exact(2).map(|ends| Range::from(ends[0]..ends[1])).collect();
             let row = session.query_one("select $1, $1::text", &[&multirange]).await.unwrap();

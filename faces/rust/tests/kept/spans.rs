@@ -1,4 +1,4 @@
-//! Keeps what is told to `tracing` on a thread, for the tests of both protocols.
+//! Records the spans and events of `tracing` on a thread, for the tests of both protocols.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,11 +12,11 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 pub(crate) type Fields = BTreeMap<String, String>;
 
-/// Keeps what it is told on this thread.
+/// Records the spans and events of this thread.
 #[derive(Clone, Default)]
 pub(crate) struct Kept {
     next: Arc<AtomicU64>,
-    /// Each with whether it is closed.
+    /// Each span, and whether it is closed.
     spans: Arc<Mutex<BTreeMap<u64, (Fields, bool)>>>,
     events: Arc<Mutex<Vec<Fields>>>,
 }
@@ -69,16 +69,17 @@ impl Subscriber for Kept {
 
 impl Kept {
     pub(crate) fn start() -> (Kept, DefaultGuard) {
-        // While there is one dispatcher only, `tracing` asks that of the thread which comes to a place
-        // first whether anybody wants it: a thread without one says no, for all of them. With two it
-        // asks both (`Dispatchers::rebuilder` in tracing-core/src/callsite.rs).
+        // While there is only one dispatcher, `tracing` asks the dispatcher of the thread that
+        // first comes to a place whether anybody wants the event. If that thread has none, the
+        // answer is no, for all threads. With two dispatchers it asks both
+        // (`Dispatchers::rebuilder` in tracing-core/src/callsite.rs).
         static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
         OTHERS.get_or_init(|| [Kept::default(), Kept::default()].map(Dispatch::new));
         let kept = Kept::default();
         (kept.clone(), tracing::subscriber::set_default(kept))
     }
 
-    /// All spans, of which none is open.
+    /// All spans, none of which may be open.
     pub(crate) fn spans(&self) -> Vec<Fields> {
         let spans = self.spans.lock().unwrap();
         assert!(spans.values().all(|(_, closed)| *closed));
@@ -90,7 +91,7 @@ impl Kept {
         events.iter().filter(|event| event["message"] == message).cloned().collect()
     }
 
-    /// All that was told, in one text.
+    /// Everything that was recorded, as one text.
     pub(crate) fn everything(&self) -> String {
         format!("{:?} {:?}", self.spans.lock().unwrap(), self.events.lock().unwrap())
     }

@@ -16,7 +16,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// A session gives its connection to a cell, and does not look whether somebody waits now.
+    /// A session gives its connection to a cell, and does not look again whether somebody waits.
     NoSecondLook,
     /// A caller gets in line, and does not look into the cells.
     NoCollection,
@@ -41,8 +41,7 @@ struct State {
     ends: Vec<(Token, Option<Arc<Conn>>)>,
 }
 
-/// So many users of so many connections, each of which checks out several times in turn: all of them
-/// get there.
+/// Users share connections, and each checks one out several times. All of them must finish.
 pub(crate) fn model(connections: usize, users: usize, times: usize, fault: Fault) {
     let host = Host::new(connections);
     let threads: Vec<_> = (0..users).map(|_| host.user(times, fault)).collect();
@@ -68,7 +67,7 @@ impl Host {
         shuttle::thread::spawn(move || {
             for _ in 0..times {
                 let Some(conn) = host.checkout(fault) else { return };
-                assert!(!conn.taken.swap(true, Ordering::SeqCst), "it is in two hands");
+                assert!(!conn.taken.swap(true, Ordering::SeqCst), "two users have it");
                 shuttle::thread::yield_now();
                 conn.taken.store(false, Ordering::SeqCst);
                 host.give_back(conn, fault);

@@ -9,13 +9,13 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../src/pool/cells.rs"]
-#[expect(dead_code, reason = "the list of shared connections is no part of this model")]
+#[expect(dead_code, reason = "this model has no list of shared connections")]
 mod cells;
 #[path = "../../src/pool/exchange.rs"]
 #[allow(dead_code, reason = "no timer is set in this model")]
 mod exchange;
 #[path = "../../src/pool/hints.rs"]
-#[expect(dead_code, reason = "growth is no part of this model")]
+#[expect(dead_code, reason = "this model has no growth")]
 mod hints;
 mod host;
 
@@ -24,7 +24,7 @@ mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
-    /// Few, since each is one more place where the scheduler may switch.
+    /// Few, since each shard is one more place where the scheduler may switch.
     pub(crate) const SHARDS: usize = 2;
 
     /// Each thread of the model has a shard of its own.
@@ -37,7 +37,7 @@ use host::{Fault, Host, model};
 use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
-/// Few interleavings go wrong, and some of them only after rare switches: so both kinds of scheduler
+/// Few interleavings fail, and some of them only after rare switches, so both kinds of scheduler
 /// are used.
 const RUNS: usize = 1_500;
 
@@ -48,14 +48,14 @@ fn check(test: impl Fn() + Send + Sync + 'static) {
     Runner::new(PctScheduler::new(3, RUNS), config()).run(move || again());
 }
 
-/// The policy needs more than the stack that threads of the model have by default.
+/// The policy needs more stack than the threads of the model have by default.
 fn config() -> shuttle::Config {
     let mut config = shuttle::Config::new();
     config.stack_size = 256 << 10;
     config
 }
 
-/// Whether some interleaving of a broken variant fails: a model that finds nothing proves nothing.
+/// Whether an interleaving of a broken variant fails: a model that finds nothing proves nothing.
 fn is_found(test: impl Fn() + Send + Sync + 'static) -> bool {
     let run = std::panic::AssertUnwindSafe(|| check(test));
     std::panic::catch_unwind(run).is_err()

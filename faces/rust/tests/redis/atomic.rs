@@ -1,4 +1,4 @@
-//! MULTI and EXEC, and sessions that watch.
+//! MULTI and EXEC, and sessions that watch keys.
 
 use onetrip::redis::Client;
 use onetrip::{Kind, Outcome};
@@ -164,7 +164,7 @@ async fn a_connection_whose_exec_was_taken_back_is_not_lent_again() {
     let session = client.session().await.unwrap();
     session.cmd("MULTI").send::<()>().await.unwrap();
     let queued = session.cmd("ECHO").arg("x").send::<String>();
-    // It waits for the window, and is never sent.
+    // EXEC waits for the window, and is never sent.
     drop(session.cmd("EXEC").send::<()>());
     assert_eq!(queued.await.unwrap(), "QUEUED");
     drop(session);
@@ -229,7 +229,8 @@ async fn a_session_whose_list_may_block_is_not_lent_again_before_it_is_answered(
     assert_eq!(tokio::time::timeout(limit, next).await.expect("it is served"), "x");
 }
 
-/// What is sent behind it would be queued in a MULTI that nobody ends, and each `QUEUED` taken for a reply.
+/// Commands behind it would be queued in a MULTI that nobody ends, and each `QUEUED` would be taken
+/// for a reply.
 #[tokio::test]
 async fn where_exec_is_refused_nobody_is_left_within_multi() {
     let settings = Settings::default().setting("rename-command", "EXEC \"\"");
@@ -257,7 +258,8 @@ async fn what_a_session_watched_is_nothing_to_the_next_where_unwatch_is_forbidde
         session.watch(["n"]).await.unwrap();
         drop(session);
         client.cmd("SET").arg("n").arg(0).send::<()>().await.unwrap();
-        // The first may meet the connection before it has ended: then it did not run for another's key.
+        // The first session may get the connection before it has ended. Then the list did not run,
+        // but not because of a watched key.
         let session = client.session().await.unwrap();
         let list = session.atomic();
         let _ = list.cmd("INCR").arg("n").send::<i64>();

@@ -1,5 +1,5 @@
-//! Large values on a line that is slow and holds little: both sides wait for each other, it goes on all
-//! the same, and nobody is taken for dead who isn't.
+//! Large values on a slow line with small buffers: both sides wait for each other, and it goes on
+//! all the same; no live peer is taken for a dead one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use onetrip_lab::redis::shared;
 
 use crate::support::key;
 
-/// What the proxy holds, beside the sockets of the system.
+/// How many bytes the proxy holds, beside the sockets of the system.
 const LINE_BYTES: usize = 64 << 10;
 
 /// A proxy to the shared server with this link each way, and a client through it.
@@ -29,7 +29,7 @@ async fn through(link: Link, limits: impl FnOnce(&mut Limits)) -> Option<(Proxy,
     Some((proxy, client))
 }
 
-/// The bytes lie unsent for longer than the stall timeout, but never without any moving.
+/// Bytes lie unsent for longer than the stall timeout, but some are always moving.
 #[tokio::test]
 async fn large_values_both_ways_on_a_slow_line_arrive_on_one_connection() {
     const VALUES: u8 = 100;
@@ -68,7 +68,7 @@ async fn a_server_that_takes_nothing_is_given_up_and_the_next_connection_works()
     for direction in [Direction::Up, Direction::Down] {
         proxy.fault(Fault::Stall { direction }, Scope::Present);
     }
-    // More than all buffers on the way take.
+    // More than all buffers on the way hold.
     let error = client.set(&key, vec![0_u8; 64 << 20]).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (Kind::Transport, Outcome::Unknown), "{error}");
     assert_eq!(client.get::<String>(&key).await.unwrap(), "before");

@@ -10,7 +10,7 @@ async fn a_command_that_blocks_stalls_nobody() {
     let Some(client) = client().await else { return };
     let (list, other) = (key("list"), key("other"));
     let popped = client.cmd("BLPOP").arg(&list).arg(0).send::<(String, String)>();
-    // Were they on one connection, this would never be answered.
+    // On one connection this would never be answered.
     client.cmd("SET").arg(&other).arg(1).send::<()>().await.unwrap();
     client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
     assert_eq!(popped.await.unwrap(), (list, "x".to_owned()));
@@ -25,7 +25,7 @@ async fn reading_a_stream_blocks_only_with_block() {
     client.cmd("XREAD").arg("STREAMS").arg(&stream).arg("0").send::<()>().await.unwrap();
     assert_eq!(client.metrics().open, before, "no connection was opened for it");
     let read = client.cmd("XREAD").args(["BLOCK", "0", "STREAMS", &stream, "$"]).send::<()>();
-    // It is sent when the connection is there, and `$` is the last entry then.
+    // The command is sent once there is a connection, and `$` is resolved only then.
     while blocked(&client).await == 0 {}
     client.cmd("XADD").arg(&stream).arg("*").arg("a").arg("2").send::<String>().await.unwrap();
     read.await.unwrap();
@@ -52,7 +52,7 @@ async fn a_dropped_one_takes_nothing_that_comes_later() {
     }
     drop(popped);
     while blocked_on(&client, &list).await > 0 {}
-    // It was closed from here.
+    // The client has closed it.
     while client.metrics().closed == 0 {
         assert_eq!(client.metrics().lost, 0);
         tokio::task::yield_now().await;
@@ -61,8 +61,8 @@ async fn a_dropped_one_takes_nothing_that_comes_later() {
     assert_eq!(client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap(), 1);
 }
 
-/// How many connections wait in BLPOP. Others' tests may have some too, so the key is in the name of ours: the
-/// list of clients says what each does, not with what.
+/// How many connections wait in BLPOP. Other tests may have some as well, so the connections of
+/// this test are named after the key: the list of clients shows the command, but not its arguments.
 async fn blocked_on(client: &Client, _: &str) -> usize {
     let list: String = client.cmd("CLIENT LIST").send().await.unwrap();
     list.lines().filter(|line| line.contains("cmd=blpop") && line.contains("flags=b")).count()
@@ -96,7 +96,7 @@ async fn one_that_was_answered_and_not_taken_leaves_a_connection_at_rest() {
     let id = |session: &onetrip::redis::Session| session.cmd("CLIENT ID").send::<i64>();
     let session = client.session().await.unwrap();
     let first = id(&session).await.unwrap();
-    // What is sent in its place when it is dropped is all that is unanswered then.
+    // When the session is dropped, the UNWATCH is all that is unanswered.
     session.watch([&list]).await.unwrap();
     drop(session);
     let session = client.session().await.unwrap();

@@ -32,7 +32,7 @@ async fn commands_go_where_their_keys_are() {
     for (n, get) in gets.into_iter().enumerate() {
         assert_eq!(replies.get(get).unwrap(), n as i64);
     }
-    // Over all nodes, and put together again.
+    // Split over all nodes, and put together again.
     assert_eq!(client.cmd("DBSIZE").send::<i64>().await.unwrap(), 1_000);
     let values: Vec<i64> =
         client.cmd("MGET").args((0..100).map(|n| format!("key:{n}"))).send().await.unwrap();
@@ -83,7 +83,7 @@ async fn a_slot_that_moves_takes_its_commands_along_in_order() {
         assert_eq!(client.cmd("INCR").arg("{bar}n").send::<i64>().await.unwrap(), n);
     }
     let moving = cluster.begin_move(slot, from, to).unwrap();
-    // Some keys are here and some there: ASK.
+    // Some keys are on the old node, and some on the new one: ASK.
     assert_eq!(client.cmd("INCR").arg("{bar}new").send::<i64>().await.unwrap(), 1);
     assert_eq!(client.cmd("INCR").arg("{bar}n").send::<i64>().await.unwrap(), 101);
     while moving.move_keys(10).unwrap() > 0 {}
@@ -140,7 +140,7 @@ async fn sharded_channels_are_published_on_and_subscribed_to_at_their_node() {
     let client = connect(&cluster).await;
     let error = client.subscription().ssubscribe(["bar"]).await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), ("sharded_in_cluster", Outcome::NotSent));
-    // As the error says: a client of the node.
+    // As the error advises: a client of the node.
     let node = cluster.master_of(5061).unwrap();
     let direct = Client::connect(&cluster.urls()[node]).await.unwrap();
     let mut subscription = direct.subscription();
@@ -156,7 +156,7 @@ async fn sharded_channels_are_published_on_and_subscribed_to_at_their_node() {
 async fn what_was_sent_is_answered_when_the_client_is_gone() {
     let Some(cluster) = start(3, 0) else { return };
     let client = connect(&cluster).await;
-    // What waits for a connection when the client goes ends as not sent.
+    // Commands that wait for a connection when the client ends were not sent.
     client.cmd("DBSIZE").send::<i64>().await.unwrap();
     let replies: Vec<_> =
         (0..1_000).map(|n| client.cmd("INCR").arg(format!("n:{n}")).send::<i64>()).collect();
@@ -182,7 +182,7 @@ async fn what_was_counted_stays_when_a_node_leaves() {
     assert!(after.counts.completed > before.counts.completed, "{after:?}, {before:?}");
 }
 
-/// A script that takes a while, and says that it was here.
+/// A script that takes a while, and leaves a trace.
 fn slow() -> onetrip::redis::Script {
     onetrip::redis::Script::new(
         "local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end \
@@ -206,7 +206,7 @@ fn a_runtime_that_is_gone_ends_what_was_sent() {
     let Some(cluster) = start(3, 0) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let client = runtime.block_on(connect(&cluster));
-    // With a connection to the node of the key, what is called is written by the call.
+    // If there is a connection to the node of the key, the call itself writes.
     runtime.block_on(client.cmd("GET").arg("n").send::<()>()).unwrap();
     let reply = client.repeatable().script::<i64>(slow().call(["n"], [0; 0]));
     drop(runtime);
@@ -259,7 +259,7 @@ async fn a_deadline_covers_the_time_in_which_no_node_takes_the_command() {
     let home = cluster.master_of(5061).unwrap();
     let direct = Client::connect(&cluster.urls()[home]).await.unwrap();
     cluster.kill_node((home + 1) % 3).unwrap();
-    // The others serve nothing while hash slots are nobody's.
+    // The other nodes serve nothing while hash slots have no node.
     while direct.cmd("GET").arg("bar").send::<i64>().await.is_ok() {}
     let late = client.timeout(std::time::Duration::from_millis(300));
     let error = late.cmd("GET").arg("bar").send::<i64>().await.unwrap_err();
@@ -270,7 +270,7 @@ async fn a_deadline_covers_the_time_in_which_no_node_takes_the_command() {
 async fn a_script_that_answers_in_the_words_of_a_node_runs_once() {
     let Some(cluster) = start(3, 0) else { return };
     let client = connect(&cluster).await;
-    // The second call goes by the hash of the script.
+    // The second call uses the hash of the script.
     for (number, word) in
         ["LOADING", "LOADING", "NOSCRIPT", "NOSCRIPT", "TRYAGAIN"].iter().enumerate()
     {
@@ -287,7 +287,7 @@ async fn a_script_that_answers_in_the_words_of_a_node_runs_once() {
     }
 }
 
-/// Keys that this node has, each of another hash slot, and none of that of `bar`.
+/// Keys of this node, each with another hash slot, and none with that of `bar`.
 fn keys_at(cluster: &Cluster, node: usize) -> impl Iterator<Item = String> + '_ {
     let slot = |key: &String| onetrip_redis::slots::slot_of(key.as_bytes());
     let is_there = move |key: &String| cluster.master_of(slot(key)).unwrap() == node;
@@ -304,7 +304,8 @@ async fn a_script_whose_text_was_redirected_is_found_by_those_behind_it() {
     client.cmd("GET").arg("bar").send::<()>().await.unwrap();
     cluster.begin_move(slot, from, (from + 1) % 3).unwrap().finish().unwrap();
     let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
-    // The text goes with the first, which is refused: the node does not know the hash of the second.
+    // The text goes with the first, which is refused; the node does not know the hash of the
+    // second.
     let first = client.script::<i64>(script.call(["bar"], [0; 0]));
     let second = client.script::<i64>(script.call([&keys[0]], [0; 0]));
     let behind = client.cmd("GET").arg(&keys[1]).send::<()>();
@@ -322,7 +323,7 @@ async fn a_script_that_is_asked_elsewhere_needs_not_be_known_there() {
     let to = (from + 1) % 3;
     let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
     let there = keys_at(&cluster, to).next().unwrap();
-    // The client knows that the other node knows it, which then forgets it.
+    // The client believes that the other node knows the script, which then forgets it.
     client.script::<i64>(script.call([&there], [0; 0])).await.unwrap();
     let other = Client::connect(&cluster.urls()[to]).await.unwrap();
     other.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
@@ -358,21 +359,21 @@ async fn a_command_that_blocks_follows_its_slot() {
     let (to, last) = ((from + 1) % 3, (from + 2) % 3);
     let pop = || client.cmd("BLPOP").arg("bar").arg(0).send::<(String, i64)>();
     let push = |n: i64| pushing.cmd("RPUSH").arg("bar").arg(n).send::<i64>();
-    // It waits where the slot was: MOVED comes in place of its reply.
+    // It waits at the slot's old node: MOVED comes in place of its reply.
     let popped = tokio::spawn(pop());
     wait_until_blocked(&cluster, from).await;
     cluster.begin_move(slot, from, to).unwrap().finish().unwrap();
     wait_until_blocked(&cluster, to).await;
     push(1).await.unwrap();
     assert_eq!(popped.await.unwrap().unwrap().1, 1);
-    // The slot is about to move, and the list is where it goes: ASK.
+    // The slot is about to move, and the list is at its new node already: ASK.
     let moving = cluster.begin_move(slot, to, last).unwrap();
     let popped = tokio::spawn(pop());
     wait_until_blocked(&cluster, last).await;
     push(2).await.unwrap();
     assert_eq!(popped.await.unwrap().unwrap().1, 2);
     moving.finish().unwrap();
-    // Nobody has told the client so far.
+    // The client has not been told yet.
     let popped = tokio::spawn(pop());
     wait_until_blocked(&cluster, last).await;
     push(3).await.unwrap();
@@ -391,7 +392,7 @@ async fn a_command_that_blocks_follows_so_many_redirects() {
     let pop = || client.cmd("BLPOP").arg("bar").arg(0).send::<(String, i64)>();
     let error = pop().await.unwrap_err();
     assert_eq!((error.redis_code(), error.outcome()), (Some("MOVED"), Outcome::Rejected));
-    // It was learned where the slot is, though.
+    // But the client has learned where the slot is.
     client.cmd("RPUSH").arg("bar").arg(1).send::<i64>().await.unwrap();
     assert_eq!(pop().await.unwrap().1, 1);
 }
@@ -416,7 +417,7 @@ async fn a_session_whose_slot_has_moved_is_told_what_to_do_about_it() {
         assert_eq!((error.redis_code(), error.outcome()), (Some("MOVED"), Outcome::Rejected));
         assert!(text.contains("session_for") && !text.contains("switch"), "{text}");
     }
-    // Who has not said that it is a cluster is told to.
+    // A client that is not configured for a cluster is told to be.
     let other = Client::connect(&cluster.urls()[from]).await.unwrap();
     let text = other.cmd("GET").arg("bar").send::<Option<String>>().await.unwrap_err().to_string();
     assert!(text.contains("switch `cluster` on"), "{text}");

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::support::{client, key};
 
-/// A command of a case, and what should come of it.
+/// A command of a case, and the expected reply.
 struct Asked {
     arguments: Vec<Vec<u8>>,
     script: Option<ScriptCall>,
@@ -60,12 +60,13 @@ impl Asked {
     }
 }
 
-/// What a case says, on these keys.
+/// A value of the case, with these keys in it.
 fn on_key(json: &Json, key: &str) -> Json {
     serde_json::from_str(&json.to_string().replace("{k}", key)).unwrap()
 }
 
-/// A value as the cases write it. `like` tells a set from a list, as RESP2 doesn't, and gives a set its order.
+/// A value in the form of the cases. `like` distinguishes a set from a list, which RESP2 doesn't,
+/// and gives a set its order.
 fn json_of(value: &Value, like: &Json) -> Json {
     match value {
         Value::Nil => Json::Null,

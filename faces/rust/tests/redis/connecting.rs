@@ -1,4 +1,4 @@
-//! Ways to a server, and back to it.
+//! Ways to connect to a server, and to reconnect.
 
 use std::net::TcpListener;
 
@@ -92,7 +92,7 @@ async fn a_client_comes_back_when_its_server_does() {
     assert_eq!(client.cmd("INCR").arg(&key).send::<i64>().await.unwrap(), 1);
     server.kill().unwrap();
     server.restart().unwrap();
-    // The first may still have met the old one.
+    // The first command may still reach the old server.
     let mut last = client.cmd("INCR").arg(&key).send::<i64>().await;
     while let Err(error) = last {
         assert!(error.is_connection_lost(), "{error}");
@@ -140,7 +140,7 @@ async fn what_may_be_repeated_survives_a_lost_connection() {
     client.cmd("SET").arg(&key).arg("1").send::<()>().await.unwrap();
     let id: i64 = client.cmd("CLIENT ID").send().await.unwrap();
     let killer = crate::support::client().await.unwrap();
-    // The server reads it when it is awake again, and its connection is gone by then.
+    // The server reads it when it is awake again, but its connection is gone by then.
     let read = client.repeatable().cmd("GET").arg(&key).send::<String>();
     killer.cmd("CLIENT KILL").arg("ID").arg(id).send::<i64>().await.unwrap();
     assert_eq!(read.await.unwrap(), "1");
@@ -174,7 +174,7 @@ async fn what_was_repeated_is_unknown_if_an_attempt_may_have_run() {
     let config: Config = server.url().parse().unwrap();
     let config = config.limits(|limits| limits.wait_timeout = std::time::Duration::from_millis(50));
     let client = Client::connect_with(&config).await.unwrap();
-    // It takes the command, and nobody knows what became of it.
+    // The server takes the command, but does not answer.
     let pid = server.pid().to_string();
     let stopped = std::process::Command::new("kill").args(["-STOP", &pid]).status();
     assert!(stopped.unwrap().success());
@@ -215,7 +215,7 @@ async fn a_server_with_too_many_clients_says_so() {
     }
 }
 
-/// It takes connections and logins then, and refuses commands.
+/// In this state it accepts connections and logins, and refuses commands.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_loading_its_data_is_waited_for() {
     let slow = Settings::default()

@@ -44,7 +44,8 @@ async fn add(client: &Client) -> Result<i64, Error> {
     client.script(script.call(["visits"], [7])).await
 }
 
-/// What the page says of an error that a script returns: sent with EVAL, and with EVAL_RO.
+/// The outcomes of an error that a script returns, as the page states them: with EVAL, and with
+/// EVAL_RO.
 async fn refused_by_a_script(client: &Client) -> Result<[Outcome; 2], Error> {
     let text = "return redis.error_reply('NOSTOCK none left')";
     let none: [&str; 0] = [];

@@ -1,4 +1,4 @@
-//! The numbers as the facade of the `metrics` crate gets them.
+//! The counters, as the facade of the `metrics` crate receives them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use metrics::{
 
 use crate::support::{client, key};
 
-/// Keeps what it is told.
+/// Records what is published.
 #[derive(Default)]
 struct Kept(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 

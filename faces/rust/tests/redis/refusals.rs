@@ -1,4 +1,4 @@
-//! What can't be sent, each with one clear error.
+//! Commands that can't be sent, each with one clear error.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn a_deadline_leaves_the_connection_as_it_is() {
     let Some(client) = client().await else { return };
     let late = client.timeout(Duration::from_millis(30));
     let error = late.cmd("DEBUG SLEEP").arg("0").send::<()>().await;
-    // The server may not let clients debug; a script takes its time as well.
+    // The server may refuse DEBUG; a script takes its time as well.
     let _ = error;
     let script = onetrip::redis::Script::new(
         "while true do local t = redis.call('TIME') if tonumber(t[1]) * 1000000 + tonumber(t[2]) > tonumber(ARGV[1]) then return 1 end end",

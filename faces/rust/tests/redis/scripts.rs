@@ -12,7 +12,7 @@ async fn calls(client: &Client, command: &str) -> i64 {
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
-/// A script that no other test has, so that the server does not know it.
+/// A script that no other test uses, so that the server does not know it.
 fn script() -> Script {
     Script::new(format!("return redis.call('INCRBY', KEYS[1], ARGV[1]) -- {}", key("script")))
 }
@@ -47,7 +47,7 @@ async fn with_something_sent_behind_it_the_error_is_the_callers() {
     let (script, key) = (script(), key("n"));
     client.script::<i64>(script.call([&key], [1])).await.unwrap();
     client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
-    // All leave in one write, and the second would be overtaken.
+    // All leave in one write, and repeating the first would let the second overtake it.
     let call = client.script::<i64>(script.call([&key], [1]));
     let behind = client.cmd("GET").arg(&key).send::<i64>();
     let error = call.await.unwrap_err();
@@ -104,7 +104,7 @@ async fn in_an_atomic_list_a_script_that_the_server_forgot_runs_with_the_others(
     let session = client.session().await.unwrap();
     let (script, n, m) = (script(), key("n"), key("m"));
     for round in 1..=10 {
-        // Both connections know it by its hash.
+        // Both connections know the script's hash.
         client.script::<i64>(script.call([&n], [0])).await.unwrap();
         session.script::<i64>(script.call([&n], [0])).await.unwrap();
         session.watch([&n]).await.unwrap();
@@ -133,7 +133,7 @@ async fn between_multi_and_exec_by_hand_a_script_that_the_server_forgot_runs_wit
     session.script::<i64>(script.call([&n], [1])).await.unwrap();
     for round in 0..3 {
         client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
-        // It is put together before MULTI and sent behind it.
+        // The pipeline is built before MULTI, and sent behind it.
         let pipeline = session.pipeline();
         let _ = pipeline.script::<String>(script.call([&n], [1]));
         let _ = pipeline.script::<String>(script.call([&n], [1]));

@@ -1,4 +1,4 @@
-//! What is told to `tracing`, and what is not.
+//! What `tracing` is told, and what not.
 
 use onetrip::redis::Client;
 use onetrip_lab::redis::{Settings, shared};
@@ -25,7 +25,7 @@ async fn a_command_is_a_span_with_the_fields_of_the_conventions() {
         assert_eq!(of(number, "db.system.name"), Some("redis"));
         assert_eq!(of(number, "otel.kind"), Some("client"));
         assert_eq!(of(number, "db.operation.name"), Some(operation));
-        // What was refused here went nowhere.
+        // A command that was refused here was not sent anywhere.
         let is_sent = operation != "SELECT";
         assert_eq!(of(number, "server.address"), is_sent.then_some("127.0.0.1"));
         assert_eq!(of(number, "server.port"), is_sent.then_some(&*port));

@@ -1,4 +1,4 @@
-//! Commands without end.
+//! Streams of commands.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -104,7 +104,7 @@ async fn after_a_lost_connection_each_command_that_was_taken_has_an_end() {
     assert!(unknown <= 5_000, "{unknown} were on their way");
 }
 
-/// A stream of commands of which each is waited for.
+/// A stream whose commands come one by one, with a wait before each.
 struct Slow(i64);
 
 impl Stream for Slow {

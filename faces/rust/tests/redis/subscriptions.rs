@@ -18,7 +18,7 @@ async fn both() -> Option<[Client; 2]> {
     both_with(&config()?).await
 }
 
-/// On a server of the test's own, whose connections nobody else loses.
+/// On a private server, whose connections no other test cuts.
 async fn both_alone() -> Option<(Server, [Client; 2])> {
     let server = crate::support::server(Settings::default())?;
     let clients = both_with(&server.url().parse().unwrap()).await?;
@@ -101,7 +101,7 @@ async fn a_slow_reader_loses_the_oldest_and_is_told_how_many() {
     for reply in all {
         reply.await.unwrap();
     }
-    // Messages come before the reply to who published them.
+    // Messages come before the reply to PUBLISH.
     assert_eq!(&subscription.next().await.unwrap().payload[..], b"76");
     assert_eq!(subscription.dropped(), 76);
 }
@@ -164,7 +164,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(10), waiting).await.expect(what);
 }
 
-/// Loses all connections that are subscribed, and waits until this one is again.
+/// Cuts all connections with subscriptions, and waits until this one is subscribed again.
 async fn reconnect(subscription: &Subscription, other: &Client, channel: &str) {
     let before = subscription.reconnects();
     other.cmd("CLIENT KILL").args(["TYPE", "pubsub"]).send::<i64>().await.unwrap();
@@ -174,7 +174,7 @@ async fn reconnect(subscription: &Subscription, other: &Client, channel: &str) {
     .await;
 }
 
-/// A private server, what is between, and a client through it.
+/// A private server, a proxy, and a client through it.
 async fn through(settings: impl FnOnce(Config) -> Config) -> Option<(Server, Proxy, Client)> {
     let server = crate::support::server(Settings::default())?;
     let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
@@ -274,7 +274,7 @@ async fn a_channel_that_is_forbidden_later_keeps_no_other_from_coming_back() {
         let url = format!("redis://app:secret@127.0.0.1:{}?protocol={protocol}", server.port());
         let client = Client::connect(&url).await.unwrap();
         let subscription = client.subscribe(["news", "others"]).await.unwrap();
-        // The server ends connections that are subscribed to what their user may not hear.
+        // The server ends connections with subscriptions that their user may not have.
         other.cmd("ACL SETUSER").args(&grant[..3]).send::<()>().await.unwrap();
         until("it comes back", async || {
             subscription.reconnects() > 0 && publish(&other, "news", "x").await == 1
@@ -284,7 +284,7 @@ async fn a_channel_that_is_forbidden_later_keeps_no_other_from_coming_back() {
     }
 }
 
-/// A server that has RESP3 and one that hasn't, and a client that goes to the first that is there.
+/// A server that has RESP3 and one that hasn't, and a client that connects to the first that is up.
 async fn of_two_protocols() -> Option<(Server, Server, Config)> {
     let settings = Settings { password: false, ..Settings::default() };
     let without = settings.clone().setting("rename-command", "HELLO \"\"");
@@ -293,7 +293,7 @@ async fn of_two_protocols() -> Option<(Server, Server, Config)> {
     Some((resp3, resp2, url.parse().unwrap()))
 }
 
-/// Publishes until a message comes.
+/// Publishes until a message arrives.
 async fn comes(client: &Client, subscription: &mut Subscription) {
     let limit = Duration::from_secs(20);
     let heard = async {

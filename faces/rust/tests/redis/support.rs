@@ -1,9 +1,10 @@
-//! What the tests have in common.
+//! What the tests share.
 
 use onetrip::redis::{Client, Config};
 use onetrip_lab::redis::{Server, Settings, found_or_skipped, shared};
 
-/// A client of the server that all tests share; `None` where this machine has none, which is told.
+/// A client of the server that all tests share; `None`, with a message, if this machine has no
+/// server.
 pub(crate) async fn client() -> Option<Client> {
     Some(Client::connect_with(&config()?).await.unwrap())
 }
@@ -12,13 +13,13 @@ pub(crate) fn config() -> Option<Config> {
     Some(shared()?.url().parse().unwrap())
 }
 
-/// A server of the test's own.
+/// A private server.
 pub(crate) fn server(settings: Settings) -> Option<Server> {
     let installation = Some(found_or_skipped()?);
     Some(Server::start(Settings { installation, ..settings }).unwrap())
 }
 
-/// A key that no other test has.
+/// A key that no other test uses.
 pub(crate) fn key(name: &str) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);

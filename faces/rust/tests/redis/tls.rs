@@ -1,4 +1,4 @@
-//! Connections with TLS, and what is said where one side has it and the other has not.
+//! Connections with TLS, and the errors if only one side has it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ struct TlsServer {
     directory: TempDir,
 }
 
-/// An authority: what signs, and its certificate in PEM.
+/// An authority: its key for signing, and its certificate in PEM.
 fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -35,7 +35,7 @@ fn identity(issuer: &Issuer<'static, KeyPair>, names: &[&str]) -> (String, Strin
 }
 
 impl TlsServer {
-    /// One whose certificate is for these names; `None` where this machine has no server.
+    /// Starts a server whose certificate is for these names; `None` if this machine has no server.
     fn start(names: &[&str], clients: ClientCertificates) -> Option<TlsServer> {
         let (issuer, root) = authority("the authority");
         let (certificate, key) = identity(&issuer, names);
@@ -66,14 +66,14 @@ impl TlsServer {
         self.directory.path().join(name)
     }
 
-    /// How it is reached by this URL's scheme and host, with this authority.
+    /// The configuration to reach it with this scheme, this host, and this authority.
     fn config(&self, scheme: &str, host: &str, root: &str) -> Config {
         let (password, port) = (self.server.password(), self.server.port());
         let url = format!("{scheme}://:{password}@{host}:{port}");
         url.parse::<Config>().unwrap().root_cert(file_of(&self.path(root)))
     }
 
-    /// The error of a client that can't connect so.
+    /// The error of a client that can't connect like this.
     async fn refused(&self, config: &Config) -> Error {
         let error = Client::connect_with(config).await.unwrap_err();
         let text = format!("{error} {error:?}");
@@ -108,7 +108,7 @@ async fn the_server_and_its_name_are_verified() {
     assert!(error.to_string().contains("127.0.0.1"), "{error}");
     let error = server.refused(&server.config("rediss", "localhost", "other.crt")).await;
     assert!(error.to_string().contains("certificate"), "{error}");
-    // Without a name to verify, that one will do.
+    // If no name is verified, this certificate will do.
     let config = server.config("rediss", "127.0.0.1", "root.crt").tls(SslMode::VerifyCa);
     answers(&config).await;
 }
@@ -124,7 +124,7 @@ async fn a_side_that_has_no_tls_is_told_that_the_other_has() {
     let Some(plain) = crate::support::server(Settings::default()) else { return };
     let url = format!("rediss://:{}@localhost:{}", plain.password(), plain.port());
     let config = url.parse::<Config>().unwrap().root_cert(file_of(&server.path("root.crt")));
-    // The server waits for the end of what it takes for a command.
+    // The server waits for the rest of what it takes for a command.
     let short = std::time::Duration::from_millis(500);
     let config = config.limits(|limits| limits.connect_timeout = short);
     let error = server.refused(&config).await;

@@ -143,7 +143,7 @@ async fn keys_expire_when_they_should() {
     assert!(!c.persist(k).await.unwrap());
 }
 
-/// All that a scan gives.
+/// All keys of a complete scan.
 async fn scanned(c: &Client, options: ScanOptions) -> BTreeSet<String> {
     let (mut cursor, mut found) = (0_u64, BTreeSet::new());
     for _ in 0..10_000 {

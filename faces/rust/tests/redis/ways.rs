@@ -1,4 +1,4 @@
-//! Another way to a server than its own address.
+//! Connecting by another address than the server's own.
 
 use std::net::SocketAddr;
 

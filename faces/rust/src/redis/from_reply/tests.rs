@@ -13,14 +13,14 @@ fn convert<T: FromReply>(bytes: &str) -> Result<T, Mismatch> {
     T::from_reply(reply, &block)
 }
 
-/// Each of these replies is this value.
+/// Each of these replies converts to this value.
 fn assert_all<T: FromReply + Debug + PartialEq>(expected: &T, replies: &[&str]) {
     for reply in replies {
         assert_eq!(&convert::<T>(reply).unwrap(), expected, "{reply:?}");
     }
 }
 
-/// The reply is none, and this is what is said about it.
+/// The reply does not convert, and the error has this text.
 fn assert_not<T: FromReply + Debug>(reply: &str, said: &str) {
     assert_eq!(convert::<T>(reply).unwrap_err().to_string(), said, "{reply:?}");
 }

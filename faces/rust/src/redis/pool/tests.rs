@@ -1,4 +1,4 @@
-//! What only shows between two steps of a connection's coming and going, against a real server.
+//! What shows only between two steps of opening or losing a connection, against a real server.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn what_is_unsubscribed_before_its_connection_is_published_is_unsubscribed
     tokio::time::timeout(Duration::from_secs(10), ended).await.expect("it is unsubscribed");
 }
 
-/// The connection ends, and the pool has not heard of it yet.
+/// The connection ends, and the pool has not been told yet.
 fn end_unheard(link: &Link) {
     let mut core = link.lock();
     let error = core.lost("of the test");
@@ -52,14 +52,14 @@ async fn calls_that_meet_their_connection_at_its_end_wait_for_the_next_in_their_
     }
 }
 
-/// They were in line already, and are given a connection that has ended by then.
+/// Callers in line are given a connection that has ended by then.
 #[tokio::test]
 async fn those_who_are_given_a_connection_at_its_end_keep_their_order_in_line() {
     let Some(server) = server() else { return };
     let client = Client::connect(&server.url()).await.unwrap();
     let pool = &client.inner.node.shared;
     let link = pool.current().unwrap();
-    // The pool opens another one, and has this one to give in the meantime.
+    // The pool opens another connection, and has this one to give meanwhile.
     pool.lost(link.pool_slot.id);
     let replies: Vec<_> = (0..10).map(|_| client.cmd("INCR").arg("n").send::<i64>()).collect();
     let opening = || pool.lock().opening.keys().next().copied();

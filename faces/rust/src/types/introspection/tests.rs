@@ -1,5 +1,5 @@
-//! Type objects out of descriptions that no honest catalog has. The order and the bounds of types are
-//! tested below the face, and what honest catalogs say is read from a real server.
+//! Types from descriptions that no honest catalog has. The order and the bounds of types are tested
+//! below the face, and descriptions of honest catalogs are read from a real server.
 #![allow(clippy::unwrap_used)]
 
 use onetrip_postgres::client::types::catalog::Kind as Parts;
@@ -85,7 +85,8 @@ fn nesting_is_bounded() {
     assert!(types.values().all(|type_| depth(type_) <= DEPTH_MAX + 2));
 }
 
-/// Each type has the one before twice, so that the last would have as many parts as no memory has.
+/// Each type contains the previous one twice, so that the last would have more parts than fit into
+/// memory.
 #[test]
 fn size_is_bounded_where_parts_are_shared() {
     let pairs: Vec<Description> = (0..60)

@@ -1,4 +1,4 @@
-//! The asynchronous client, as the cases see it.
+//! The asynchronous client as a `Place` for the cases.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use onetrip::{
 use super::statements::{Asked, Came};
 use super::steps::{Answer, Batch, Boxed, Done, End, Failures, Group, Place, Sent};
 
-/// Sends a statement by whatever has the calls for it.
+/// Sends a statement on anything that has the calls for it.
 macro_rules! sent {
     ($to:expr, $asked:expr) => {{
         let (text, parameters) = ($asked.text.as_str(), $asked.parameters());
@@ -22,7 +22,7 @@ macro_rules! sent {
     }};
 }
 
-/// The same, within the time that the case gives it.
+/// The same, with the timeout of the case.
 macro_rules! sent_in_time {
     ($to:expr, $asked:expr) => {
         match $asked.timeout() {

@@ -1,4 +1,4 @@
-//! A statement of a case: what is asked, and whether the answer is right.
+//! A statement of a case, and the check of its answer.
 
 use onetrip::types::{ToSql, Type};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use onetrip::{Error, Isolation, RowRef, Rows, TransactionOptions};
 use serde_json::Value as Json;
 
-/// A statement with its parameters, and what should come of it.
+/// A statement with its parameters, and the expected answer.
 pub(super) struct Asked {
     pub(super) text: String,
     parameters: Vec<Box<dyn ToSql + Sync>>,
     expected: Json,
 }
 
-/// What came.
+/// The answer.
 pub(super) enum Came {
     Rows(Rows),
     Count(u64),
@@ -38,7 +38,7 @@ impl Asked {
         !self.expected["count"].is_null()
     }
 
-    /// Whether it says so of itself: `repeatable`, `cancelled`.
+    /// Whether the case marks it so: `repeatable`, `cancelled`.
     pub(super) fn is_marked(&self, mark: &str) -> bool {
         self.expected[mark] == true
     }
@@ -47,7 +47,7 @@ impl Asked {
         self.expected["timeout_ms"].as_u64().map(Duration::from_millis)
     }
 
-    /// Whether rows came.
+    /// Checks the answer. Returns whether rows came.
     pub(super) fn is_answered(&self, came: Result<Came, Error>) -> bool {
         matches!(came.unwrap(), Came::Rows(rows) if !rows.is_empty())
     }

@@ -1,5 +1,5 @@
-//! The steps of a case, on whatever face runs them: what they do is in proof/conformance/README.md, and how is
-//! the face's, which is a [`Place`].
+//! The steps of a case on any face. proof/conformance/README.md says what they do; the face's
+//! [`Place`] does it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -16,13 +16,13 @@ pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub(super) type Answer<'a> = Boxed<'a, Result<Came, Error>>;
 pub(super) type Done<'a> = Boxed<'a, Result<(), Error>>;
 
-/// A statement that was sent, as far as its face sends one without waiting for the answer.
+/// A submitted statement. A blocking face submits it only when its answer is awaited.
 pub(super) struct Sent<'a> {
     pub(super) answer: Answer<'a>,
     pub(super) canceller: Option<Canceller>,
 }
 
-/// What statements are given to: a client, or what it lends. A face has no more than it has calls for.
+/// A target of statements: a client, or what it lends. A face implements the calls that it has.
 pub(super) trait Place {
     fn ask<'a>(&'a self, asked: &'a Asked) -> Sent<'a>;
 
@@ -46,12 +46,12 @@ pub(super) trait Place {
         panic!("there are no batches here")
     }
 
-    /// Runs texts in a transaction that is tried so often at most; how often it was.
+    /// Runs texts in a transaction, in at most this many attempts. Returns how many it took.
     fn run<'a>(&'a self, _: u32, _: &'a [String]) -> Boxed<'a, (u64, Result<(), Error>)> {
         panic!("nothing is run again here")
     }
 
-    /// Ends a transaction or a savepoint, by a name of the cases, or by its last statement.
+    /// Ends a transaction or a savepoint: in the way the case names, or with its last statement.
     fn end<'a>(self: Box<Self>, _: End<'a>) -> Done<'a>
     where
         Self: 'a,
@@ -64,7 +64,7 @@ pub(super) trait Place {
 pub(super) enum End<'a> {
     Commit,
     Rollback,
-    /// Where nobody waits for it, it leaves with what comes next.
+    /// If nobody awaits it, it leaves with what comes next.
     Release {
         awaited: bool,
     },
@@ -98,9 +98,9 @@ pub(super) struct Run<'a> {
     pub(super) face: &'static str,
     pub(super) table: &'a str,
     pub(super) client: &'a dyn Place,
-    /// Who is not under test: looks at what is there, and does what has to happen meanwhile.
+    /// A client that is not under test: it checks the state, and does what has to happen meanwhile.
     pub(super) other: &'a dyn Place,
-    /// Between the client and its server.
+    /// The proxy between the client and its server.
     pub(super) proxy: &'a Proxy,
 }
 
@@ -117,7 +117,7 @@ impl Run<'_> {
         }
     }
 
-    /// What has to hold afterwards.
+    /// Checks what has to hold afterwards.
     pub(super) async fn then(&self) {
         for asked in self.case.list("then").iter().map(|it| self.asked(it)) {
             asked.check(self.other.ask(&asked).answer.await, &self.case.name);
@@ -163,7 +163,7 @@ impl Run<'_> {
         })
     }
 
-    /// Statements that belong together.
+    /// Runs statements that belong together.
     async fn list(&self, here: &dyn Place, step: &Json) {
         if step["together"].is_array() {
             self.together(here, &step["together"]).await;
@@ -200,7 +200,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks this of the process that runs a statement, once there is one.
+    /// Runs this query on the process that runs a statement, once there is one.
     async fn once_it_runs(&self, asked: &Asked, what: &str) {
         let sql = format!(
             "{what} from pg_stat_activity where wait_event = 'PgSleep' \
@@ -285,7 +285,7 @@ impl Run<'_> {
     }
 }
 
-/// What of a pipeline was not looked at yet.
+/// Replies of a pipeline that were not checked yet.
 enum Open<'a> {
     Answer(Answer<'static>, Asked),
     Sync(Done<'static>, &'a Json),
@@ -295,7 +295,7 @@ fn list(json: &Json) -> &[Json] {
     json.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether something does not hold.
+/// Whether a check of these steps fails.
 pub(super) async fn panics(mut steps: Boxed<'_, ()>) -> bool {
     let mut poll =
         move |cx: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| {

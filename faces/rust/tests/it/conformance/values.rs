@@ -1,4 +1,4 @@
-//! Values of the types of `postgres_values.json`, by the types of Rust for them.
+//! Values of the types in `postgres_values.json`, by their Rust types.
 
 use onetrip::Session;
 use onetrip::types::{AsNumeric, AsText, FromSql, ToSql};
@@ -6,11 +6,11 @@ use serde_json::Value as Json;
 
 use super::Case;
 
-/// What a case of values asks for.
+/// The texts of a case.
 struct Texts<'a> {
     session: &'a Session,
     case: &'a Case,
-    /// As it stands in SQL.
+    /// The type, as SQL has it.
     type_: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn check(session: &Session, case: &Case, table: &str) {
 }
 
 impl Texts<'_> {
-    /// Of types that JSON knows.
+    /// Checks a type that JSON can represent.
     async fn read<T>(&self)
     where
         T: for<'a> FromSql<'a> + ToSql + Sync + Clone,
@@ -75,7 +75,7 @@ impl Texts<'_> {
     }
 }
 
-/// Numbers are the same whether they are written with a point or without.
+/// Whether two values are equal; numbers are, whether or not they are written with a point.
 fn is_same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),

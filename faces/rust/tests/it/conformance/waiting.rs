@@ -1,5 +1,6 @@
-//! The client whose calls block, as the cases see it: each call is over when it returns, so statements
-//! that are sent together are sent one by one. What has no call of its own is run by `wait`.
+//! The blocking client as a `Place` for the cases. Each call has ended when it returns, so
+//! statements that are sent together elsewhere are sent one by one. Calls that it does not have
+//! itself run through `wait`.
 
 use std::future::ready;
 use std::pin::pin;
@@ -12,7 +13,7 @@ use super::places::{of_atomic, of_report, run, sets};
 use super::statements::{Asked, Came};
 use super::steps::{Answer, Batch, Boxed, Done, End, Failures, Group, Place, Sent};
 
-/// Runs what never waits.
+/// Runs a future that never waits.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -153,7 +154,7 @@ impl Group for Pipeline {
     }
 }
 
-/// A reply that is waited for when it is wanted.
+/// A reply that is waited for when it is requested.
 fn later<T: FromReply + 'static>(reply: Reply<T>, came: fn(T) -> Came) -> Answer<'static> {
     Box::pin(async move { reply.wait().map(came) })
 }

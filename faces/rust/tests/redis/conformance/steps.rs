@@ -16,7 +16,7 @@ enum At<'a> {
     Session(&'a Session),
 }
 
-/// A list of commands, sent wherever lists are sent.
+/// Builds and sends a list of commands on any target that sends lists.
 macro_rules! list {
     ($self:expr, $to:expr, $way:ident, $step:expr) => {{
         let list = $to.$way();
@@ -40,7 +40,7 @@ struct Run {
     name: String,
     key: String,
     client: Client,
-    /// Who is not under test.
+    /// A client that is not under test.
     other: Client,
 }
 
@@ -88,7 +88,7 @@ impl Run {
         }
     }
 
-    /// What watches, and what waits for what others do.
+    /// Watches keys, and waits for what others do.
     async fn wait(&self, at: At<'_>, heard: &mut Option<Subscription>, step: &Json) {
         let texts = |json: &Json| -> Vec<String> {
             let all = on_key(json, &self.key);

@@ -1,7 +1,7 @@
 import { heed, heedNoMore } from '../engine/signal'
 import type { Request } from './request'
 
-/** Why a query ended early that has a signal. */
+/** The error of a query whose signal was aborted. */
 export class AbortError extends Error {
   override readonly name = 'AbortError'
   readonly code = 'ABORT_ERR'
@@ -11,7 +11,7 @@ export class AbortError extends Error {
   }
 }
 
-/** Ends a request early when a signal says so. */
+/** Ends a request early when its signal is aborted. */
 export class Abort {
   readonly #signal: AbortSignal
   readonly #request: Request
@@ -30,7 +30,7 @@ export class Abort {
     this.#cancel(this.#request)
   }
 
-  /** The server goes on with it. Nobody waits for that; what came of it is not known here. */
+  /** The server was not asked to cancel it, or has not answered: the caller waits no longer. */
   notPossible(): void {
     this.#request.fail(this.error(), 'Unknown')
   }
@@ -44,14 +44,16 @@ export class Abort {
     return new AbortError(cause)
   }
 
-  /** What is told in place of the error of a server that was asked to cancel. */
+  /**
+   * Replaces the server's error by an AbortError, if the server cancelled the query for the signal.
+   */
   explain(error: unknown): unknown {
     const code = (error as { code?: unknown } | null)?.code
     return this.#signal.aborted && code === QUERY_CANCELED ? this.error(error) : error
   }
 }
 
-/** How long who gave the signal waits for a server that was asked to cancel, some times. */
+/** How long a caller waits for the server after its signal was aborted. */
 const PATIENCE_MS = 3000
 
 const QUERY_CANCELED = '57014'

@@ -3,14 +3,17 @@ import type { Receiver } from '../engine/link'
 import type { DatabaseError } from './error'
 import { databaseError } from './report'
 
-/** The error of a statement that did not run because the server refused the BEGIN of its transaction. */
+/**
+ * The error of a statement that did not run because the server refused the BEGIN of its
+ * transaction.
+ */
 export function beginError(start: number, end: number): DatabaseError {
   const error = databaseError(start, end)
   error.message = `BEGIN failed: ${error.message}`
   return error
 }
 
-/** Hears whether a transaction has begun. */
+/** The receiver of a sync point that tells whether a transaction has begun. */
 export class Opening implements Receiver {
   readonly #done: (error: Error | undefined) => void
   readonly #lost: () => Error

@@ -3,8 +3,9 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 
 /**
- * What binds SCRAM to this channel (`tls-server-end-point`, RFC 5929, section 4.1): a hash of the server's certificate,
- * by the function with which that is signed, or SHA-256 where it is signed with MD5 or SHA-1. Undefined without TLS.
+ * The channel binding of SCRAM (`tls-server-end-point`, RFC 5929, section 4.1): the hash of the
+ * server's certificate, by the hash function of its signature, or by SHA-256 if that is MD5 or
+ * SHA-1. Undefined without TLS.
  */
 export function channelBinding(stream: Socket): string | undefined {
   if (!(stream instanceof TLSSocket)) return undefined
@@ -13,8 +14,8 @@ export function channelBinding(stream: Socket): string | undefined {
 }
 
 /**
- * The same for whoever binds where that can be: without what nothing can be bound to. Of that is Ed25519, for which
- * PostgreSQL knows no hash function.
+ * The same, but undefined if the certificate allows no channel binding. An Ed25519 certificate does
+ * not, since PostgreSQL has no hash function for it.
  */
 export function bindingIfAny(stream: Socket): string | undefined {
   try {
@@ -25,7 +26,7 @@ export function bindingIfAny(stream: Socket): string | undefined {
   }
 }
 
-/** The hash function with which a certificate is signed, as `node:crypto` calls it. */
+/** The hash function for a certificate, by its name in `node:crypto`. */
 export function hashOf(certificate: Buffer): string {
   const whole = new Der(certificate).enter(SEQUENCE)
   whole.skip()
@@ -39,7 +40,7 @@ export function hashOf(certificate: Buffer): string {
   return hash
 }
 
-/** Reads what a certificate is made of: values with their types and lengths in front (X.690, section 8.1). */
+/** Reads DER: values with their types and lengths in front (X.690, section 8.1). */
 class Der {
   #at = 0
 
@@ -74,7 +75,7 @@ const MALFORMED = 'SASL channel binding: the certificate of the server is malfor
 
 const SEQUENCE = 0x30
 const OID = 0x06
-/** The first field of a set of optional ones. */
+/** The tag of the first optional field. */
 const FIRST = 0xa0
 
 /** 1.3.101.112 (RFC 8410), with its type and length in front. */
@@ -83,7 +84,7 @@ const ED25519 = Buffer.from('06032b6570', 'hex')
 /** 1.2.840.113549.1.1.10 (RFC 4055): the parameters name the hash. */
 const RSA_PSS = '2a864886f70d01010a'
 
-/** Signatures (RFC 4055, RFC 5758, RFC 8410), by their names in bytes. */
+/** Hash functions of signatures, by the OID of the signature (RFC 4055, RFC 5758, RFC 8410). */
 const SIGNATURES: { readonly [oid: string]: string } = {
   // MD5 and SHA-1 with RSA, SHA-1 with ECDSA.
   '2a864886f70d010104': 'sha256',
@@ -103,7 +104,7 @@ const SIGNATURES: { readonly [oid: string]: string } = {
   '2b6570': 'sha512',
 }
 
-/** Hash functions: MD5, SHA-1, SHA-2. */
+/** Hash functions, by their OIDs: MD5, SHA-1, SHA-2. */
 const HASHES: { readonly [oid: string]: string } = {
   '2a864886f70d0205': 'sha256',
   '2b0e03021a': 'sha256',

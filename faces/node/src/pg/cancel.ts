@@ -5,17 +5,17 @@ import type { Connection, Opener } from './connect'
 /** How long a cancel may take to reach the server. */
 const CANCEL_TIMEOUT_MS = 5000
 
-/** Where cancels go. */
+/** The address to send cancels to. */
 export interface Address {
   readonly port: number
   readonly host: string
-  /** Where the host is, if that is known. */
+  /** The address of the host, if it was resolved before. */
   readonly address?: string | undefined
 }
 
 /**
- * Asks the server to cancel what a link wants cancelled, on a connection of its own that is made in the same way. When
- * that is to be sent, and whether it is sent again, the engine says.
+ * Sends the cancel that a link wants, on a connection of its own that is made in the same way. The
+ * engine decides when a cancel is sent, and whether it is sent again.
  */
 export function sendCancel(link: Link, via: Connection, to: Address): void {
   const connection = via.sibling()
@@ -25,14 +25,14 @@ export function sendCancel(link: Link, via: Connection, to: Address): void {
   const opener: Opener = {
     opened: () => {
       const message = link.beginCancel()
-      // There is nothing to cancel any more.
+      // The request has ended meanwhile.
       if (message === undefined) {
         end = undefined
         return void connection.stream.destroy()
       }
       end = CancelEnd.LOST
       connection.stream.write(message)
-      // The server closes its side when it has done what was asked.
+      // The server closes its side after it has signalled the process.
       connection.stream.once('end', () => (end = CancelEnd.CLOSED))
     },
     received() {},

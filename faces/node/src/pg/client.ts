@@ -14,19 +14,21 @@ import type { Parser, TypeSource } from './types'
 /**
  * One connection to a server.
  *
- * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors), `notice`, `notification`,
- * and `drain` when no query waits for an answer. When it pipelines, also `pipelineFull` when a query has to wait for room
- * and, once for each of these, `pipelineDrain` when none waits and less than three quarters of the room is taken.
+ * Emits `connect`, `end`, `error` (the connection failed; the errors of queries are not emitted),
+ * `notice`, `notification`, and `drain` when no query waits for an answer. With `pipeline: true` it
+ * also emits `pipelineFull` when a query has to wait for the window and, once for each of these,
+ * `pipelineDrain` when no query waits and less than three quarters of the window is in use.
  */
 export class Client extends Life {
   static Query = Query
 
   /**
-   * Runs a query: a text with values, a configuration, or a `Query`. Returns a promise of what came, unless there is a
-   * callback; for a `Query` that query.
+   * Runs a query: a text with values, a configuration, or a `Query`. Returns a promise of the
+   * result, or nothing if there is a callback; for a `Query` it returns that query.
    *
-   * Without values a text may have several statements; what comes is then an array of results. An error of the server
-   * is a `DatabaseError`; each error of a query has an `outcome`, which says what is known of its effect.
+   * A text without values may have several statements; the result is then an array of results. An
+   * error of the server is a `DatabaseError`. Each error has an `outcome`, which says what is known
+   * of the effect.
    */
   query<T extends Submittable>(query: T, values?: unknown, callback?: Callback): T
   query(config: string | QueryConfig, values?: unknown): Promise<Results>
@@ -95,7 +97,7 @@ export class Client extends Life {
     this.#start(request, text, name || '', values, extended, timeout)
   }
 
-  /** `extended`: it goes by the extended protocol also without values. */
+  /** `extended`: uses the extended protocol even without values. */
   #start(
     request: Request,
     text: string,
@@ -124,7 +126,7 @@ export class Client extends Life {
     this._session.submit(request, flags, text, name, parameters, Number(timeout) || 0)
   }
 
-  /** One that is wrong is not sent; a client that takes none says so first. */
+  /** Fails a request that was not sent. If the client takes no queries, that is the error. */
   #refuse(request: Request, error: unknown): void {
     if (this._takesQueries) this._session.refuse(request, error)
     else later(request, this._notQueryable())
@@ -145,7 +147,7 @@ export class Client extends Life {
   }
 
   #promise(request: Request): Promise<Results> {
-    // One function for all: none has to be made for each query.
+    // One executor for all promises, since making a closure for each query costs time.
     const promise = new this._Promise<Results>(executor)
     request.resolve = resolveOfLast
     request.reject = rejectOfLast
@@ -154,7 +156,7 @@ export class Client extends Life {
 
   readonly #abandon = (request: Request): void => this._session.abandon(request)
 
-  /** Such queries read and write the protocol themselves. */
+  /** Runs a query that reads and writes the protocol itself. */
   #lend<T extends Submittable>(query: T, values: unknown, callback?: Callback): T {
     const done = typeof values === 'function' ? (values as Callback) : callback
     if (done && !query.callback) query.callback = done
@@ -162,15 +164,18 @@ export class Client extends Life {
     return query
   }
 
-  /** Ends a query of a client early: it is not sent, or the server is asked to cancel it if that harms no other. */
+  /**
+   * Ends a query of a client early. If it was not sent, it fails at once. Otherwise the server is
+   * asked to cancel it, if that can hit no other query.
+   */
   cancel(client: Client, query: Query | Submittable): void {
     if (!(query instanceof Query)) client._session.lending.withdraw(query)
     else if (query._request !== undefined) client._session.abandon(query._request)
   }
 
   /**
-   * Called when a pool takes the client back. A BEGIN that waits for its first statement is sent, so
-   * whoever has the client next finds what it would with pg.
+   * Called when a pool takes the client back. Sends a BEGIN that is held back, so that the next
+   * user finds the same state as with pg.
    */
   _flushHeld(): void {
     this._session.leaveTransaction()
@@ -186,7 +191,7 @@ export class Client extends Life {
     return this._session.isReady && this._session.isIdle
   }
 
-  /** As many as wait to be sent; what they are is not known here. */
+  /** An array as long as the queue. Its elements are undefined: the queries are in the engine. */
   get _queryQueue(): readonly undefined[] {
     return new Array<undefined>(this._session.queued)
   }
@@ -195,12 +200,14 @@ export class Client extends Life {
     return this._queryQueue
   }
 
-  /** Something while a query runs, and null otherwise; which query it is is not known here unless it runs itself. */
+  /**
+   * Null if no query runs. Otherwise an object, which is the query only if that is a `Submittable`.
+   */
   get activeQuery(): object | null {
     return this._session.lending.active ?? (this._session.inFlight > 0 ? this._session : null)
   }
 
-  /** `I`, `T` (in a transaction) or `E` (in one that failed), as the server told last; null before. */
+  /** The last status: `I` (idle), `T` (in a transaction) or `E` (in a failed one); null before. */
   getTransactionStatus(): string | null {
     return this._txStatus
   }
@@ -223,7 +230,7 @@ export class Client extends Life {
     return escapeLiteral(text)
   }
 
-  /** Keeps the process from ending while it is open, which is the default. */
+  /** Keeps the process alive while the client is connected, which is the default. */
   ref(): void {
     this.connection.ref()
   }
@@ -247,12 +254,12 @@ function prepared(values: readonly unknown[]): Parameter[] {
   return parameters
 }
 
-/** Behind blanks and comments. */
+/** COPY, behind blanks and comments. */
 const COPY = /^(?:\s+|--.*|\/\*[^]*?\*\/)*copy\b/i
 
 const NONE: readonly Parameter[] = []
 
-/** The protocol counts them in two bytes. */
+/** The protocol sends the number of parameters in two bytes. */
 const PARAMETERS_MAX = 65_535
 
 let resolveOfLast: (results: Results) => void
@@ -263,7 +270,7 @@ function executor(resolve: (results: Results) => void, reject: (error: unknown) 
   rejectOfLast = reject
 }
 
-/** From here the stack leads to those who wait, and not to the socket. */
+/** Makes the stack of an error lead to the caller that awaits the query, and not to the socket. */
 export function rethrow(error: unknown): never {
   if (error instanceof Error) Error.captureStackTrace(error)
   throw error

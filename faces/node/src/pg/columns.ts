@@ -4,16 +4,16 @@ import { Field, readFields } from './fields'
 import { Result, type Row } from './result'
 import type { Parser, TypeSource } from './types'
 
-/** Makes a row of the DataRow at an address. */
+/** Reads the DataRow at an address. */
 export type RowReader = (at: number) => Row
 
-/** The columns of a result, and how their rows are read. */
+/** The columns of a result, and the readers of its rows. */
 export class Columns {
   readonly fields: Field[]
   #asBinary: Columns | undefined
   #source: TypeSource | undefined
   #parsers: Parser[] = []
-  /** What a result of these columns has of them. */
+  /** The fields and parsers that every result of these columns gets. */
   #model: Result | undefined
   #objects: RowReader | undefined
   #arrays: RowReader | undefined
@@ -22,7 +22,7 @@ export class Columns {
     this.fields = fields
   }
 
-  /** The same with values in binary form: a statement is described before that is asked for. */
+  /** The same columns in binary form. A statement is described before its formats are chosen. */
   get asBinary(): Columns {
     this.#asBinary ??= new Columns(
       this.fields.map(
@@ -41,11 +41,11 @@ export class Columns {
     return this.#asBinary
   }
 
-  /** Gives a result these columns, and returns how its rows are read. */
+  /** Gives a result these columns, and returns the reader of its rows. */
   describe(result: Result, source: TypeSource): RowReader {
     const read = this.reader(source, result.rowAsArray)
     const model = (this.#model ??= this.#makeModel(source))
-    // What a caller does to one result is not seen in the next.
+    // A copy, since callers may change the fields of a result.
     result.fields = model.fields.slice()
     result._parsers = model._parsers
     result._prebuiltEmptyResultObject = model._prebuiltEmptyResultObject
@@ -58,7 +58,7 @@ export class Columns {
     return model
   }
 
-  /** The reader is kept as long as the types of the columns have the same parsers. */
+  /** The reader of rows. It is kept as long as the source has the same parsers for the columns. */
   reader(source: TypeSource, asArray: boolean): RowReader {
     if (!this.#isCurrent(source)) this.#take(source)
     return asArray
@@ -90,24 +90,27 @@ export class ColumnsCache {
   readonly #statements = new Map<number, Columns>()
   readonly #descriptions = new Map<string, Columns>()
 
-  /** Those of a statement of the engine. */
+  /** The columns of a statement, by the engine's number for it. */
   of(statement: number): Columns | undefined {
     return this.#statements.get(statement)
   }
 
-  /** Those that the RowDescription at this address describes; the statement, if it is not 0, has them from now on. */
+  /**
+   * The columns of the RowDescription at this address. They are kept for `statement`, unless it is
+   * 0.
+   */
   read(at: number, statement: number): Columns {
     const columns = this.#described(at)
     if (statement !== 0) this.#statements.set(statement, columns)
     return columns
   }
 
-  /** Nothing names this statement any more. */
+  /** The engine has forgotten this statement. */
   forget(statement: number): void {
     this.#statements.delete(statement)
   }
 
-  /** The same bytes mean the same columns. */
+  /** Columns by the bytes of their description. */
   #described(at: number): Columns {
     const len = memory.int32(at + 1)
     if (len > DESCRIPTION_MAX) return new Columns(readFields(at))
@@ -122,6 +125,6 @@ export class ColumnsCache {
   }
 }
 
-/** Descriptions that are kept, of so many bytes at most. */
+/** The number of descriptions that are kept, and the bytes of one at most. */
 const DESCRIPTIONS_MAX = 256
 const DESCRIPTION_MAX = 4096

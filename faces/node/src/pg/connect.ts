@@ -5,24 +5,26 @@ import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:t
 import { InletSocket } from '../engine/socket'
 import * as wire from './wire-write'
 
-/** How a transport is made: a part of a client's configuration. */
+/** The part of a client's configuration that a transport needs. */
 export interface TransportOptions {
-  /** A socket that is not connected, or what makes one. */
+  /** A socket that is not connected, or a function that makes one. */
   stream?: Socket | ((options: TransportOptions) => Socket) | undefined
   /** True, or the options of `tls.connect`. */
   ssl: boolean | ConnectionOptions
   /** `postgres`: the server is asked for TLS first. `direct`: TLS begins at once. */
   sslNegotiation: string
-  /** Who decides whether TLS begins; otherwise it is what `ssl` says, or there is no connection. */
+  /**
+   * Decides whether TLS begins. Without a guide `ssl` decides, and a server without TLS is refused.
+   */
   guide?: Guide | undefined
   keepAlive: boolean
   keepAliveInitialDelayMillis: number
   encoding: string
 }
 
-/** What comes next on a socket that is connected. */
+/** The next step on a socket that is connected. */
 export const enum Step {
-  /** It is used as it is. */
+  /** The socket is used as it is. */
   OPEN,
   /** The server is asked for TLS. */
   ASK,
@@ -30,50 +32,52 @@ export const enum Step {
   SECURE,
 }
 
-/** Who decides whether TLS begins. */
+/** Decides whether TLS begins. */
 export interface Guide {
   connected(): Step
-  /** What the server's answer leads to; undefined: the socket is closed. `early`: more has come. */
+  /**
+   * The step after the server's answer; undefined to close the socket. `early`: bytes followed the
+   * answer.
+   */
   answered(byte: number, early: boolean): Step | undefined
 }
 
-/** Who has a connection opened. `gone` is the last call, and comes once. */
+/** The owner of a transport. `gone` is the last call, and is made once. */
 export interface Opener {
-  /** The transport is there, with TLS if there is to be TLS. */
+  /** The transport is ready, with TLS if that was chosen. */
   opened(): void
-  /** Valid for the time of the call: what is to live longer is copied. */
+  /** The chunk is valid only during the call: bytes that are kept must be copied. */
   received(chunk: Buffer): void
   failed(error: Error): void
   gone(): void
 }
 
-/** Who has a connection for a time. */
+/** The query that a connection is lent to. */
 export interface Lessee {
   /** This message is being sent. */
   sent(message: Buffer): void
-  /** Whether its query failed. */
+  /** Whether the query failed. */
   readonly hasFailed: boolean
-  /** Its time was over before the server had answered, which may never come. */
+  /** Whether its deadline passed before the server had answered. */
   readonly isLate: boolean
 }
 
 /**
- * The way to a server: a socket, and TLS on it.
+ * The transport to a server: a socket, and TLS on it.
  *
- * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages,
- * and all of it as `message`.
+ * Emits `connect`, `sslconnect`, `end`, and the server's messages, each under its name and as
+ * `message`.
  *
- * A query that runs itself (a `Submittable`) has the connection to itself for a time, and speaks the protocol by the
- * methods that send messages.
+ * It is lent to a query that runs itself (a `Submittable`), which sends messages by its methods.
  */
 export class Connection extends EventEmitter {
-  /** The socket; from the handshake on that of TLS. */
+  /** The socket; once the handshake begins, the TLS socket. */
   stream: Socket
   readonly ssl: boolean | ConnectionOptions
   readonly sslNegotiation: string
-  /** Texts of statements that were prepared under names, by name. */
+  /** The texts of the statements that were prepared under names, by name. */
   parsedStatements: { [name: string]: string } = Object.create(null) as { [name: string]: string }
-  /** The same, of those that the server has not answered yet. */
+  /** The same for statements whose Parse the server has not answered. */
   submittedNamedStatements: { [name: string]: string } = Object.create(null) as {
     [name: string]: string
   }
@@ -98,30 +102,30 @@ export class Connection extends EventEmitter {
     this.on('newListener', (name) => (this.#isHeard ||= !OWN.has(name)))
   }
 
-  /** Whether somebody listens to what the server says. */
+  /** Whether there is a listener for the server's messages. */
   get isHeard(): boolean {
     if (this.#isHeard) this.#isHeard = this.eventNames().some((name) => !OWN.has(name))
     return this.#isHeard
   }
 
-  /** TLS reads its socket in a way of its own. */
+  /** TLS reads its socket by itself, and needs an ordinary one. */
   #socket({ ssl }: TransportOptions): Socket {
     return ssl ? new Socket() : new InletSocket(this.#onData)
   }
 
-  /** Another one to the same server; undefined where the one stream that was given is in use. */
+  /** Another transport to the same server; undefined if the user gave a single stream. */
   sibling(): Connection | undefined {
     const { stream, guide } = this.#options
     if (stream !== undefined && typeof stream !== 'function') return undefined
     if (guide === undefined) return new Connection(this.#options)
-    // What was found out for this one holds.
+    // The other transport uses TLS if this one does.
     const ssl = this.stream instanceof TLSSocket && this.ssl
     return new Connection({ ...this.#options, guide: undefined, ssl })
   }
 
   /**
-   * Opens it. A host that begins with a slash is the directory of a Unix socket. `address`: where the
-   * host is, if that is known.
+   * Opens the socket. A host that begins with a slash is the directory of a Unix socket. `address`:
+   * the address of the host, if it was resolved before.
    */
   open(port: number, host: string, opener: Opener, address = host): void {
     this._connecting = true
@@ -130,13 +134,13 @@ export class Connection extends EventEmitter {
     stream.setNoDelay(true)
     stream.once('connect', () => this.#connected(host))
     stream.on('error', (error) => this.#broken(error))
-    // TLS on it may still have something to say.
+    // TLS on it may still report an error.
     stream.on('close', () => (this.stream === stream ? this.#closed() : setImmediate(() => this.#closed())))
     if (host?.startsWith('/')) stream.connect(`${host}/.s.PGSQL.${port}`)
     else stream.connect(port, address)
   }
 
-  /** Lets the process end though it is open. */
+  /** Lets the process end while it is open. */
   unref(): void {
     this.stream.unref()
   }
@@ -145,21 +149,21 @@ export class Connection extends EventEmitter {
     this.stream.ref()
   }
 
-  /** Closes it when what was written has left. */
+  /** Closes the socket once everything that was written has been sent. */
   end(): void {
     this._ending = true
     if (this.#lessee !== undefined) this._send(wire.bare(wire.TERMINATE))
     this.stream.end()
   }
 
-  // --- for who has it for a time ---
+  // --- for the query that it is lent to ---
 
-  /** From now on what is sent is of this one, or of nobody. */
+  /** Lends the connection to a query, or takes it back. */
   lend(lessee: Lessee | undefined): void {
     this.#lessee = lessee
   }
 
-  /** Whether what comes is read here, and not by who has it. */
+  /** Whether the stream is read here, and not by the query itself. */
   get isReading(): boolean {
     return this.stream.listeners('data').includes(this.#onData)
   }
@@ -185,7 +189,7 @@ export class Connection extends EventEmitter {
   }
 
   close(what: wire.Named): void {
-    // A portal has ended with its query, and the answer would come behind the last that is waited for.
+    // The portal ended with its failed query, and the answer to a Close would arrive too late.
     if (this.#lessee?.hasFailed && what.type === 'P') {
       if (this.#lessee.isLate) setImmediate(() => this.waitNoMore())
       return
@@ -213,7 +217,7 @@ export class Connection extends EventEmitter {
     this._send(wire.copyFail(why))
   }
 
-  /** Sends a message. What is sent in one turn of the event loop leaves in one write. */
+  /** Sends a message. The messages of one turn of the event loop leave in one write. */
   _send(message: Buffer): boolean {
     const { stream } = this
     const type = message[0] as number
@@ -228,7 +232,7 @@ export class Connection extends EventEmitter {
   }
 
   #cork(): void {
-    // A stream that a user has made may have no such thing.
+    // A stream of the user may have no `cork`.
     const { stream }: { stream: Partial<Socket> } = this
     if (this.#isCorked || stream.cork === undefined) return
     this.#isCorked = true
@@ -239,21 +243,25 @@ export class Connection extends EventEmitter {
     })
   }
 
-  /** Somebody speaks who does not have the connection: the answer would go to another. */
+  /** Refuses a message of code that the connection is not lent to: another would get the answer. */
   #unheard(type: number): boolean {
     this.#ended(type)
     if (!QUIET.has(type)) {
-      throw new Error('A query has its connection only until the server is ready for the next')
+      throw new Error(
+        'A query may use its connection only until the server is ready for the next query',
+      )
     }
     return true
   }
 
-  /** What is closed then, or ended, has ended before: who waits for the server to be ready is told. */
+  /**
+   * Answers a Sync or a Close that is not sent, since its query is over: its sender waits for that.
+   */
   #ended(type: number): void {
     if (type === wire.SYNC || type === wire.CLOSE) setImmediate(() => this.waitNoMore())
   }
 
-  /** Tells those who wait for the server to be ready, where it will not say so. */
+  /** Emits a `readyForQuery` for code that waits for one that the server will not send. */
   waitNoMore(): void {
     this.emit('readyForQuery', { length: 5, status: 'I', name: 'readyForQuery' })
   }
@@ -283,7 +291,7 @@ export class Connection extends EventEmitter {
         const step = guide.answered(answer[0] as number, answer.length > 1)
         return step === undefined ? void this.stream.destroy() : this.#go(step, host)
       }
-      // Anything behind the one byte came before the handshake, from whoever is on the line.
+      // More bytes than the answer were sent before the handshake, perhaps by an attacker.
       if (answer.length === 1 && answer[0] === 0x53) return this.#secure(host)
       const refused = answer.length === 1 && answer[0] === 0x4e
       this.#failed(
@@ -303,11 +311,11 @@ export class Connection extends EventEmitter {
     const options: ConnectionOptions = { socket: this.stream, host }
     if (typeof this.ssl === 'object') {
       Object.assign(options, this.ssl)
-      // It may not be enumerable.
+      // `key` may be hidden (not enumerable), so that it is not printed.
       if ('key' in this.ssl) options.key = this.ssl.key
     }
     if (this.sslNegotiation === 'direct') options.ALPNProtocols = ['postgresql']
-    // An address is no name (RFC 6066, section 3).
+    // An IP address must not be sent as a server name (RFC 6066, section 3).
     if (isIP(host) === 0) options.servername = host
     let stream: TLSSocket
     try {
@@ -323,7 +331,7 @@ export class Connection extends EventEmitter {
       if (this.sslNegotiation !== 'direct' || stream.alpnProtocol === 'postgresql') {
         this.#opened()
       } else {
-        // It may be another service, which was made to read our words as its own.
+        // Without ALPN another service may be made to take our messages as its own.
         stream.destroy(new Error('The server did not agree on the protocol postgresql (ALPN)'))
       }
     })
@@ -341,7 +349,7 @@ export class Connection extends EventEmitter {
     if (this.listenerCount('error') > 0) this.emit('error', error)
   }
 
-  /** The stream failed: it carries nothing any more, and one that a user has made may never say that it is closed. */
+  /** The stream failed. A stream of the user may never emit `close`, so the end is told here. */
   #broken(error: Error): void {
     this.stream.destroy()
     this.#failed(error)
@@ -357,7 +365,7 @@ export class Connection extends EventEmitter {
   }
 }
 
-/** Its length, and the number that stands for it. */
+/** An SSLRequest: its length and its code. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
 const DEFAULTS: TransportOptions = {
@@ -368,7 +376,7 @@ const DEFAULTS: TransportOptions = {
   encoding: 'utf8',
 }
 
-/** Told though nobody listens to messages: what befalls it, and settings, which cost little. */
+/** Events that are emitted without reading the server's messages one by one. */
 const OWN = new Set<string | symbol>([
   'connect',
   'sslconnect',
@@ -379,7 +387,7 @@ const OWN = new Set<string | symbol>([
   'removeListener',
 ])
 
-/** What is nothing to a server that does not wait for it. */
+/** Messages that a server ignores, or that may be left out, when a query is over. */
 const QUIET = new Set([
   wire.SYNC,
   wire.CLOSE,

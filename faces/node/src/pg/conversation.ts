@@ -11,41 +11,42 @@ import { announce } from './tap'
 import { readMessage, type BackendMessage, type ReadyForQueryMessage } from './wire-read'
 import { BIND, CLOSE, DESCRIBE, EXECUTE, PARSE, QUERY, SYNC } from './wire-write'
 
-/** Who lends the connection to a conversation. */
+/** The lender of the connection. */
 export interface Host {
-  /** The server is ready, and its status is this letter. */
+  /** The server is ready, with this status (`I`, `T` or `E`). */
   status(letter: string): void
   notice(message: NoticeMessage): void
   notification(message: NotificationMessage): void
-  /** The server ends the connection, for this reason where the query was not told. */
+  /** The server ends the connection. `error` is the reason, unless the query was told it. */
   fatal(error: Error | undefined): void
-  /** The server says what can't be. */
+  /** The server broke the protocol. */
   violation(error: Error): void
-  /** Asks the server to cancel what it runs. */
+  /** Asks the server to cancel the query. */
   cancel(): void
-  /** It is over, and nothing that belongs to it is on its way. */
+  /** The conversation is over, and everything of it is answered. */
   finished(): void
 }
 
 /**
- * What a query that runs itself and the server say to each other. It is over when the server has answered the last
- * Sync and simple query that were sent; where the query leaves something unsynced, a Sync is sent for it.
+ * The messages between a query that runs itself and the server. It is over when the server has
+ * answered every Sync and simple query that was sent. If the query leaves messages without a Sync,
+ * one is sent for it.
  */
 export class Conversation implements Lessee {
   readonly #turn: Turn
   readonly #connection: Connection
   readonly #host: Host
-  /** Who is told what comes. Nobody, once it failed or the server was ready. */
+  /** The query, as long as it is told messages: until it failed or the server was ready. */
   #active: Submittable | undefined
   readonly #effect = new Effect()
   #hasSent = false
   #hasFailed = false
   #isLate = false
-  /** Answers of the server that it is ready, still to come. */
+  /** The number of ReadyForQuery messages that are still to come. */
   #outstanding = 0
-  /** Something was sent that only a Sync ends. */
+  /** Messages of the extended protocol were sent, and no Sync behind them. */
   #isUnsynced = false
-  /** Syncs behind the last Execute: a COPY that this begins overreads them. */
+  /** Syncs behind the last Execute. If that begins a COPY, the server skips them. */
   #syncs = 0
   #copiesIn = false
   readonly #closed = (): void => this.#abandoned()
@@ -101,7 +102,7 @@ export class Conversation implements Lessee {
     }
   }
 
-  // --- what the server says ---
+  // --- messages of the server ---
 
   received(bytes: Buffer): void {
     let message: BackendMessage | undefined
@@ -112,9 +113,9 @@ export class Conversation implements Lessee {
     }
     if (message === undefined) {
       const what = `of type ${bytes.toString('latin1', 0, 1)}`
-      return this.#host.violation(new Error(`The server sent what can not be read, ${what}`))
+      return this.#host.violation(new Error(`The server sent an unreadable message ${what}`))
     }
-    // Who else listens hears of it behind the query.
+    // Other listeners are told after the query.
     announce(this.#connection, message, () => this.#dispatch(message))
     if (message.name === 'readyForQuery') this.#answered()
   }
@@ -156,8 +157,8 @@ export class Conversation implements Lessee {
     if (active === undefined) return
     const handle = active[name] as ((...args: unknown[]) => unknown) | undefined
     if (typeof handle === 'function') return guarded(() => handle.apply(active, args))
-    // It waits for what does not come.
-    const error = new Error(`A query got what it has no method ${name} for`)
+    // Without the method the query would wait for ever.
+    const error = new Error(`The query has no method ${name}, which this reply needs`)
     this.#free(() => this.#fail(error, 'Unknown'))
   }
 
@@ -198,26 +199,27 @@ export class Conversation implements Lessee {
     if (active) guarded(() => active.handleReadyForQuery?.(this.#connection))
   }
 
-  /** The server is ready, and all have heard of it. */
+  /** The server is ready, and all listeners have been told. */
   #answered(): void {
     if (this.#outstanding > 0) return
     if (this.#isUnsynced) this.#connection.sync()
     else this.#host.finished()
   }
 
-  // --- ends before its end ---
+  // --- early ends ---
 
-  /** Its time is over. */
+  /** Its deadline has passed. */
   expired(): void {
     if (this.#active === undefined) return
     this.#isLate = true
-    // It may have been closed before.
+    // It may have been closed before, and wait for `readyForQuery`.
     setImmediate(() => this.#connection.waitNoMore())
     const error = timeoutError()
     this.#turn.callBack(error)
     const { query } = this.#turn
     if (this.#hasStream && 'destroy' in query && typeof query.destroy === 'function') {
-      // It could not give the stream back once it has been told.
+      // A query that reads the stream itself is destroyed: after an error it would not give it
+      // back.
       query.destroy(error)
       return
     }
@@ -232,7 +234,7 @@ export class Conversation implements Lessee {
     process.nextTick(fail)
   }
 
-  /** Nothing of it is heard any more. */
+  /** Ends the conversation: the query is told nothing more. */
   over(): void {
     this.#active = undefined
     this.#turn.over()
@@ -246,7 +248,7 @@ export class Conversation implements Lessee {
     this.#turn.failNow(error, outcome)
   }
 
-  /** Sees that the server comes to an end with it, whatever the query itself does about that. */
+  /** Ends the query on the server, whatever the query itself does. */
   #free(fail?: () => void): void {
     if (this.#copiesIn) this.#connection.sendCopyFail('The query failed')
     fail?.()
@@ -258,7 +260,7 @@ export class Conversation implements Lessee {
     return !this.#connection.isReading
   }
 
-  /** It is a stream, and was closed. */
+  /** The query is a stream, and was closed. */
   #abandoned(): void {
     if (this.#active === undefined) return
     if (this.#hasStream) this.#drain()
@@ -268,7 +270,10 @@ export class Conversation implements Lessee {
     }
   }
 
-  /** It took the stream, reads no more, and only it knows where in a message it is: it is made to read to the end. */
+  /**
+   * The query reads the stream itself, and stopped. Only it knows where in a message it is, so it
+   * is made to read to the end.
+   */
   #drain(): void {
     const { query } = this.#turn
     const { stream } = this.#connection
@@ -288,5 +293,5 @@ export class Conversation implements Lessee {
   }
 }
 
-/** What only a Sync ends. */
+/** Messages that need a Sync behind them. */
 const UNSYNCED = new Set([PARSE, BIND, DESCRIBE, EXECUTE, CLOSE])

@@ -2,8 +2,8 @@ import { readText } from './text'
 import type { Parser } from './types'
 
 /**
- * A reader of `date`, `timestamp` and `timestamptz` in ISO style, for the years 100 to 9999. It makes what `parse` makes of
- * the text, and what has another form is left to that.
+ * A reader of `date`, `timestamp` and `timestamptz` in ISO style, for the years 100 to 9999. It
+ * returns the same value as `parse`, which reads the texts of any other form.
  */
 export function dateReader(
   parse: Parser,
@@ -39,7 +39,7 @@ function readDate(bytes: Uint8Array, start: number, end: number): Date | undefin
       digits = digits * 10 + digit
     }
     if (at === first || at - first > FRACTION_MAX) return
-    // The product is cut, not rounded, and is at times less than the whole number that it ought to be.
+    // Truncated as `parse` does, although the product may lie just below the exact number.
     milliseconds = Math.trunc(1000 * (digits / 10 ** (at - first)))
   }
   if (at === end) return new Date(year, month - 1, day, hour, minute, second, milliseconds)
@@ -50,7 +50,7 @@ function readDate(bytes: Uint8Array, start: number, end: number): Date | undefin
   return new Date((minutes * 60 + second - offset) * 1000 + milliseconds)
 }
 
-/** `+01`, `-03:30` or `+00:19:32`, in seconds. */
+/** Reads an offset such as `+01`, `-03:30` or `+00:19:32`, in seconds. */
 function readOffset(bytes: Uint8Array, start: number, end: number): number | undefined {
   const sign = bytes[start]
   if (sign !== PLUS && sign !== MINUS) return
@@ -65,14 +65,20 @@ function readOffset(bytes: Uint8Array, start: number, end: number): number | und
   return sign === PLUS ? seconds : -seconds
 }
 
-/** Two digits; if they are none, a number so low that all sums with it are negative. */
+/**
+ * Reads two digits. If they are not digits, the result is so low that all sums with it are
+ * negative.
+ */
 function two(bytes: Uint8Array, at: number): number {
   const tens = (bytes[at] as number) - ZERO
   const ones = (bytes[at + 1] as number) - ZERO
   return tens >>> 0 > 9 || ones >>> 0 > 9 ? NO_NUMBER : tens * 10 + ones
 }
 
-/** Of the Gregorian calendar, as if it had always been: years begin in March here, so that the leap day is their last. */
+/**
+ * Days in the proleptic Gregorian calendar. Years begin in March, so the leap day is their last
+ * day.
+ */
 function daysSinceEpoch(year: number, month: number, day: number): number {
   const shifted = month > 2 ? year : year - 1
   const months = month > 2 ? month - 3 : month + 9
@@ -89,10 +95,10 @@ const BLANK = 0x20
 
 const NO_NUMBER = -1_000_000
 
-/** Lengths of `2000-01-02` and of ` 03:04:05`. */
+/** The lengths of `2000-01-02` and of ` 03:04:05`. */
 const DATE = 10
 const TIME = 9
-/** The server sends no more digits of a second. */
+/** The most digits behind the point that the server sends. */
 const FRACTION_MAX = 6
-/** Days from the first of March of the year 0, with which its count starts at 1. */
+/** Days before 1970-01-01, counted from 1 for the first of March of the year 0. */
 const DAYS_BEFORE_1970 = 719469

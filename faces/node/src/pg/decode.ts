@@ -7,10 +7,13 @@ import type { Parser, TypeSource } from './types'
 
 export type RowMode = 'object' | 'array'
 
-/** Makes a row of the DataRow whose first byte, the type of the message, is at this address. */
+/** Reads the DataRow whose first byte, the type of the message, is at this address. */
 export type RowReader = (at: number) => Row
 
-/** How a column becomes a value: read from memory, or by a parser that gets its text or, if it is binary, its bytes. */
+/**
+ * How a column is read: from memory, or by a parser that gets its text or, in binary form, its
+ * bytes.
+ */
 export interface Column {
   readonly name: string
   readonly direct: Direct | undefined
@@ -19,11 +22,12 @@ export interface Column {
 }
 
 /**
- * A reader of rows with these columns, whose values are those of the parsers of `types`, or of `parsers` where they
- * were looked up already. A name that several columns have stands for the last of them.
+ * Makes a reader of rows with these columns. It uses the parsers of `types`, or `parsers` if they
+ * were looked up already. If several columns have the same name, the last one has it in a row.
  *
- * It reads the memory as it is when it is called, and may be called at any time. It throws what a parser throws, and
- * an error for a row that has other columns. Asked again with the same array of fields and the same parsers, it is the same.
+ * The reader may be called at any time, also after the memory has grown. It throws the errors of
+ * parsers, and an error for a row with other columns. The same array of fields with the same
+ * parsers gets the same reader.
  */
 export function rowReader(
   fields: readonly Field[],
@@ -56,7 +60,7 @@ function makeReader(
     const parse = parsers[i] as Parser
     const binary = format === 'binary'
     const direct = binary ? undefined : directOf(parse)
-    // A name has no zero byte in it: it came as a C string.
+    // Names have no zero bytes, since they are sent as C strings.
     key += `\0${binary ? 'B' : (direct?.letter ?? 'P')}${name}`
     return { name, direct, parse, binary }
   })
@@ -65,7 +69,7 @@ function makeReader(
   return kind.bind ? kind.bind(columns) : patient(kind, columns, mode)
 }
 
-/** Makes code once there have been some rows of the kind: many kinds come once, and then with one row. */
+/** Generates code only after some rows of the kind: most kinds occur once, with a single row. */
 function patient(kind: Kind, columns: readonly Column[], mode: RowMode): RowReader {
   const interpreted = interpret(columns, mode)
   let read: RowReader | undefined
@@ -78,7 +82,7 @@ function patient(kind: Kind, columns: readonly Column[], mode: RowMode): RowRead
   }
 }
 
-/** What the same array of fields was read by before: a statement that is run again has the same. */
+/** The last reader of an array of fields. A statement that runs again has the same array. */
 interface LastReader {
   readonly mode: RowMode
   readonly parsers: readonly Parser[]
@@ -86,8 +90,8 @@ interface LastReader {
 }
 
 /**
- * All rows of the same names and ways to be read. The parsers themselves don't count, since some users make new ones
- * for each query.
+ * Rows whose columns have the same names and are read in the same ways. The parsers themselves
+ * don't count, since some users make new ones for each query.
  */
 interface Kind {
   /** Rows that were read before there was code for them. */
@@ -104,21 +108,25 @@ function kindOf(key: string): Kind {
   return kind
 }
 
-/** To make code takes as long as to read some hundred rows without it. */
+/** Generating code takes as long as reading some hundred rows without it. */
 const ROWS_BEFORE_CODE = 16
 
-/** Kinds that code is kept for, some kilobytes each. With more in turn, code is made anew. */
+/**
+ * The kinds whose code is kept, some kilobytes each. If more are in use, code is generated again.
+ */
 const KINDS_MAX = 512
 const kinds = new Recent<string, Kind>(KINDS_MAX)
 
-/** Arrays of fields whose last reader is known. To find the kind of others takes about a microsecond. */
+/**
+ * The arrays of fields whose last reader is kept. For others, a lookup takes about a microsecond.
+ */
 const LAST_READERS_MAX = 512
 const lastReaders = new Recent<readonly Field[], LastReader>(LAST_READERS_MAX)
 
-/** Rows of more columns are read without code: to make it takes some 20 µs for each column, and such rows are few. */
+/** Wider rows are read without code, which takes some 20 µs to generate for each column. */
 const GENERATED_COLUMNS_MAX = 256
 
-/** How many kinds of rows are known. */
+/** The number of kinds of rows that are kept. */
 export function knownKinds(): number {
   return kinds.size
 }

@@ -1,6 +1,8 @@
 import { originalParsers, pgTypes, type Parser } from './types'
 
-/** What holds where a configuration says nothing. Fields may be assigned; they hold for what is made after. */
+/**
+ * The defaults of configurations. Fields may be assigned, and apply to clients that are made later.
+ */
 export interface Defaults {
   host: string
   user: string | undefined
@@ -8,7 +10,7 @@ export interface Defaults {
   password: string | null
   connectionString: string | undefined
   port: number
-  /** Rows that are fetched at once; 0: all. */
+  /** Rows that pg fetches at a time; 0 for all. Here all are fetched. */
   rows: number
   binary: boolean
   /** Connections of a pool. */
@@ -20,9 +22,9 @@ export interface Defaults {
   application_name: string | undefined
   fallback_application_name: string | undefined
   options: string | undefined
-  /** Dates as parameters are sent in UTC instead of local time with its offset. */
+  /** Sends Dates as parameters in UTC, and not in local time with its offset. */
   parseInputDatesAsUTC: boolean
-  /** Milliseconds; false: no limit. So are the four behind it. */
+  /** In milliseconds, or false for no limit, as are the next three. */
   statement_timeout: number | false
   lock_timeout: number | false
   idle_in_transaction_session_timeout: number | false
@@ -30,11 +32,11 @@ export interface Defaults {
   connect_timeout: number
   keepalives: number
   keepalives_idle: number
-  /** `true`: int8 and arrays of it become numbers, in the whole process; `false`: texts again. Can't be read. */
+  /** Decodes int8 and its arrays as numbers (true) or as strings (false), in the whole process. */
   set parseInt8(value: boolean)
 }
 
-/** Where an environment can't be read, as in some runtimes without a permission, nobody is named. */
+/** Undefined if the environment can't be read, as in runtimes that need a permission for it. */
 function systemUser(): string | undefined {
   try {
     return process.platform === 'win32' ? process.env['USERNAME'] : process.env['USER']

@@ -2,12 +2,12 @@ import { Trait, type Outcome } from '../engine/exports'
 import { traitsOf } from '../engine/traits'
 import { BIND, PARSE, QUERY } from './wire-write'
 
-/** What a query that runs itself has the server do, and so what an error of the server says of its effect. */
+/** Watches the messages of a query that runs itself, to say what an error means for its effect. */
 export class Effect {
-  /** Messages that bring a statement: what one of several failed with says nothing of the others. */
+  /** Messages with a statement. With several, the error of one says nothing of the others. */
   #statements = 0
   #binds = 0
-  /** The last of them. */
+  /** The last message with a statement. */
   #statement: Buffer | undefined
 
   sent(message: Buffer): void {
@@ -18,7 +18,9 @@ export class Effect {
     this.#statement = message
   }
 
-  /** The server undoes a statement that fails, unless that commits parts of its work by itself. */
+  /**
+   * The outcome of an error: the server undoes a failed statement, unless that commits by itself.
+   */
   get ofError(): Outcome {
     const statement = this.#statement
     if (statement === undefined || this.#statements > 1 || this.#binds > 1) return 'Unknown'
@@ -35,12 +37,12 @@ function leavesParts(text: string): boolean {
   try {
     return (traitsOf(text) & PARTS) !== 0
   } catch {
-    // There is no engine, or no memory for the text.
+    // The module has failed, or has no memory for the text.
     return true
   }
 }
 
-/** A type and a length. */
+/** The bytes of a message's type and length. */
 const HEADER = 5
 
 const PARTS = Trait.CALL | Trait.ALONE | Trait.SEVERAL

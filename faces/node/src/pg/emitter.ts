@@ -6,12 +6,12 @@ import { readNotification } from './messages'
 import { notice } from './report'
 import { guarded } from './request'
 
-/** Whose listeners are told. */
+/** The client whose listeners are told. */
 interface Listened extends EventEmitter {
   readonly pipeline: boolean
 }
 
-/** Tells a client's listeners what comes on its connection and belongs to no query. */
+/** Emits the messages that belong to no query on the client. */
 export abstract class Emitter<Client extends Listened> {
   protected constructor(
     protected readonly client: Client,
@@ -36,7 +36,7 @@ export abstract class Emitter<Client extends Listened> {
     this.parameter(name ?? '', value ?? '')
   }
 
-  /** Whether what comes is told on the connection already. */
+  /** Whether a tap emits the messages on the connection already. */
   protected abstract get isTapped(): boolean
 
   protected parameter(parameterName: string, parameterValue: string): void {

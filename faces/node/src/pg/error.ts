@@ -1,7 +1,7 @@
 import type { Outcome } from '../engine/exports'
 import { hide } from './hidden'
 
-/** An error that the server reported, with what it said about it. All are texts, as they came. */
+/** An error that the server reported. Its fields are strings, as the server sent them. */
 export class DatabaseError extends Error {
   declare length: number
   declare severity: string | undefined
@@ -21,7 +21,7 @@ export class DatabaseError extends Error {
   declare file: string | undefined
   declare line: string | undefined
   declare routine: string | undefined
-  /** What is known of the effect of the request that failed; not enumerable. Not there where there was no request. */
+  /** What is known of the effect of the request that failed; absent if no request failed. */
   declare outcome?: Outcome
 
   constructor(message: string | undefined, length: number, name: string) {
@@ -32,15 +32,15 @@ export class DatabaseError extends Error {
 }
 
 /**
- * Says what is known of the effect of the request that failed. It is not enumerable, so that errors are printed, copied and
- * compared as those of pg.
+ * Sets the outcome of an error. It is not enumerable, so that errors are printed, copied and
+ * compared like those of pg.
  */
 export function tellOutcome(error: Error, outcome: Outcome): void {
-  // Parsers of values may throw errors that are frozen.
+  // The parser of a user may throw a frozen error.
   if (Object.isExtensible(error)) hide(error, 'outcome', outcome)
 }
 
-/** Says that nothing was sent of what was asked for, where nobody has said more. */
+/** Sets the outcome `NotSent`, unless the error has an outcome. */
 export function tellUnsent<E>(error: E): E {
   if (error instanceof Error && (error as { outcome?: Outcome }).outcome === undefined) {
     tellOutcome(error, 'NotSent')
@@ -48,7 +48,7 @@ export function tellUnsent<E>(error: E): E {
   return error
 }
 
-/** What the server says beside results: the fields of an error, in an object that is none. */
+/** A message that the server sends beside its results. It has the fields of an error. */
 export class NoticeMessage {
   readonly name = 'notice'
   declare severity: string | undefined

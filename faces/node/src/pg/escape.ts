@@ -1,13 +1,13 @@
-/** Quotes a name, so that it stands for itself in a statement. */
+/** Quotes a name as an identifier. */
 export function escapeIdentifier(name: string): string {
   return `"${name.replace(/"/g, '""')}"`
 }
 
 /**
- * Quotes a text as a literal. What is no text gives an empty one.
+ * Quotes a text as a literal. Any value that is not a string gives an empty literal.
  *
- * With a backslash in it, it becomes an escape string behind a blank, which reads the same however
- * `standard_conforming_strings` is set.
+ * A text with a backslash becomes an escape string (` E'…'`), which means the same whatever
+ * `standard_conforming_strings` is.
  */
 export function escapeLiteral(text: unknown): string {
   if (typeof text !== 'string') return "''"

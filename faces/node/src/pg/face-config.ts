@@ -3,124 +3,127 @@ import type { ConnectionOptions } from 'node:tls'
 
 import type { ClientBase, Connection, PoolClient } from './face'
 
-/** Looks up the parser of a type. `types` is one, and so is whatever has the method. */
+/** Looks up the parser of a type: `types`, or any object with this method. */
 export interface CustomTypesConfig {
   getTypeParser(oid: number, format?: 'text' | 'binary'): any
 }
 
 /**
- * Where to connect and as whom, and how. What is not here comes from the environment (`PGHOST` and
- * so on), or is the default.
+ * Where to connect, as whom, and how. Fields that are left out are taken from the environment
+ * (`PGHOST` and so on), then from `defaults`.
  */
 export interface ClientConfig {
   user?: string | undefined
   database?: string | undefined
-  /** Or how to get one, each time that a connection is made. */
+  /** The password, or a function that returns one each time that a connection is made. */
   password?: string | (() => string | Promise<string>) | undefined
   port?: number | undefined
-  /** A name or an address; the directory of a Unix socket if it begins with a slash. */
+  /** A name or an address; if it begins with a slash, the directory of a Unix socket. */
   host?: string | undefined
-  /** What stands in it wins over the fields beside it. */
+  /** A connection string. Its parts win over the other fields. */
   connectionString?: string | undefined
   /** TLS: true, or options of `tls.connect`. */
   ssl?: boolean | ConnectionOptions | undefined
-  /** `direct`: TLS begins at once, without asking (PostgreSQL 17). */
+  /** `direct`: TLS begins at once, without asking the server first (PostgreSQL 17). */
   sslnegotiation?: 'postgres' | 'direct' | undefined
+  /** Binds SCRAM to the TLS connection if the server can. Default false. */
   enableChannelBinding?: boolean | undefined
-  /** Iterations of SCRAM that a server may ask for; 0: any number. Default 100,000. */
+  /** The most SCRAM iterations that a server may ask for; 0 for any number. Default 100,000. */
   scramMaxIterations?: number | undefined
+  /** Turns TCP keepalives on. Default false. */
   keepAlive?: boolean | undefined
+  /** Milliseconds of silence before the first keepalive. Default 0: the system's. */
   keepAliveInitialDelayMillis?: number | undefined
-  /** Milliseconds until connecting fails; 0: no limit, which is the default. */
+  /** Milliseconds until connecting fails. Default 0: no limit. */
   connectionTimeoutMillis?: number | undefined
-  /** Milliseconds after which a query fails with `Query read timeout`. Others are not harmed. */
+  /**
+   * The deadline of a query in milliseconds, its waits included. A late query fails with `Query
+   * read timeout`; other queries are not affected. Default: none.
+   */
   query_timeout?: number | undefined
-  /** Milliseconds, kept by the server; so are the two behind it. */
+  /** A timeout of the server in milliseconds, as are the next two. */
   statement_timeout?: false | number | undefined
   lock_timeout?: number | undefined
   idle_in_transaction_session_timeout?: number | undefined
   application_name?: string | undefined
   fallback_application_name?: string | undefined
-  /** Options of the server's command line. */
+  /** Command-line options for the server process: `-c name=value`. */
   options?: string | undefined
   client_encoding?: string | undefined
   replication?: string | undefined
-  /** A socket that is not connected yet, or what makes one. */
+  /** A socket that is not connected, or a function that makes one. */
   stream?: (() => Duplex) | Duplex | undefined
   /** A `Connection` that was made for this client. */
   connection?: Connection | undefined
-  /** Parsers of this client's values. */
+  /** The parsers of this client. Default: `types`. */
   types?: CustomTypesConfig | undefined
-  /** Results in binary form, unless a query says otherwise. */
+  /** Asks for results in binary form. Default false. */
   binary?: boolean | undefined
   /**
-   * Queries are sent at once, without waiting for those before them. Each fails alone. Default
-   * false.
+   * Sends queries at once, without waiting for the answers to earlier ones. Each query fails alone.
+   * `pool.query` then shares connections among callers. Default false.
    */
   pipeline?: boolean | undefined
-  /** Another name for it. */
+  /** Another name for `pipeline`. */
   pipelineMode?: boolean | undefined
-  /** Queries that are sent and unanswered at most; more wait. Default 1000. */
+  /** The most queries in flight on a client; further queries wait. Default 1000. */
   pipelineMaxQueries?: number | undefined
-  /** A plain BEGIN leaves with the first statement behind it. Default true. */
+  /** Holds a plain BEGIN back, and sends it with the first statement. Default true. */
   holdBegin?: boolean | undefined
   /** Prepares a statement with values at its fifth use on a connection. Default true. */
   autoPrepare?: boolean | undefined
-  /** Makes the promises that are returned. */
+  /** The class of the promises that are returned. Default: `Promise`. */
   Promise?: PromiseConstructorLike | undefined
 }
 
-/** Another name for it. */
+/** Another name for `ClientConfig`. */
 export type ConnectionConfig = ClientConfig
 
 /**
- * What holds where a configuration says nothing. Fields may be assigned; they hold for what is made
- * after.
+ * The defaults of configurations. Fields may be assigned, and apply to clients that are made later.
  */
 export interface Defaults extends ClientConfig {
-  /** These three are of old versions of pg, and have no effect there either. */
+  /** Has no effect, as in pg; neither have the next two. */
   poolSize?: number | undefined
   poolIdleTimeout?: number | undefined
   reapIntervalMillis?: number | undefined
   max?: number | undefined
   idleTimeoutMillis?: number | undefined
   rows?: number | undefined
-  /** Dates as parameters are sent in UTC instead of local time with its offset. */
+  /** Sends Dates as parameters in UTC, and not in local time with its offset. */
   parseInputDatesAsUTC?: boolean | undefined
   /**
-   * `true`: int8 and arrays of it become numbers, in the whole process; `false`: texts again. Can't
-   * be read.
+   * Decodes int8 and its arrays as numbers (true) or as strings (false), in the whole process. It
+   * can only be set, not read.
    */
   parseInt8?: boolean | undefined
 }
 
-/** What a pool is told beside what its clients are told. */
+/** The configuration of a pool and of its clients. */
 export interface PoolConfig extends ClientConfig {
-  /** Clients at most. Default 10. */
+  /** The most clients. Default 10. */
   max?: number | undefined
-  /** Clients that are kept though nobody needs them. Default 0. */
+  /** Idle clients that are not closed for being idle. Default 0. */
   min?: number | undefined
-  /** Milliseconds after which an idle client is closed; 0: never. Default 10,000. */
+  /** Milliseconds after which an idle client is closed; 0 for never. Default 10,000. */
   idleTimeoutMillis?: number | null | undefined
-  /** How often a client is lent before it is closed. Default: any number. */
+  /** How often a client is used before it is closed. Default: any number. */
   maxUses?: number | undefined
-  /** After how long a client is closed; 0: never. Default 0. */
+  /** Seconds after which a client is closed. Default 0: never. */
   maxLifetimeSeconds?: number | undefined
-  /** Whether the process may end while clients are idle. Default false. */
+  /** Lets the process end while clients are idle. Default false. */
   allowExitOnIdle?: boolean | undefined
-  /**
-   * Called with each new client before it is lent; what it rejects with is the error of the caller.
-   */
+  /** Called with each new client before it is lent. If it rejects, so does the caller's request. */
   onConnect?: ((client: PoolClient) => void | Promise<void>) | undefined
-  /** Called with each new client; an error makes the pool close it. */
+  /** Called with each new client. If it calls `done` with an error, the client is closed. */
   verify?: ((client: PoolClient, done: (error?: Error) => void) => void) | undefined
-  /** Is told what happens. */
+  /** Is called with messages about the pool's work. */
   log?: ((...messages: any[]) => void) | undefined
-  /** The class of the clients. */
+  /** The class of the clients. Default: `Client`. */
   Client?: (new (config?: ClientConfig) => ClientBase) | undefined
 }
 
-/** A pool's configuration as it holds. */
+/** A pool's configuration with the defaults filled in. */
 export interface PoolOptions extends PoolConfig {
   max: number
   min: number
@@ -130,31 +133,38 @@ export interface PoolOptions extends PoolConfig {
   idleTimeoutMillis: number | null
 }
 
-/** The values of a query, of a type that is known or not. */
+/** The type of a query's values. */
 export type QueryConfigValues<T> = T extends (infer _)[] ? T : never
 
-/** A query, and how it runs. */
+/** A query and its options. */
 export interface QueryConfig<I = any[]> {
-  /** One statement; without values also several, with a semicolon between them. */
+  /** One statement, or, without values, several with semicolons between them. */
   text: string
-  /** Values for `$1`, `$2`, … */
+  /** The values of `$1`, `$2`, … */
   values?: QueryConfigValues<I> | undefined
-  /** Prepared under this name at its first use on a connection, and used by it from then on. */
+  /** Prepares the statement under this name at its first use on a connection. */
   name?: string | undefined
-  /** Who knows the parsers of this query's values. */
+  /** The parsers of this query. Default: those of the client. */
   types?: CustomTypesConfig | undefined
-  /** `extended`: the extended protocol also without values. */
+  /** `extended`: uses the extended protocol even without values. */
   queryMode?: string | undefined
-  /** Results in binary form: the parsers are given bytes. */
+  /** Asks for results in binary form: parsers get bytes. */
   binary?: boolean | undefined
-  /** Milliseconds after which it fails with `Query read timeout`, waiting in the queue included. */
+  /**
+   * The deadline in milliseconds, the wait in the queue included. A late query fails with `Query
+   * read timeout`. Default: that of the client.
+   */
   query_timeout?: number | undefined
-  /** Ends it early, without harm to others. */
+  /**
+   * Ends the query when the signal is aborted, with an error whose name is `AbortError`. If it was
+   * sent, the server is asked to cancel it, unless that could hit another query.
+   */
   signal?: AbortSignal | undefined
+  /** `array`: rows are arrays. */
   rowMode?: string | undefined
   /**
-   * With `pipeline: true`: nothing shares its connection while it runs, as long as the pool has another or may open one.
-   * For a query that is known to take long.
+   * With `pipeline: true`, keeps other queries off its connection while it runs, as long as the
+   * pool has another connection or may open one. For queries that are known to be slow.
    */
   alone?: boolean | undefined
 }
@@ -169,14 +179,16 @@ export interface Submittable {
   submit(connection: Connection): void
 }
 
-/** A statement to be prepared; the empty name stands for the one that is forgotten at the next. */
+/**
+ * A statement to prepare. The empty name is that of the unnamed statement, which the next replaces.
+ */
 export interface QueryParse {
   name: string
   text: string
   types: string[]
 }
 
-/** Values for a statement, under the name of a portal. */
+/** Binds values to a prepared statement, as a portal. */
 export interface BindConfig {
   portal?: string | undefined
   statement?: string | undefined
@@ -185,17 +197,17 @@ export interface BindConfig {
   valueMapper?: ((value: any, index: number) => any) | undefined
 }
 
-/** Runs a portal, for so many rows. */
+/** Runs a portal for `rows` rows at most. */
 export interface ExecuteConfig {
   portal?: string | undefined
   rows?: string | undefined
 }
 
-/** A statement (`S`) or portal (`P`) by its name. */
+/** A prepared statement (`S`) or a portal (`P`), by name. */
 export interface MessageConfig {
   type: string
   name?: string | undefined
 }
 
-/** `I` (idle), `T` (in a transaction) or `E` (in one that failed); null before the login. */
+/** `I` (idle), `T` (in a transaction) or `E` (in a failed transaction); null before the login. */
 export type TransactionStatus = 'I' | 'T' | 'E' | null

@@ -2,7 +2,7 @@ import type { ConnectionOptions } from 'node:tls'
 
 import type { ClientConfig } from './face-config'
 
-/** What a connection's parameters are made of. */
+/** The configuration that connection parameters are read from. */
 export interface ConnectionParametersConfig extends ClientConfig {
   isDomainSocket?: unknown
   connect_timeout?: unknown
@@ -10,7 +10,7 @@ export interface ConnectionParametersConfig extends ClientConfig {
   keepalives_idle?: unknown
 }
 
-/** Where to connect and as whom: of a configuration, the environment and the defaults. */
+/** Where to connect and as whom, from a configuration, the environment and the defaults. */
 export declare class ConnectionParameters {
   constructor(config?: string | ConnectionParametersConfig)
   user?: string | undefined
@@ -21,7 +21,7 @@ export declare class ConnectionParameters {
   options?: string | undefined
   ssl?: boolean | ConnectionOptions | undefined
   application_name?: string | undefined
-  /** Milliseconds; false: no limit. */
+  /** In milliseconds; false for no limit. */
   statement_timeout?: false | number | undefined
   idle_in_transaction_session_timeout?: number | undefined
   query_timeout?: number | undefined
@@ -35,6 +35,6 @@ export declare class ConnectionParameters {
   keepalives?: unknown
   keepalives_idle?: unknown
 
-  /** The parameters as libpq takes them, with the address of the host looked up. */
+  /** Calls `done` with a connection string for libpq, with the address of the host resolved. */
   getLibpqConnectionString<R>(done: (error: Error | null, text: string | null) => R): R
 }

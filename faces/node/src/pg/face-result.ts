@@ -1,33 +1,34 @@
 import type { CustomTypesConfig } from './face-config'
 
 /**
- * What is known of the effect of a request that failed: no byte of it was sent; the server answered
- * that it had none; it had its effect and only the answer could not be read; or nobody knows. The
- * list is complete, so a `switch` needs no default.
+ * What is known of the effect of a request that failed. `NotSent`: no byte of it was sent.
+ * `Rejected`: the server answered that it has no effect. `Applied`: it took effect, and only
+ * reading the answer failed. `Unknown`: it was sent, and may have run. The list is complete, so a
+ * `switch` needs no default.
  */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 
-/** An error of a query says what is known of its effect. */
+/** An error of a query, with its outcome. */
 export type QueryError = Error & { outcome?: Outcome }
 
 /** A column of a result. */
 export interface FieldDef {
   name: string
-  /** 0 where it is no column of a table; so is `columnID`. */
+  /** The OID of its table. 0 if it is not a column of a table; `columnID` is 0 as well then. */
   tableID: number
   columnID: number
   dataTypeID: number
-  /** Negative for types of no fixed size. */
+  /** Negative for types of variable size. */
   dataTypeSize: number
   dataTypeModifier: number
   format: string
 }
 
-/** What came of a statement, but for the rows. */
+/** The result of a statement without the rows. */
 export interface QueryResultBase {
-  /** The first word of what the server reports: `SELECT`, `INSERT`, … */
+  /** The first word of the command tag: `SELECT`, `INSERT`, … */
   command: string
-  /** Rows that were returned or changed; null where the server counts none. */
+  /** The number of rows that were returned or changed; null if the server reports none. */
   rowCount: number | null
   oid: number
   fields: FieldDef[]
@@ -39,13 +40,13 @@ export interface QueryResultRow {
 }
 
 /**
- * What came of a statement. A text of several statements without values gives an array of these.
+ * The result of a statement. A text with several statements gives an array of results.
  */
 export interface QueryResult<R extends QueryResultRow = any> extends QueryResultBase {
   rows: R[]
 }
 
-/** The same with rows as arrays. */
+/** The result of a statement with rows as arrays. */
 export interface QueryArrayResult<R extends any[] = any[]> extends QueryResultBase {
   rows: R[]
 }
@@ -55,14 +56,14 @@ export interface ResultBuilder<R extends QueryResultRow = any> extends QueryResu
   addRow(row: R): void
 }
 
-/** What NOTIFY says. */
+/** A notification of NOTIFY. */
 export interface Notification {
   processId: number
   channel: string
   payload?: string | undefined
 }
 
-/** What the server says of an error or a notice. */
+/** The fields of an error or a notice of the server. */
 export interface NoticeOrError {
   message: string | undefined
   severity: string | undefined
@@ -84,7 +85,7 @@ export interface NoticeOrError {
   routine: string | undefined
 }
 
-/** What the server says beside results. */
+/** A message that the server sends beside its results: a warning, or a RAISE NOTICE. */
 export interface NoticeMessage extends NoticeOrError {
   readonly name: 'notice'
   readonly length: number
@@ -94,7 +95,7 @@ export interface NoticeMessage extends NoticeOrError {
 export declare class DatabaseError extends Error implements NoticeOrError {
   constructor(message: string, length: number, name: string)
   readonly length: number
-  /** `error`, as pg names the message. */
+  /** `error`, as in pg. */
   readonly name: string
   severity: string | undefined
   code: string | undefined
@@ -112,11 +113,11 @@ export declare class DatabaseError extends Error implements NoticeOrError {
   file: string | undefined
   line: string | undefined
   routine: string | undefined
-  /** What is known of the effect of the query that failed. Not there where there was no query. */
+  /** What is known of the effect of the query that failed; absent if no query failed. */
   outcome?: Outcome
 }
 
-/** What came of a statement, as `query` makes it. */
+/** The class of results. */
 export declare class Result<R extends QueryResultRow = any> implements QueryResult<R> {
   constructor(rowMode?: string, types?: CustomTypesConfig)
   command: string

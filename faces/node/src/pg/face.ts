@@ -1,9 +1,8 @@
 /**
- * A drop-in for `pg`: its surface, as programs that were written for it use it.
+ * A drop-in for `pg`: the interface that programs written for `pg` use.
  *
- * These declarations are what users' programs are checked against; what they declare is in the
- * files beside this one. Rows and values are `any` where nobody said otherwise, for so do programs
- * expect them that were checked against the types of pg.
+ * The programs of users are checked against these declarations; the code is in the files beside
+ * this one. Rows and values are `any` unless a type is given, as in `@types/pg`.
  *
  * @module pg
  */
@@ -41,10 +40,10 @@ export type * from './face-config'
 export * from './face-result'
 
 /**
- * The way to a server: a socket, and TLS on it.
+ * The transport to a server: a socket, and TLS on it.
  *
- * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages,
- * and all of it as `message`.
+ * Emits `connect`, `sslconnect`, `end`, and the server's messages, each under its name and as
+ * `message`.
  */
 export declare class Connection extends EventEmitter {
   constructor(config?: ClientConfig)
@@ -52,7 +51,7 @@ export declare class Connection extends EventEmitter {
   readonly stream: Socket
   readonly ssl: boolean | ConnectionOptions
 
-  // What queries that run themselves say; each while it has the connection.
+  // For queries that run themselves, while the connection is lent to them.
   parse(query: QueryParse, more?: boolean): void
   bind(config: BindConfig | null, more?: boolean): void
   describe(message: MessageConfig, more?: boolean): void
@@ -64,16 +63,18 @@ export declare class Connection extends EventEmitter {
   end(): void
 }
 
-/** What runs queries. */
+/** The method `query` of clients and pools. */
 export interface Queries {
   /**
    * Runs a query: a text with values, a configuration, or an object that runs itself, which is
-   * returned.
+   * returned. The bytes leave at the end of the turn of the event loop: at once with `pipeline:
+   * true`, otherwise once the queries before it are answered. The promise resolves when the server
+   * has confirmed the query.
    *
-   * Without values a text may have several statements; what comes is then an array of results. It
-   * fails with a `DatabaseError` if the server refuses it. Each error has an `outcome`, which says
-   * what is known of its effect. A pool runs it on a client that is lent for it or, with
-   * `pipeline: true`, next to the queries of others.
+   * A text without values may have several statements; the result is then an array of results. It
+   * rejects with a `DatabaseError` if the server refuses the query. Each error has an `outcome`,
+   * which says what is known of the effect. A pool runs the query on a client that is lent for it
+   * or, with `pipeline: true`, on a connection that callers share.
    */
   query<T extends Submittable>(query: T): T
   query<R extends any[] = any[], I = any[]>(
@@ -109,27 +110,27 @@ export declare class ClientBase extends EventEmitter {
   user?: string | undefined
   database?: string | undefined
   password?: string | undefined
-  /** Whether there is TLS, or its options: `@types/pg` knows it as a boolean. */
+  /** Whether TLS is used, or its options; a boolean in `@types/pg`. */
   ssl: any
-  /** The server's process that serves it; null before it is connected. */
+  /** The process ID of the server process; null before it is connected. */
   readonly processID: number | null
   readonly connection: Connection
-  /** Whether queries are sent without waiting for those before them. */
+  /** Whether queries are sent without waiting for the answers to earlier ones. */
   readonly pipeline: boolean
-  /** Queries that were sent and not answered. */
+  /** The number of queries that are sent and not answered. */
   readonly pendingQueryCount: number
 
-  /** Connects, once. Returns a promise of this client unless there is a callback. */
+  /** Connects; a client can do so once. Resolves to the client when the login has succeeded. */
   connect(): Promise<this>
   connect(callback: (error: any, client: this) => void): void
 
-  /** `I`, `T` (in a transaction) or `E` (in one that failed); null before it is connected. */
+  /** `I`, `T` (in a transaction) or `E` (in a failed one); null before it is connected. */
   getTransactionStatus(): TransactionStatus
   setTypeParser: typeof pgTypes.setTypeParser
   getTypeParser: typeof pgTypes.getTypeParser
-  /** Quotes a name, so that it stands for itself in a statement. */
+  /** Quotes a name as an identifier. */
   escapeIdentifier(name: string): string
-  /** Quotes a text as a literal. Values as parameters are safer. */
+  /** Quotes a text as a literal. Parameters are safer. */
   escapeLiteral(text: string): string
 
   on(
@@ -145,43 +146,46 @@ export declare class ClientBase extends EventEmitter {
 /**
  * One connection to a server.
  *
- * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors),
- * `notice`, `notification`, and `drain` when no query waits for an answer. When it pipelines, also
- * `pipelineFull` when a query has to wait for room and, once for each of these, `pipelineDrain`
- * when none waits and less than three quarters of the room is taken.
+ * Emits `connect`, `end`, `error` (the connection failed; the errors of queries are not emitted),
+ * `notice`, `notification`, and `drain` when no query waits for an answer. With `pipeline: true` it
+ * also emits `pipelineFull` when a query has to wait for the window and, once for each of these,
+ * `pipelineDrain` when no query waits and less than three quarters of the window is in use.
  */
 export declare class Client extends ClientBase {
   /**
-   * Ends a query of a client early: it is not sent, or the server is asked to cancel it if that
-   * harms no other.
+   * Ends a query of a client early. If it was not sent, it fails at once. Otherwise the server is
+   * asked to cancel it, if that can hit no other query.
    */
   cancel(client: ClientBase, query: Query): void
-  /** Ends the connection. A client that pipelines answers what it was asked before. */
+  /**
+   * Ends the connection. Resolves when it is closed. With `pipeline: true` the queries before are
+   * answered first; otherwise a query that runs fails.
+   */
   end(): Promise<void>
   end(callback: (error: Error) => void): void
-  /** Keeps the process from ending while it is open, which is the default. */
+  /** Keeps the process alive while the client is connected, which is the default. */
   ref(): void
   unref(): void
 }
 
 /** A client that a pool lent. */
 export interface PoolClient extends Client {
-  /** Gives it back; with an error or `true` it is closed. Once. */
+  /** Gives the client back, once. With an error or `true` it is closed. */
   release(error?: Error | boolean): void
 }
 
-/** Queries of its clients. */
+/** `pool.query` runs a query on one of its clients. */
 export interface Pool extends Queries {}
 
-/** Gives a client back to its pool; with an error, or what else is true, it is closed. */
+/** Gives a client back to its pool. With an error or another true value it is closed. */
 export type Release = (error?: any) => void
 
 /**
- * Clients that are lent to callers and come back.
+ * A pool of clients, which are lent to callers.
  *
- * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back,
- * `remove` when one is closed, and `error` when an idle one fails: with nobody listening, that is a
- * warning.
+ * Emits `connect` for each new client, `acquire` and `release` when a client is lent and given
+ * back, `remove` when one is closed, and `error` when an idle client fails. Without a listener of
+ * `error` that is a warning of the process.
  */
 export declare class Pool extends EventEmitter {
   constructor(config?: PoolConfig)
@@ -189,21 +193,27 @@ export declare class Pool extends EventEmitter {
   options: PoolOptions
   /** Clients, those that are being connected included. */
   readonly totalCount: number
-  /** Clients that nobody has. */
+  /** Clients that are unused. */
   readonly idleCount: number
   /** Callers that wait for a client. */
   readonly waitingCount: number
-  /** Clients that were closed for their age. */
+  /** Lent clients that are past their lifetime, and will be closed when they come back. */
   readonly expiredCount: number
   readonly ending: boolean
   readonly ended: boolean
 
-  /** Lends a client, which is given back by its `release`. */
+  /**
+   * Lends a client; give it back with its `release`. Rejects if connecting fails, or if no client
+   * is free within `connectionTimeoutMillis`.
+   */
   connect(): Promise<PoolClient>
   connect(
     callback: (error: Error | undefined, client: PoolClient | undefined, release: Release) => void,
   ): void
-  /** Closes idle clients now and the others when they come back. Resolves when all are closed. */
+  /**
+   * Serves callers that wait, and takes no new ones. Closes idle clients now, and the others when
+   * they come back. Resolves when all are closed.
+   */
   end(): Promise<void>
   end(callback: () => void): void
 
@@ -213,17 +223,17 @@ export declare class Pool extends EventEmitter {
   on(event: string | symbol, listener: (...args: any[]) => void): this
 }
 
-/** Called once, with what came of a query. */
+/** Called once, with the error or the result of a query. */
 export type QueryCallback<R extends QueryResultRow> = (
   error: Error | undefined,
   result: ResultBuilder<R>,
 ) => void
 
 /**
- * A query as an object that emits `row` (with the row and the result), `end` (with what came) and
+ * A query as an object. Emits `row` (with the row and the result), `end` (with the result) and
  * `error`.
  *
- * Rows are kept in the result unless somebody listens to `row` and there is no callback.
+ * The result keeps the rows, unless there is a listener of `row` and no callback.
  */
 export declare class Query<R extends QueryResultRow = any, I extends any[] = any>
   extends EventEmitter
@@ -238,12 +248,12 @@ export declare class Query<R extends QueryResultRow = any, I extends any[] = any
   on(event: string | symbol, listener: (...args: any[]) => void): this
 }
 
-/** What `@types/pg` has for listeners of a pool's errors. Nothing makes one. */
+/** A type of `@types/pg`, for the listeners of a pool's errors. There are no objects of it. */
 export declare class Events extends EventEmitter {
   on(event: 'error', listener: (error: Error, client: Client) => void): this
 }
 
-/** Parsers of one client: its own, and those of its source for all other types. */
+/** The parsers of one client: its own, and for all other types those of its source. */
 export declare class TypeOverrides implements CustomTypesConfig {
   constructor(types?: CustomTypesConfig)
   setTypeParser<T>(oid: number, parse: (text: string) => T): void
@@ -253,14 +263,15 @@ export declare class TypeOverrides implements CustomTypesConfig {
 }
 
 /**
- * The parsers of the package `pg-types`, the very object: what is registered here holds for the
- * whole process.
+ * The parsers of the package `pg-types`. It is the same object, so a parser that is registered here
+ * applies to the whole process.
  */
 export declare const types: typeof pgTypes
+/** The defaults of configurations in this process. */
 export declare const defaults: Defaults
-/** Quotes a name, so that it stands for itself in a statement. */
+/** Quotes a name as an identifier. */
 export declare function escapeIdentifier(name: string): string
-/** Quotes a text as a literal. Values as parameters are safer. */
+/** Quotes a text as a literal. Parameters are safer. */
 export declare function escapeLiteral(text: string): string
-/** There is no client over libpq: it is null, and so it may be with pg. */
+/** Null: there is no client over libpq. With pg it is null if `pg-native` is missing. */
 export declare const native: typeof import('./face') | null

@@ -4,7 +4,10 @@ import type { Format } from './types'
 
 /** A column of a result, as the server describes it. */
 export class Field {
-  /** `tableID` and `columnID` are 0 where it is no column of a table; `dataTypeSize` is negative for types of no fixed size. */
+  /**
+   * `tableID` and `columnID` are 0 if it is not a column of a table. `dataTypeSize` is negative for
+   * types of variable size.
+   */
   constructor(
     readonly name: string,
     readonly tableID: number,
@@ -39,7 +42,7 @@ export function readFields(at: number): Field[] {
   return fields
 }
 
-/** The zero behind a name, and the numbers behind it. */
+/** The bytes of the zero that ends a name and of the numbers behind it. */
 const FIXED = 19
 
 function int16(at: number): number {

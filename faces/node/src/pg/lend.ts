@@ -1,7 +1,7 @@
 import type { Life } from './life'
 import { type Submittable, type SubmittableParts, Turn } from './submittable'
 
-/** Has a query of a client's run, when its turn comes. */
+/** Runs a query that runs itself on a client, when its turn comes. */
 export function lend(client: Life, query: Submittable & SubmittableParts): void {
   if (client.binary && !query.binary) query.binary = true
   if (query._result && !query._result._types) query._result._types = client._types

@@ -12,59 +12,63 @@ import { startupConf, type EngineOptions, type StartupConf } from './settings'
 import { TypeOverrides, type TypeSource } from './types'
 
 /**
- * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. One has
- * no effect: `client_encoding`, since texts are UTF-8.
+ * A client's configuration: where to connect, as whom, and how. It takes all keys of pg.
+ * `client_encoding` has no effect, since texts are always UTF-8.
  */
 export interface ClientConfig extends ConnectionConfig, PipelineConfig {
-  /** What the server is told with the login: milliseconds of its timeouts, and more. False: nothing. */
+  /** A timeout of the server in milliseconds, sent with the login. False: not sent. */
   statement_timeout?: number | string | false | undefined
   lock_timeout?: number | string | false | undefined
   idle_in_transaction_session_timeout?: number | string | false | undefined
   application_name?: string | undefined
-  /** The same where no other is known. */
+  /** The application name, if no other is set. */
   fallback_application_name?: string | undefined
-  /** Options of the command line of the server: `-c name=value`. */
+  /** Command-line options for the server process: `-c name=value`. */
   options?: string | undefined
-  /** `true` or `database`: a connection of a standby, on which texts go by the simple protocol. */
+  /** `true` or `database`: a replication connection, which takes simple queries only. */
   replication?: string | boolean | undefined
-  /** Milliseconds after which a query fails, unless it says otherwise itself. False: never. */
+  /** The deadline of queries in milliseconds, unless a query has its own. False: none. */
   query_timeout?: number | string | false | undefined
-  /** `direct`: TLS begins at once, as PostgreSQL 17 allows. */
+  /** `direct`: TLS begins at once, without asking the server first (PostgreSQL 17). */
   sslnegotiation?: string | undefined
-  /** SCRAM is bound to TLS where the server can, so nobody in between can log in. Default false. */
+  /**
+   * Binds SCRAM to the TLS connection if the server can, so no one in between can log in. Default
+   * false.
+   */
   enableChannelBinding?: boolean | undefined
-  /** Parsers of this client's values. */
+  /** The parsers of this client. */
   types?: TypeSource | undefined
-  /** A socket that is not connected, or what makes one. */
+  /** A socket that is not connected, or a function that makes one. */
   stream?: TransportOptions['stream']
-  /** One that was made for this client; what is said of transport beside it has no effect. */
+  /** A connection made for this client. The options of the transport have no effect then. */
   connection?: Connection | undefined
-  /** Results in binary form, unless a query says otherwise. */
+  /** Asks for results in binary form, unless a query says otherwise. */
   binary?: boolean | undefined
   /** Prepares a statement with values at its fifth use on a connection. Default true. */
   autoPrepare?: boolean | undefined
   /**
-   * A plain BEGIN on a client that waits for nothing is answered at once, and leaves with the first statement behind it: a
-   * transaction costs a round trip less, and one in which nothing happens costs none. `now()` is the time of that
-   * statement. Where the server refuses BEGIN, the statements say so. Default true.
+   * Answers a plain BEGIN at once, if the client waits for nothing, and sends it with the first
+   * statement. A transaction then takes one round trip less, and an empty one takes none. `now()`
+   * is the time of the first statement. If the server refuses BEGIN, the statements fail. Default
+   * true.
    */
   holdBegin?: boolean | undefined
-  /** Iterations of SCRAM that a server may ask for; 0: any number. Default 100,000. */
+  /** The most SCRAM iterations that a server may ask for; 0 for any number. Default 100,000. */
   scramMaxIterations?: number | string | undefined
-  /** Makes the promises that are returned. */
+  /** The class of the promises that are returned. */
   Promise?: PromiseConstructor | undefined
 }
 
 type ConnectCallback = (error: Error | null, client?: Life) => void
 
-/** The life of a client: how it connects, what befalls its connection, how it ends. */
+/** The life of a client: connecting, the loss of its connection, and its end. */
 export class Life extends EventEmitter {
   readonly connectionParameters: ConnectionParameters
   user: string | undefined
   database: string | undefined
   port: number
   host: string
-  /** Not enumerable, so that it is not seen where a client is printed. */
+  /** Not enumerable, so that it is not printed. */
   declare password: Password
   replication: string | undefined
   enableChannelBinding: boolean
@@ -75,7 +79,8 @@ export class Life extends EventEmitter {
   readonly pipelineMaxQueries: number
   binary: boolean
   processID: number | null = null
-  // Nor are these, which are secret, or lead back to this client: a logger may be given one.
+  // Not enumerable either: a secret, or objects that lead back to this client. Clients may be
+  // logged.
   declare secretKey: number | null
   declare readonly _engineOptions: EngineOptions
   declare connectionTimeoutHandle: NodeJS.Timeout | undefined
@@ -95,7 +100,7 @@ export class Life extends EventEmitter {
   _txStatus: string | null = null
   _connectionTimeoutMillis: number
   #connectionCallback: ConnectCallback | undefined
-  /** What `connect` returned. */
+  /** The promise that `connect` returned. */
   #connected: Promise<this> | undefined
   #lost: Error | undefined
 
@@ -145,7 +150,9 @@ export class Life extends EventEmitter {
     })
   }
 
-  /** Connects, once. Returns a promise of this client unless there is a callback. */
+  /**
+   * Connects; a client can do so once. Returns a promise of this client unless there is a callback.
+   */
   connect(): Promise<this>
   connect(callback: ConnectCallback): void
   connect(callback?: ConnectCallback): Promise<this> | undefined {
@@ -180,7 +187,7 @@ export class Life extends EventEmitter {
     this._session.open()
   }
 
-  /** Ends the connection. A client that pipelines answers what it was asked before. */
+  /** Ends the connection. A client that pipelines answers its queries first. */
   end(): Promise<void>
   end(callback: (error?: Error) => void): void
   end(callback?: (error?: Error) => void): Promise<void> | undefined {
@@ -190,7 +197,7 @@ export class Life extends EventEmitter {
       return callback ? undefined : this._Promise.resolve()
     }
     const session = this._session
-    // One that hangs would keep it from ending.
+    // Without pipelining a query that hangs would keep the client from ending.
     const forced = !this._queryable || (!this.pipeline && session.isReady && !session.isIdle)
     if (forced) this.connection.stream.destroy()
     else session.terminate()
@@ -203,17 +210,17 @@ export class Life extends EventEmitter {
     })
   }
 
-  /** What the server is told at the login. */
+  /** The parameters that are sent with the login. */
   getStartupConf(): StartupConf {
     return startupConf(this.connectionParameters)
   }
 
-  /** Where the engine has the connection, for a pool. */
+  /** The address of the link in the module, for a pool. */
   get _address(): number | undefined {
     return this._session.address
   }
 
-  // --- what befalls the connection ---
+  // --- events of the connection ---
 
   /** The login is over. */
   _handleReady(): void {
@@ -226,18 +233,18 @@ export class Life extends EventEmitter {
     guarded(() => this.emit('connect'))
   }
 
-  /** The connection failed; queries that wait for an answer hear of it when it has ended. */
+  /** The connection failed. Queries that wait for an answer fail when it has closed. */
   _handleErrorEvent(error: Error): void {
     if (this._connecting) return this.#failConnecting(error)
     const isFirst = this.#lost === undefined
     this._queryable = false
     this.#lost ??= error
     if (this.listenerCount('error') > 0) guarded(() => this.emit('error', error))
-    // It ends no process: queries that come later tell of it.
+    // Without a listener `emit('error')` would end the process. Later queries report the loss.
     else if (isFirst) process.emitWarning(`A client's connection is lost: ${error.message}`)
   }
 
-  /** The first that fails it is told. */
+  /** Only the first error of connecting is reported. */
   #failConnecting(error: Error): void {
     if (this._connectionError) return
     this._connectionError = true
@@ -246,7 +253,7 @@ export class Life extends EventEmitter {
 
   #notConnected(error: Error): void {
     clearTimeout(this.connectionTimeoutHandle)
-    // Who ended it while it connected, and waits for nothing, has nothing to catch.
+    // A program that ended it while it connected may not catch the rejection of `connect`.
     if (this._ending) this.#connected?.then(undefined, ignore)
     const callback = this.#connectionCallback
     if (callback) guarded(callback, tellUnsent(error))
@@ -271,7 +278,7 @@ export class Life extends EventEmitter {
     return (this._queryable || session.isClosingGracefully) && !this._ending && !session.isGone
   }
 
-  /** Why queries are not taken. */
+  /** The error of queries that are not taken. */
   _notQueryable(): Error {
     const isClosed = this._ending && this._queryable && !this._connectionError
     return isClosed
@@ -290,7 +297,7 @@ function numberOr(value: unknown, otherwise: number): number {
 
 function ignore(): void {}
 
-const NOT_OURS = 'connection is to be a Connection of this package'
+const NOT_OURS = 'connection must be a Connection of this package'
 
 /** As in pg. */
 const SCRAM_ITERATIONS_MAX = 100_000

@@ -1,6 +1,6 @@
 import { memory } from '../engine/memory'
 
-/** What NOTIFY says. */
+/** A notification of NOTIFY. */
 export class NotificationMessage {
   readonly name = 'notification'
   constructor(
@@ -11,7 +11,7 @@ export class NotificationMessage {
   ) {}
 }
 
-/** The NotificationResponse that lies in memory from `start`, its type, to `end`. */
+/** Reads the NotificationResponse that lies in memory from `start`, its type, to `end`. */
 export function readNotification(start: number, end: number): NotificationMessage {
   const zero = memory.bytes.indexOf(0, start + 9)
   return new NotificationMessage(
@@ -23,8 +23,8 @@ export function readNotification(start: number, end: number): NotificationMessag
 }
 
 /**
- * The type of the first message that no server of PostgreSQL sends, and its length, as pg reads what
- * another service says: a MySQL, say. Undefined where there is none.
+ * The type and the length of the first message that no PostgreSQL server sends, as pg would read
+ * the bytes of another service, such as MySQL. Undefined if there is none.
  */
 export function strangeMessage(bytes: Buffer): { type: number; length: number } | undefined {
   for (let at = 0; at < bytes.length; ) {
@@ -37,19 +37,19 @@ export function strangeMessage(bytes: Buffer): { type: number; length: number } 
   return undefined
 }
 
-/** The key of a BackendKeyData; the engine keeps it to itself, and pg shows it. */
+/** The secret key of a BackendKeyData. pg shows it, and the engine does not hand it out. */
 export function secretKeyIn(messages: Buffer): number | null {
   for (let at = 0; at + 13 <= messages.length; ) {
     if (messages[at] === BACKEND_KEY_DATA) return messages.readInt32BE(at + 9)
     const len = messages.readInt32BE(at + 1)
-    // What came behind the login may be anything: with such a length this would never end.
+    // The bytes may be anything. With a length below 4 the loop might not end.
     if (len < 4) return null
     at += 1 + len
   }
   return null
 }
 
-/** Why a login failed, in the words of pg where there are words of pg's. */
+/** The text of a login that failed: pg's text, if pg has one for it. */
 export function pgText(text: string): string {
   for (const [ours, theirs] of WORDS) if (ours.test(text)) return text.replace(ours, theirs)
   return text
@@ -76,5 +76,5 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
 
 const BACKEND_KEY_DATA = 0x4b
 
-/** Types of messages that pg knows. */
+/** The types of messages that pg knows. */
 const KNOWN = '123ACDEGHIKNRSTWZcdnst'

@@ -9,9 +9,9 @@ import { Query } from './query'
 import { Result } from './result'
 import { TypeOverrides, pgTypes, type Types } from './types'
 
-/** What `require('pg/lib/utils')` gives, which cursors and ORMs use. */
+/** The exports of `pg/lib/utils`, which cursors and ORMs use. */
 export const utils = {
-  // Of one parameter, so that it may be given to `map`.
+  // With a single parameter, so that it can be passed to `map`.
   prepareValue: (value: unknown): ReturnType<typeof prepareValue> => prepareValue(value),
   normalizeQueryConfig,
   escapeIdentifier,
@@ -19,11 +19,11 @@ export const utils = {
 }
 
 /**
- * What `require('pg')` gives: an object of these fields, in this order. All may be assigned, and
+ * The exports of `pg`: an object with these fields, in this order. All can be assigned, which
  * instrumentation does.
  *
- * The classes are given to it, since they may be others by then: whoever loads `pg/lib/client.js`
- * or `pg-pool` first can have them changed.
+ * The classes are parameters, since they may have been replaced by then: code that loads
+ * `pg/lib/client.js` or `pg-pool` first may change them.
  */
 export class PG {
   defaults = defaults
@@ -32,7 +32,7 @@ export class PG {
   Pool: typeof Pool
   _pools: unknown[] = []
   Connection = Connection
-  /** Here is its place among the fields; it is loaded when it is first looked at. */
+  /** Reserves its place among the fields. A getter loads it when it is first read. */
   types = undefined as unknown as Types
   DatabaseError = DatabaseError
   TypeOverrides = TypeOverrides
@@ -41,7 +41,7 @@ export class PG {
   Result = Result
   utils = utils
   /**
-   * There is no client over libpq. pg says so by null, too, where the package `pg-native` is
+   * Null, since there is no client over libpq. In pg it is null if the package `pg-native` is
    * missing.
    */
   declare readonly native: null

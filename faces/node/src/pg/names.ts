@@ -1,28 +1,28 @@
-/** A name that a query has for its text. */
+/** The name of a query's prepared statement, and its text. */
 export interface Named {
   readonly name: string
   readonly text: string
 }
 
-/** Names that stand for prepared statements of one connection, and their texts. */
+/** The names of the prepared statements of one connection, and their texts. */
 export class Names {
   readonly #parsed: { [name: string]: string }
-  /** Of those, what queries that run themselves have not prepared: the engine knows them. */
+  /** The names that the engine has prepared, and not a query that runs itself. */
   readonly #own = new Set<string>()
-  /** Of queries on their way, with how many these are. */
+  /** The names of queries that have not ended, with the number of those queries. */
   readonly #asked = new Map<string, { text: string; queries: number }>()
 
-  /** `parsed`: those that the server has. */
+  /** `parsed`: the statements that the server has. */
   constructor(parsed: { [name: string]: string }) {
     this.#parsed = parsed
   }
 
-  /** What a name stands for, or will if all goes well. */
+  /** The text of a name, also if its query has not been answered. */
   textOf(name: string): string | undefined {
     return this.#parsed[name] ?? this.#asked.get(name)?.text
   }
 
-  /** A query comes by this name. */
+  /** A query with this name was submitted. */
   asked({ name, text }: Named): void {
     const asked = this.#asked.get(name)
     if (this.textOf(name) === undefined) warnOfLength(name)
@@ -30,30 +30,32 @@ export class Names {
     else if (asked.text === text) asked.queries++
   }
 
-  /** The server has taken a text under this name. */
+  /** The server has prepared the text under this name. */
   parsed({ name, text }: Named): void {
     this.#parsed[name] ??= text
     this.#own.add(name)
   }
 
-  /** The text of a name that a query that runs itself has prepared. */
+  /** The text of a name that a query which runs itself has prepared. */
   strangeTextOf(name: string): string | undefined {
     return this.#own.has(name) ? undefined : this.#parsed[name]
   }
 
-  /** The engine prepares it from now on. */
+  /** From now on the engine prepares this name. */
   own(name: string): void {
     this.#own.add(name)
   }
 
-  /** A query by this name is over: unless the server has its statement, the name is free. */
+  /**
+   * A query with this name has ended. Unless the server has the statement, the name is free again.
+   */
   over({ name, text }: Named): void {
     const asked = this.#asked.get(name)
     if (asked?.text === text && --asked.queries === 0) this.#asked.delete(name)
   }
 }
 
-/** What is longer the server cuts off, and two such names may be one. In the words of pg. */
+/** Warns of a name that the server truncates, so that two names may be one. The texts are pg's. */
 export function warnOfLength(name: string): void {
   if (name.length <= LENGTH_MAX) return
   console.error('Warning! Postgres only supports 63 characters for query names.')

@@ -5,7 +5,7 @@ import { parse } from 'pg-connection-string'
 import { defaults, type Defaults } from './defaults'
 import { hide } from './hidden'
 
-/** What a client is configured with: an object of any keys, of which these are looked at here. */
+/** The configuration of a client. It may have any keys; these are read here. */
 export interface ConnectionConfig {
   user?: unknown
   database?: unknown
@@ -20,20 +20,20 @@ export interface ConnectionConfig {
   [key: string]: unknown
 }
 
-/** A password, or how to get one when a connection is made. */
+/** A password, or a function that is called for one when a connection is made. */
 export type Password =
   string | ((parameters: ConnectionParameters) => string | Promise<string>) | null | undefined
 
 /**
- * Where to connect and as whom: of a configuration or a connection string, else of the environment
- * (`PGHOST` and so on), else of `defaults`. What stands in a connection string wins over the fields beside it.
+ * Where to connect and as whom: from the configuration, else from the environment (`PGHOST` and so
+ * on), else from `defaults`. A connection string wins over the other fields of the configuration.
  */
 export class ConnectionParameters {
   user: string | undefined
   database: string | undefined
   port: number
   host: string
-  /** Not enumerable, so that it is not seen where parameters are printed. */
+  /** Not enumerable, so that it is not printed. */
   declare password: Password
   binary: boolean
   options: string | undefined
@@ -45,12 +45,12 @@ export class ConnectionParameters {
   isDomainSocket: boolean
   application_name: string | undefined
   fallback_application_name: string | undefined
-  /** Milliseconds; false: no limit. */
+  /** In milliseconds; false for no limit. */
   statement_timeout: number | false
   lock_timeout: number | false
   idle_in_transaction_session_timeout: number | false
   query_timeout: number | false
-  /** Seconds. */
+  /** In seconds. */
   connect_timeout: number | string
   declare keepalives?: number
   declare keepalives_idle?: number
@@ -91,7 +91,7 @@ export class ConnectionParameters {
     if (typeof delay === 'number') this.keepalives_idle = Math.floor(delay / 1000)
   }
 
-  /** The parameters as libpq takes them, with the address of the host looked up. */
+  /** Calls `done` with a connection string for libpq, with the address of the host resolved. */
   getLibpqConnectionString(done: (error: Error | null, text: string | null) => void): void {
     const ssl = typeof this.ssl === 'object' ? this.ssl : this.ssl ? { sslmode: this.ssl } : {}
     const parts = [
@@ -111,7 +111,7 @@ export class ConnectionParameters {
   }
 }
 
-/** For what no variable of the environment says. */
+/** Stands for settings without an environment variable. */
 const NOWHERE = ''
 
 const BEFORE_SSL = [
@@ -125,7 +125,7 @@ const BEFORE_SSL = [
 ]
 const SSL = ['sslmode', 'sslca', 'sslkey', 'sslcert', 'sslrootcert']
 
-/** The value of the configuration, or of the environment, or the default. Types are what the user gave. */
+/** The value from the configuration, the environment or the defaults. Its type is not checked. */
 function valueOf<T>(key: string, config: ConnectionConfig, variable = `PG${key.toUpperCase()}`): T {
   const given = config[key]
   if (given) return given as T
@@ -138,7 +138,7 @@ function sslOf(config: ConnectionConfig): unknown {
   if (given === 'true') return true
   if (given === 'no-verify') return { rejectUnauthorized: false }
   const { key } = (given || {}) as { key?: unknown }
-  // A private key is not to be seen where parameters are printed.
+  // Not enumerable, so that the private key is not printed.
   if (key) Object.defineProperty(given, 'key', { enumerable: false })
   return given
 }
@@ -168,7 +168,7 @@ function checkNegotiation({ sslnegotiation, ssl }: ConnectionParameters): void {
   if (!ssl) throw new Error('sslnegotiation=direct requires SSL to be enabled')
 }
 
-/** Those of these fields that have a value. */
+/** The pairs of the fields that have a value. */
 function listed(from: object, names: readonly string[]): string[] {
   const values = from as { [name: string]: unknown }
   return names

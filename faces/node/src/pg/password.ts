@@ -3,18 +3,18 @@ import type { ConnectionParameters, Password } from './parameters'
 import { passwordOfFile } from './pgpass'
 import { saslprep } from './saslprep'
 
-/** Who has a password, or may look for one. */
+/** A client, which has a password or a way to find one. */
 export interface PasswordOwner {
   password: Password
   readonly connectionParameters: ConnectionParameters
 }
 
 /**
- * The password of a client whose server asks for it: the one that is given, what a function that is
- * given returns, or that of the file `.pgpass`. What was found is kept in its place, as pg does. Null
- * or undefined if there is none.
+ * The password for a server that asks for one: that of the configuration, the result of the
+ * configuration's function, or that of the file `.pgpass`. It is stored in the client, as pg does.
+ * Null or undefined if there is none.
  *
- * It fails with what the function fails with, and if that returns something else than a text.
+ * It rejects if the function fails, or returns a value that is not a string.
  */
 export async function findPassword(owner: PasswordOwner): Promise<string | null | undefined> {
   const { password, connectionParameters: parameters } = owner
@@ -31,10 +31,10 @@ export async function findPassword(owner: PasswordOwner): Promise<string | null 
   return found
 }
 
-/** A password in the form in which a server that asks like this takes it. */
+/** The password in the form for this request of the server. */
 export function passwordFor(how: number, password: string | null | undefined): string {
   if (how !== PasswordRequest.SASL) {
-    // As pg has it: the server says what is wrong with none.
+    // Without a password pg sends an empty one, and the server refuses it.
     return String(password ?? '')
   }
   const wrong = 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a'

@@ -5,9 +5,8 @@ import { join } from 'node:path'
 import type { ConnectionParameters } from './parameters'
 
 /**
- * The password of the file `.pgpass` (`PGPASSFILE` names another one) for this connection, if it has one.
- *
- * A file that others may read is not used, as in libpq.
+ * The password for this connection in the file `.pgpass`, or in that of `PGPASSFILE`; undefined if
+ * it has none. As in libpq, a file that others can access is not used.
  */
 export function passwordOfFile(
   parameters: Pick<ConnectionParameters, 'host' | 'port' | 'database' | 'user'>,
@@ -19,7 +18,7 @@ export function passwordOfFile(
   try {
     const { mode } = statSync(file)
     if (process.platform !== 'win32' && (mode & OTHERS) !== 0) {
-      process.emitWarning(`${file} is not used, since others than its owner have access to it`)
+      process.emitWarning(`${file} is not used, since others can access it: chmod 600 the file`)
       return undefined
     }
     text = readFileSync(file, 'utf8')
@@ -36,7 +35,7 @@ export function passwordOfFile(
   return undefined
 }
 
-/** Colons part them, unless behind a backslash. */
+/** Splits a line at its colons, except those behind a backslash. */
 function partsOf(line: string): string[] {
   const parts = line.match(/(?:\\.|[^:\\])*(?::|$)/g) ?? []
   return parts.map((part) => part.replace(/:$/, '').replace(/\\(.)/g, '$1'))

@@ -5,17 +5,17 @@ import type { Member } from './pool-member'
 import type { PoolBorrower } from './pool-members'
 import { guarded } from './request'
 
-/** Gives a client back; with an error or `true` it is closed. */
+/** Gives a client back. With an error or `true` it is closed. */
 export type Release = (error?: Error | boolean) => void
 
-/** Called with an error, or with a client and what gives it back. */
+/** Called with an error, or with a client and the function that gives it back. */
 export type ConnectCallback = (
   error: Error | undefined,
   client: PoolClient | undefined,
   release: Release,
 ) => void
 
-/** A caller of `connect`: who gets a client and gives it back. */
+/** A caller of `connect`, which gets a client for itself. */
 export class Checkout implements PoolBorrower {
   readonly isShared = false
   readonly #clients: Clients
@@ -34,7 +34,7 @@ export class Checkout implements PoolBorrower {
     const { client } = member
     const release = releaseOnce(clients, member)
     client.release = release
-    // From here on its failures are those of who has it.
+    // While a client is lent, its caller handles its errors.
     client.off('error', member.onError)
     if (member.isVerified) return guarded(this.#callback, undefined, client, release)
     clients.verify(member, (error) => {

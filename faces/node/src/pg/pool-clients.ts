@@ -8,8 +8,8 @@ import { Members, type PoolBorrower } from './pool-members'
 import { Openings } from './pool-openings'
 
 /**
- * The clients of a pool: to whom they go, and in what state they come back. Which of them, and who is next, is up to the
- * engine's policy; for how long they live are the rules of pg's pool.
+ * The clients of a pool: lending them, and the state in which they come back. The engine's policy
+ * chooses the client and the next caller. The lifetimes follow the rules of pg's pool.
  */
 export class Clients extends Members implements Opener {
   readonly pool: PoolHost
@@ -27,7 +27,7 @@ export class Clients extends Members implements Opener {
       ['connections_max', this.max],
       ['opening_max', this.max],
       ['waiting_max', WAITING_MAX],
-      // A caller is told of each failure: there are no more attempts than callers.
+      // No pauses: each failed attempt fails a caller, so attempts don't outnumber callers.
       ['backoff_min_ms', 1],
       ['backoff_max_ms', 1],
       ['idle_timeout_ms', 0],
@@ -36,17 +36,17 @@ export class Clients extends Members implements Opener {
     this.adapter = new PoolAdapter(settings, this)
   }
 
-  /** Asks for a client of one's own. Returns what `adapter.giveUp` takes. */
+  /** Asks for a client for one caller alone. Returns the token for `adapter.giveUp`. */
   checkout(borrower: PoolBorrower): number {
     return this.adapter.checkout(borrower, this.#patience())
   }
 
-  /** Waits for a place next to others. */
+  /** Puts a shared query in line. */
   waitShared(borrower: PoolBorrower, key: number): number {
     return this.adapter.waitShared(borrower, key, this.#patience())
   }
 
-  /** As in pg's pool: who finds room for one more client waits for what comes of connecting it, and in no line. */
+  /** The wait timeout. As in pg's pool, a caller for whom a new client is connected has none. */
   #patience(): number {
     const timeout = Number(this.pool.options.connectionTimeoutMillis) || 0
     if (timeout <= 0) return Infinity
@@ -55,7 +55,7 @@ export class Clients extends Members implements Opener {
     return this.total < this.max ? Infinity : timeout
   }
 
-  /** The client on which a query goes next to others at once; undefined if it has to wait. */
+  /** The client on which a shared query is sent at once; undefined if it has to wait. */
   place(key: number): PoolClient | undefined {
     for (;;) {
       const number = this.adapter.place(key)
@@ -65,7 +65,7 @@ export class Clients extends Members implements Opener {
     }
   }
 
-  /** A query goes on this client next to others; undefined if it is lost. */
+  /** Takes this client for a shared query; undefined if the client is lost. */
   enter(number: number): PoolClient | undefined {
     const member = this.#usable(number)
     if (member === undefined) return undefined
@@ -75,7 +75,7 @@ export class Clients extends Members implements Opener {
     return member.client
   }
 
-  /** Somebody has this client to himself; undefined if it is lost. */
+  /** Lends this client to one caller alone; undefined if the client is lost. */
   lend(number: number): Member | undefined {
     const member = this.#usable(number)
     if (member === undefined) return undefined
@@ -94,7 +94,7 @@ export class Clients extends Members implements Opener {
     return undefined
   }
 
-  /** Has somebody look at it who verifies new clients. */
+  /** Calls the `verify` of the configuration for a new client. */
   verify(member: Member, done: (error?: Error) => void): void {
     const { verify } = this.pool.options
     member.isVerified = true
@@ -102,7 +102,7 @@ export class Clients extends Members implements Opener {
     else done()
   }
 
-  /** A client comes back from whom it was lent to. `isBroken`: nobody is to have it again. */
+  /** A caller gives a client back. `isBroken`: it must not be used again. */
   giveBack(member: Member, error: Error | boolean | null | undefined, isBroken: boolean): void {
     const { pool } = this
     const { client } = member
@@ -111,26 +111,26 @@ export class Clients extends Members implements Opener {
     this.tell('release', error, client)
     if (isUsedUp) pool.log('remove expended client')
     else if (member.isLeaving) pool.log('remove expired client')
-    // Removed while it was lent.
+    // The client was removed while it was lent.
     if (!this.has(member)) return this.leave(member)
     const isLast = pool.ending && this.adapter.waiting === 0
     if (isBroken || isUsedUp || isLast || member.isLeaving || !member.isUsable) {
       this.adapter.release(member.number, Condition.BROKEN)
-      // Who gives it up leaves a cursor open that would keep it from ending.
+      // An open cursor of its caller would keep the client from ending.
       if (isBroken && client._session.lending.isClosed) client.connection.stream.destroy()
       return this.remove(member)
     }
-    // What its state will be is known when it has answered.
+    // Its transaction status is known once everything is answered.
     if (this.shares) return this.#whenQuiet(member, () => this.#cleanse(member))
     if (client.getTransactionStatus() !== 'I') {
       flushBegin(client)
-      // Nobody else waits for the answer to that.
+      // No query waits for that answer, so its arrival is watched here.
       this.#listen(member)
     }
     this.#free(member)
   }
 
-  /** No transaction of who had it is to take in the queries of others. */
+  /** Rolls back a transaction that its caller left open: it would take in the queries of others. */
   #cleanse(member: Member): void {
     const { client } = member
     if (client.getTransactionStatus() !== 'I') client.query('ROLLBACK', ignore)
@@ -140,20 +140,20 @@ export class Clients extends Members implements Opener {
   #free(member: Member): void {
     this.#rest(member)
     this.adapter.release(member.number, Condition.CLEAN)
-    // The engine lends it when it has answered, and is to be told.
+    // The engine lends the client once it has answered everything.
     this.drained(member)
-    // As in pg's pool: who is next has it before the release returns.
+    // As in pg's pool, the next caller has the client before `release` returns.
     this.adapter.settle()
   }
 
-  /** True if it was used as often as it may be. */
+  /** Counts a use. Returns true if it was the last that `maxUses` allows. */
   #countUse({ client }: Member): boolean {
     const uses = (client._poolUseCount || 0) + 1
     client._poolUseCount = uses
     return uses >= this.pool.options.maxUses
   }
 
-  /** Tells who waits in vain. */
+  /** Fails a caller that gets no client. */
   refuse(borrower: PoolBorrower, cause: number): void {
     borrower.refused(new Error(REFUSALS[cause] ?? WAITED_TOO_LONG))
     this.windUp()
@@ -163,7 +163,7 @@ export class Clients extends Members implements Opener {
     this.#openings.open(number)
   }
 
-  /** It may be lent from now on. */
+  /** A client is connected, and may be lent from now on. */
   opened(member: Member, address: number): void {
     member.isOpen = true
     this.openCount++
@@ -171,7 +171,7 @@ export class Clients extends Members implements Opener {
     this.adapter.opened(member.number, address)
   }
 
-  /** Nobody waits for an answer of it; that to a query that timed out may still come. */
+  /** No query of a client waits any more. The answer to one that timed out may still come. */
   readonly drained = (member: Member): void => {
     if (!member.isOpen || member.isLent) return
     if (!member.client._session.isIdle) {
@@ -184,14 +184,16 @@ export class Clients extends Members implements Opener {
   }
 
   /**
-   * A query's time is over, and its client goes, as in pg's pool: whoever came next would wait behind that query. Those who
-   * are there already stay.
+   * A query has timed out. As in pg's pool its client is closed, since the next query would wait
+   * behind it. Queries that are on the client already stay.
    */
   late(member: Member): void {
     if (member.isOpen && !member.isLent) this.dismiss(member)
   }
 
-  /** The answers for which nobody waits may come, of a query that is being cancelled or of a server that is slow; or never. */
+  /**
+   * Gives the server a short time for answers that nobody waits for any more. They may never come.
+   */
   #limit(member: Member): void {
     if (member.patience !== undefined || !member.client._session.isAbandoned) return
     member.patience = setTimeout(() => {
@@ -200,7 +202,7 @@ export class Clients extends Members implements Opener {
     }, PATIENCE_MS).unref()
   }
 
-  /** Has the engine look at it again whenever something comes, until it is lent. */
+  /** Calls `drained` whenever bytes arrive, until the client is lent. */
   #listen(member: Member): void {
     if (member.onData !== undefined) return
     member.onData = () => {
@@ -210,7 +212,7 @@ export class Clients extends Members implements Opener {
     member.client.connection.stream.on('data', member.onData)
   }
 
-  /** When nothing is under way on it, not even the answer to a query that timed out. */
+  /** Calls `then` once everything is answered, also a query that timed out. */
   #whenQuiet(member: Member, then: () => void): void {
     const { client } = member
     const { stream } = client.connection
@@ -219,7 +221,8 @@ export class Clients extends Members implements Opener {
     const look = (): void => {
       const isGone = !this.has(member)
       if (isOver || (!isGone && !client._session.isIdle)) return
-      // An event calls those too who were taken from it while it called others: twice free, it would be lent to two.
+      // An event also calls listeners that were removed while it was calling others. A second call
+      // would free the client twice, and lend it to two callers.
       isOver = true
       stream.off('data', look)
       client.off('drain', look)
@@ -251,7 +254,7 @@ function unlisten(member: Member): void {
   if (onData !== undefined) client.connection.stream.off('data', onData)
 }
 
-/** A BEGIN that waits for a statement belongs to who sent it. */
+/** Sends a BEGIN that is held back, since it belongs to the caller that gives the client back. */
 function flushBegin(client: PoolClient & { _flushHeld?(): void }): void {
   client._flushHeld?.()
 }
@@ -266,8 +269,8 @@ const REFUSALS: { readonly [cause: number]: string } = {
   [PoolCause.LOST]: ENGINE_LOST,
 }
 
-/** So long may a server take to answer what nobody waits for. */
+/** How long a server may take for answers that nobody waits for any more. */
 const PATIENCE_MS = 500
 
-/** pg's pool has no limit; this is one that only a runaway program meets. */
+/** pg's pool has no limit. Only a runaway program reaches this one. */
 const WAITING_MAX = 1_000_000

@@ -4,43 +4,45 @@ import type { Client } from './client'
 import { hide } from './hidden'
 import type { ClientConfig } from './life'
 
-/** What a pool is told beside what its clients are told. */
+/** The configuration of a pool and of its clients. */
 export interface PoolConfig extends ClientConfig {
-  /** Clients at most. Default 10. */
+  /** The most clients. Default 10. */
   max?: number | undefined
-  /** The same, as it was called once. */
+  /** An old name for `max`. */
   poolSize?: number | undefined
-  /** Clients that are kept though nobody needs them; none is connected for that. Default 0. */
+  /** Idle clients that are not closed for being idle. None is connected for it. Default 0. */
   min?: number | undefined
-  /** After how long an idle client is closed; 0 or null: never. Default 10 s. */
+  /** Milliseconds after which an idle client is closed; 0 or null for never. Default 10,000. */
   idleTimeoutMillis?: number | null | undefined
-  /** How long connecting a client may take, and how long a caller waits in line for one; 0: without an end. Default 0. */
+  /**
+   * Milliseconds for connecting a client, and for a caller to wait in line. Default 0: no limit.
+   */
   connectionTimeoutMillis?: number | undefined
-  /** How often a client is lent before it is closed. Default: any number. */
+  /** How often a client is used before it is closed. Default: any number. */
   maxUses?: number | undefined
-  /** After how long a client is closed; 0: never. Default 0. */
+  /** Seconds after which a client is closed. Default 0: never. */
   maxLifetimeSeconds?: number | undefined
-  /** Whether the process may end while clients are idle. Default false. */
+  /** Lets the process end while clients are idle. Default false. */
   allowExitOnIdle?: boolean | undefined
-  /** Called with each new client before anybody gets it; what it rejects with is the error of the caller. */
+  /** Called with each new client before it is lent. If it rejects, so does the caller's request. */
   onConnect?: ((client: PoolClient) => unknown) | undefined
-  /** Called with each new client when it is lent first; its error is that of the caller, and the client is closed. */
+  /** Called when a new client is first lent. If `done` gets an error, the caller fails with it. */
   verify?: ((client: PoolClient, done: (error?: Error) => void) => void) | undefined
-  /** Is told what happens. */
+  /** Is called with messages about the pool's work. */
   log?: ((...messages: unknown[]) => void) | undefined
   /** The class of the clients. */
   Client?: typeof Client | undefined
 }
 
-/** A client that was lent. */
+/** A client of a pool. */
 export type PoolClient = Client & {
-  /** Gives it back; with an error or `true` it is closed. Once. */
+  /** Gives the client back, once. With an error or `true` it is closed. */
   release(error?: Error | boolean): void
-  /** How often it was lent. */
+  /** How often it was used. */
   _poolUseCount?: number
 }
 
-/** A configuration with what is not said. They may be changed later, but for `max`. */
+/** The configuration with the defaults filled in. All but `max` may be changed later. */
 export interface PoolOptions extends PoolConfig {
   max: number
   min: number
@@ -50,17 +52,17 @@ export interface PoolOptions extends PoolConfig {
   idleTimeoutMillis: number | null
 }
 
-/** A pool, as its clients know it. */
+/** The pool, as its clients see it. */
 export interface PoolHost extends EventEmitter {
   readonly options: PoolOptions
   readonly Client: typeof Client
   readonly Promise: PromiseConstructor
-  /** No client is added any more. */
+  /** `end` was called: no client is added any more. */
   readonly ending: boolean
   log(...what: unknown[]): void
 }
 
-/** Secrets are not seen where the options are printed. */
+/** Fills in the defaults. Secrets are not enumerable, so that they are not printed. */
 export function poolOptions(given: PoolConfig | null | undefined): PoolOptions {
   const options: PoolConfig = { ...given }
   if (given && 'password' in given) hide(options, 'password', given.password)
@@ -77,14 +79,14 @@ export function poolOptions(given: PoolConfig | null | undefined): PoolOptions {
   })
 }
 
-/** Clients at most, as the engine counts them. Settings come from the environment too, as texts. */
+/** The most clients, as a number for the engine. `max` may be a string of the environment. */
 export function clientsMax({ max }: PoolOptions): number {
   const clients = Math.min(Math.ceil(Number(max)), CLIENTS_MAX)
   if (clients > 0) return clients
-  throw new RangeError('max is to be a number above 0')
+  throw new RangeError('max takes a number above 0')
 }
 
-/** Why an ended pool takes nobody. */
+/** The error of callers of a pool that has ended. */
 export const AFTER_END = 'Cannot use a pool after calling end on the pool'
 
 const MAX = 10

@@ -1,7 +1,7 @@
 import type { Member } from './pool-member'
 import type { Members } from './pool-members'
 
-/** Closes clients that nobody has used for long, but for the number that is to be kept. One timer does for all of them. */
+/** Closes clients that have been idle for too long, except `min` of them. One timer serves all. */
 export class IdleLimit {
   readonly #members: Members
   #timer: NodeJS.Timeout | undefined
@@ -25,7 +25,7 @@ export class IdleLimit {
 
   #arm(wait: number): void {
     if (wait === Infinity) return
-    // Open sockets keep the process from ending, and where they don't this must not either.
+    // The sockets keep the process alive, unless `allowExitOnIdle` lets it end. The timer must not.
     this.#timer = setTimeout(() => this.#look(), Math.min(wait, LONGEST)).unref()
   }
 
@@ -33,7 +33,7 @@ export class IdleLimit {
     this.#timer = undefined
     const members = this.#members
     const timeout = this.#timeout
-    // Timers come up to a millisecond early.
+    // Timers may fire up to a millisecond early.
     const due = performance.now() - timeout + 1
     for (const member of members.idle.sort(bySince)) {
       if (!members.isAboveMin) return
@@ -48,5 +48,5 @@ function bySince(a: Member, b: Member): number {
   return a.since - b.since
 }
 
-/** Node takes no longer timers. */
+/** The longest timer that Node takes. */
 export const LONGEST = 0x7fffffff

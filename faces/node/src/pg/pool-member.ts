@@ -1,29 +1,29 @@
 import type { PoolClient } from './pool-config'
 
-/** A client of a pool, and what the pool knows of it. */
+/** A client of a pool, and the pool's notes about it. */
 export class Member {
   readonly number: number
   readonly client: PoolClient
-  /** The engine lends it: it is connected, and not gone. */
+  /** It is connected, and the engine may lend it. */
   isOpen = false
-  /** Somebody has it to himself. */
+  /** One caller has it to itself. */
   isLent = false
-  /** It goes as soon as it is free. */
+  /** It is closed as soon as it is free. */
   isLeaving = false
-  /** Nobody has to look at it before it is lent. */
+  /** It needs no `verify` before it is lent. */
   isVerified: boolean
-  /** The process may end though it is open. */
+  /** The process may end while it is open. */
   isUnref = false
-  /** Listens while something is still to come for which nobody waits. */
+  /** The listener of bytes, while answers are due that nobody waits for. */
   onData: (() => void) | undefined
   /** When it was used last. */
   since = 0
   /** It was connected after an attempt had failed. */
   readonly isProbe: boolean
   lifetime: NodeJS.Timeout | undefined
-  /** Until when the server may take to answer what nobody waits for. */
+  /** The time limit for answers that nobody waits for. */
   patience: NodeJS.Timeout | undefined
-  /** Listens while nobody has it. */
+  /** The listener of errors, while it is not lent. */
   readonly onError: (error: Error) => void
 
   constructor(

@@ -4,30 +4,30 @@ import { IdleLimit } from './pool-idle'
 import type { Member } from './pool-member'
 import { guarded } from './request'
 
-/** Who waits for a client. */
+/** A caller that waits for a client. */
 export interface PoolBorrower extends Borrower {
-  /** It waits for a place next to others'. */
+  /** It waits for a place on a shared client. */
   readonly isShared: boolean
-  /** It gets none, for this reason. */
+  /** It gets no client, for this reason. */
   refused(error: Error): void
 }
 
-/** The clients that a pool has: how many there are, and how they go. */
+/** The clients of a pool: their numbers, and how they leave. */
 export abstract class Members {
   abstract readonly pool: PoolHost
   abstract readonly adapter: PoolAdapter<PoolBorrower>
-  /** Queries share connections: they are pipelined. */
+  /** Whether queries are pipelined on shared clients. */
   abstract readonly shares: boolean
   readonly members = new Map<number, Member>()
-  /** Those that are connected. */
+  /** Clients that are connected. */
   protected openCount = 0
   protected readonly idleLimit = new IdleLimit(this)
-  /** Those that were removed and have not ended. */
+  /** Clients that were removed and have not ended. */
   #closing = 0
   #isClosed = false
   #over: (() => void) | undefined
 
-  /** Those that are being connected included. */
+  /** Clients, those that are being connected included. */
   get total(): number {
     return this.adapter.connections
   }
@@ -55,11 +55,11 @@ export abstract class Members {
     return this.members.get(member.number) === member
   }
 
-  /** Its connection failed, and it is lent to nobody who would hear of it. */
+  /** The connection of a client failed. If it is not lent, the pool reports that. */
   readonly failed = (member: Member, error: Error): void => {
     const { pool } = this
     if (!member.isOpen || member.isLent) return pool.log('client error', error)
-    // Queries that others have there tell them.
+    // If queries are on it, their errors report the failure.
     const wasIdle = this.isIdle(member)
     this.lost(member)
     if (!wasIdle) return
@@ -70,8 +70,8 @@ export abstract class Members {
   }
 
   /**
-   * Its connection is gone. Who has it gives it back in time, and as in pg's pool it takes its place
-   * as long.
+   * The connection of a client is gone. As in pg's pool, a lent client keeps its place until it is
+   * given back.
    */
   lost(member: Member): void {
     if (member.isLent) return member.client._session.watch()
@@ -79,20 +79,20 @@ export abstract class Members {
     this.remove(member)
   }
 
-  /** It is closed as soon as nobody uses it. */
+  /** Closes a client as soon as it is free. */
   dismiss(member: Member): void {
     if (member.isLeaving) return
     member.isLeaving = true
     this.adapter.retire(member.number)
   }
 
-  /** The engine has forgotten it. */
+  /** The engine has forgotten a client, which is closed. */
   close(number: number): void {
     const member = this.members.get(number)
     if (member !== undefined) this.remove(member)
   }
 
-  /** The engine has let go of it, or never had it. */
+  /** Forgets a client that the engine has let go of, or never had. */
   forget(member: Member): void {
     this.members.delete(member.number)
     member.client._session.letGo()
@@ -102,7 +102,7 @@ export abstract class Members {
     clearTimeout(member.patience)
   }
 
-  /** It goes at once, whoever has it. */
+  /** Closes a client at once, also if it is lent. */
   expel(client: PoolClient, callback?: () => void): void {
     for (const member of this.members.values()) {
       if (member.client !== client) continue
@@ -112,13 +112,13 @@ export abstract class Members {
     if (callback) process.nextTick(callback)
   }
 
-  /** It is lent no more, and closed. */
+  /** Forgets a client, and closes it. */
   remove(member: Member, callback?: () => void): void {
     this.forget(member)
     this.leave(member, callback)
   }
 
-  /** Closes it, and tells when that is done. */
+  /** Closes a client, and calls `callback` when it has closed. */
   leave({ client }: Member, callback?: () => void): void {
     this.#closing++
     client.end(() => {
@@ -129,15 +129,15 @@ export abstract class Members {
     })
   }
 
-  // --- the end of all ---
+  // --- the end of the pool ---
 
-  /** Serves who waits, and then closes all; `over` is called when that is done. */
+  /** Serves the callers that wait, then closes all clients, then calls `over`. */
   end(over: () => void): void {
     this.#over = over
     this.windUp()
   }
 
-  /** A caller was told: after the last one all is closed. */
+  /** Closes an ending pool, once no caller waits any more. */
   windUp(): void {
     if (!this.pool.ending || this.adapter.waiting > 0) return
     this.adapter.close()
@@ -157,7 +157,7 @@ export abstract class Members {
     this.#over?.()
   }
 
-  /** What listeners throw is theirs. */
+  /** Emits an event of the pool. Errors of listeners don't reach the pool. */
   tell(event: string, ...args: unknown[]): void {
     const { pool } = this
     if (pool.listenerCount(event) > 0) guarded(() => pool.emit(event, ...args))

@@ -3,7 +3,7 @@ import type { PoolClient } from './pool-config'
 import { LONGEST } from './pool-idle'
 import { Member } from './pool-member'
 
-/** How clients of a pool come: connecting, what the configuration has done to each, and who is told where that fails. */
+/** Connects the clients of a pool, calls the hooks of its configuration, and reports failures. */
 export class Openings {
   readonly #clients: Clients
   /** The last attempt failed. */
@@ -75,7 +75,7 @@ export class Openings {
     if (!clients.has(member)) return
     clients.tell('connect', member.client)
     if (!clients.shares || member.isVerified) return this.#opened(member)
-    // Nobody is lent it who would have it verified.
+    // A shared client is never lent, so it is verified now.
     clients.verify(member, (error) => {
       if (error) this.#failed(member, error)
       else this.#opened(member)
@@ -103,7 +103,7 @@ export class Openings {
     member.lifetime = setTimeout(grownOld, Math.min(seconds * 1000, LONGEST)).unref()
   }
 
-  /** Its connection has ended. */
+  /** The connection of a client has ended. */
   #ended(member: Member): void {
     if (!this.#clients.has(member)) return
     if (member.isOpen) this.#clients.lost(member)
@@ -120,8 +120,8 @@ export class Openings {
   }
 
   /**
-   * As many callers are told why as there were attempts: in pg each attempt is made for one caller. After a failure the
-   * engine makes one at a time, which stands for as many as pg would make.
+   * Fails as many callers as there were attempts, since pg makes each attempt for one caller. After
+   * a failure the engine makes one attempt at a time, which stands for as many as pg would make.
    */
   #refuse(number: number, attempts: number, error: Error): void {
     const clients = this.#clients
@@ -132,7 +132,7 @@ export class Openings {
     for (let left = attempts; left > 0; left--) {
       const isShared = adapter.first?.isShared
       adapter.takeFirst()?.refused(error)
-      // These wait for one and the same connection.
+      // Shared queries all wait for the same connection.
       while (isShared && nobodyServes && adapter.first?.isShared) adapter.takeFirst()?.refused(error)
     }
     clients.windUp()
@@ -142,4 +142,4 @@ export class Openings {
 function ignore(): void {}
 
 const TOO_LONG = 'Connection terminated due to connection timeout'
-const NOT_OURS = 'The Client of a pool is to be the Client of this package, or a class made of it'
+const NOT_OURS = 'The Client of a pool must be the Client of this package, or a subclass of it'

@@ -12,15 +12,15 @@ import { isShareable } from './pool-text'
 import { Query, type QueryConfig } from './query'
 import { guarded, type Callback, type Results } from './request'
 
-/** Called with an error, or with undefined and what came. */
+/** Called with an error, or with undefined and the results. */
 export type QueryCallback = (error: Error | undefined, results?: Results) => void
 
-/** What a pool is asked to run. */
+/** The query of a `pool.query`. */
 export type Task = string | QueryConfig | Submittable
 
 /**
- * A query of a pool that waits for a client, has it for itself while it runs, and gives it back. With `isShared` it goes next
- * to others' instead, and only waits for that.
+ * A query of a pool that waits for a client, has it to itself while it runs, and gives it back.
+ * With `isShared` it waits for a place on a shared client instead.
  */
 export class QueuedQuery implements PoolBorrower {
   readonly isShared: boolean
@@ -32,7 +32,7 @@ export class QueuedQuery implements PoolBorrower {
   #token = 0
   #signal: AbortSignal | undefined
   #member: Member | undefined
-  /** It runs, and whoever made it hears of its error by it. */
+  /** The query is running, and reports its error by a callback of its own. */
   #tellsItself = false
 
   constructor(clients: Clients, task: Task, values: unknown, callback: QueryCallback, isShared = false) {
@@ -83,7 +83,7 @@ export class QueuedQuery implements PoolBorrower {
     this.#settle(tellUnsent(error))
   }
 
-  /** Its signal says that it is not wanted any more. */
+  /** Its signal was aborted. */
   handleEvent(): void {
     const { signal } = this.#task as QueryConfig
     if (this.#token === 0 || this.#clients.adapter.giveUp(this.#token)) {
@@ -121,11 +121,11 @@ export class QueuedQuery implements PoolBorrower {
   }
 }
 
-/** A query on a client of a `connect` that somebody has put in the place of the pool's own. */
+/** Runs a query on a client of a `connect` that has been replaced, as instrumentation does. */
 export function runOnLent(pool: Pool, task: Task, values: unknown, callback: QueryCallback): void {
   pool.connect((error, client, release) => {
     if (!client) return callback(error)
-    // It is told by the query.
+    // The query reports the error.
     client.on('error', ignore)
     const tellsItself = hasCallback(task)
     start(client, task, values, (failure, results) => {
@@ -146,18 +146,18 @@ function start(client: PoolClient, task: Task, values: unknown, done: Callback):
   }
 }
 
-/** Whether it tells of its errors where nobody of ours hears of them. */
+/** Whether the task reports its errors by a callback of its own. */
 function hasCallback(task: Task): boolean {
   return isForeign(task) && task.callback !== undefined
 }
 
-/** Whether it may not call back as we are to: it has a callback of its own, or calls none. */
+/** Whether the task does not call the callback of `client.query`: it has its own, or calls none. */
 function isForeign(task: Task): task is Submittable {
   const { submit, callback } = (task ?? {}) as Partial<Submittable>
   return typeof submit === 'function' && (callback !== undefined || !(task instanceof Query))
 }
 
-/** It is over when it says so, or when its client has answered all. */
+/** Runs a task that is over when it calls back, or when its client has answered everything. */
 function startForeign(client: PoolClient, task: Submittable, done: Callback): void {
   let isOver = false
   const over: Callback = (error, results) => {
@@ -186,14 +186,14 @@ function startForeign(client: PoolClient, task: Submittable, done: Callback): vo
   client.query(task, undefined, over)
 }
 
-/** The text of a task; empty where it has none. */
+/** The text of a task; empty if it has none. */
 export function textOf(task: Task): string {
   return typeof task === 'string' ? task : ((task as QueryConfig | null)?.text ?? '')
 }
 
 /**
- * After a query that failed: whether its client may be in another state than before, or still at work. pg's pool takes
- * that for granted, and connects anew after each error.
+ * Whether a client may be in another state, or still at work, after a query that failed. pg's pool
+ * assumes so, and closes the client after each error.
  */
 function isTainted(client: PoolClient, task: Task): boolean {
   const text = textOf(task)

@@ -20,17 +20,19 @@ import { guarded, type Callback, type Results } from './request'
 export type { PoolClient, PoolConfig } from './pool-config'
 
 /**
- * Clients that are lent to callers and come back. Which of them, when one more is connected, and who is next is decided
- * by the engine's policy of pools.
+ * A pool of clients, which are lent to callers. The engine's pool policy chooses the client,
+ * decides when one more is connected, and keeps the line of callers.
  *
- * With `pipeline: true` a query of `pool.query` has no client for itself: it goes next to others' on a connection that they
- * share, without waiting for their answers; each has its own answer and its own error. What needs a session of its own
- * still gets it, which is all that is not one complete statement: BEGIN, SET, LISTEN, COPY, texts with several. So do queries
- * of a burst while not all clients are connected. A client that comes back in a transaction is rolled back then; without
- * pipelining the next one finds the transaction, as with pg.
+ * With `pipeline: true` the queries of `pool.query` share connections, without waiting for one
+ * another's answers; each has its own answer and its own error. A text that is not one complete
+ * statement (BEGIN, SET, LISTEN, COPY, several statements) still gets a client of its own. So do
+ * the queries of a burst while not all clients are connected. A client that comes back in a
+ * transaction is rolled back then; without pipelining the next user finds the transaction, as with
+ * pg.
  *
- * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back, `remove` when one is
- * closed, and `error` when an idle one fails: with nobody listening, that is a warning.
+ * Emits `connect` for each new client, `acquire` and `release` when a client is lent and given
+ * back, `remove` when one is closed, and `error` when an idle client fails. Without a listener of
+ * `error` that is a warning of the process.
  */
 export class Pool extends EventEmitter {
   readonly options: PoolOptions
@@ -57,7 +59,7 @@ export class Pool extends EventEmitter {
     return this.#clients.total
   }
 
-  /** Clients that nobody uses. */
+  /** Clients that are unused. */
   get idleCount(): number {
     return this.#clients.idle.length
   }
@@ -67,14 +69,14 @@ export class Pool extends EventEmitter {
     return this.#clients.waiting
   }
 
-  /** Clients that are past their lifetime, and closed when they come back. */
+  /** Lent clients that are past their lifetime, and will be closed when they come back. */
   get expiredCount(): number {
     let count = 0
     for (const { isLent, isLeaving } of this.#clients.members.values()) if (isLent && isLeaving) count++
     return count
   }
 
-  /** Lends a client, which is given back by its `release`. */
+  /** Lends a client; it is given back with its `release`. */
   connect(): Promise<PoolClient>
   connect(callback: ConnectCallback): void
   connect(callback?: ConnectCallback): Promise<PoolClient> | undefined {
@@ -90,8 +92,8 @@ export class Pool extends EventEmitter {
   }
 
   /**
-   * Runs one query: on a client that it has for itself, or, with pipelining, next to others'. It fails as that of a
-   * client does.
+   * Runs one query: on a client that it has to itself, or, with pipelining, on a shared one. It
+   * fails as a query of a client does.
    */
   query(query: Submittable): Promise<Results>
   query(config: string | QueryConfig, values?: unknown): Promise<Results>
@@ -124,8 +126,8 @@ export class Pool extends EventEmitter {
   }
 
   /**
-   * Takes no more callers, serves those who wait, and closes idle clients now and the others when they come back. Resolves
-   * when all are closed.
+   * Serves callers that wait, and takes no new ones. Closes idle clients now, and the others when
+   * they come back. Resolves when all are closed.
    */
   end(): Promise<void>
   end(callback: (error?: Error) => void): void
@@ -152,9 +154,9 @@ export class Pool extends EventEmitter {
     })
   }
 
-  // --- what others read of pg's pool ---
+  // --- internals of pg's pool that other packages read ---
 
-  /** With those that somebody asked for in this turn. */
+  /** The clients, those that were asked for in this turn included. */
   get _clients(): PoolClient[] {
     this.#clients.adapter.openNow()
     return Array.from(this.#clients.members.values(), ({ client }) => client)
@@ -164,7 +166,7 @@ export class Pool extends EventEmitter {
     return this.#clients.idle.map(({ client }) => ({ client }))
   }
 
-  /** As many as wait; who they are is not known here. */
+  /** An array as long as the line. Its elements are undefined. */
   get _pendingQueue(): readonly undefined[] {
     return new Array<undefined>(this.waitingCount)
   }
@@ -177,23 +179,23 @@ export class Pool extends EventEmitter {
     return this.#clients.isAboveMin
   }
 
-  /** Serves who waits, as far as that is possible; it happens by itself. */
+  /** Serves callers that wait, as far as possible, which also happens without this call. */
   _pulseQueue(): void {
     if (this.ended) return
     this.#clients.windUp()
     this.#clients.adapter.settle()
   }
 
-  /** Closes a client, whoever has it. */
+  /** Closes a client, also if it is lent. */
   _remove(client: PoolClient, callback?: () => void): void {
     this.#clients.expel(client, callback)
   }
 }
 
-/** To see whether somebody has put another in its place. */
+/** Compared with `pool.connect`, to see whether that was replaced. */
 const { connect } = Pool.prototype
 
-/** One complete statement, and nothing that wants to see how it is sent. */
+/** Whether a task may be shared: one complete statement, which does not run itself. */
 function isShared(task: Task): boolean {
   if (typeof task === 'string') return isShareable(task)
   if (typeof task !== 'object' || task === null) return false

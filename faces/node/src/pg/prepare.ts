@@ -5,10 +5,11 @@ import type { Parameter } from '../engine/link'
 import { defaults } from './defaults'
 
 /**
- * Makes of a value what is sent as a parameter: a text, bytes, or NULL.
+ * Converts a value to a parameter: a text, bytes, or NULL.
  *
- * Dates become texts in local time with its offset, or in UTC if `defaults.parseInputDatesAsUTC` says so; arrays become
- * array literals; objects with a method `toPostgres` what that returns, and other objects JSON.
+ * Dates become texts in local time with its offset, or in UTC if `defaults.parseInputDatesAsUTC` is
+ * true. Arrays become array literals. An object with a method `toPostgres` becomes the result of
+ * that method, and any other object JSON.
  */
 export function prepareValue(value: unknown): Parameter {
   if (typeof value === 'string') return value
@@ -18,7 +19,7 @@ export function prepareValue(value: unknown): Parameter {
 
 type Callback = (error: Error | null, result?: unknown) => void
 
-/** A query as an object, and what was given beside it; the caller's object stays as it is. */
+/** The configuration of a query as one object. The caller's object is not changed. */
 export function normalizeQueryConfig<T extends object>(
   config: string | T | null | undefined,
   values?: unknown,
@@ -35,21 +36,21 @@ export function normalizeQueryConfig<T extends object>(
   return copy
 }
 
-/** With its prototype and its accessors. */
+/** Copies an object with its prototype and its accessors. */
 function copyOf<T extends object>(config: T | null | undefined): T | null | undefined {
   if (config === null || config === undefined) return config
   const descriptors = Object.getOwnPropertyDescriptors(config)
   return Object.defineProperties(Object.create(Object.getPrototypeOf(config)), descriptors) as T
 }
 
-/** JSON of some values is undefined, and what an object returns for itself may be null. */
+/** The JSON of some values is undefined, and `toPostgres` may return null. */
 type Prepared = string | Buffer | null | undefined
 
 interface Convertible {
   toPostgres(prepare: (value: unknown) => Prepared): unknown
 }
 
-/** `seen`: objects that this value stands for already. */
+/** `seen`: the objects whose `toPostgres` led to this value. */
 function prepare(value: unknown, seen?: Convertible[]): Prepared {
   if (value === null || value === undefined) return null
   if (typeof value !== 'object') return (value as { toString(): string }).toString()
@@ -71,7 +72,7 @@ function isConvertible(value: object): value is Convertible {
   return typeof (value as Partial<Convertible>).toPostgres === 'function'
 }
 
-/** A literal with commas, which all types but `box` separate elements by. */
+/** An array literal. Elements are separated by commas, as for all types but `box`. */
 function prepareArray(values: readonly unknown[]): string {
   let literal = '{'
   for (let i = 0; i < values.length; i++) {
@@ -90,7 +91,7 @@ function prepareElement(value: unknown): string {
   }
   const text = prepare(value)
   if (typeof text === 'string' && !text.includes('"') && !text.includes('\\')) return `"${text}"`
-  // An object that stands for bytes or NULL has no place in an array, and throws here.
+  // An object whose `toPostgres` returns bytes or null throws here.
   return `"${(text as string).replace(/[\\"]/g, '\\$&')}"`
 }
 
@@ -114,7 +115,7 @@ function utcText(date: Date): string {
   return withYear(date.getUTCFullYear(), `${rest}.${pad(date.getUTCMilliseconds(), 3)}+00:00`)
 }
 
-/** The year 0 of JavaScript is the year 1 before Christ. */
+/** The year 0 of JavaScript is 1 BC. */
 function withYear(year: number, rest: string): string {
   return year < 1 ? `${pad(Math.abs(year) + 1, 4)}-${rest} BC` : `${pad(year, 4)}-${rest}`
 }
@@ -125,6 +126,6 @@ function pad(value: number, digits = 2): string {
 
 const warnOfInvalidDate = deprecate(
   () => {},
-  'An invalid date was sent to PostgreSQL as a parameter. See that dates are valid.',
+  'An invalid Date was sent to PostgreSQL as a parameter. Check dates before sending them.',
   'PG_INVALID_DATE',
 )

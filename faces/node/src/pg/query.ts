@@ -5,42 +5,43 @@ import type { Callback, Request, Results } from './request'
 import { Result } from './result'
 import type { TypeSource } from './types'
 
-/** A query, and how it runs. */
+/** A query and its options. */
 export interface QueryConfig {
-  /** One statement; without values also several, with a semicolon between them. */
+  /** One statement, or, without values, several with semicolons between them. */
   text?: string | undefined
-  /** Values for `$1`, `$2`, … */
+  /** The values of `$1`, `$2`, … */
   values?: unknown
-  /** Prepared under this name at its first use on a connection, and used by it from then on. */
+  /** Prepares the statement under this name at its first use on a connection. */
   name?: string | undefined
-  /** `array`: rows are arrays in place of objects. */
+  /** `array`: rows are arrays. */
   rowMode?: string | undefined
-  /** Who knows the parsers of this query's values. */
+  /** The parsers of this query. Default: those of the client. */
   types?: TypeSource | undefined
-  /** `extended`: the extended protocol also without values. */
+  /** `extended`: uses the extended protocol even without values. */
   queryMode?: string | undefined
-  /** Results in binary form. */
+  /** Asks for results in binary form. */
   binary?: boolean | undefined
-  /** Milliseconds after which the query fails with `Query read timeout`, waiting in the queue included. */
+  /** Milliseconds until it fails with `Query read timeout`, the wait in the queue included. */
   query_timeout?: number | undefined
-  /** Ends the query early, without harm to others. */
+  /** Ends the query when the signal is aborted. */
   signal?: AbortSignal | undefined
   /**
-   * In a pool with `pipeline`: nothing shares its client while it runs. For one that is known to take long; the pool
-   * learns by itself which do.
+   * In a pool with `pipeline`, keeps other queries off its client while it runs. For queries that
+   * are known to be slow; the pool also learns by itself which are.
    */
   alone?: boolean | undefined
-  /** Rows that pg fetches at once. Here all are fetched; the results are the same. */
+  /** Rows that pg fetches at a time. Here all are fetched; the results are the same. */
   rows?: number | undefined
-  /** Has no effect on results. */
+  /** Ignored; the results are the same. */
   portal?: string | undefined
   callback?: Callback | undefined
 }
 
 /**
- * A query as an object that emits `row` (with the row and the result), `end` (with what came) and `error`.
+ * A query as an object. Emits `row` (with the row and the result), `end` (with the result) and
+ * `error`.
  *
- * Rows are kept in the result unless somebody listens to `row` and there is no callback.
+ * The result keeps the rows, unless there is a listener of `row` and no callback.
  */
 export class Query extends EventEmitter implements QueryConfig {
   text: string | undefined
@@ -57,7 +58,7 @@ export class Query extends EventEmitter implements QueryConfig {
   _rowMode: string | undefined
   _result: Result
   _results: Results
-  /** Out of sight of those who print or copy a query, for it leads back to it. */
+  /** Private, so that it is not printed or copied: it leads back to this query. */
   #request: Request | undefined
 
   constructor(config: string | QueryConfig, values?: unknown, callback?: Callback) {
@@ -91,14 +92,14 @@ export class Query extends EventEmitter implements QueryConfig {
     return this._rowMode
   }
 
-  /** Whether it goes by the extended protocol. */
+  /** Whether it uses the extended protocol. */
   requiresPreparation(): boolean {
     return isExtended(this)
   }
 
-  /** It is run by `client.query`, which does not call this. */
+  /** `client.query` does not call this. Other code must not either. */
   submit(): Error {
-    return new Error('A Query is run by client.query(query)')
+    return new Error('A Query can only be run by client.query(query)')
   }
 
   handleError(error: Error): void {
@@ -111,7 +112,7 @@ export class Query extends EventEmitter implements QueryConfig {
   }
 }
 
-/** Whether a query goes by the extended protocol: one statement, with parameters. */
+/** Whether a query uses the extended protocol: one statement, with parameters. */
 export function isExtended({ queryMode, name, rows, text, values }: QueryConfig): boolean {
   if (queryMode === 'extended' || name || rows) return true
   return Boolean(text) && Boolean(values) && (values as unknown[]).length > 0

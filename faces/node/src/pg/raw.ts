@@ -10,51 +10,55 @@ import { timeoutError, Turn, type Submittable } from './submittable'
 import { Waiting } from './waiting'
 import { Messages } from './wire-frames'
 
-/** What lending needs of the session. */
+/** The session, as lending sees it. */
 export interface LentSession {
   /** The engine's link, once the login is over. */
   readonly openLink: Link | undefined
-  /** Requests that the engine has and that are not answered. */
+  /** Requests that were submitted and have not ended. */
   readonly pending: number
   /** Requests that wait behind a turn, or for the login. */
   readonly waiting: Waiting[]
   status(code: number): void
   lost(): Error
   failed(error: Error): void
-  /** The engine has one request more; it is over: before it is told, and after. */
+  /** A request was submitted. */
   starting(): void
+  /** A request ended: called before its caller is told, and after. */
   ending(how: number): void
   ended(how: number): void
-  /** Sees that a BEGIN that was held is on the server; `done` is told of an error, at once where there was none. */
+  /**
+   * Sends a BEGIN that is held back. `done` gets its error, or is called at once if there is none.
+   */
   flushBegin?(done: (error: Error | undefined) => void): void
-  /** Others have their turn again. */
+  /** The connection is no longer lent: requests that wait are submitted. */
   reopened(): void
-  /** Tells that nothing waits for an answer, where that is so. */
+  /** Emits `drain` if nothing waits for an answer. */
   tellDrain(): void
   emit(name: 'notice' | 'notification', message: NoticeMessage | NotificationMessage): void
 }
 
 /**
- * Lends a connection to queries that run themselves, one at a time: when all that was asked before is answered, and
- * until the server is ready for others. What is asked meanwhile waits.
+ * Lends a connection to queries that run themselves, one at a time: once all earlier requests are
+ * answered, and until the server is ready for the next. Later requests wait.
  *
- * For the engine a Sync is on its way as long: it sends nothing, and is handed the server's answer to the last Sync in
- * place of one to its own. So it knows the status of the transaction, and can cancel what runs.
+ * Meanwhile the engine waits for the answer to a Sync of its own that was never sent, so it sends
+ * nothing. It gets the answer to the query's last Sync in its place. So it knows the status of the
+ * transaction, and can cancel the query.
  */
 export class Lending implements Receiver, Host {
   readonly #session: LentSession
   readonly #connection: Connection
   readonly #messages = new Messages()
   #link: Link | undefined
-  /** Whose turn it is, or will be when it is quiet. */
+  /** The query whose turn it is, or will be once the connection is quiet. */
   #turn: Turn | undefined
-  /** No BEGIN is held. */
+  /** No BEGIN is held back. */
   #isBegun = false
-  /** The engine has its Sync. */
+  /** The engine waits for the answer to its Sync. */
   #isAsked = false
-  /** What is said, while the connection is lent. */
+  /** The conversation of the query, while the connection is lent to it. */
   #conversation: Conversation | undefined
-  /** Its messages are being read. */
+  /** Messages of the conversation are being read. */
   #isReading = false
   #isFinished = false
   #status = ''
@@ -64,22 +68,22 @@ export class Lending implements Receiver, Host {
     this.#connection = connection
   }
 
-  /** Whether what is asked for has to wait. */
+  /** Whether other requests have to wait. */
   get isClosed(): boolean {
     return this.#turn !== undefined || this.#isAsked
   }
 
-  /** Whether what comes is not the engine's. */
+  /** Whether received bytes belong to a conversation, and not to the engine. */
   get isLent(): boolean {
     return this.#conversation !== undefined
   }
 
-  /** The query that has the connection. */
+  /** The query that the connection is lent to. */
   get active(): Submittable | undefined {
     return this.#conversation?.active
   }
 
-  /** Gives one its turn, once all that was asked before is answered. */
+  /** Gives a query its turn, once all earlier requests are answered. */
   lend(turn: Turn): void {
     const link = this.#session.openLink
     if (link === undefined || this.isClosed) {
@@ -93,8 +97,9 @@ export class Lending implements Receiver, Host {
   }
 
   /**
-   * Sees that the engine can prepare a text under a name. Where a query that runs itself has prepared that, the engine
-   * does not know of it: the server is made to forget it. False if the name stands for another text.
+   * Makes sure that the engine can prepare a text under a name. If a query that runs itself has
+   * prepared the name, which the engine does not know, the statement is closed on the server.
+   * Returns false if the name is that of another text.
    */
   frees(name: string, text: string, names: Names): boolean {
     const strange = names.strangeTextOf(name)
@@ -109,7 +114,7 @@ export class Lending implements Receiver, Host {
     return true
   }
 
-  /** Takes a query from the queue, or asks the server to cancel it: of that it hears. */
+  /** Takes a query from the queue, or asks the server to cancel it if it runs. */
   withdraw(query: Submittable): void {
     if (this.active === query) return this.cancel()
     const isNext = this.#turn?.query === query && this.#conversation === undefined
@@ -117,13 +122,13 @@ export class Lending implements Receiver, Host {
     if (turn !== undefined) this.#takeBack(turn, new Error('Query was cancelled'))
   }
 
-  /** The time of one is over. */
+  /** The deadline of a query has passed. */
   expire(turn: Turn): void {
     if (this.#turn === turn && this.#conversation !== undefined) return this.#conversation.expired()
     this.#takeBack(turn, timeoutError())
   }
 
-  /** Ends one before it has its turn. */
+  /** Fails a query before its turn. */
   #takeBack(turn: Turn, error: Error): void {
     turn.callBack(error)
     turn.fail(error, 'NotSent')
@@ -131,14 +136,14 @@ export class Lending implements Receiver, Host {
     else this.#waiting((it) => it === turn)
   }
 
-  /** Takes one from the queue. */
+  /** Takes a query from the queue. */
   #waiting(is: (turn: Turn) => boolean): Turn | undefined {
     const { waiting } = this.#session
     const at = waiting.findIndex(({ call: { request } }) => request instanceof Turn && is(request))
     return at < 0 ? undefined : (waiting.splice(at, 1)[0]?.call.request as Turn)
   }
 
-  /** Something was answered. */
+  /** Something was answered: begins the turn that waits, if the connection is quiet. */
   proceed(): void {
     const turn = this.#turn
     const link = this.#link
@@ -149,21 +154,21 @@ export class Lending implements Receiver, Host {
       return this.#drop()
     }
     if (!this.#isBegun) return this.#openTransaction(turn)
-    // A message that has begun is the engine's.
+    // If half a message has arrived, the engine must get the rest of it.
     if (!link.isQuiet) return
     this.#status = link.status
     this.#isAsked = true
     this.#session.starting()
     const place = link.lend(this)
     if (place < 0) return this.ended(End.CLOSED)
-    // It waits for a cancel, and will be sent: then it is asked anew.
+    // The Sync waits for a cancel, and will be sent. Its end calls `proceed` again.
     if (place > 0) return
     this.#conversation = new Conversation(turn, this.#connection, this)
     this.#connection.lend(this.#conversation)
     this.#conversation.start()
   }
 
-  /** What of a transaction was not sent is sent in front of it. */
+  /** Sends a BEGIN that is held back, in front of the query. */
   #openTransaction(turn: Turn): void {
     this.#isBegun = true
     const begun = (error: Error | undefined): void => {
@@ -177,7 +182,7 @@ export class Lending implements Receiver, Host {
     else begun(undefined)
   }
 
-  /** Takes its turn from one that waits for it. */
+  /** Ends a turn that has not begun. */
   #drop(): void {
     this.#turn?.over()
     this.#turn = undefined
@@ -186,7 +191,7 @@ export class Lending implements Receiver, Host {
     this.#session.tellDrain()
   }
 
-  /** Whether these bytes are not the engine's. */
+  /** Hands received bytes to the conversation. Returns false if they belong to the engine. */
   takes(chunk: Buffer): boolean {
     const conversation = this.#conversation
     if (conversation === undefined) return false
@@ -207,7 +212,7 @@ export class Lending implements Receiver, Host {
     return true
   }
 
-  /** The engine's Sync is answered as the server's last one was, and all that came behind is the engine's again. */
+  /** Ends the loan: the engine gets a ReadyForQuery for its Sync, and the bytes that follow. */
   #giveBack(): void {
     this.#isFinished = false
     this.#conversation?.over()
@@ -250,7 +255,7 @@ export class Lending implements Receiver, Host {
     setImmediate(() => this.#connection.waitNoMore())
   }
 
-  // --- what befalls the conversation ---
+  // --- events of the conversation ---
 
   status(letter: string): void {
     this.#status = letter
@@ -267,7 +272,7 @@ export class Lending implements Receiver, Host {
 
   fatal(error: Error | undefined): void {
     if (error !== undefined) this.#session.failed(error)
-    // The server says no more, and is not waited for.
+    // The server sends nothing more, so its close is not awaited.
     this.#connection.stream.destroy()
   }
 

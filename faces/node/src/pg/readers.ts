@@ -3,10 +3,10 @@ import type { Column, RowMode, RowReader } from './decode'
 import { readText } from './text'
 import type { Parser } from './types'
 
-/** Makes a reader of the parsers of columns whose names and ways to be read the code was made for. */
+/** Makes a reader for columns of the kind that the code was generated for, with their parsers. */
 export type Bind = (columns: readonly Column[]) => RowReader
 
-/** Code for rows of these columns; undefined where programs may not make code. */
+/** Generates code for rows of these columns; undefined if the program may not generate code. */
 export function generate(columns: readonly Column[], mode: RowMode): Bind | undefined {
   if (!allowed) return undefined
   const reads = columns.map(({ direct }) => direct?.read)
@@ -15,7 +15,7 @@ export function generate(columns: readonly Column[], mode: RowMode): Bind | unde
   return make(memory, int32, misfit, copy, readText, reads) as Bind
 }
 
-/** Whether programs may make code, which those who run them can forbid. */
+/** Whether the program may generate code (`--disallow-code-generation-from-strings` forbids it). */
 const allowed = mayMakeCode()
 
 function mayMakeCode(): boolean {
@@ -26,9 +26,9 @@ function mayMakeCode(): boolean {
   }
 }
 
-/** Reads with a loop over the columns. */
+/** Makes a reader that loops over the columns. */
 export function interpret(columns: readonly Column[], mode: RowMode): RowReader {
-  // With properties of its own, so that a column named `__proto__` is one like the others.
+  // `fromEntries` makes own properties, so a column named `__proto__` is like any other.
   const empty = Object.fromEntries(columns.map(({ name }) => [name, null]))
   return (at) => {
     const end = at + 1 + memory.int32(at + 1)
@@ -56,7 +56,7 @@ function valueOf({ direct, parse, binary }: Column, start: number, length: numbe
   return parse(binary ? copy(bytes, start, length) : readText(bytes, start, length))
 }
 
-/** The code of a function that gets columns and returns a reader. */
+/** The source of a function that takes columns and returns a reader. */
 function source(columns: readonly Column[], mode: RowMode): string {
   const reads = columns.map(({ direct }, i) => (direct ? `const read${i} = reads[${i}]` : ''))
   const parsers = columns.map(({ direct }, i) =>
@@ -79,7 +79,7 @@ return ${mode === 'array' ? arraySource(columns) : objectSource(columns)}
 }`
 }
 
-/** Reads a column into a variable. What a parser calls may let memory grow, and then `bytes` is a view of nothing. */
+/** The source that reads a column. A parser may make the memory grow, so `bytes` is read again. */
 function valueSource({ direct, binary }: Column, i: number): string {
   const raw = `${binary ? 'copy' : 'text'}(bytes, start, length)`
   const value = direct
@@ -104,9 +104,10 @@ function arraySource(columns: readonly Column[]): string {
 }
 
 /**
- * Names stand as JSON, which is JavaScript too. Only `{ "__proto__": … }` would set the prototype: as a computed key it is a
- * property like others. (As computed keys all would be, but objects of a hundred are then fifty times slower to make.)
- * Each has the place of its first column and the value of its last.
+ * The source of a row as an object. Names are written as JSON, which is JavaScript too. Only
+ * `"__proto__"` is written as a computed key, since it would set the prototype otherwise. (With
+ * computed keys for all, objects of a hundred columns are fifty times slower to make.) If several
+ * columns have one name, it has the place of the first and the value of the last.
  */
 function objectSource(columns: readonly Column[]): string {
   const last = new Map(columns.map(({ name }, i) => [name, i]))
@@ -116,18 +117,18 @@ function objectSource(columns: readonly Column[]): string {
   return `{ ${properties.join(', ')} }`
 }
 
-/** Bytes that stay when the memory changes; a parser of the binary format takes them where others take a text. */
+/** Copies bytes out of the memory, for a parser of the binary format. */
 function copy(bytes: Uint8Array, start: number, length: number): Parameters<Parser>[0] {
   const copied: unknown = Buffer.from(bytes.subarray(start, start + length))
   return copied as string
 }
 
-/** A row breaks the protocol, so that nothing else that came over its connection can be trusted. */
+/** A row that breaks the protocol. Nothing else on its connection can be trusted after it. */
 export class Misfit extends Error {}
 
 function misfit(): never {
   throw new Misfit('A row has other columns than were described')
 }
 
-/** What is before the values: the type of the message, its length, and how many there are. */
+/** The bytes before the values: the type of the message, its length, and the number of values. */
 const HEADER = 7

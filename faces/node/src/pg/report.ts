@@ -1,23 +1,25 @@
-// What a server reports: errors and notices, as they lie in the module's memory.
+// Reads errors and notices of a server from the module's memory.
 
 import { memory } from '../engine/memory'
 import { DatabaseError, NoticeMessage } from './error'
 import { readText } from './text'
 
-/** The error of an ErrorResponse that lies in memory from `start`, its type, to `end`. */
+/** Reads the ErrorResponse that lies in memory from `start`, its type, to `end`. */
 export function databaseError(start: number, end: number): DatabaseError {
   const parts = readParts(start, end)
   const error = new DatabaseError(parts.get('M'), memory.int32(start + 1), 'error')
   return describe(error, parts)
 }
 
-/** The notice of a NoticeResponse that lies in memory from `start`, its type, to `end`. */
+/** Reads the NoticeResponse that lies in memory from `start`, its type, to `end`. */
 export function notice(start: number, end: number): NoticeMessage {
   const parts = readParts(start, end)
   return describe(new NoticeMessage(memory.int32(start + 1), parts.get('M')), parts)
 }
 
-/** Texts behind the letter that says what they are; a zero ends the list. */
+/**
+ * Reads the fields: each is a letter and a text that ends with a zero byte. A zero ends the list.
+ */
 function readParts(start: number, end: number): Map<string, string> {
   const { bytes } = memory
   const parts = new Map<string, string>()
@@ -37,7 +39,7 @@ function describe<T extends DatabaseError | NoticeMessage>(to: T, parts: Map<str
   return to
 }
 
-/** In this order they are seen where an error is printed or copied. */
+/** The fields in the order in which they are printed. */
 const FIELDS = [
   ['severity', 'S'],
   ['code', 'C'],

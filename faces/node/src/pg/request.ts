@@ -13,43 +13,43 @@ import { databaseError } from './report'
 import { Result } from './result'
 import type { TypeSource } from './types'
 
-/** What came of a query: a result, or one for each statement of a text with several. */
+/** The result of a query, or the results of a text with several statements. */
 export type Results = Result | Result[]
 
-/** Called once: with an error, or with null and what came. */
+/** Called once: with an error, or with null and the results. */
 export type Callback = (error: Error | null, results?: Results) => void
 
-/** An error of a query says what is known of its effect. */
+/** An error of a query, with its outcome. */
 export type QueryError = Error & { outcome?: Outcome }
 
-/** What a request needs of the session that it belongs to. */
+/** The session of a request, as the request sees it. */
 export interface Home {
   readonly columns: ColumnsCache
   readonly names: Names
-  /** The letter of a ReadyForQuery. */
+  /** The status of a ReadyForQuery arrived. */
   status(code: number): void
-  /** Why requests end with the connection. A new error each time, for each has an outcome of its own. */
+  /** A new error for a request that ends with the connection, since each has its own outcome. */
   lost(): Error
-  /** What came breaks the protocol: the connection ends. */
+  /** A reply breaks the protocol: the connection ends. */
   violated(): void
-  /** One that was sent or queued is over: before it is told, and after. */
+  /** A request ended: called before its caller is told, and after. */
   ending(how: number): void
   ended(how: number): void
 }
 
-/** A query on its way: it reads the reply and settles its promise or calls back, once. */
+/** A submitted query: it reads its reply, and settles its promise or calls back, once. */
 export class Request implements Receiver {
   /** Its place in the engine's queue; 0 once it was sent. */
   place = 0
-  /** Who called, in one of three ways: a promise, a callback, or a query that emits. */
+  /** How its caller is told: by a promise, a callback, or a query that emits. */
   resolve: ((results: Results) => void) | undefined = undefined
   reject: ((error: unknown) => void) | undefined = undefined
   callback: Callback | undefined = undefined
   query: Query | undefined = undefined
   abort: Abort | undefined = undefined
-  /** It runs a prepared statement. */
+  /** The name of its prepared statement, if the user gave one. */
   named: Named | undefined = undefined
-  /** Whether values are to come in binary form. */
+  /** Whether the results are in binary form. */
   readonly binary: boolean
   private readonly home: Home
   private readonly source: TypeSource
@@ -69,7 +69,7 @@ export class Request implements Receiver {
     this.result = this.results = new Result(asArray ? 'array' : undefined, source)
   }
 
-  /** This query tells of what comes. */
+  /** Has this query emit the rows and the end. */
   emitTo(query: Query): void {
     this.query = query
     query._request = this
@@ -114,16 +114,16 @@ export class Request implements Receiver {
     this.abort?.notPossible()
   }
 
-  /** What is told where it was taken back. */
+  /** The error of a request that was withdrawn. */
   cancelled(): Error {
     return this.abort?.error() ?? new Error('Query was cancelled')
   }
 
-  /** Tells who called that it failed. Nothing is told after it. */
+  /** Tells its caller that it failed. Nothing is told after that. */
   fail(given: unknown, outcome: Outcome | undefined): void {
     const error = this.abort?.explain(given) ?? given
     this.abort?.forget()
-    // Nothing more comes of it.
+    // It will have no reply that releases the name.
     if (outcome === 'NotSent') this.release()
     if (outcome !== undefined && error instanceof Error) tellOutcome(error, outcome)
     const { reject, callback, query } = this
@@ -150,7 +150,7 @@ export class Request implements Receiver {
   }
 
   private errorOf(how: number, start: number, end: number): unknown {
-    // The rows could not be read, and then the server failed: what was first is told.
+    // If reading a row failed before the server did, that is the error.
     if (this.isBroken) return this.fault
     if (how === End.SERVER) return databaseError(start, end)
     if (how === End.BEGIN) return beginError(start, end)
@@ -168,7 +168,7 @@ export class Request implements Receiver {
     }
   }
 
-  /** Who looks for parsers is the caller's, and may throw. */
+  /** The lookup of parsers may be code of the user, and throw. */
   private describeAs(columns: Columns): void {
     try {
       this.describe(columns)
@@ -177,7 +177,7 @@ export class Request implements Receiver {
     }
   }
 
-  /** `ofStatement`: they were described before anyone said in which form the values are to come. */
+  /** `ofStatement`: the columns were described before the format of the values was chosen. */
   private describe(columns: Columns, ofStatement = true): void {
     this.next()
     const { query } = this
@@ -189,7 +189,7 @@ export class Request implements Receiver {
   private row(at: number): void {
     const { read, query, result } = this
     if (this.isBroken) return
-    if (read === undefined) return this.break(new Error('the columns of a row are not known'))
+    if (read === undefined) return this.break(new Error('the server described no columns'))
     try {
       const row = read(at)
       if (this.keepsRows) result.rows.push(row)
@@ -205,7 +205,7 @@ export class Request implements Receiver {
     this.result.addCommandComplete(tag)
   }
 
-  /** A statement behind another one has a result of its own. */
+  /** Begins the result of the next statement, if one is complete. */
   private next(): void {
     if (this.result.command === null) return
     const result = new Result(this.asArray ? 'array' : undefined, this.source)
@@ -221,7 +221,7 @@ export class Request implements Receiver {
   }
 }
 
-/** What the caller's code throws is the caller's, and must not stop the reading of replies. */
+/** Calls code of the user. What it throws is thrown in the next tick, so replies are read on. */
 export function guarded<A extends unknown[]>(call: (...args: A) => unknown, ...args: A): void {
   try {
     call(...args)

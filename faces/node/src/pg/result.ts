@@ -4,11 +4,11 @@ import { pgTypes, type Parser, type TypeSource } from './types'
 /** A row: an object by the names of the columns, or an array. */
 export type Row = { [name: string]: unknown } | unknown[]
 
-/** What came of a statement. */
+/** The result of a statement. */
 export class Result {
-  /** The first word of what the server reports: `SELECT`, `INSERT`, … */
+  /** The first word of the command tag: `SELECT`, `INSERT`, … */
   command: string | null
-  /** Rows that were returned or changed; null where the server counts none. */
+  /** The number of rows that were returned or changed; null if the server reports none. */
   rowCount: number | null
   oid: number | null
   rows: Row[]
@@ -17,7 +17,8 @@ export class Result {
   _types: TypeSource | undefined
   RowCtor: null
   rowAsArray: boolean
-  // A property only where rows are arrays, and before the next: so it is seen where a result is printed.
+  // An own property only if rows are arrays, and in front of the next one: as pg's results are
+  // printed.
   declare parseRow: (values: readonly (string | null)[]) => Row
   declare _prebuiltEmptyResultObject: { [name: string]: null } | null
 
@@ -35,7 +36,7 @@ export class Result {
     this._prebuiltEmptyResultObject = null
   }
 
-  /** Takes what the server reports at the end of a statement: a text, or a message that has it. */
+  /** Takes the command tag: a text, or a message that has it. */
   addCommandComplete(tag: string | { text?: string; command?: string }): void {
     const text = typeof tag === 'string' ? tag : tag.text || tag.command
     const match = TAG.exec(String(text))
@@ -50,7 +51,7 @@ export class Result {
     }
   }
 
-  /** Rows that follow have these columns. */
+  /** Sets the columns of the rows that follow. */
   addFields(fields: Field[]): void {
     this.fields = fields
     if (fields.length > 0) this._parsers = new Array<Parser>(fields.length)
@@ -69,7 +70,7 @@ export class Result {
     this.rows.push(row)
   }
 
-  /** Makes a row of texts, for those who read messages themselves, as cursors do. */
+  /** Makes a row of texts, for queries that read messages themselves, such as cursors. */
   _parseRowAsArray(values: readonly (string | null)[]): unknown[] {
     const row = new Array<unknown>(values.length)
     for (let i = 0; i < values.length; i++) {
@@ -80,7 +81,7 @@ export class Result {
   }
 }
 
-// On the prototype, where it is not seen as a property of a result.
+// On the prototype, so that it is not printed with a result.
 Object.defineProperty(Result.prototype, 'parseRow', {
   configurable: true,
   writable: true,
@@ -100,7 +101,7 @@ Object.defineProperty(Result.prototype, 'parseRow', {
   },
 })
 
-/** A property like others, where to assign it would set the prototype. */
+/** Defines a property named `__proto__`, since an assignment would set the prototype. */
 function defineNull(row: object, name: string): void {
   const value = { configurable: true, enumerable: true, writable: true, value: null }
   Object.defineProperty(row, name, value)
@@ -110,5 +111,5 @@ function parserOf(result: Result, column: number): Parser {
   return (result._parsers as Parser[])[column] as Parser
 }
 
-/** A command, and one or two numbers behind it. */
+/** A command tag: a command, and up to two numbers. */
 const TAG = /^([A-Za-z]+)(?: (\d+))?(?: (\d+))?/

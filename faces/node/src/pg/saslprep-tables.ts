@@ -1,17 +1,17 @@
 /**
- * Tables of RFC 3454, as ranges of code points: how far each begins behind the end of the last, and
- * how far it reaches, to the base of 36. In front of numbers of more than one digit stands how many
- * these are: `-` for two, `.` for three and `,` for four. They are joined when the file is loaded, since a
- * bundler would make one line of them.
+ * Tables of RFC 3454, as ranges of code points. Each range is two numbers to the base 36: the
+ * distance from the end of the last range, and the length. A number of two digits has `-` in front,
+ * one of three `.` and one of four `,`. The lines are joined when the file is loaded, since a
+ * bundler would make one line of a single text.
  */
 
-/** What may not stand in a password: tables C.1.2 to C.9. */
+/** Characters that are prohibited in a password: tables C.1.2 to C.9. */
 export const PROHIBITED = [
   '0v-2ox-io1-po0-1e0.31t0-b20.1kifp7-1c475.329b50.x6o.6in-y9v-7k0-6y6,15dg7.96s1,1ekf1,1ekf1,1',
   'ekf1,1ekf1,1ekf1,1ekf1,1ekf1,1ekf1,1ekf1,1ekf1,1ekf1,1ekf120v-2n,1egv,2t4x',
 ].join('')
 
-/** What Unicode 3.2 did not know: table A.1. */
+/** Code points that are unassigned in Unicode 3.2: table A.1. */
 export const UNASSIGNED = [
   '-f50jr-2n1-1sg-29fh33322248020l0-190-148-3s0-200-13135hw-13180-14035i0o0bas46m2d2220r4n9-3z1',
   'g0f0v2s-1g-1f-9a40-1i1j162qf409131n080225120813148233061m6217331n0803030312063314a5026gb4080',
@@ -27,13 +27,13 @@ export const UNASSIGNED = [
   'kd3,1ekd3,1ekd3,1ekd3,1ekd3,1ekd3,1ekd3,1ekd3,1ekd302t-2p,1egt',
 ].join('')
 
-/** Table D.1. */
+/** Characters written from right to left: table D.1. */
 export const RIGHT_TO_LEFT = [
   '.14u02030dq64-130402p6az22-2s8081k42d302q-2c-11c0.4ta0,179q0292c242021212-2zy-a2j-1r3-1h-15c',
   '-3842-3q',
 ].join('')
 
-/** Table D.2. */
+/** Characters written from left to right: table D.2. */
 export const LEFT_TO_RIGHT = [
   '-1tp7p-1c0b0506m2u2-882ht-2l3836f1f4a0-3w0c022202j2-172-11b-3m8-1w2-11317fy-11362-1220-oq02-',
   '1g439340893ci127313l262043527131b051225b36b5513l2621212152p3208932f02620222l26212443902140g0',

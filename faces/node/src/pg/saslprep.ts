@@ -1,9 +1,9 @@
 import { LEFT_TO_RIGHT, PROHIBITED, RIGHT_TO_LEFT, UNASSIGNED } from './saslprep-tables'
 
 /**
- * A password as SCRAM takes it (RFC 4013). The server prepared the one that it knows in the same way.
+ * Prepares a password for SCRAM (RFC 4013), as the server prepared the one that it stores.
  *
- * One that may not be prepared stays as it is, as in libpq and in the server.
+ * A password that the RFC prohibits is returned unchanged, as in libpq and in the server.
  */
 export function saslprep(password: string): string {
   if (ASCII.test(password)) return password
@@ -18,20 +18,23 @@ export function saslprep(password: string): string {
     right ||= last
     left ||= isIn(LEFT_TO_RIGHT, code)
   }
-  // Texts of both directions are prohibited, and those from right to left that don't begin and end so.
+  // Prohibited: texts in both directions, and texts from right to left that begin or end otherwise.
   return right && (left || !first || !last) ? password : mapped
 }
 
-/** Without control characters, which are prohibited. */
+/** Printable ASCII. Control characters are prohibited. */
 const ASCII = /^[ -~]*$/
 
-/** Table C.1.2: spaces that are not the one of ASCII. */
+/** Table C.1.2: spaces other than that of ASCII. */
 const SPACES = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]/g
 
-/** Table B.1: what stands for nothing. */
+/** Table B.1: characters that are mapped to nothing. */
 const NOTHING = /\u00ad|\u034f|\u1806|[\u180b-\u180d]|[\u200b-\u200d]|\u2060|[\ufe00-\ufe0f]|\ufeff/g
 
-/** Whether a code point lies in one of these ranges. Only passwords come here, so none of them is kept unpacked. */
+/**
+ * Whether a code point is in one of the ranges. They are unpacked each time, since passwords are
+ * few.
+ */
 function isIn(ranges: string, code: number): boolean {
   const numbers = ranges.match(NUMBERS) ?? []
   const at = (i: number): number => parseInt((numbers[i] as string).replace(/\W/, ''), 36)

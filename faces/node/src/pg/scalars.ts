@@ -2,18 +2,18 @@ import { dateReader } from './dates'
 import { readText } from './text'
 import { originalParsers, pgTypes, type Parser } from './types'
 
-/** Makes a value of `length` bytes from `start`, of the memory whose bytes are given too. */
+/** Reads a value: `length` bytes from `start`, of the memory with these `bytes`. */
 export type Read = (bytes: Uint8Array, start: number, length: number) => unknown
 
-/** A way to read, and a letter of its own, by which generated code can be told apart. */
+/** A reader of values, and its letter in the key of a kind of rows. */
 export interface Direct {
   readonly letter: string
   readonly read: Read
 }
 
 /**
- * What makes the same values as a parser, without the text in between. Only the parsers of pg-types itself have one:
- * whatever a user registers is called.
+ * A reader that returns the same values as a parser, without making a string first. Only the
+ * parsers of pg-types have one. A parser that a user registers is always called.
  */
 export function directOf(parse: Parser): Direct | undefined {
   return (direct ??= directParsers()).get(parse)
@@ -34,7 +34,7 @@ function readInteger(bytes: Uint8Array, start: number, length: number): number {
   return negative ? -number : number
 }
 
-/** Digits with at most one point. The quotient of two exact numbers is the one nearest to the decimal, as when it is parsed. */
+/** Reads digits with at most one point. The quotient of two exact numbers is correctly rounded. */
 function readFloat(bytes: Uint8Array, start: number, length: number): number {
   const negative = bytes[start] === MINUS
   const end = start + length
@@ -70,13 +70,15 @@ const ZERO = 0x30
 const FALSE = 0x66
 const TRUE = 0x74
 
-/** Numbers of so many digits are exact in a double, and so are powers of ten up to that one. */
+/**
+ * Numbers of up to this many digits are exact in a double, and so are powers of ten up to this one.
+ */
 const EXACT_DIGITS = 15
 const POWERS = Array.from({ length: EXACT_DIGITS + 1 }, (_, digits) => 10 ** digits)
 
 let direct: ReadonlyMap<Parser, Direct> | undefined
 
-/** They are taken from where pg-types makes them, since by now others may be registered. */
+/** The readers by parser. The parsers are pg-types' own, since users may have registered others. */
 function directParsers(): ReadonlyMap<Parser, Direct> {
   const parsers = originalParsers()
   const of = (type: number): Parser => parsers.get(type) as Parser
@@ -87,7 +89,7 @@ function directParsers(): ReadonlyMap<Parser, Direct> {
     [of(23), { letter: 'i', read: readInteger }],
     [of(701), { letter: 'f', read: readFloat }],
     [of(1184), { letter: 'd', read: dateReader(of(1184)) }],
-    // The parser of types that have none, which all types are in a format that there is not.
+    // The parser of types without one: any type has it in a format that does not exist.
     [pgTypes().getTypeParser(0, 'none' as 'text'), TEXT],
   ])
 }

@@ -23,38 +23,38 @@ import { Turn } from './submittable'
 import { Tap, type TapOwner } from './tap'
 import { Waiting } from './waiting'
 
-/** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
+/** The connection of a client: the engine's link, the transport below it, and its requests. */
 export class Session extends Emitter<Life> implements Owner, Opener, Home, LentSession, TapOwner {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */
   readonly waiting: Waiting[] = []
-  /** Who has the connection in place of the engine. */
+  /** Lends the connection to queries that run themselves. */
   readonly lending: Lending
   readonly #tap: Tap
   #link: Link | undefined
   #isReady = false
-  /** What came before the login was over. */
+  /** The bytes that arrived before the login was over. */
   #greeting: Buffer[] = []
   #greetingLen = 0
   #isGone = false
   #isWatched = false
-  /** The server ended it, and said so to the query that it ran; the transport is not closed yet. */
+  /** The server ended the connection with an error, and the transport is not closed yet. */
   #isClosingGracefully = false
-  /** It says goodbye when it is its own again. */
+  /** It terminates as soon as the login is over, or the connection is not lent any more. */
   #isTerminating = false
-  /** Requests that the engine has. */
+  /** Requests that were submitted and have not ended. */
   #pending = 0
-  /** Those that were not taken and have not heard of it. */
+  /** Requests that were refused and have not been told. */
   #refused = 0
   #why: Error | undefined
-  /** What the server said when it ended the connection: the error of the query that it ran. */
+  /** The error with which the server ended the connection. The query that ran gets it. */
   #lastWords: Error | undefined
-  /** A request ended for its caller while the server still owed the answer, and may owe it still. */
+  /** A request ended before its answer came, and the answer may still be due. */
   #isLate = false
-  /** Hears of a request whose time was over before it was answered. */
+  /** Called when a request timed out before it was answered. */
   onLate: (() => void) | undefined
-  /** Its pool wants to know how long which text takes. */
+  /** Its pool measures how long each text takes. */
   isMeasured = false
 
   constructor(client: Life, connection: Connection) {
@@ -68,12 +68,12 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.connection.open(this.client.port, this.client.host, this)
   }
 
-  /** Requests that were sent and not answered. */
+  /** Requests that are sent and not answered. */
   get inFlight(): number {
     return this.#link?.inFlight ?? 0
   }
 
-  /** Whether answers are owed for which nobody waits any more. */
+  /** Whether the only answers that are due are those that nobody waits for. */
   get isAbandoned(): boolean {
     return this.#isLate && this.#pending === 0 && this.inFlight > 0
   }
@@ -106,14 +106,15 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   }
 
   /**
-   * Whether requests are taken though none will run: they hear of it behind the client's `error`, when the connection has
-   * closed. Whoever keeps clients and learns of their loss by events would hand it out again and again if they failed at once.
+   * Whether requests are taken although none will run: they fail after the client's `error`, when
+   * the connection has closed. If they failed at once, a pool that learns of the loss by events
+   * would hand the client out again and again.
    */
   get isClosingGracefully(): boolean {
     return this.#isClosingGracefully && !this.#isGone
   }
 
-  /** Where the engine has the connection, once it is ready. */
+  /** The address of the link in the module, once the login is over. */
   get address(): number | undefined {
     return this.#isReady ? this.#link?.address : undefined
   }
@@ -144,7 +145,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.client.hasExecuted = true
   }
 
-  /** One that is wrong is sent nowhere. For who waits for `drain` it is one that was answered. */
+  /** Fails a request that is not sent. `drain` waits for it, as for a request that is answered. */
   refuse(request: Request, error: unknown): void {
     this.client.hasExecuted = true
     this.#refused++
@@ -154,7 +155,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     })
   }
 
-  /** Those that waited have their turn. */
+  /** Submits the requests that waited. */
   reopened(): void {
     for (const waiting of this.waiting.splice(0)) {
       const { request, flags, text, name, parameters } = waiting.call
@@ -169,7 +170,9 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.client.hasExecuted = true
   }
 
-  /** Ends a request early, if that harms no other. */
+  /**
+   * Ends a request early: takes it from the queue, or has it cancelled if that can hit no other.
+   */
   abandon(request: Request): void {
     const at = this.waiting.findIndex((it) => it.call.request === request)
     if (at >= 0) {
@@ -181,8 +184,9 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   }
 
   /**
-   * For what goes another way than by `submit`: sees that a BEGIN that was held is on the server. `done`
-   * hears of that, at once where none was held; of an error where the server has refused it.
+   * Sends a BEGIN that is held back, for a query that does not go through `submit`. `done` is
+   * called when the server has answered it, with the error if it refused; at once if no BEGIN was
+   * held.
    */
   flushBegin(done: (error: Error | undefined) => void): void {
     const link = this.#link
@@ -195,7 +199,9 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     if (place < 0) done(refusal(this.client, place, ''))
   }
 
-  /** Nobody goes on with the transaction: a BEGIN that was held is sent, and one that was refused is forgotten. */
+  /**
+   * Leaves a transaction: sends a BEGIN that is held back, and forgets a BEGIN that was refused.
+   */
   leaveTransaction(): void {
     const link = this.#link
     if (link === undefined || !this.#isReady || this.#isGone || !link.isOpening) return
@@ -213,7 +219,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.#lastWords = undefined
     if (lastWords !== undefined) return lastWords
     const why = this.#why ?? this.client._terminated()
-    // The properties of a system's error as well.
+    // With the properties of the original, such as `code` and `errno`.
     return Object.assign(new Error(why.message), why)
   }
 
@@ -235,7 +241,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.lending.proceed()
   }
 
-  /** Tells it where nothing waits for an answer. */
+  /** Emits `drain` if nothing waits for an answer. */
   tellDrain(): void {
     const { client } = this
     if (!this.#isReady || this.#isGone || !client._queryable) return
@@ -288,7 +294,9 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     return this.#isReady ? this.#tap.isOn : this.#tap.isComplete
   }
 
-  /** The key comes early; a server that goes on without end fills no memory. */
+  /**
+   * Keeps the first bytes, which hold the secret key. The limit is for a server that never ends.
+   */
   #greet(chunk: Buffer): void {
     if (this.#greetingLen >= GREETING_MAX) return
     this.#greetingLen += chunk.length
@@ -303,7 +311,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   gone(): void {
     const link = this.#link
     this.#isGone = true
-    // A pool that hears of it ends the client, which is no reason then.
+    // Set now: a pool that is told ends the client, which would give another reason.
     this.#why ??= this.client._terminated()
     guarded(() => this.client._handleEnd())
     for (const waiting of this.waiting.splice(0)) {
@@ -316,7 +324,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.#free()
   }
 
-  /** Whoever walks its records has come to the end by then; a pool lets go of it first. */
+  /** Frees the link, in a turn of its own, since its completions may be told just now. */
   #free(): void {
     setImmediate(() => {
       if (this.#isWatched) return
@@ -325,7 +333,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     })
   }
 
-  /** A pool has its place in the engine still, though it may be gone. */
+  /** The pool's policy still has the link: it must not be freed before `letGo`. */
   watch(): void {
     this.#isWatched = true
   }
@@ -341,9 +349,9 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.connection.stream.destroy()
   }
 
-  /** Says goodbye when all is answered for which somebody waits. */
+  /** Ends the connection when all requests that somebody waits for are answered. */
   terminate(): void {
-    // A client that pipelines answers what was asked while the login ran: as long it is not ending.
+    // A client that pipelines first answers the queries that were asked while the login ran.
     const isLoggingIn = this.client.pipeline && !this.#isReady && this.waiting.length > 0
     this.connection._ending = !isLoggingIn
     if (this.isAbandoned) this.connection.stream.destroy()
@@ -352,7 +360,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     else this.connection.end()
   }
 
-  // --- what belongs to no request ---
+  // --- events that belong to no request ---
 
   ready(process: number, settings: string[]): void {
     const client = this.client
@@ -365,7 +373,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.#isReady = true
     this.reopened()
     client._handleReady()
-    // Of those that were refused meanwhile nothing else tells it.
+    // Requests that were refused during the login emit no other `drain`.
     if (client.hasExecuted) this.tellDrain()
   }
 
@@ -386,7 +394,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   closed(why: number, start: number, end: number): void {
     if (this.#isGone) return
     const client = this.client
-    // The goodbye is written by then.
+    // Terminate has been written to the socket by then.
     if (why === Close.HOST) return void setImmediate(() => this.connection.end())
     if (why === Close.SERVER) {
       const error = databaseError(start, end)
@@ -400,11 +408,11 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
       this.#why = this.#fault(why, reason(why, start, end))
       client._handleErrorEvent(this.#why)
     }
-    // The server says no more, and is not waited for.
+    // The server sends nothing more, so its close is not awaited.
     this.connection.stream.destroy()
   }
 
-  /** Why the engine ended it, in the words of pg. */
+  /** The error of a connection that the engine ended, with pg's text if it has one. */
   #fault(why: number, text: string): Error {
     const strange = strangeMessage(Buffer.concat(this.#greeting))
     if (strange !== undefined) {
@@ -425,5 +433,5 @@ function emitDrain(client: Life): void {
 
 const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
 
-/** Bytes of a login that are kept until it is over. */
+/** The most bytes of a login that are kept. */
 const GREETING_MAX = 64 << 10

@@ -1,17 +1,17 @@
 import type { ConnectionParameters } from './parameters'
 import type { Pipelining } from './pipeline'
 
-/** What of a client's configuration the engine is told beside the parameters of the connection. */
+/** The options of a client that the engine gets beside the connection parameters. */
 export interface EngineOptions {
   pipelining: Pipelining
-  /** Texts that come often are prepared. */
+  /** Texts that are used often are prepared. */
   autoPrepare: boolean
-  /** A BEGIN leaves with the first statement behind it. */
+  /** BEGIN is sent with the first statement. */
   holdBegin: boolean
   scramMaxIterations: number
 }
 
-/** Parameters of the login by their names: those that the server knows as settings, and three of its own. */
+/** The parameters of the startup message: user, database, replication, options, and settings. */
 export interface StartupConf {
   user: string | undefined
   database: string | undefined
@@ -19,8 +19,8 @@ export interface StartupConf {
 }
 
 /**
- * The settings of the engine for one connection. `secure`: nobody else can read it. `binding`: what binds SCRAM to it, if
- * that is wanted.
+ * The settings of the engine for one connection. `secure`: the connection is encrypted. `binding`:
+ * the channel binding of SCRAM, if it is enabled.
  */
 export function engineSettings(
   startup: StartupConf,
@@ -33,7 +33,7 @@ export function engineSettings(
     ['user', user ?? ''],
     ['secure_channel', secure ? '1' : '0'],
     ['ask_password', '1'],
-    // As libpq and pg: who asks for it gets it.
+    // As in libpq and pg, any server that asks for the password in clear text gets it.
     ['allow_cleartext', '1'],
     ['scram_iterations_max', iterationsMax(scramMaxIterations)],
     ['in_flight_max', String(pipelining.window)],
@@ -44,24 +44,24 @@ export function engineSettings(
   if (database) settings.push(['database', database])
   if (binding !== undefined) settings.push(['channel_binding', binding])
   if (!autoPrepare) settings.push(['prepare_threshold', '0'])
-  // A server that replicates knows no extended protocol.
+  // A replication connection has no extended protocol.
   if (holdBegin && !parameters['replication']) settings.push(['hold_begin', '1'])
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined) settings.push([`parameter.${name}`, String(value)])
   }
   for (const [name, value] of settings) {
-    if (value.includes('\0')) throw new Error(`The parameter ${name} has a zero byte in it`)
+    if (value.includes('\0')) throw new Error(`The setting ${name} has a zero byte in it`)
   }
   return settings
 }
 
-/** 0 is any number. */
+/** 0 stands for any number. */
 function iterationsMax(iterations: number): string {
   const max = iterations === 0 ? UNLIMITED : Math.floor(iterations)
   return String(Math.min(Math.max(max, 1), UNLIMITED))
 }
 
-/** What a client tells the server at its login. */
+/** The parameters of a client's startup message. */
 export function startupConf(parameters: ConnectionParameters): StartupConf {
   const { user, database } = parameters
   const startup: StartupConf = { user, database }
@@ -84,11 +84,14 @@ const TIMEOUTS = [
 /** The largest number that the engine takes. */
 const UNLIMITED = 0xffff_ffff
 
-/** Queries that may wait: pg has no limit, and a program that fills this one has none either. */
+/** The most queries that wait. pg has no limit; only a runaway program reaches this one. */
 const QUEUE_MAX = 1_000_000
 
-/** Bytes of them. */
+/** The most bytes of queries that wait. */
 const QUEUE_BYTES_MAX = 256 << 20
 
-/** As long as TCP itself tries: pg waits for ever, and a server that is busy for long may not read. */
+/**
+ * About as long as TCP itself retries. pg waits for ever, since a busy server may not read for
+ * long.
+ */
 const STALL_TIMEOUT_MS = 900_000

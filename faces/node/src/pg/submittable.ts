@@ -10,9 +10,9 @@ import type {
 } from './wire-read'
 
 /**
- * A query that runs itself on a connection, such as a cursor or a COPY: it speaks the protocol, and is told what the
- * server says. It has the connection to itself from `submit` until the server is ready for the next query. What it does
- * not take need not be there.
+ * A query that runs itself on a connection, such as a cursor or a COPY: it sends messages, and is
+ * told the server's. It has the connection to itself from `submit` until the server is ready for
+ * the next query. Methods for messages that it never gets may be missing.
  */
 export interface Submittable {
   /** Its turn has come. An error that is returned or thrown ends it. */
@@ -29,9 +29,9 @@ export interface Submittable {
   handleReadyForQuery?(connection: Connection): unknown
 }
 
-/** What else pg looks at, and sets, in such a query. */
+/** Other fields that pg reads or sets in such a query. */
 export interface SubmittableParts {
-  /** A statement that it prepares under a name. */
+  /** The name of the statement that it prepares. */
   name?: string | undefined
   text?: string | undefined
   binary?: boolean | undefined
@@ -39,7 +39,7 @@ export interface SubmittableParts {
   _result?: { _types?: unknown } | undefined
 }
 
-/** A query that runs itself, from when it is asked for until it is over. */
+/** The turn of a query that runs itself, from the call of `query` until its end. */
 export class Turn {
   readonly query: Submittable & SubmittableParts
   readonly abort = undefined
@@ -51,7 +51,7 @@ export class Turn {
     this.#connection = connection
   }
 
-  /** `expired` is called if it is not over in so many milliseconds; 0: never. */
+  /** Calls `expired` if it is not over after this many milliseconds; 0 for never. */
   limit(timeout: number, expired: () => void): void {
     if (timeout > 0) this.#timer = setTimeout(expired, timeout)
   }
@@ -60,7 +60,7 @@ export class Turn {
     clearTimeout(this.#timer)
   }
 
-  /** Tells it that it failed, when who asked has what the call returns. */
+  /** Fails it in the next tick, when its caller has the return value. */
   fail(given: unknown, outcome: Outcome): void {
     this.over()
     process.nextTick(() => this.failNow(given, outcome))
@@ -73,7 +73,7 @@ export class Turn {
     guarded(() => query.handleError?.(error as Error, this.#connection))
   }
 
-  /** Tells who waits for it by a callback, once. */
+  /** Calls its callback, once. */
   callBack(error: Error): void {
     const { query } = this
     const { callback } = query
@@ -81,15 +81,17 @@ export class Turn {
     if (callback) guarded(() => callback.call(query, error))
   }
 
-  /** A stream that was destroyed before its turn: it would take the connection and never give it back. */
+  /**
+   * Whether it was destroyed before its turn: it would take the connection, and never give it back.
+   */
   get isGone(): boolean {
     return 'closed' in this.query && this.query.closed === true
   }
 }
 
 /**
- * pg-cursor takes no error once its portal is closed, which it is while its last rows wait for the server to be ready: who
- * reads would wait for ever if the commit failed, or the connection.
+ * pg-cursor ignores errors once it is `done`, which it is while its last rows wait for
+ * ReadyForQuery. If the commit or the connection failed then, its reader would wait for ever.
  */
 function unbolt(query: Submittable & { cursor?: unknown }): void {
   const { state, _cb, _queue } = (query.cursor ?? query) as CursorParts
@@ -97,12 +99,12 @@ function unbolt(query: Submittable & { cursor?: unknown }): void {
   ;((query.cursor ?? query) as CursorParts).state = 'busy'
 }
 
-/** What pg-cursor knows of itself. */
+/** Internals of pg-cursor. */
 interface CursorParts {
   state?: string
-  /** Who reads. */
+  /** The callback of the read that waits. */
   _cb?: unknown
-  /** Who reads next. */
+  /** The reads behind that one. */
   _queue?: readonly unknown[]
 }
 

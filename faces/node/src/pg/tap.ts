@@ -5,24 +5,24 @@ import { Messages } from './wire-frames'
 import { readLogin } from './wire-login'
 import { readMessage, type BackendMessage } from './wire-read'
 
-/** Where the bytes of a server go. */
+/** The receiver of a server's bytes behind the tap. */
 export interface TapOwner {
-  /** Whether what came last ended with a message. */
+  /** Whether the bytes so far end with a whole message. */
   readonly isBetween: boolean
-  /** Whether they go to who tells of them himself. */
+  /** Whether the bytes go to a conversation, which emits the messages itself. */
   readonly isLent: boolean
   give(bytes: Buffer): void
 }
 
 /**
- * Tells those who listen to a connection what the server says, under the names that pg has for its
- * messages. As long as somebody does, messages go their way one by one, so that each is told behind
- * what comes of it; otherwise this does nothing.
+ * Emits the server's messages on a connection, under the names that pg has for them. While there
+ * are listeners, messages are passed on one by one, so that each is emitted after its effect.
+ * Without listeners the tap does nothing.
  */
 export class Tap {
-  /** It sees each message. */
+  /** It reads each message. */
   isOn = false
-  /** It has seen all that came. */
+  /** It has read all bytes so far. */
   isComplete = true
   readonly #connection: Connection
   readonly #owner: TapOwner
@@ -33,12 +33,12 @@ export class Tap {
     this.#owner = owner
   }
 
-  /** Others read what comes now. */
+  /** Other code reads the bytes from now on. */
   stop(): void {
     this.isOn = false
   }
 
-  /** False where nobody listens, or what came begins within a message: it goes its way as it is. */
+  /** Returns false if there are no listeners, or the chunk begins within a message. */
   takes(chunk: Buffer): boolean {
     if (!this.#connection.isHeard) this.isOn = false
     else if (!this.isOn && this.#owner.isBetween) {
@@ -50,7 +50,7 @@ export class Tap {
     return this.isOn
   }
 
-  /** What there is of a message goes its way at once, and is kept until it is whole. */
+  /** Passes the parts of a message on at once, and emits it when it is complete. */
   #take(chunk: Buffer): void {
     const messages = this.#messages
     let given = messages.length
@@ -61,7 +61,7 @@ export class Tap {
         given = 0
       }
     } catch {
-      // The engine says so, too.
+      // The engine finds the same fault, and reports it.
       this.isOn = false
     }
     const left = Math.min(messages.length, chunk.length)
@@ -77,7 +77,7 @@ export class Tap {
   }
 }
 
-/** Undefined where it can't be read: who it is for finds out. */
+/** Reads a message; undefined if it is malformed, which its receiver reports. */
 function readable(bytes: Buffer): Announced | undefined {
   try {
     return readMessage(bytes) ?? readLogin(bytes)
@@ -88,7 +88,7 @@ function readable(bytes: Buffer): Announced | undefined {
 
 type Announced = BackendMessage | NonNullable<ReturnType<typeof readLogin>>
 
-/** Tells a message: as `message` before anything comes of it, and by its name behind that. */
+/** Emits a message: as `message` before its effect, and under its name after that. */
 export function announce(connection: Connection, message: Announced, effect: () => void): void {
   if (connection.listenerCount('message') > 0) guarded(() => connection.emit('message', message))
   effect()

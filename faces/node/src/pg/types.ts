@@ -1,32 +1,32 @@
 import type TextParsers = require('pg-types/lib/textParsers')
 
-/** Makes a JavaScript value of what the server sent: a text, or the bytes of the binary format. */
+/** Converts a value of the server: its text, or the bytes of the binary format. */
 export type Parser = (value: string) => unknown
 
 export type Format = 'text' | 'binary'
 
-/** Who knows a parser for each type: `types`, a `TypeOverrides`, or the `types` of a query. */
+/** Looks up the parser of a type: `types`, a `TypeOverrides`, or the `types` of a query. */
 export interface TypeSource {
   getTypeParser(oid: number, format?: Format): Parser
 }
 
-/** What the package `pg-types` exports. */
+/** The exports of the package `pg-types`. */
 export interface Types extends TypeSource {
-  /** Registers a parser for the whole process. The format is `text` unless it is said. */
+  /** Registers a parser for the whole process. The default format is `text`. */
   setTypeParser(oid: number, parse: Parser): void
   setTypeParser(oid: number, format: Format, parse: Parser): void
-  /** Reads the text form of an array. Without a function, elements stay texts. */
+  /** Reads the text form of an array. Without `transform` its elements are strings. */
   readonly arrayParser: {
     create<T = string>(source: string, transform?: (element: string) => T): { parse(): unknown[] }
   }
-  /** The numbers of PostgreSQL's own types, by their names in capitals. */
+  /** The OIDs of built-in types, by their names in capitals. */
   readonly builtins: { readonly [name: string]: number }
 }
 
 /**
- * The parsers of the package `pg-types`, the very object: what is registered here holds for everything
- * in the process that uses that package, and the reverse. It is loaded when it is first asked for,
- * since that takes as long as all the rest.
+ * The exports of the package `pg-types`. It is the same object, so parsers that are registered here
+ * apply to everything in the process that uses that package, and the reverse. It is loaded at its
+ * first use, since loading it takes as long as all the rest.
  */
 export function pgTypes(): Types {
   return (loaded ??= require('pg-types') as Types)
@@ -34,7 +34,7 @@ export function pgTypes(): Types {
 
 let loaded: Types | undefined
 
-/** Its parsers of texts as it makes them, whatever is registered by now. */
+/** The text parsers of `pg-types` itself, whatever users have registered. */
 export function originalParsers(): ReadonlyMap<number, Parser> {
   if (originals === undefined) {
     originals = new Map<number, Parser>()
@@ -49,7 +49,7 @@ let originals: Map<number, Parser> | undefined
 /** Parsers by the number of their type. */
 type Parsers = { [oid: number]: Parser }
 
-/** Parsers of one client: its own, and those of its source for all other types. */
+/** The parsers of one client: its own, and for all other types those of its source. */
 export class TypeOverrides implements TypeSource {
   _types: TypeSource
   text: Parsers

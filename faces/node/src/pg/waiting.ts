@@ -2,18 +2,18 @@ import type { Parameter } from '../engine/link'
 import type { Request } from './request'
 import type { Turn } from './submittable'
 
-/** A request as it is submitted. */
+/** The arguments of a request's submission. */
 export interface Call {
   request: Request | Turn
   flags: number
   text: string
   name: string
   parameters: readonly Parameter[]
-  /** Milliseconds; 0 for none. */
+  /** In milliseconds; 0 for none. */
   timeout: number
 }
 
-/** A request that waits for the login. */
+/** A request that waits for the login, or behind a lent connection. */
 export class Waiting {
   readonly call: Call
   readonly #since = performance.now()
@@ -29,12 +29,12 @@ export class Waiting {
     }
   }
 
-  /** A query that runs itself, which watches its time itself. */
+  /** Makes one of a query that runs itself, which has its own timer. */
   static turn(queue: { readonly waiting: Waiting[] }, request: Turn): Waiting {
     return new Waiting(queue, { request, flags: 0, text: '', name: '', parameters: [], timeout: 0 })
   }
 
-  /** It waits no more. Returns what is left of its time. */
+  /** Ends the wait. Returns the milliseconds that are left of its timeout. */
   stop(): number {
     clearTimeout(this.#timer)
     const { timeout } = this.call

@@ -1,12 +1,12 @@
-/** Cuts what comes into messages. */
+/** Cuts a stream of bytes into messages. */
 export class Messages {
   #bytes: Buffer = EMPTY
   #at = 0
-  /** What came behind it, until it is needed: a long message is put together once. */
+  /** The chunks behind `#bytes`. They are joined when needed, so a long message is copied once. */
   #more: Buffer[] = []
   #moreLen = 0
 
-  /** Messages are cut from a copy, since who gets them may keep them. */
+  /** Adds a copy of a chunk: messages are views of it, and their receivers may keep them. */
   add(bytes: Buffer): void {
     const chunk = Buffer.from(bytes)
     if (this.#at === this.#bytes.length) {
@@ -18,12 +18,12 @@ export class Messages {
     }
   }
 
-  /** Bytes that no message was made of yet. */
+  /** The number of bytes that are not part of a returned message. */
   get length(): number {
     return this.#bytes.length - this.#at + this.#moreLen
   }
 
-  /** The next message as a whole, its type and its length in front; undefined if it has not come. */
+  /** The next whole message, with its type and length; undefined if it has not arrived. */
   next(): Buffer | undefined {
     if (!this.#has(HEADER)) return undefined
     const len = this.#bytes.readUInt32BE(this.#at + 1)
@@ -34,7 +34,7 @@ export class Messages {
     return this.#bytes.subarray(start, this.#at)
   }
 
-  /** All that is left, which is no longer here then. */
+  /** Removes and returns all bytes that are left. */
   take(): Buffer {
     const left = Buffer.concat([this.#bytes.subarray(this.#at), ...this.#more])
     this.#bytes = EMPTY
@@ -43,7 +43,7 @@ export class Messages {
     return left
   }
 
-  /** Sees that so many bytes lie together, if they have come. */
+  /** Joins chunks until `len` bytes lie together. Returns false if they have not arrived. */
   #has(len: number): boolean {
     const here = this.#bytes.length - this.#at
     if (here >= len) return true
@@ -55,9 +55,9 @@ export class Messages {
 
 const EMPTY = Buffer.alloc(0)
 
-/** The type of a message and its length. */
+/** The bytes of a message's type and length. */
 const HEADER = 5
 
 const LENGTH_MAX = 0x3fff_ffff
 
-const NO_LENGTH = 'The server sent a message whose length can not be'
+const NO_LENGTH = 'The server sent a message with an impossible length'

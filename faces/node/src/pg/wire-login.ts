@@ -1,7 +1,7 @@
 type Authentication =
   'Ok' | 'CleartextPassword' | 'MD5Password' | 'SASL' | 'SASLContinue' | 'SASLFinal'
 
-/** What the server asks of who logs in, as `pg` has it. */
+/** An authentication request of the server, as in `pg`. */
 export interface AuthenticationMessage {
   name: `authentication${Authentication}`
   length: number
@@ -17,7 +17,7 @@ export interface BackendKeyDataMessage {
   name: 'backendKeyData'
 }
 
-/** Reads a whole message that comes in a login only; undefined for one of another type. */
+/** Reads a whole message of a login; undefined for a message of another type. */
 export function readLogin(
   bytes: Buffer,
 ): AuthenticationMessage | BackendKeyDataMessage | undefined {

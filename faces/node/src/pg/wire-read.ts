@@ -4,7 +4,7 @@ import { readFields, type Field } from './fields'
 import { readNotification, type NotificationMessage } from './messages'
 import { databaseError, notice } from './report'
 
-/** A message that is nothing but its name. */
+/** A message without content. */
 export interface BareMessage {
   name:
     | 'parseComplete'
@@ -27,7 +27,7 @@ export interface RowDescriptionMessage {
 
 export interface DataRowMessage {
   length: number
-  /** Values as they came; null for NULL. */
+  /** The values as texts; null for NULL. */
   fields: (string | null)[]
   name: 'dataRow'
   fieldCount: number
@@ -73,7 +73,7 @@ export interface ParameterStatusMessage {
   name: 'parameterStatus'
 }
 
-/** A message of the server, as `pg` has it. */
+/** A message of the server, as in `pg`. */
 export type BackendMessage =
   | BareMessage
   | RowDescriptionMessage
@@ -88,7 +88,7 @@ export type BackendMessage =
   | NoticeMessage
   | DatabaseError
 
-/** Reads a whole message, its type and its length in front; undefined for one of an unknown type. */
+/** Reads a whole message with its type and length; undefined if the type is unknown. */
 export function readMessage(bytes: Buffer): BackendMessage | undefined {
   const length = bytes.length - 1
   switch (bytes[0]) {
@@ -173,7 +173,7 @@ function cstring(bytes: Buffer, start: number): string {
   return bytes.utf8Slice(start, zero < 0 ? bytes.length : zero)
 }
 
-/** What is rare is read where it is read for all others: in the memory of the module. */
+/** Reads a rare message with the code that reads the memory of the module, from a copy there. */
 function inModule<T>(bytes: Buffer, read: (start: number, end: number) => T): T {
   return memory.lend(bytes, (start) => read(start, start + bytes.length))
 }

@@ -1,32 +1,32 @@
 import { warnOfLength } from './names'
 
-/** What a Bind is made of. */
+/** The parts of a Bind. */
 export interface BindConfig {
   portal?: string | undefined
   statement?: string | undefined
-  /** Texts, bytes in binary form, or null. */
+  /** Strings, bytes in binary form, or null. */
   values?: readonly unknown[] | null | undefined
-  /** Results in binary form. */
+  /** Asks for results in binary form. */
   binary?: boolean | undefined
-  /** Makes of each value what is sent. */
+  /** Converts each value before it is sent. */
   valueMapper?: ((value: unknown, index: number) => unknown) | undefined
 }
 
-/** What a Parse is made of. */
+/** The parts of a Parse. */
 export interface ParseConfig {
   text: string
   name?: string | undefined
-  /** Numbers of the types of parameters. */
+  /** The OIDs of the parameters' types. */
   types?: readonly number[] | null | undefined
 }
 
-/** What an Execute is made of. `rows`: at most so many; 0 for all. */
+/** The parts of an Execute. `rows`: the most rows; 0 for all. */
 export interface ExecuteConfig {
   portal?: string | undefined
   rows?: number | undefined
 }
 
-/** A portal (`P`) or a statement (`S`), by its name. */
+/** A portal (`P`) or a prepared statement (`S`), by name. */
 export interface Named {
   type: string
   name?: string | undefined
@@ -58,7 +58,7 @@ export function bind({ portal, statement, values, binary, valueMapper }: BindCon
     const bytes = mapped instanceof Uint8Array ? mapped : Buffer.from(textOf(mapped))
     return parts.push(uint32(bytes.length), bytes as Buffer)
   })
-  // One format for all columns.
+  // One format for all result columns.
   parts.push(Buffer.from([0, 1, 0, binary ? 1 : 0]))
   return message(BIND, parts)
 }
@@ -83,7 +83,7 @@ export function copyFail(why: string): Buffer {
   return message(COPY_FAIL, [cstring(why)])
 }
 
-/** A message that is nothing but its type. */
+/** A message without content. */
 export function bare(type: number): Buffer {
   return Buffer.from([type, 0, 0, 0, 4])
 }
@@ -103,7 +103,7 @@ function message(type: number, parts: readonly Uint8Array[]): Buffer {
   return bytes
 }
 
-/** A text that ends with a zero. One within it would end it there, and the rest would be read as something else. */
+/** A C string. A zero byte within the text would end it early, and the rest would be misread. */
 function cstring(text: string): Buffer {
   const bytes = Buffer.from(textOf(text) + '\0')
   if (bytes.indexOf(0) < bytes.length - 1) {
@@ -114,7 +114,7 @@ function cstring(text: string): Buffer {
 
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value
-  throw new TypeError(`A text is needed, not a value of type ${typeof value}`)
+  throw new TypeError(`A query needs a string here, not a value of type ${typeof value}`)
 }
 
 function uint16(value: number): Buffer {
@@ -143,5 +143,5 @@ export const TERMINATE = 0x58
 /** The length of a NULL. */
 const NULL = Buffer.from([0xff, 0xff, 0xff, 0xff])
 
-/** Servers take no longer one (MaxAllocSize in src/include/utils/memutils.h). */
+/** The longest message that servers take (MaxAllocSize in src/include/utils/memutils.h). */
 const LENGTH_MAX = 0x3fff_ffff

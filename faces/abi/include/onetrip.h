@@ -538,8 +538,10 @@ void onetrip_pool_acted(onetrip_pool *pool, double now);
 
 double onetrip_pool_deadline(onetrip_pool *pool);
 void onetrip_pool_time(onetrip_pool *pool, double now);
-/* ONETRIP_CLOSED comes when no connection is left. */
+/* Who asks from now on is refused, who waits is still served. ONETRIP_CLOSED comes when no connection is left. */
 void onetrip_pool_close(onetrip_pool *pool, double now);
+/* The same, but who waits is refused, too. Connections that are in use are for the host to end, as lost ones. */
+void onetrip_pool_cut(onetrip_pool *pool, double now);
 
 size_t onetrip_pool_connections(onetrip_pool *pool);
 size_t onetrip_pool_idle(onetrip_pool *pool);

@@ -229,11 +229,20 @@ pub unsafe extern "C" fn onetrip_pool_acted(pool: *mut Pool, now: f64) {
     unsafe { of(pool) }.acted(time(now));
 }
 
-/// Closes the pool. `CLOSED` comes when no connection is left.
+/// Closes the pool: later callers are refused, those that wait are still served. `CLOSED` comes when
+/// no connection is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_close(pool: *mut Pool, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.close(time(now));
+}
+
+/// Closes the pool, and refuses the callers that wait. The host ends the connections that are in use,
+/// and reports them as lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_cut(pool: *mut Pool, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(pool) }.cut(time(now));
 }
 
 /// The time at which to call [`onetrip_pool_time`]; infinity for never. Each call may change it.

@@ -245,6 +245,11 @@ impl Pool {
         self.settle(now);
     }
 
+    pub(crate) fn cut(&mut self, now: Time) {
+        self.policy.cut();
+        self.settle(now);
+    }
+
     /// Connections in any state, idle shared ones, and callers that wait.
     pub(crate) fn counts(&self) -> [usize; 3] {
         let Pool { policy, members, numbers, .. } = self;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { createServer, connect, type Server, type Socket } from 'node:net'
+import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net'
 import { test } from 'node:test'
 
 import { postgres } from '../src/modern'
@@ -367,6 +367,57 @@ test('an ended client refuses, and ends when all is answered', { timeout: 20_000
   await Promise.all([first, sql.end()])
   const never = postgres({ url })
   await never.end()
+})
+
+test('what was submitted before the end is served', { timeout: 20_000 }, async () => {
+  // The very first statements, for which no connection is open yet.
+  const cold = postgres({ url })
+  const first = [cold`select 1 as n`.one(), cold`select 2 as n`.one()]
+  const begun = cold.begin(async (tx) => (await tx`select 3 as n`.one()).n)
+  const leased = cold.session().then(async (session) => {
+    const { n } = await session`select 4 as n`.one()
+    session.release()
+    return n
+  })
+  const ended = cold.end()
+  assert.equal((await failure(cold`select 1`)).code, 'closed')
+  assert.deepEqual(await Promise.all(first), [{ n: 1 }, { n: 2 }])
+  assert.deepEqual(await Promise.all([begun, leased]), [3, 4])
+  await ended
+
+  const warm = postgres({ url, connectionsMax: 2 })
+  await warm`select 1`
+  const numbers = Array.from({ length: 10 }, (_, n) => n)
+  const slow = numbers.map((n) => warm`select pg_sleep(0.01), ${n}::int as n`.alone().one())
+  const over = warm.end()
+  assert.deepEqual(
+    (await Promise.all(slow)).map(({ n }) => n),
+    numbers,
+  )
+  await over
+})
+
+test('where no connection can be opened for them, they hear why, and the end is not put off', async () => {
+  const server = createServer((socket) => socket.destroy())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const sql = postgres(`postgres://me@127.0.0.1:${port}/d?sslmode=disable`)
+  const waiting = failure(sql`select 1`)
+  await sql.end()
+  const error = await waiting
+  assert.equal(error.outcome, 'NotSent')
+  assert.notEqual(error.code, 'closed')
+  server.close()
+})
+
+test('an end with a limit refuses those who wait', { timeout: 20_000 }, async () => {
+  const sql = postgres({ url, connectionsMax: 1 })
+  const session = await sql.session()
+  const waiting = failure(sql`select 1`)
+  await sql.end({ timeoutMs: 50 })
+  const error = await waiting
+  assert.deepEqual([error.code, error.outcome], ['closed', 'NotSent'])
+  session.release()
 })
 
 test('an end with a limit cuts what is left', { timeout: 20_000 }, async () => {

@@ -283,28 +283,33 @@ impl Client {
         }
     }
 
-    /// Ends the client, and its clones with it. Statements that have a connection are still
-    /// answered; those that wait for one, and later calls, fail with `NotSent`. Resolves when every
-    /// connection is closed and the server was told. Dropping the last clone does the same without
-    /// waiting; a [`Listener`] ends by itself.
+    /// Ends the client, and its clones with it. Later calls fail with `NotSent`. Calls that were
+    /// submitted before are still answered, also those that wait in line for a connection:
+    /// statements, pipelines, sessions and transactions, each until its deadline. Connections are
+    /// opened for them as before. If none is left and none can be opened, they fail with the
+    /// reason.
+    ///
+    /// Resolves when every connection is closed and the server was told. Dropping the last clone
+    /// does the same without waiting; a [`Listener`] ends by itself.
     ///
     /// # Errors
-    /// Some connections were still in use when `timeout` had passed: they ran statements, or
-    /// sessions held them. They are cut, and what was in flight there ends as `Unknown`.
+    /// Some connections were still in use when `timeout` had passed, or callers were still in line.
+    /// The connections ran statements, or sessions held them. They are cut, and what was in flight
+    /// there ends as `Unknown`. Callers in line fail with `NotSent`.
     ///
     /// Cancel safe: if the future is dropped, the client is closed all the same, and nothing is
     /// cut.
     pub async fn close(&self, timeout: Duration) -> Result<(), Error> {
-        self.pool().close();
-        let totals = &self.pool().context.totals;
-        if tokio::time::timeout(timeout, totals.all_ended()).await.is_ok() {
+        let pool = self.pool();
+        pool.close();
+        if tokio::time::timeout(timeout, pool.ended()).await.is_ok() {
             return Ok(());
         }
-        let left = totals.live();
-        left.iter().for_each(|connection| connection.cut());
-        let (left, millis) = (left.len(), timeout.as_millis());
-        let message =
-            format!("{left} connections were still in use after {millis} ms, and were cut");
+        let ((waiting, left), millis) = (pool.cut(), timeout.as_millis());
+        let message = format!(
+            "{left} connections were still in use and {waiting} callers in line after {millis} ms: \
+             the former were cut, the latter refused; give close() more time, or end sessions first"
+        );
         Err(Error::new(Kind::Timeout, Outcome::Unknown, "close_timeout", message))
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Pool {
     exchange: Exchange<Arc<Connection>>,
     /// The timer's deadline may have changed.
     changed: Arc<Notify>,
+    /// It is closed, and holds no connection any more.
+    over: Notify,
     runtime: Handle,
 }
 
@@ -111,6 +113,7 @@ impl Pool {
             limits,
             exchange: Exchange::new(),
             changed: Arc::default(),
+            over: Notify::new(),
             runtime: Handle::current(),
         });
         pool.open_first().await?;
@@ -205,7 +208,7 @@ impl Pool {
                 }
             }
             Output::Close { id } => self.forget(state, id),
-            Output::Closed => {}
+            Output::Closed => self.over.notify_waiters(),
         }
     }
 
@@ -401,15 +404,39 @@ impl Pool {
         });
     }
 
-    /// No new calls come: what was submitted is still answered.
+    /// No new calls come: what was submitted is still answered, in line or on a connection.
     pub(crate) fn close(self: &Arc<Self>) {
+        self.end(policy::Pool::close);
+    }
+
+    /// The same, but those in line are refused, and connections are closed whatever is on them.
+    /// Says how many of both there were.
+    pub(crate) fn cut(self: &Arc<Self>) -> (usize, usize) {
+        let waiting = self.waiting();
+        self.end(policy::Pool::cut);
+        let left = self.context.totals.live();
+        left.iter().for_each(|connection| connection.cut());
+        (waiting, left.len())
+    }
+
+    fn end(self: &Arc<Self>, end: impl FnOnce(&mut policy::Pool)) {
         self.hints().set_closed();
         self.with(|state, _| {
-            state.policy.close();
+            end(&mut state.policy);
             self.sweep(state, Time::NEVER);
         });
         // Those who watch the clock may not find it any more.
         Publisher::last(self);
+    }
+
+    /// Resolves when it is closed, nobody is in line and every connection has ended. Cancel safe.
+    pub(crate) async fn ended(&self) {
+        let mut over = std::pin::pin!(self.over.notified());
+        over.as_mut().enable();
+        if !self.lock().policy.is_closed() {
+            over.await;
+        }
+        self.context.totals.all_ended().await;
     }
 
     /// Does what is due, and says when something will be. `None` once the pool is closed and all
@@ -514,10 +541,14 @@ struct Watch(std::sync::Weak<Pool>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(pool) = self.0.upgrade() {
-            pool.lock().closed_because.get_or_insert_with(runtime_gone);
-            pool.close();
+        let Some(pool) = self.0.upgrade() else { return };
+        let mut state = pool.lock();
+        if state.policy.is_closed() {
+            return;
         }
+        state.closed_because.get_or_insert_with(runtime_gone);
+        drop(state);
+        pool.end(policy::Pool::cut);
     }
 }
 

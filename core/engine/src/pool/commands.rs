@@ -2,7 +2,7 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{Cause, Condition, ConnectionId, Hedge, Life, Load, Pool, TextKey};
+use super::{Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, TextKey};
 use crate::{Time, Token};
 
 impl Pool {
@@ -112,7 +112,7 @@ impl Pool {
         slot.holding = condition == Condition::DirtyHolding;
         if condition == Condition::Broken {
             self.connections.leave(index);
-        } else if self.life != Life::Open || since >= slot.expires {
+        } else if since >= slot.expires || self.is_winding_up() {
             self.drain(index, State::Retiring);
         } else {
             self.free(index);
@@ -143,22 +143,28 @@ impl Pool {
         }
     }
 
-    /// Ends the pool. Callers in line fail, and so do all that come later; attempts to open are
-    /// given up. Idle connections are closed, the others when they have drained or are released.
-    /// [`Output::Closed`](super::Output::Closed) comes when none is left.
+    /// Ends the pool: callers that come from now on fail. Those in line, of both kinds, are served
+    /// as before, each until its deadline, and connections are opened for them. If none is left that
+    /// could serve them and the last attempt to open one failed, they fail with
+    /// [`Cause::OpenFailed`]: there are no further attempts.
+    ///
+    /// When nobody is in line, openings are given up; idle connections are closed, others when they
+    /// have drained or are released. [`Output::Closed`](super::Output::Closed) comes when none is
+    /// left.
     pub fn close(&mut self) {
-        if self.life != Life::Open {
-            return;
+        if self.life == Life::Open {
+            self.life = Life::Closing;
+            self.wish = false;
+            self.undecided = true;
         }
-        self.life = Life::Closing;
+    }
+
+    /// Ends the pool as [`close`](Self::close) does, but callers in line fail. For a host whose time
+    /// to close is over: it ends the connections that are left by itself, and reports them as lost.
+    pub fn cut(&mut self) {
+        self.close();
         self.undecided = true;
         self.fail_all(Cause::Closed);
-        while let Some(index) = self.connections.list(State::Opening).last() {
-            self.close_now(*index);
-        }
-        while let Some(index) = self.connections.list(State::Claimed).last() {
-            self.connections.enter(*index, State::Retiring);
-        }
     }
 
     fn wait(
@@ -173,7 +179,8 @@ impl Pool {
         let deadline = deadline.unwrap_or(now.after(self.limits.wait_timeout));
         let ticket = self.waiters.push(kind, key, now, token, deadline);
         if self.life != Life::Open {
-            self.fail_all(Cause::Closed);
+            self.waiters.remove(ticket);
+            self.outputs.push_back(Output::Failed { token, cause: Cause::Closed });
         }
         ticket
     }

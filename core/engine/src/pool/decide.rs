@@ -14,12 +14,18 @@ impl Pool {
         if !std::mem::take(&mut self.undecided) {
             return;
         }
-        if self.life != Life::Open {
-            return self.wind_up(load_of);
+        if !self.is_winding_up() {
+            self.serve(now, load_of);
         }
+        if self.is_winding_up() {
+            self.wind_up(load_of);
+        }
+    }
+
+    fn serve(&mut self, now: Time, load_of: LoadOf<'_>) {
         self.serve_line(now, load_of);
         self.look(now, load_of);
-        if self.backoff.hopeless(now) && self.connections.serving() == 0 {
+        if self.is_hopeless(now) {
             self.fail_all(Cause::OpenFailed);
         }
         self.open_for(self.waiters.count(Kind::Exclusive), now);
@@ -28,6 +34,13 @@ impl Pool {
         self.serve_shared(None, now, load_of);
         self.open_for(self.callers(), now);
         self.announce_freed();
+    }
+
+    /// Whether nothing will serve those in line. An open pool tries again where time may mend it;
+    /// its end is not put off for that.
+    fn is_hopeless(&self, now: Time) -> bool {
+        let gives_up = self.life != Life::Open && self.backoff.failing() && self.opening() == 0;
+        self.connections.serving() == 0 && (gives_up || self.backoff.hopeless(now))
     }
 
     /// Serves the line from the front, until a caller gets no connection.
@@ -168,7 +181,8 @@ impl Pool {
     /// Whether more connections are needed than are being opened: for this many callers, for the
     /// minimum, or in the background.
     fn wants_opening(&self, callers: usize) -> bool {
-        let missing = self.limits.connections_min.saturating_sub(self.connections.serving());
+        let min = if self.life == Life::Open { self.limits.connections_min } else { 0 };
+        let missing = min.saturating_sub(self.connections.serving());
         callers.max(missing).max(usize::from(self.wish)) > self.opening()
     }
 
@@ -255,8 +269,14 @@ impl Pool {
         }
     }
 
-    /// Winds up a closing pool: idle connections are closed, the others drain.
+    /// Winds up a closing pool in which nobody waits: idle connections are closed, the others drain.
     fn wind_up(&mut self, load_of: LoadOf<'_>) {
+        while let Some(index) = self.connections.list(State::Opening).last() {
+            self.close_now(*index);
+        }
+        while let Some(index) = self.connections.list(State::Claimed).last() {
+            self.connections.enter(*index, State::Retiring);
+        }
         while let Some(index) = self.connections.list(State::Shared).last().copied() {
             match self.load(index, load_of).is_idle() {
                 true => self.close_now(index),

@@ -1,7 +1,7 @@
 //! Reports about connections, and the passing of time.
 
 use super::connections::State;
-use super::{Cause, ConnectionId, Life, Output, Pool};
+use super::{Cause, ConnectionId, Output, Pool};
 use crate::Time;
 
 impl Pool {
@@ -97,9 +97,6 @@ impl Pool {
     /// The moment that [`poll_deadline`](Self::poll_deadline) named has come; it may be called at
     /// any other, too.
     pub fn handle_time(&mut self, now: Time) {
-        if self.life != Life::Open {
-            return;
-        }
         self.undecided = true;
         let cause = match self.backoff.failing() {
             true => Cause::OpenFailed,

@@ -246,7 +246,8 @@ pub use waiters::Ticket;
 ///   drained or has room again, and time passed;
 /// * *commands*: [`place`](Self::place), [`checkout`](Self::checkout),
 ///   [`wait_shared`](Self::wait_shared), [`give_up`](Self::give_up), [`release`](Self::release),
-///   [`retire`](Self::retire), [`grow`](Self::grow), [`close`](Self::close);
+///   [`retire`](Self::retire), [`grow`](Self::grow), [`close`](Self::close),
+///   [`cut`](Self::cut);
 /// * *drains*: [`poll_output`](Self::poll_output) says what to do.
 ///
 /// After each call that changes something the host drains and asks
@@ -286,6 +287,7 @@ pub struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Open,
+    /// Nobody new is served.
     Closing,
     Closed,
 }
@@ -423,7 +425,7 @@ impl Pool {
     /// being opened, and while attempts fail.
     pub fn patience(&self) -> Patience {
         let room = self.connections.len() < self.limits.connections_max;
-        let comes = self.life == Life::Open && (room || self.opening() > 0);
+        let comes = !self.is_winding_up() && (room || self.opening() > 0);
         let coming = (comes && !self.backoff.failing())
             .then(|| self.limits.slow_head.saturating_add(self.opening_time));
         // A line this long is a flood, and there is no time to choose.
@@ -469,7 +471,7 @@ impl Pool {
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
     /// Ask after the outputs were taken.
     pub fn poll_deadline(&self) -> Option<Time> {
-        if self.life != Life::Open {
+        if self.is_winding_up() {
             return None;
         }
         let looks = self.next_look.min(self.next_late);
@@ -478,6 +480,11 @@ impl Pool {
     }
 
     // --- private ---
+
+    /// Whether the pool ends and nobody is in line any more.
+    fn is_winding_up(&self) -> bool {
+        self.life != Life::Open && self.waiters.len() == 0
+    }
 
     /// From now on the host counts a statement that was placed, so the pool no longer does.
     fn keep_promise(&mut self, id: ConnectionId) {

@@ -25,6 +25,8 @@ struct Seen {
     waited_in_line: usize,
     shared: usize,
     sessions: usize,
+    /// Callers in line when the pool began to close.
+    waited_at_the_end: usize,
 }
 
 /// A text and how long the server takes for it.
@@ -166,6 +168,7 @@ impl Sim {
             let Some(Due(at, _, event)) = self.events.pop() else {
                 assert!(self.statements.is_empty(), "{} never end", self.statements.len());
                 assert_eq!((self.to_come, self.pool.waiting()), (0, 0));
+                assert_eq!((self.pool.is_closed(), self.conns.len()), (true, 0));
                 return self.seen;
             };
             self.now = self.now.max(at);
@@ -186,12 +189,14 @@ impl Sim {
 
     fn arrive(&mut self) {
         for _ in 0..1 + self.below(self.burst as u64) {
-            if self.to_come == 0 {
-                return;
-            }
             self.to_come -= 1;
             self.make();
             self.settle();
+            if self.to_come == 0 {
+                // Whoever was there before the end is served.
+                self.seen.waited_at_the_end += self.pool.waiting();
+                return self.pool.close();
+            }
         }
         let pause = micros(self.below(2 * self.pause.as_micros() as u64 * self.burst as u64 + 1));
         // If everything is slow, the program is slower too, so the line does not fill.
@@ -443,7 +448,8 @@ fn nothing_waits_behind_a_slow_statement_that_another_connection_could_have_take
     // The share that was sent before the statement in front was known to be slow.
     assert!(all.behind_surprise * 30 < all.quick, "{all:?}");
     // A generator that no longer covers something would silently test nothing.
-    for reached in [all.alone, all.waited_in_line, all.shared, all.sessions] {
+    for reached in [all.alone, all.waited_in_line, all.shared, all.sessions, all.waited_at_the_end]
+    {
         assert!(reached > 100, "{all:?}");
     }
 }
@@ -457,5 +463,6 @@ impl Seen {
         self.waited_in_line += other.waited_in_line;
         self.shared += other.shared;
         self.sessions += other.sessions;
+        self.waited_at_the_end += other.waited_at_the_end;
     }
 }

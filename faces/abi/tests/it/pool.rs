@@ -284,6 +284,25 @@ fn a_pool_that_closes_waits_for_those_who_have_a_connection() {
 }
 
 #[test]
+fn a_pool_that_closes_serves_those_who_wait_until_it_is_cut() {
+    let mut pooled = Pooled::new("connections_max\x001\0");
+    pooled.checkout(1);
+    pooled.checkout(2);
+    pooled.checkout(3);
+    // SAFETY: the pool lives.
+    unsafe { onetrip_pool_close(pooled.pool, 0.0) };
+    let (_, _, number) = pooled.next().unwrap();
+    pooled.release(number, condition::CLEAN);
+    assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 2, number)));
+    // SAFETY: the pool lives.
+    unsafe { onetrip_pool_cut(pooled.pool, 0.0) };
+    assert_eq!(pooled.next(), Some((kind::POOL_FAILED, 3, pool_cause::CLOSED)));
+    pooled.release(number, condition::BROKEN);
+    pooled.hosts.remove(&number);
+    assert_eq!(pooled.next(), Some((kind::CLOSED, 0, close::HOST)));
+}
+
+#[test]
 fn a_wrong_setting_is_named_and_nothing_is_opened() {
     let mut pooled = Pooled::new("conections_max\x001\0");
     assert_eq!(pooled.next(), Some((kind::CLOSED, 0, close::LOGIN)));

@@ -123,6 +123,7 @@ export interface Exports {
   onetrip_pool_deadline(pool: number): number
   onetrip_pool_time(pool: number, now: number): void
   onetrip_pool_close(pool: number, now: number): void
+  onetrip_pool_cut(pool: number, now: number): void
   onetrip_pool_connections(pool: number): number
   onetrip_pool_idle(pool: number): number
   onetrip_pool_waiting(pool: number): number

@@ -239,13 +239,21 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
   }
 
   /**
-   * Ends the pool: callers that wait are refused, idle connections are closed now, and others when
-   * they come back.
+   * Ends the pool: callers that wait are still served, and connections are closed once nobody needs
+   * them.
    */
   close(): void {
     if (this.#over) return
     this.#isClosing = true
     this.engine.onetrip_pool_close(this.#pool, performance.now())
+    this.#schedule()
+  }
+
+  /** Ends the pool, and refuses callers that wait. The opener ends connections that are in use. */
+  cut(): void {
+    if (this.#over) return
+    this.#isClosing = true
+    this.engine.onetrip_pool_cut(this.#pool, performance.now())
     this.#schedule()
   }
 

@@ -249,7 +249,10 @@ export class Pool implements Opener, Host, Scope {
     return { connections, idle, waiting, waitedBehindSlow: all, slowNeighbours: list, hedged }
   }
 
-  /** Takes no new work. Resolves when all is answered; after `timeoutMs` connections are cut. */
+  /**
+   * Takes no new work. Resolves when all is answered, callers in line included; after `timeoutMs`
+   * those are refused and connections are cut.
+   */
   end(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#whenOver.push(resolve)
@@ -274,6 +277,7 @@ export class Pool implements Opener, Host, Scope {
         'Unknown',
         'the client was ended before the answer came',
       )
+      this.#adapter.cut()
       for (const connection of [...this.#members.values()]) connection.destroy(why)
     }, timeoutMs)
     this.#whenOver.push(() => clearTimeout(timer))

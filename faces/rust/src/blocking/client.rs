@@ -135,8 +135,9 @@ impl Client {
         self.inner.pending()
     }
 
-    /// Closes the connections, and returns when the server has been told. If clones, sessions or
-    /// listeners are left, it returns at once. Dropping the client does the same without waiting.
+    /// Closes the connections when all that was submitted is answered, and returns when the server
+    /// has been told. If clones, sessions or listeners are left, it returns at once. Dropping the
+    /// client does the same without waiting.
     ///
     /// # Errors
     /// The call was made inside asynchronous code. The client is dropped all the same.

@@ -15,7 +15,8 @@ impl Pool {
     /// Chooses a connection for one shared statement, without waiting. It only chooses; nothing is
     /// reserved.
     fn place(self: &Arc<Self>, of: Expected, now: Time) -> Option<(Arc<Connection>, Choice<()>)> {
-        if self.hints().waiting_before(of) > 0 {
+        // A connection may serve those in line for a while after the end.
+        if self.hints().waiting_before(of) > 0 || self.is_closed() {
             return None;
         }
         let list = self.exchange.cells.shared();

@@ -253,8 +253,9 @@ impl Client {
         Subscription::new(&self.inner)
     }
 
-    /// Ends the client: commands that were sent are still answered, and later calls, also those of
-    /// clones, fail with `NotSent`. Dropping the last clone does the same.
+    /// Ends the client: commands that were submitted are still answered, also those that wait in
+    /// line for a connection. Later calls, also those of clones, fail with `NotSent`. Dropping the
+    /// last clone does the same.
     pub fn close(&self) {
         self.inner.close();
     }

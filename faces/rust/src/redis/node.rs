@@ -126,7 +126,8 @@ impl Node {
         self.is_closed.store(true, Ordering::SeqCst);
         self.shared.close();
         self.own.close();
-        self.subscriptions.get().into_iter().for_each(|pool| pool.close());
+        // A subscription has no end that could be waited for.
+        self.subscriptions.get().into_iter().for_each(|pool| pool.cut());
         self.context.pushes.close().into_iter().for_each(Waker::wake);
     }
 }

@@ -225,9 +225,14 @@ impl Pool {
         }
     }
 
-    /// Closed to new calls; calls that were submitted are still answered.
+    /// Closed to new calls; calls that were submitted are still answered, also those in line.
     pub(crate) fn close(self: &Arc<Self>) {
         self.with(|state, _| state.policy.close());
+    }
+
+    /// Closed to new calls, and calls in line are refused.
+    pub(crate) fn cut(self: &Arc<Self>) {
+        self.with(|state, _| state.policy.cut());
     }
 
     /// How many callers wait in line.

@@ -12,6 +12,7 @@ mod cancel_storm;
 mod cancellation;
 mod cancelling;
 mod certificates;
+mod closing;
 mod conformance;
 mod connecting;
 mod copy;

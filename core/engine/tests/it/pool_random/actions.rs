@@ -34,7 +34,7 @@ impl Sim {
 
     fn statement(&mut self) {
         self.settle();
-        if self.rng.one_in(2) && self.pool.waiting() == 0 {
+        if self.rng.one_in(2) && self.pool.waiting() == 0 && !self.closing {
             return self.place_without_asking();
         }
         let conns = &self.conns;
@@ -85,7 +85,8 @@ impl Sim {
             }
         };
         let deadline = deadline.unwrap_or(self.now.after(self.limits.wait_timeout));
-        self.callers.came(Caller { token, kind, since: self.now, deadline }, ticket);
+        let is_late = self.closing;
+        self.callers.came(Caller { token, kind, since: self.now, deadline, is_late }, ticket);
     }
 
     fn give_up(&mut self) {
@@ -117,7 +118,10 @@ impl Sim {
                 self.saw("open failed");
             }
             Cause::OpenFailed => {
-                assert!(self.pauses.permanent && failing && self.now < self.pauses.latest);
+                let is_for_good = self.pauses.permanent && self.now < self.pauses.latest;
+                // A pool that closes does not try again.
+                let gives_up = self.closing && self.opening.is_empty();
+                assert!(failing && (is_for_good || gives_up));
                 // If one had been claimed for it, that connection would take shared work by now.
                 let serving = self.pool.shared() + self.pool.exclusive();
                 assert_eq!(serving, 0, "one could serve {token}");
@@ -128,8 +132,8 @@ impl Sim {
                 self.saw("line full");
             }
             Cause::Closed => {
-                assert!(self.closing);
-                self.saw("pool closed");
+                assert!(caller.is_late || self.cut, "{token} came before the end");
+                self.saw(if caller.is_late { "pool closed" } else { "pool cut" });
             }
         }
     }
@@ -274,8 +278,12 @@ impl Sim {
     }
 
     fn begin_to_close(&mut self) {
+        self.cut |= self.rng.one_in(3);
         self.closing = true;
-        self.pool.close();
+        match self.cut {
+            true => self.pool.cut(),
+            false => self.pool.close(),
+        }
     }
 
     // --- time ---
@@ -307,8 +315,7 @@ impl Sim {
     /// Answers, releases and opens everything, until no caller waits or nothing is left.
     pub(crate) fn finish(&mut self) {
         if self.rng.one_in(2) {
-            self.closing = true;
-            self.pool.close();
+            self.begin_to_close();
         }
         for _ in 0..1000 {
             self.settle();

@@ -17,6 +17,8 @@ pub(crate) struct Caller {
     pub(crate) kind: Kind,
     pub(crate) since: Time,
     pub(crate) deadline: Time,
+    /// It came to a pool that closes.
+    pub(crate) is_late: bool,
 }
 
 #[derive(Default)]

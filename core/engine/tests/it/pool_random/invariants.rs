@@ -9,7 +9,7 @@ impl Sim {
     pub(crate) fn check(&mut self) {
         self.check_counts();
         self.note_spare();
-        if self.closing {
+        if self.is_winding_up() {
             return;
         }
         self.check_nobody_waits_in_vain();
@@ -50,8 +50,8 @@ impl Sim {
     /// While there is room for more connections, no caller waits without an attempt, and the
     /// minimum is kept.
     fn check_an_attempt_is_planned(&self) {
-        let wanted =
-            !self.callers.line().is_empty() || self.serving() < self.limits.connections_min;
+        let min = if self.closing { 0 } else { self.limits.connections_min };
+        let wanted = !self.callers.line().is_empty() || self.serving() < min;
         let room = self.conns.len() < self.limits.connections_max;
         if wanted && room && self.opening.is_empty() {
             let next = self.pool.poll_deadline().expect("an attempt is planned");
@@ -72,7 +72,7 @@ impl Sim {
 
     /// Everything that was due has been done.
     pub(crate) fn check_due(&mut self) {
-        if self.closing {
+        if self.is_winding_up() {
             return;
         }
         self.note_spare();

@@ -40,7 +40,7 @@ fn every_caller_ends_once_in_its_turn_and_nobody_waits_in_vain() {
 }
 
 /// What the runs must cover.
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 22] = [
     "placed at once",
     "placed without asking",
     "placed from the line",
@@ -53,6 +53,8 @@ const EVENTS: [&str; 20] = [
     "failed for good",
     "line full",
     "pool closed",
+    "pool cut",
+    "served while closing",
     "gave up",
     "gave up too late",
     "attempt failed",

@@ -85,6 +85,8 @@ pub(crate) struct Sim {
     /// The last time at which there were no more connections than the minimum.
     pub(crate) spare_since: Time,
     pub(crate) closing: bool,
+    /// Who was in line when it closed is not served any more.
+    pub(crate) cut: bool,
     pub(crate) closed: bool,
     pub(crate) seen: BTreeMap<&'static str, usize>,
 }
@@ -126,6 +128,7 @@ impl Sim {
             pauses: Pauses::default(),
             spare_since: Time::ZERO,
             closing: false,
+            cut: false,
             closed: false,
             seen: BTreeMap::new(),
         }
@@ -193,6 +196,12 @@ impl Sim {
         }
     }
 
+    /// Whether the pool closes and serves nobody any more. Those that came too late may not have been
+    /// told so yet.
+    pub(crate) fn is_winding_up(&self) -> bool {
+        self.closing && self.callers.line().iter().all(|caller| caller.is_late)
+    }
+
     fn open(&mut self, id: ConnectionId) {
         assert!(self.known.insert(id), "{id:?} was given twice");
         assert!(id.index() < self.limits.connections_max);
@@ -204,7 +213,9 @@ impl Sim {
     }
 
     fn granted(&mut self, token: u64, id: ConnectionId, waited: Duration) {
+        self.note_served();
         let (caller, front) = self.callers.end(token, "granted");
+        assert!(!caller.is_late);
         assert_eq!(caller.kind, Kind::Exclusive);
         assert!(front.is_empty(), "{token} overtook {front:?}");
         assert_eq!(waited, self.now.since(caller.since));
@@ -217,7 +228,9 @@ impl Sim {
     }
 
     fn placed(&mut self, token: u64, id: ConnectionId, waited: Duration) {
+        self.note_served();
         let (caller, front) = self.callers.end(token, "placed");
+        assert!(!caller.is_late);
         assert_eq!(caller.kind, Kind::Shared);
         assert_eq!(waited, self.now.since(caller.since));
         assert!(front.iter().all(|other| other.kind == Kind::Exclusive), "{token}: {front:?}");
@@ -230,6 +243,12 @@ impl Sim {
         self.saw("placed from the line");
         self.put(id);
         self.conn(id).holding = false;
+    }
+
+    fn note_served(&mut self) {
+        if self.closing {
+            self.saw("served while closing");
+        }
     }
 
     /// Sends a statement on a connection.
@@ -273,21 +292,21 @@ impl Sim {
             return;
         }
         if self.opening.iter().any(|(opening, _)| *opening == id) {
-            assert!(self.closing);
+            assert!(self.is_winding_up());
             return self.forget(id);
         }
         if self.gone.contains(&id) {
             // The connection was lost before the host took the output.
             return;
         }
-        let (now, closing, limits) = (self.now, self.closing, self.limits.clone());
+        let (now, limits, ends) = (self.now, self.limits.clone(), self.is_winding_up());
         let spare = self.conns.len() > limits.connections_min;
         let conn = self.conn(id);
         assert!(conn.owner.is_none() && conn.statements.is_empty());
         let old = now >= conn.opened.after(limits.lifetime - limits.lifetime / 10);
         let idle = spare && now >= conn.idle_since().after(limits.idle_timeout);
-        assert!(conn.retired || closing || old || idle, "no reason to close {id:?}");
-        if !conn.retired && !closing {
+        assert!(conn.retired || ends || old || idle, "no reason to close {id:?}");
+        if !conn.retired && !ends {
             self.saw("idle or old one closed");
         }
         self.forget(id);

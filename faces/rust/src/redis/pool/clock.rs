@@ -47,7 +47,7 @@ impl Drop for Watch {
                 state.closed_because.get_or_insert_with(runtime_gone);
             }
             drop(state);
-            pool.close();
+            pool.cut();
         }
     }
 }

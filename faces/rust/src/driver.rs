@@ -161,7 +161,8 @@ impl<C: Driven> Driver<C> {
     }
 
     /// Makes room for a read, and says how much there is. A new buffer is begun only when the old
-    /// one is nearly used up: small replies share one, and large reads are not cut short by its end.
+    /// one is nearly used up: small replies share one, and large reads are not cut short by its
+    /// end.
     fn make_room(&mut self) -> usize {
         let needed = self.need.saturating_sub(self.input.len());
         let free = self.input.capacity() - self.input.len();

@@ -1,9 +1,10 @@
 //! Parameters: finding their types, and their bytes.
 //!
-//! `ToSql` does not tell which PostgreSQL type a value wants, only whether it accepts a given one.
-//! So each parameter of a statement that is not prepared is offered a short list. A string accepts
-//! "unknown": it is sent as text without a type, and the server infers it, as from a literal. A
-//! value that accepts one type is of that type. One that accepts several is a guess at the first.
+//! `ToSql` does not say which PostgreSQL type a value has, only whether it accepts a given one. So
+//! each parameter of an unprepared statement is offered a short list of types. A string accepts
+//! "unknown": it is sent as text without a type, and the server infers the type, as for a literal.
+//! A value that accepts one type has that type. If it accepts several, its type is a guess, the
+//! first of them.
 
 use std::cell::Cell;
 use std::error::Error as StdError;
@@ -21,7 +22,8 @@ use crate::types::{SystemTimes, TypeCache, check_written, has_times, plain_reaso
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Gives a parameter its PostgreSQL type where none can be found by itself, or another is wanted.
+/// Gives a parameter a PostgreSQL type, if none can be found automatically, or if it should have
+/// another one.
 ///
 /// ```
 /// # use postgres_types::Type;
@@ -38,7 +40,7 @@ pub struct Typed<'a> {
     value: &'a (dyn ToSql + Sync),
 }
 
-/// Asked for this type, a [`Typed`] answers with its own type's number.
+/// If a [`Typed`] is asked whether it accepts this type, it answers with the number of its own.
 fn question() -> &'static Type {
     static QUESTION: LazyLock<Type> = LazyLock::new(|| {
         Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
@@ -47,8 +49,8 @@ fn question() -> &'static Type {
 }
 
 thread_local! {
-    /// The answer to a [`question`]: the number of the type, and the Rust type of the value. Not among
-    /// the bytes, since those of other values may be anything.
+    /// The answer to a [`question`]: the number of the type, and the Rust type of the value. It is
+    /// not passed as bytes, since other values may write any bytes.
     static ANSWER: Cell<Option<(u32, Option<String>)>> = const { Cell::new(None) };
 }
 
@@ -74,19 +76,19 @@ impl ToSql for Typed<'_> {
     }
 
     fn accepts(_: &Type) -> bool {
-        // Which one it is depends on the value, so `to_sql` says.
+        // Whether it accepts the type depends on the value, so `to_sql` decides.
         true
     }
 
     to_sql_checked!();
 }
 
-/// What was found out about one parameter.
+/// The type of a parameter, as far as it was found.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
     /// Its type; [`Type::UNKNOWN`] for one that the server infers.
     pub(crate) type_: Type,
-    /// Other types that it accepts too, so that `type_` is a guess.
+    /// Whether it accepts other types as well, so that `type_` is a guess.
     others: bool,
 }
 
@@ -96,8 +98,9 @@ impl Found {
     }
 }
 
-/// Asks a value for its type's number, which a [`Typed`] knows, and the name of its Rust type. Nothing
-/// but the refusal of a type tells that name: a value that refuses none keeps it to itself.
+/// Asks a value for the number of its type, which only a [`Typed`] knows, and for the name of its
+/// Rust type. Only the refusal of a type contains that name; a value that refuses none does not
+/// tell it.
 fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
     ANSWER.set(None);
     let result = value.to_sql_checked(question(), &mut BytesMut::new());
@@ -111,7 +114,7 @@ fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
     }
 }
 
-/// Which `SystemTime`s there are in a value. As [`ask`], without memory for the name.
+/// Which `SystemTime`s a value contains. As [`ask`], without allocating the name.
 fn system_times(value: &(dyn ToSql + Sync)) -> SystemTimes {
     struct Search(SystemTimes);
     impl Write for Search {
@@ -162,9 +165,9 @@ pub(crate) fn find(
     Ok(Found { type_: type_.clone(), others })
 }
 
-/// The bytes of a parameter in every type that may be asked of it: its own, or all of the list for
-/// one whose type is a guess. Beside them the types to which its kind converts and its value doesn't,
-/// with the reason.
+/// The bytes of a parameter in every type that the server may want: its own type, or all types of
+/// the list that it accepts if its type is a guess. Also the types that its Rust type converts to
+/// and this value doesn't, with the reason.
 pub(crate) fn alternatives(
     found: &Found,
     value: &(dyn ToSql + Sync),
@@ -188,7 +191,7 @@ pub(crate) fn alternatives(
     (values, refused)
 }
 
-/// Whether a value accepts a type; an error of the value itself says that it does.
+/// Whether a value accepts a type. If the value itself fails, it accepts the type.
 pub(crate) fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
     scratch.clear();
     match encode(value, type_, scratch) {
@@ -197,7 +200,7 @@ pub(crate) fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut By
     }
 }
 
-/// The format in which a value is sent: an untyped one as text, others as they say.
+/// The format in which a value is sent: text if it has no type, else the value decides.
 pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
     match value.encode_format(type_) {
         postgres_types::Format::Binary if *type_ != Type::UNKNOWN => Format::Binary,
@@ -240,7 +243,7 @@ impl From<EncodeError> for BindError {
 }
 
 impl BindError {
-    /// Whether the value does not accept the type that was remembered for it.
+    /// Whether the value does not accept the remembered type.
     pub(crate) fn is_wrong_type(&self) -> bool {
         matches!(self, BindError::Value { source, .. } if source.is::<WrongType>())
     }
@@ -257,7 +260,7 @@ impl From<BindError> for Error {
     }
 }
 
-/// A value that does not convert to the type that it is sent as.
+/// The error of a value that does not convert to the type that it is sent as.
 #[cold]
 pub(crate) fn unconvertible(
     what: std::fmt::Arguments<'_>,
@@ -285,14 +288,14 @@ pub(crate) fn unencodable(error: EncodeError) -> Error {
     Error::misuse("unencodable_message", error.to_string())
 }
 
-/// Appends a value as what it is sent as, unless its conversion would make another of it.
+/// Appends a value in its type, unless the conversion would silently change the value.
 #[inline]
 pub(crate) fn encode(
     value: &(dyn ToSql + Sync),
     type_: &Type,
     out: &mut BytesMut,
 ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-    // Only what has such a time in it is looked at: that costs more than to write it.
+    // Only values with such times are checked: the check costs more than writing the value.
     if has_times(type_) {
         check_written(value, system_times(value))?;
     }
@@ -317,7 +320,7 @@ pub(crate) fn write_value(
     }
 }
 
-/// What a parameter is offered, in the order of how common it is.
+/// The types that a parameter is offered, the most common first.
 fn candidates() -> &'static [Type] {
     const LIST: &[Type] = &[
         Type::UNKNOWN,

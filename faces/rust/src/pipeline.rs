@@ -16,34 +16,37 @@ use crate::statement::{Source, ToStatement};
 use crate::trace::Span;
 use crate::{Error, Kind, Outcome};
 
-/// Statements that travel together: one trip for all of them, one transaction from sync point to
-/// sync point.
+/// Statements that share one trip, and one transaction from sync point to sync point.
 ///
-/// A statement added here returns its [`Reply`] at once. Statements leave in one go, with the sync
-/// point that [`finish`](Pipeline::finish) puts behind them; earlier when the pipeline grows beyond
-/// 32 KiB, at [`flush`](Pipeline::flush), or when a reply is awaited. From then on the pipeline
-/// holds the connection, and others that share it wait, until it is finished: don't keep one open
-/// while waiting for something else.
+/// Adding a statement returns its [`Reply`] at once. The statements leave in one go, with the sync
+/// point that [`finish`](Pipeline::finish) puts behind them. They leave earlier if the pipeline
+/// grows beyond 32 KiB, at [`flush`](Pipeline::flush), or when a reply is awaited. From then on the
+/// pipeline holds the connection, and other callers of it wait, until the pipeline is finished:
+/// don't keep one open while waiting for something else.
 ///
-/// * **Errors.** When a statement fails, those behind it are skipped up to the next sync point, and
-///   what came before it since the last one is rolled back. `finish` says which was the first.
-/// * **Provisional replies.** A reply awaited before its sync point was answered is what the server
-///   said of the statement; whether it stands is decided at the sync point. A reply awaited after
-///   `finish` is final.
-/// * **Long pipelines.** Await [`ready`](Pipeline::ready) between statements and take replies as
+/// - **Errors.** If a statement fails, those behind it are skipped up to the next sync point, and
+///   those in front of it, back to the last sync point, are rolled back. `finish` returns the first
+///   error.
+/// - **Provisional replies.** A reply that is awaited before its sync point was answered is the
+///   server's answer to the statement; whether it stands is decided at the sync point. A reply that
+///   is awaited after `finish` is final.
+/// - **Long pipelines.** Await [`ready`](Pipeline::ready) between statements and take replies as
 ///   you go: then any number of statements needs the memory of a window. Replies that nobody has
-///   taken count against it.
-/// * **Dropped** without `finish`: what was not sent is not sent; what was sent since the last sync
-///   point is rolled back; in a transaction that is open already, that one fails as a whole.
-/// * **Unread replies.** After `finish` was called replies no longer count against the window: all of
-///   them may be taken when it has resolved, and need memory until then.
+///   taken count against the window.
+/// - **Dropped** without `finish`: statements that were not sent are never sent, and those that
+///   were sent since the last sync point are rolled back. Inside an open transaction, the
+///   transaction fails as a whole.
+/// - **Unread replies.** Once `finish` was called, replies no longer count against the window: all
+///   of them may be taken after it has resolved, and need memory until then.
 ///
 /// # Example
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
 /// let mut pipeline = client.pipeline();
-/// let debit = pipeline.execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
-/// let credit = pipeline.execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
+/// let debit = pipeline
+///    .execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
+/// let credit = pipeline
+///    .execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
 /// pipeline.finish().await?; // One trip; both stand, or neither.
 /// assert_eq!((debit.await?, credit.await?), (1, 1));
 /// # Ok(()) }
@@ -75,7 +78,7 @@ impl Pipeline {
         }
     }
 
-    /// Adds a statement and returns its rows.
+    /// Adds a statement. The reply has its rows.
     pub fn query(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -84,7 +87,7 @@ impl Pipeline {
         self.push(statement.to_statement(), params)
     }
 
-    /// Adds a statement and returns its only row.
+    /// Adds a statement that returns exactly one row. The reply has that row.
     pub fn query_one(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -93,7 +96,7 @@ impl Pipeline {
         self.push(statement.to_statement(), params)
     }
 
-    /// Adds a statement and returns its row, if there is one.
+    /// Adds a statement that returns at most one row. The reply has the row, if there is one.
     pub fn query_opt(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -102,7 +105,8 @@ impl Pipeline {
         self.push(statement.to_statement(), params)
     }
 
-    /// Adds a statement and returns how many rows it changed.
+    /// Adds a statement. The reply has the number of rows that it inserted, updated, deleted or
+    /// returned.
     pub fn execute(
         &mut self,
         statement: &(impl ToStatement + ?Sized),
@@ -111,9 +115,10 @@ impl Pipeline {
         self.push(statement.to_statement(), params)
     }
 
-    /// Adds a sync point: what came before it is a transaction of its own, and what follows runs
-    /// whether that succeeded or not. The reply resolves when it was answered, or with the error of
-    /// the statement that failed. Without statements in front of it there is none to add.
+    /// Adds a sync point: the statements before it are a transaction of their own, and those behind
+    /// it run whether or not that succeeded. The reply resolves when the server has answered the
+    /// sync point, or with the error of the statement that failed. Without statements in front of
+    /// it, this is an error.
     pub fn sync(&mut self) -> Reply<()> {
         if let Some(error) = self.spoilt() {
             return Reply::refused(error);
@@ -133,8 +138,8 @@ impl Pipeline {
         self.home.submit(None, sync).map_or_else(Reply::refused, Reply::of)
     }
 
-    /// Asks for the replies so far without a sync point: what was added leaves now, and the server
-    /// answers it without waiting for more.
+    /// Asks the server for the replies so far, without a sync point: added statements leave now,
+    /// and the server answers them without waiting for more.
     pub fn flush(&mut self) {
         self.home.run(|core, now, id| core.pipelined(now, |pipelines, io| pipelines.flush(io, id)));
     }
@@ -142,9 +147,9 @@ impl Pipeline {
     /// Resolves when another statement would leave without waiting in memory.
     ///
     /// # Errors
-    /// The connection is gone, the pipeline failed to take a statement, or the window is full of
-    /// replies and nobody has awaited a single one yet, so that waiting would never end. Once replies
-    /// are taken, a reader that stops makes this wait.
+    /// The connection is gone; the pipeline could not take a statement; or the window is full of
+    /// replies and none was awaited so far, so that waiting would never end. Once replies are
+    /// taken, a reader that stops makes this wait.
     ///
     /// Cancel safe.
     pub async fn ready(&mut self) -> Result<(), Error> {
@@ -159,27 +164,27 @@ impl Pipeline {
         .await
     }
 
-    /// Cancels what the server runs of this pipeline, from any task, also when the pipeline has been
-    /// finished: the segment fails as a whole, from sync point to sync point, and those behind it go
-    /// on. Not possible while the pipeline waits for a connection, nor before the segment's sync point
-    /// was sent.
+    /// Returns a handle that cancels, from any task, what the server runs of this pipeline, also
+    /// after `finish`: the segment fails as a whole, from sync point to sync point, and later ones
+    /// go on. Not possible while the pipeline waits for a connection, nor before the segment's sync
+    /// point was sent.
     pub fn canceller(&mut self) -> Canceller {
         Canceller::of_pipeline(self.home.here())
     }
 
-    /// How far the pipeline is, as far as replies have told.
+    /// The status of the pipeline, as far as replies have told.
     pub fn status(&self) -> PipelineStatus {
         self.home.status()
     }
 
-    /// Sends what is left with a sync point behind it, and resolves when that was answered. All
-    /// statements then stand, or the error says which failed first.
+    /// Sends the remaining statements with a sync point, and resolves when the server has answered
+    /// that. Then all statements stand, or the error is that of the first one that failed.
     ///
     /// # Errors
-    /// The first failure of any statement or sync point. With sync points in between, what stands
-    /// and what doesn't is said by the replies.
+    /// The first error of any statement or sync point. If there are several sync points, the
+    /// replies say what stands and what doesn't.
     ///
-    /// Dropping the future does not take anything back.
+    /// Dropping the future takes nothing back.
     pub fn finish(mut self) -> impl Future<Output = Result<(), Error>> + use<> {
         let mut last: Option<Reply<()>> = None;
         if self.spoilt().is_none() {
@@ -211,7 +216,7 @@ impl Pipeline {
                 Err(error) => return result.and(Err(error)),
             };
             if result.is_ok() {
-                // The last sync point may have been added before.
+                // The last sync point may have been added earlier.
                 drained(&connection, id).await;
             }
             match connection.with(|core, _| core.pipelines.failure(id)) {
@@ -224,7 +229,7 @@ impl Pipeline {
     fn push<T: FromReply>(&mut self, source: Source<'_>, params: Params<'_>) -> Reply<T> {
         let span = Span::of(&self.executor.context, source);
         let reply = self.try_push(source, params).unwrap_or_else(|error| {
-            // A pipeline without one of its statements is not what was asked for.
+            // The caller did not ask for a pipeline without one of its statements.
             self.spoilt.get_or_insert_with(|| error.clone());
             Reply::refused(error)
         });
@@ -239,7 +244,7 @@ impl Pipeline {
         if let Some(error) = self.spoilt() {
             return Err(error);
         }
-        // A parameter's own code may panic, and its caller may go on.
+        // The code of a parameter may panic, and its caller may go on.
         self.encodes = true;
         let result = self.encode_and_add(source, params);
         self.encodes = false;
@@ -285,8 +290,9 @@ impl Pipeline {
         })
     }
 
-    /// A statement that commits by itself would make what is beside it stand or fall apart: a sync
-    /// point has to be on both of its sides. (Inside a transaction the server itself refuses it.)
+    /// A statement that commits by itself would divide what is meant to be one transaction, so a
+    /// sync point has to be on both of its sides. (Inside a transaction the server itself refuses
+    /// it.)
     fn check_neighbours(&mut self, traits: Traits) -> Result<(), Error> {
         if self.executor.place == (Place::Session { in_transaction: true }) {
             return Ok(());

@@ -1,15 +1,17 @@
 //! The pool of a client: the host of the engine's policy ([`onetrip_engine::pool`]).
 //!
-//! The policy decides under one lock. Two paths go around it, so that threads don't meet there:
+//! The policy decides under one lock. Two paths bypass it, so that threads don't wait for each
+//! other there:
 //!
-//! * A statement is placed on a shared connection by its published load alone (`placing.rs`).
-//! * A session that ends leaves its connection in a cell of its thread, where the next one finds it
-//!   (`cells.rs`). To the policy it is still checked out.
+//! - A statement is placed on a shared connection by its published load alone (`placing.rs`).
+//! - A session that ends leaves its connection in a cell of its thread, where the next session
+//!   finds it (`cells.rs`). To the policy it is still checked out.
 //!
-//! Both look first whether anybody waits, and then leave it to the policy, so nobody is overtaken.
+//! Both first look whether anybody waits, and then leave the decision to the policy, so that nobody
+//! is overtaken.
 //!
-//! The lock of the policy is taken before that of a connection, never the other way round: what a
-//! connection has to say (`PoolSlot::report`) it says with its own lock released.
+//! The lock of the policy is taken before that of a connection, never the other way round: a
+//! connection reports (`PoolSlot::report`) with its own lock released.
 
 mod cells;
 mod checkout;
@@ -65,16 +67,16 @@ struct State {
     policy: policy::Pool,
     connections: HashMap<ConnectionId, Arc<Connection>>,
     opening: HashMap<ConnectionId, AbortHandle>,
-    /// What is to be opened once the lock is released.
+    /// Connections to open once the lock is released.
     to_open: Vec<ConnectionId>,
     callers: Callers,
     /// Why the last attempt to open a connection failed.
     last_error: Option<Error>,
     /// Why the pool was closed, if not by its owner.
     closed_because: Option<Error>,
-    /// Who is to be woken once the lock is released.
+    /// Tasks to wake once the lock is released.
     wakers: Vec<Waker>,
-    /// The list of shared connections changed.
+    /// Whether the list of shared connections changed.
     relist: bool,
     /// When the timer goes off.
     armed: Time,
@@ -133,7 +135,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the policy's state and does what it then says.
+    /// Changes the policy's state, and does what it then requests.
     fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Time) -> R) -> R {
         let mut state = self.lock();
         let now = self.now();
@@ -147,8 +149,8 @@ impl Pool {
         result
     }
 
-    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock
-    /// must be free.
+    /// Opens a connection in the background. If the runtime is gone, that is reported at once, so
+    /// the lock must be free.
     fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
         let attempt = opening::Attempt::new(self, id);
         let task = self.runtime.spawn(opening::open(attempt));
@@ -231,7 +233,7 @@ impl Pool {
         let Some(connection) = state.connections.get(&id).cloned() else { return };
         match state.callers.grant(token, connection.clone()) {
             Ok(waker) => state.wakers.extend(waker),
-            // Its caller has gone away. The one before may have left something behind.
+            // The caller has given up. The previous owner may have left something behind.
             Err(_) => {
                 let condition = connection.lock().condition();
                 self.release(state, now, id, condition);
@@ -337,7 +339,7 @@ impl Pool {
     fn release(&self, state: &mut State, now: Time, id: ConnectionId, condition: Condition) {
         state.policy.release(now, id, condition);
         if condition == Condition::Broken {
-            // The policy has forgotten it, and says no more of it.
+            // The policy has forgotten it already, and will not mention it again.
             self.forget(state, id);
         }
     }
@@ -357,7 +359,7 @@ impl Pool {
         core.replies.next_owner();
         if !core.is_at_rest() {
             core.duty = Duty::Returning;
-            // It may not have been looked at since the last reply.
+            // Its condition may not have been read since the last reply.
             return;
         }
         let owed = core.engine.protocol().is_reset_owed();
@@ -372,7 +374,8 @@ impl Pool {
             trace::reset();
         }
         let id = connection.pool_slot.id;
-        // From cell to cell the policy would never see it, nor that its life is over.
+        // If it went from cell to cell, the policy would never see it, nor that its lifetime is
+        // over.
         let keeps = condition != Condition::Broken
             && self.limits.idle_order == policy::IdleOrder::Lifo
             && !is_due;
@@ -463,7 +466,7 @@ impl Pool {
 
     // --- getters ---
 
-    /// What connections and callers see of it without its lock.
+    /// What connections and callers may read of the pool without its lock.
     pub(crate) fn hints(&self) -> &Arc<Hints> {
         &self.exchange.hints
     }
@@ -482,18 +485,18 @@ impl Pool {
         self.config.clone()
     }
 
-    /// Callers in line.
+    /// How many callers wait in line.
     pub(crate) fn waiting(&self) -> usize {
         self.hints().waiting()
     }
 
-    /// All connections, whatever they are used for.
+    /// All connections, for every use.
     pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
         self.lock().connections.values().cloned().collect()
     }
 }
 
-/// Counts only: a connection knows its pool, and the pool its connections.
+/// `Debug` shows counts only: a connection knows its pool, and the pool its connections.
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("hints", self.hints()).finish_non_exhaustive()
@@ -592,8 +595,8 @@ fn limits(settings: &Settings) -> policy::Limits {
     }
 }
 
-/// The load of a connection as the policy asks for it. One that is gone has none, and will be
-/// reported.
+/// The load of a connection, as the policy asks for it. A connection that is gone has none; that
+/// will be reported.
 fn load_of(connections: &HashMap<ConnectionId, Arc<Connection>>, id: ConnectionId) -> Load {
     match connections.get(&id) {
         Some(connection) => connection.load.get(),

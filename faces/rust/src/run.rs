@@ -104,7 +104,8 @@ impl Client {
     ///     .run(async |tx| {
     ///         let row = tx.query_one("select balance from account where id = 1", &[]).await?;
     ///         let balance: i64 = row.get(0);
-    ///         tx.execute("update account set balance = $1 where id = 1", &[&(balance - 5)]).await?;
+    ///         let sql = "update account set balance = $1 where id = 1";
+    ///         tx.execute(sql, &[&(balance - 5)]).await?;
     ///         Ok::<_, onetrip::Error>(balance - 5)
     ///     })
     ///     .await?;

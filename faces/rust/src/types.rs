@@ -1,18 +1,18 @@
-//! Values: `postgres-types`, whose traits, types and features are all here, and what it lacks.
+//! Values: the traits, types and features of `postgres-types`, and further value types.
 //!
-//! A value of any type that implements [`ToSql`] is a parameter, and of any type that implements
-//! [`FromSql`] can be read from a column. docs/reference/types.md lists which Rust type goes with which type of
-//! PostgreSQL.
+//! A value of any type that implements [`ToSql`] can be a parameter, and a column can be read as
+//! any type that implements [`FromSql`]. docs/reference/types.md lists which Rust type goes with
+//! which type of PostgreSQL.
 //!
-//! Here without a feature: [`Numeric`], [`Interval`], [`Range`] and [`Multirange`] of anything,
-//! [`TimeTz`], [`Money`], [`AsNumeric`] for the numbers of decimal crates, and [`AsText`] for what comes
-//! or goes as text. Types that are not built in
-//! (enums, composites, domains, extensions) are learned from the server into a [`TypeCache`].
+//! Available without a feature: [`Numeric`], [`Interval`], [`Range`] and [`Multirange`] of
+//! anything, [`TimeTz`], [`Money`], [`AsNumeric`] for the numbers of decimal crates, and [`AsText`]
+//! for values that come or go as text. Types that are not built in (enums, composites, domains,
+//! extensions) are learned from the server into a [`TypeCache`].
 //!
 //! # Features
 //!
-//! None is on by default. Those that begin with `with-` have the names that `postgres-types` and
-//! `tokio-postgres` give them, with the version of the crate that they are for.
+//! None is on by default. Those that begin with `with-` are named as in `postgres-types` and
+//! `tokio-postgres`, with the version of the crate that they are for.
 //!
 //! | feature | values |
 //! |---|---|
@@ -57,7 +57,7 @@ pub use money::Money;
 pub use numeric::Numeric;
 #[cfg(feature = "with-serde_json-1")]
 pub use postgres_types::Json;
-// By name: what a later version of it adds is no part of this crate until it stands here.
+// By name, so that what a later version adds is not public here until it is listed.
 pub use postgres_types::{
     BorrowToSql, Date, Field, Format, FromSql, FromSqlOwned, IsNull, Kind, Oid, PgLsn, Timestamp,
     ToSql, Type, WasNull, WrongType, accepts, to_sql_checked,

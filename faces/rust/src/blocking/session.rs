@@ -84,8 +84,8 @@ impl Session {
     }
 }
 
-/// A transaction on a session; otherwise like [`onetrip::Transaction`](crate::Transaction). Dropping it
-/// rolls it back: ROLLBACK leaves at once, and nobody waits for it.
+/// A transaction on a session; otherwise like [`onetrip::Transaction`](crate::Transaction).
+/// Dropping it rolls it back: ROLLBACK leaves at once, and nobody waits for it.
 #[derive(Debug)]
 pub struct Transaction<'a> {
     inner: crate::Transaction<'a>,

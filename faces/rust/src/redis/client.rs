@@ -64,7 +64,8 @@ impl Client {
     /// Connects as a URL says; see [`Config`].
     ///
     /// # Errors
-    /// The URL can't be read, no server answered, or it refused the login. The password is never shown.
+    /// The URL can't be read, no server answered, or it refused the login. The password is never
+    /// shown.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::connect_with(&url.parse().map_err(Error::config)?).await
     }

@@ -53,7 +53,8 @@ impl Subscription {
         }
     }
 
-    /// Adds channels. Resolves when the server has confirmed them all: from then on no message is missed.
+    /// Adds channels. Resolves when the server has confirmed them all: from then on no message is
+    /// missed.
     ///
     /// # Errors
     /// The server refused, no connection came within `wait_timeout`, or the connection was lost
@@ -84,7 +85,8 @@ impl Subscription {
     /// moves; use a client of the channel's node.
     ///
     /// # Errors
-    /// As [`subscribe`](Self::subscribe); on a client of a cluster nothing is sent (`sharded_in_cluster`).
+    /// As [`subscribe`](Self::subscribe); on a client of a cluster nothing is sent
+    /// (`sharded_in_cluster`).
     pub async fn ssubscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,

@@ -48,7 +48,8 @@ impl std::fmt::Debug for BinaryCopyOut<'_> {
 }
 
 impl<'a> BinaryCopyOut<'a> {
-    /// Reads the rows of a COPY whose statement says `(format binary)`, with columns of these types.
+    /// Reads the rows of a COPY whose statement says `(format binary)`, with columns of these
+    /// types.
     ///
     /// # Errors
     /// The data is not binary, or has another number of columns. Then the COPY is dropped.

@@ -1,4 +1,5 @@
-//! Results and copies of any length in bounded memory, on a connection that they have to themselves.
+//! Results and copies of any length in bounded memory, on a connection that they have to
+//! themselves.
 //!
 //! A stream is read only as fast as its reader takes it: once enough is buffered, the driver stops
 //! reading the socket, and so the server stops sending. That takes no trips, whatever the latency,

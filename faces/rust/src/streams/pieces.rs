@@ -18,7 +18,8 @@ use crate::{Column, Error, Row};
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// let mut rows = client.query_stream("select name, content from file where id = $1", &[&7]).await?;
+/// let sql = "select name, content from file where id = $1";
+/// let mut rows = client.query_stream(sql, &[&7]).await?;
 /// while let Some(mut row) = rows.next_in_pieces().await? {
 ///     let name: String = row.value().await?;
 ///     let mut file = tokio::io::sink(); // A file of that name, perhaps.

@@ -1,6 +1,6 @@
-//! Times that only one side has: `infinity` and 24:00 of the server's, years of Rust's. Some conversions
-//! make other times of them without a word, and belong to other crates, so what they are given is
-//! looked at first.
+//! Times that only one side has: the server's `infinity` and 24:00, and years of Rust's types. Some
+//! conversions of other crates silently turn them into other times, so their input is checked
+//! first.
 
 use std::fmt::{self, Write};
 
@@ -25,7 +25,7 @@ fn is_moment(type_: &Type) -> bool {
 
 // --- reading ---
 
-/// What holds a time that many types can't, as a reason.
+/// If a value contains a time that many Rust types can't hold, names one that can.
 pub(crate) fn holder(type_: &Type, raw: &[u8]) -> Option<&'static str> {
     if is_infinite(type_, raw) {
         return Some(match *type_ {
@@ -36,7 +36,7 @@ pub(crate) fn holder(type_: &Type, raw: &[u8]) -> Option<&'static str> {
     is_end_of_day(type_, raw).then_some("cast it to interval, which types::Interval holds")
 }
 
-/// DT_NOEND and DT_NOBEGIN in src/include/datatype/timestamp.h, and their like in date.h.
+/// DT_NOEND and DT_NOBEGIN in src/include/datatype/timestamp.h, and the like in date.h.
 fn is_infinite(type_: &Type, raw: &[u8]) -> bool {
     let is_any = |ends: [&[u8]; 2]| ends.contains(&raw);
     match *type_ {
@@ -50,8 +50,8 @@ fn is_end_of_day(type_: &Type, raw: &[u8]) -> bool {
     *type_ == Type::TIME && raw == DAY.to_be_bytes()
 }
 
-/// Refuses a time that a Rust type of this name, or one within it, would take for another. Types that
-/// find out by themselves are left alone, and so are those of the caller's own.
+/// Refuses a time that this Rust type, or one within it, would silently change. Types that check it
+/// themselves, and the caller's own types, are not checked here.
 pub(super) fn check_read(type_: &Type, raw: &[u8], rust_type: &str) -> Result<(), ValueError> {
     match holder(type_, raw) {
         Some(reason) if loses(type_, rust_type) => Err(ValueError::new(reason)),
@@ -74,7 +74,7 @@ fn loses(type_: &Type, rust_type: &str) -> bool {
 
 // --- writing ---
 
-/// Which `SystemTime`s are in a value, as the name of its type tells.
+/// The `SystemTime`s in a value, according to the name of its type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SystemTimes {
     None,
@@ -93,7 +93,8 @@ impl SystemTimes {
     }
 }
 
-/// Refuses a `SystemTime` beyond the times of the server, in whatever it lies: its conversion overflows.
+/// Refuses a `SystemTime` that is beyond the server's times, also within another type: its
+/// conversion would overflow.
 pub(crate) fn check_written(
     value: &(dyn ToSql + Sync),
     times: SystemTimes,
@@ -102,7 +103,8 @@ pub(crate) fn check_written(
         return Ok(());
     }
     let mut seconds = Seconds { is_one: times == SystemTimes::One, ..Seconds::default() };
-    // What a value prints of itself is all that is known of it: it goes nowhere from here.
+    // The seconds are read from the `Debug` text, which is all that is known of the value and is
+    // not kept.
     let _ = write!(seconds, "{value:?}");
     match seconds.is_beyond || !seconds.is_in_range() {
         true => Err(ValueError::new("it is out of the range of timestamp")),
@@ -110,14 +112,14 @@ pub(crate) fn check_written(
     }
 }
 
-/// Reads the seconds of each `SystemTime` among what is printed.
+/// Reads the seconds of each `SystemTime` in a `Debug` text.
 #[derive(Default)]
 struct Seconds {
-    /// Whether the first is the only one, so that nothing behind it matters.
+    /// Whether the first is the only one, so that the rest of the text does not matter.
     is_one: bool,
     has_ended: bool,
     has_begun: bool,
-    /// How much of the name was read.
+    /// How many bytes of the name were matched.
     matched: usize,
     is_negative: bool,
     number: Option<i64>,
@@ -125,8 +127,8 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// What stands in front of them where they are printed (`Timespec` in std's sys/pal/unix/time.rs).
-    /// Elsewhere a `SystemTime` has no times that the server lacks.
+    /// The text in front of the seconds (`Timespec` in std's sys/pal/unix/time.rs). On other
+    /// systems a `SystemTime` has no times that the server lacks.
     const NAME: &[u8] = b"SystemTime { tv_sec: ";
 
     /// MIN_TIMESTAMP and END_TIMESTAMP in src/include/datatype/timestamp.h, since 1970.
@@ -143,7 +145,7 @@ impl Seconds {
         if let Some(number) = self.number {
             match byte {
                 b'-' => self.is_negative = true,
-                // The longest i64 is far beyond, so that it does not matter by how much.
+                // The longest i64 is far beyond the range, so it does not matter by how much.
                 b'0'..=b'9' => {
                     let more = number.saturating_mul(10).saturating_add(i64::from(byte - b'0'));
                     self.number = Some(more);
@@ -167,7 +169,7 @@ impl Seconds {
 
 impl fmt::Write for Seconds {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Times of other crates begin with their year, and are not printed to their end.
+        // Times of other crates begin with their year; reading stops there.
         let is_other =
             !self.has_begun && text.starts_with(|it: char| !it.is_alphabetic() && it != '[');
         self.has_begun |= !text.is_empty();

@@ -1,4 +1,5 @@
-//! How transactions begin and end: options, a BEGIN that is refused, COMMIT with the last statement.
+//! How transactions begin and end: options, a BEGIN that is refused, COMMIT with the last
+//! statement.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,5 @@
-//! The cases in `proof/conformance/`, which every language runs. Their form is described in its README.
+//! The cases in `proof/conformance/`, which every language runs. Their form is described in its
+//! README.
 
 mod places;
 mod statements;

@@ -31,7 +31,8 @@ async fn eager(pooler: &PrivatePgBouncer) -> Client {
     Client::connect(&url).await.unwrap()
 }
 
-/// P40. P47. Both clients have prepared their first statement, on the same connection to the server.
+/// P40. P47. Both clients have prepared their first statement, on the same connection to the
+/// server.
 #[test]
 fn no_client_runs_the_statement_that_another_prepared() {
     run(async {

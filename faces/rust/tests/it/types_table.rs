@@ -1,4 +1,5 @@
-//! Which Rust type reads and writes which type of PostgreSQL: the table of docs/reference/types.md, row by row.
+//! Which Rust type reads and writes which type of PostgreSQL: the table of docs/reference/types.md,
+//! row by row.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -1,6 +1,7 @@
 //! Threads that pass connections on around the pool's lock, under a scheduler that tries many
-//! interleavings ([shuttle]). The code under test is the client's own: `src/pool/exchange.rs`, with the
-//! engine's policy behind it, and the checker's locks and atomics in place of the standard library's.
+//! interleavings ([shuttle]). The code under test is the client's own: `src/pool/exchange.rs`, with
+//! the engine's policy behind it, and the checker's locks and atomics in place of the standard
+//! library's.
 //!
 //! A failure prints the schedule, which `shuttle::replay` repeats.
 //!

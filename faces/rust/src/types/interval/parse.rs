@@ -10,8 +10,8 @@ const OUT_OF_RANGE: ValueError = ValueError::new("it is out of the range of inte
 
 /// Reads numbers with units and a time (`1 year 2 mons -3 days +04:05:06.789`), ISO 8601 with
 /// designators (`P1Y2M-3DT4H5M6.789S`), `infinity` and `-infinity`. Units are microseconds,
-/// milliseconds, seconds, minutes, hours, days, weeks, months (`mons`), years, decades, centuries and
-/// millennia, each at most once. Those from hours downwards may have a fraction.
+/// milliseconds, seconds, minutes, hours, days, weeks, months (`mons`), years, decades, centuries
+/// and millennia, each at most once. Those from hours downwards may have a fraction.
 ///
 /// # Errors
 /// It is none of these, or a part does not fit.

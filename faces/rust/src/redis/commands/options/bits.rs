@@ -13,7 +13,7 @@ options! {
     /// ```
     /// use onetrip::redis::commands::{BitField, Overflow};
     ///
-    /// let operations = BitField::new().get("u8", "0").overflow(Overflow::Sat).incrby("i5", "#2", 1);
+    /// let sum = BitField::new().get("u8", "0").overflow(Overflow::Sat).incrby("i5", "#2", 1);
     /// ```
     BitField;
 }

@@ -1,6 +1,6 @@
 'use strict'
-// The same few programs on pg and on onetrip, with a server that is some milliseconds away: what each waits for. Run by
-// `make demo`, which starts the servers and says where they are.
+// Times the same small programs with pg and with onetrip, on a server some milliseconds away. Run by
+// `make demo`, which starts the servers and passes their addresses.
 
 const { performance } = require('node:perf_hooks')
 const pg = require('pg')
@@ -10,7 +10,7 @@ const dropIn = require('../lib/pg')
 const url = process.env.ONETRIP_TEST_POSTGRES
 const redisUrl = process.env.ONETRIP_TEST_REDIS
 
-/** Milliseconds of a run, the shortest of three: others use the machine as well. */
+/** The milliseconds of the shortest of three runs, since other programs use the machine as well. */
 async function timed(run) {
   let best = Infinity
   for (let i = 0; i < 3; i++) {
@@ -21,7 +21,7 @@ async function timed(run) {
   return best
 }
 
-/** What an ORM sends for a transaction, each statement once the one before is answered. */
+/** A transaction as an ORM runs it: each statement waits for the answer to the one before. */
 async function transfer(client) {
   await client.query('begin')
   await client.query('update demo_account set balance = balance - $1 where id = $2', [1, 1])
@@ -97,11 +97,12 @@ function print(rtt, rows, redis) {
     console.log(`${what.padEnd(52)}${number(before)}${number(after)}${trips.padStart(14)}`)
   }
   if (redis === undefined) {
-    console.log('\nNo Redis was found: install redis-server to see its part.')
+    console.log('
+No Redis or Valkey was found. Install redis-server to see its part of the demo.')
     return
   }
   const [onebyone, atOnce] = redis
-  console.log(`\n100 GETs of Redis: ${onebyone.toFixed(0)} ms one by one, ${atOnce.toFixed(0)} ms where nobody waits for the one before.`)
+  console.log(`\n100 GETs of Redis: ${onebyone.toFixed(0)} ms one by one, ${atOnce.toFixed(0)} ms at once.`)
 }
 
 if (url === undefined) {

@@ -1,5 +1,5 @@
 'use strict'
-// The sources as a few files (`chunks.js` says which): what a program loads is one read. They are not
+// Bundles the sources into a few files (see `chunks.js`), so that loading is one read. They are not
 // minified: a stack trace names functions and lines, and an uncaught error prints one line of them.
 
 const { brotliCompressSync, constants } = require('node:zlib')
@@ -11,8 +11,8 @@ const { Crossings, chunkOf, isOfAll, moduleAt, namedClasses, source } = require(
 const root = resolve(__dirname, '..')
 
 /**
- * These take long to load, and not every program needs them: each is loaded when a function of it
- * is called first.
+ * Modules that are slow to load and that not every program needs. Each is loaded when one of its
+ * functions is first called.
  */
 const LAZY = [
   'node:crypto',
@@ -37,7 +37,7 @@ const common = {
   write: false,
 }
 
-/** The text of files and what packages each loads; by the names of `chunks.js`. */
+/** The text of each file and the packages that it loads, by the names of `chunks.js`. */
 async function bundle(chunks) {
   const crossings = new Crossings(chunks)
   const files = new Map()
@@ -59,8 +59,8 @@ async function bundle(chunks) {
 }
 
 /**
- * The end of a file. Errors and objects are printed with the names of their classes, and a bundler
- * renames a class that uses itself, or of whose name there is another one.
+ * The last lines of a file. Errors and objects are printed with the names of their classes, and a
+ * bundler renames a class that refers to itself, or whose name is used twice.
  */
 function namesOf(classes) {
   if (classes.length === 0) return ''
@@ -69,14 +69,14 @@ function namesOf(classes) {
 `
 }
 
-/** The module of the engine, as small as it gets, for a file beside the others. */
+/** The module of the engine, compressed as far as possible. */
 function compressedModule() {
   const bytes = readFileSync(join(root, 'wasm/onetrip.wasm'))
   const params = {
     [constants.BROTLI_PARAM_QUALITY]: 11,
     [constants.BROTLI_PARAM_LGWIN]: 22,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-    // Found by trying.
+    // Found by trial.
     [constants.BROTLI_PARAM_LGBLOCK]: 16,
     [constants.BROTLI_PARAM_NPOSTFIX]: 0,
     [constants.BROTLI_PARAM_NDIRECT]: 9,
@@ -85,8 +85,8 @@ function compressedModule() {
 }
 
 /**
- * The same as JavaScript: a third larger, but no bundler and no server has to know of one more
- * file.
+ * The compressed module as JavaScript. It is a third larger, but bundlers and servers need not handle
+ * another file.
  */
 function moduleInside(compressed) {
   return `'use strict'
@@ -102,7 +102,7 @@ ${compressed
 `
 }
 
-/** What reads it from the file beside this one. */
+/** Code that reads the module from a file beside this one. */
 function moduleBeside(name) {
   return `'use strict'
 // The engine, compiled to WebAssembly and compressed, is in a file of its own.
@@ -152,7 +152,7 @@ const lazily = {
   },
 }
 
-/** What is neither function nor class is missing here: then a build fails, and not a program. */
+/** Stand-ins for the functions and classes of a module. Other exports fail the build, not a program. */
 function lazyFunctions(id) {
   const lines = ["'use strict'"]
   for (const [name, value] of Object.entries(require(id))) {
@@ -166,13 +166,13 @@ function lazyFunctions(id) {
   return [...lines, LAZY_CLASS].join('\n')
 }
 
-/** An object that is one of the class is one of what stands for it. */
+/** Makes `instanceof` work with the stand-in of a class. */
 const LAZY_CLASS = `function lazyClass(real) {
   const make = function (...given) { return new (real())(...given) }
   return Object.defineProperty(make, Symbol.hasInstance, { value: (it) => it instanceof real() })
 }`
 
-/** A source of another file is not taken in: something stands for it that knows that file. */
+/** Replaces a source of another file by a stand-in that loads that file. */
 function acrossFiles(chunk, crossings) {
   return {
     name: 'across-files',

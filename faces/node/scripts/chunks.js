@@ -1,5 +1,5 @@
 'use strict'
-// Which source is in which file of a package, and what these files take of one another.
+// Says which source is in which file of a package, and what these files import from one another.
 
 const { existsSync, readFileSync } = require('node:fs')
 const { join, posix } = require('node:path')
@@ -8,13 +8,13 @@ const { transformSync } = require('esbuild')
 const source = join(__dirname, '../src')
 
 /**
- * A program waits for what it imports, and most of what is here is not needed before there is a
- * client. So a file loads at once only those that it `loads`; what its sources use of another one
- * is there when a function of that is called, or an object of a class of it is made.
+ * A program waits while its imports load, and most of the sources are not needed before there is a
+ * client. So a file loads at once only the files in its `loads`. Any other file is loaded when one of
+ * its functions is called, or an object of one of its classes is made.
  *
- * A source is in the first file that has its name, or that of its folder. `exports` are for
- * packages, or for the names by which classes are printed: a name, and of which source it is, by
- * what name there if that is another one.
+ * A source belongs to the first file that lists its name, or that of its folder. `exports` are for
+ * packages, or for the printed names of classes: each is a name and its source, with the name there
+ * if that differs.
  */
 const CHUNKS = {
   core: {
@@ -75,22 +75,22 @@ const CHUNKS = {
   },
 }
 
-/** Whether a source is in each file that uses it: of these numbers there is nothing left when they stand where they are used. */
+/** Whether a source is put into each file that uses it: const enums, which leave no code behind. */
 function isOfAll(module) {
   return module === 'engine/exports'
 }
 
-/** The file that a source is in. */
+/** The file that a source belongs to. */
 function chunkOf(module) {
   const isIn = (it) => it === module || (it.endsWith('/') && module.startsWith(it))
   return Object.keys(CHUNKS).find((name) => CHUNKS[name].has.some(isIn))
 }
 
-/** What the files of a package take of one another. */
+/** The imports between the files of a package. */
 class Crossings {
-  /** By file: what it exports, and what of its sources that is, as `source.name`. */
+  /** By file: its exports, and for each the source and name behind it, as `source.name`. */
   #given = new Map()
-  /** By file and source of another one: the names that it uses of that. */
+  /** By file and source of another file: the names that it uses. */
   #taken = new Map()
   #seen = new Set()
 
@@ -111,7 +111,7 @@ class Crossings {
       if (isOfAll(from)) continue
       const here = chunkOf(module)
       if (here !== chunkOf(from)) {
-        if (!names) throw new Error(`${module} takes all of ${from}, which is in another file`)
+        if (!names) throw new Error(`${module} imports all of ${from}, which is in another file: import names`)
         for (const it of names) this.#take(module, from, it)
       }
       this.#visit(from)
@@ -124,20 +124,20 @@ class Crossings {
     const key = `${here} ${module}`
     this.#taken.set(key, (this.#taken.get(key) ?? new Set()).add(name))
     if (this.#nameOf(module, name) !== undefined) return
-    // Where two sources export the same name, that of the source is in it.
+    // If two sources export the same name, the name of the source is added.
     const given = this.#given.get(there)
     const free = given.has(name) ? `${module}_${name}`.replace(/\W/g, '_') : name
     given.set(free, `${module}.${name}`)
   }
 
-  /** By what name a file exports what is exported by a source in it. */
+  /** The name under which a file exports an export of one of its sources. */
   #nameOf(module, name) {
     const given = this.#given.get(chunkOf(module))
     for (const [it, what] of given) if (what === `${module}.${name}`) return it
     return undefined
   }
 
-  /** The text of a module that is all that a file has to export. */
+  /** The text of a module with all exports of a file. */
   entry(chunk) {
     const imports = []
     const fields = []
@@ -149,7 +149,7 @@ class Crossings {
     return [...imports, 'module.exports = {', ...fields, '}'].join('\n')
   }
 
-  /** The text of what stands in a file for a source of another one. */
+  /** The text of a stand-in for a source of another file. */
   standIn(chunk, module) {
     const there = chunkOf(module)
     const file = `./${there}.js`
@@ -159,7 +159,7 @@ class Crossings {
       const lines = pairs.map(([it, theirs]) => `export const ${it} = from.${theirs}`)
       return [`import { from } from '${file}'`, ...lines].join('\n')
     }
-    // From the first call on it is the real one, which costs no more than if it were here.
+    // The first call replaces the stand-in by the real function, so later calls cost nothing more.
     const lines = pairs.map(([it, theirs]) => {
       const real = `(${it} = require('${file}').${theirs})(...given)`
       return isClass(module, it)
@@ -170,7 +170,7 @@ class Crossings {
   }
 }
 
-/** The classes that a file exports for packages, by the names that it gives them. */
+/** The classes that a file exports for packages, by their exported names. */
 function namedClasses(chunk) {
   return Object.entries(CHUNKS[chunk].exports)
     .filter(([name, it]) => isClass(...(it.includes('.') ? it.split('.') : [it, name])))
@@ -181,21 +181,21 @@ function isLoaded(chunk, by) {
   return CHUNKS[chunk].loads.includes(by)
 }
 
-/** What a program would notice when it runs is found here. */
+/** Fails the build where a program would fail when it runs. */
 function checkLate(importer, module, name) {
   const isFunction = new RegExp(`^export (async )?function\\*? ${name}\\b`, 'm')
-  const why = (it) => new Error(`${importer} takes ${name} of ${module} late: ${it}`)
+  const why = (it) => new Error(`${importer} imports ${name} of ${module} from a file that is loaded later: ${it}`)
   if (!isClass(module, name) && !isFunction.test(textOf(module)))
     throw why('it is neither a function nor a class')
   if (new RegExp(`\\b(?:extends|instanceof) ${name}\\b|[^.\\w'"]${name}\\.`).test(codeOf(importer)))
-    throw why('nothing of a class, nor the class itself, is there before an object is made of it')
+    throw why('a class of such a file can only be used by new')
 }
 
 function isClass(module, name) {
   return new RegExp(`^export (abstract )?class ${name}\\b`, 'm').test(textOf(module))
 }
 
-/** Sources that a source imports or exports from, and by what names; none for all of it. */
+/** The sources that a source imports or exports from, with the names; no names for all of it. */
 function importsOf(module) {
   const pattern = /^(?:import|export) (?:\*[^{}"]*|\{([^}]*)\}) from "(\.[^"]*)";$/gm
   return Array.from(codeOf(module).matchAll(pattern), ([, list, path]) => {
@@ -204,7 +204,7 @@ function importsOf(module) {
   })
 }
 
-/** The name of the source that is meant by a path without an ending. */
+/** The source that a path without an extension refers to. */
 function moduleAt(path) {
   return existsSync(join(source, `${path}.ts`)) ? path : posix.join(path, 'index')
 }
@@ -213,14 +213,14 @@ function textOf(module) {
   return readFileSync(join(source, `${module}.ts`), 'utf8')
 }
 
-/** Without types, and what is imported for them. */
+/** The text of a source without types and the imports for them. */
 function codeOf(module) {
   return transformSync(textOf(module), { loader: 'ts', target: 'node20' }).code
 }
 
 /**
- * What takes the place of a source that only exports what others do: its names, and its text, in
- * which errors are loaded at once, and a function when it is called.
+ * A replacement for a source that only exports others' names: its names and its text. It loads errors
+ * at once, and each function when it is called.
  */
 function facade(module) {
   const names = importsOf(module).flatMap((it) => it.names.map((name) => [name, chunkOf(it.from)]))

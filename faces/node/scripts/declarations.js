@@ -1,12 +1,11 @@
 'use strict'
-// The declarations that users' programs are checked against: of those that the compiler writes only
-// what can be reached from what a package exports. What is behind it takes as much room again, and
-// is nobody's business.
+// Reduces the compiler's declarations to those that can be reached from the exports of a package. The
+// others would take as much room again, and users can't name them.
 
 const { readFileSync } = require('node:fs')
 const ts = require('typescript')
 
-/** Texts by file: what of the declarations that are reached from these files is used. */
+/** The reduced declarations by file, reached from these entry files. */
 function reachable(entries, options) {
   const program = ts.createProgram(entries, { ...options, noLib: true, types: [] })
   const checker = program.getTypeChecker()
@@ -26,7 +25,7 @@ function reachable(entries, options) {
     return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
   }
 
-  /** A constructor or a method that takes what users can't name is not for them. */
+  /** Whether a constructor or method takes a type that users can't name, and so is not for them. */
   const isInner = (node) => {
     let inner = false
     const look = (it) => {
@@ -47,7 +46,7 @@ function reachable(entries, options) {
       useSymbol(checker.getImmediateAliasedSymbol(symbol))
   }
 
-  /** What is declared at the top of a file, or a name in one of its lists. */
+  /** Marks a top-level declaration, or a name of an import or export list, as used. */
   const use = (node) => {
     const part = partOf(node)
     if (used.has(part)) return
@@ -57,7 +56,7 @@ function reachable(entries, options) {
 
   const visit = (node) => {
     if (isMemberOfClass(node) && isInner(node)) return void hidden.add(node)
-    // What a class implements it has; of what is left of it here the compiler may not find so.
+    // `implements` is dropped: without its removed members a class may not satisfy the interface.
     if (isImplements(node)) return
     if (ts.isIdentifier(node)) useSymbol(checker.getSymbolAtLocation(node))
     ts.forEachChild(node, visit)
@@ -68,7 +67,7 @@ function reachable(entries, options) {
     for (const symbol of checker.getExportsOfModule(module)) useSymbol(symbol)
   }
   const files = program.getSourceFiles().filter((it) => it.fileName.startsWith(folder))
-  // `export *` names nothing: it stays where there is something behind it.
+  // `export *` is kept if its file has used declarations.
   const texts = files.map((file) => [
     file.fileName,
     file.statements.map((it) => textOf(it, used, hidden)).join(''),
@@ -117,7 +116,7 @@ function withoutHidden(statement, hidden) {
     const start = member.getStart() - statement.getFullStart()
     const isMethod = ts.isMethodDeclaration(member)
     const end = member.end - statement.getFullStart()
-    // Where its comment begins.
+    // The start of its comment.
     const from = isMethod ? member.getFullStart() - statement.getFullStart() : start
     text = text.slice(0, from) + (isMethod ? '' : 'private constructor();') + text.slice(end)
   }
@@ -128,7 +127,7 @@ function withoutHidden(statement, hidden) {
   return text
 }
 
-/** The compiler indents by four blanks, which is a tenth of all: a tab does as well. */
+/** Indents by tabs: the compiler's four blanks are a tenth of the size. */
 function narrow(text) {
   return text.replace(/^(?: {4})+/gm, (blanks) => '\t'.repeat(blanks.length / 4))
 }

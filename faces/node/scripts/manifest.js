@@ -1,27 +1,27 @@
 'use strict'
-// What the two packages say of themselves.
+// The manifests of the two packages.
 
 const { readFileSync } = require('node:fs')
 const { resolve } = require('node:path')
 const own = require(resolve(__dirname, '../package.json'))
 
-/** The version of pg whose surface and behaviour these are, and of the pool that comes with it. */
+/** The version of pg whose interface and behaviour the drop-in has, and of pg's pool. */
 const PG = '8.23'
 const PG_POOL = '3.14'
 
 /**
- * Instrumentation and ORMs look at the version of what they find as `pg` (`>=8.0.3 <9`), so that of
- * onetrip-pg begins as pg's does, and its last number is onetrip's version: 0.1.0 is 8.23.100,
+ * Instrumentation and ORMs check the version of the package `pg` (`>=8.0.3 <9`). So the version of
+ * onetrip-pg begins with pg's, and its last number is onetrip's version: 0.1.0 is 8.23.100,
  * 1.2.3 is 8.23.10203.
  */
 function versionOn(base) {
   const [major, minor, patch] = own.version.split('.').map(Number)
   if (![major, minor, patch].every((it) => it >= 0 && it < 100))
-    throw new Error(`version ${own.version}?`)
+    throw new Error(`version ${own.version} does not fit: it needs three numbers below 100`)
   return `${base}.${major * 10_000 + minor * 100 + patch}`
 }
 
-/** Where all of it is, as the crates say it. */
+/** The repository, as in the crates. */
 const [, repository] = readFileSync(resolve(__dirname, '../../../Cargo.toml'), 'utf8').match(
   /^repository = "(.*)"$/m,
 )
@@ -48,7 +48,7 @@ function onetrip(dependencies) {
       './pg': entry('pg', 'pg'),
       './package.json': './package.json',
     },
-    // For resolvers that do not look at exports.
+    // For resolvers that ignore `exports`.
     typesVersions: { '*': { pg: ['./lib/pg.d.ts'] } },
     dependencies: listed(dependencies),
   }
@@ -71,7 +71,7 @@ function onetripPg(dependencies) {
   }
 }
 
-/** As if it had come from npm: instrumentation of pools looks for this name and at its version. */
+/** The manifest of a package `pg-pool`: instrumentation looks for its name and version. */
 function pgPool() {
   return {
     name: 'pg-pool',
@@ -91,7 +91,7 @@ function entry(esm, cjs) {
 
 function listed(names) {
   const missing = [...names].filter((name) => own.dependencies[name] === undefined)
-  if (missing.length > 0) throw new Error(`not among the dependencies: ${missing.join(', ')}`)
+  if (missing.length > 0) throw new Error(`package.json lacks the dependencies ${missing.join(', ')}`)
   return Object.fromEntries([...names].sort().map((name) => [name, own.dependencies[name]]))
 }
 

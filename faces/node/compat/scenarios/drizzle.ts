@@ -1,4 +1,4 @@
-// Drizzle sends each query with a way to read types of its own, and rows as arrays; prepared ones have names.
+// Drizzle sends each query with its own `types` and with rows as arrays. Prepared queries have names.
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -252,7 +252,7 @@ async function migrations(stage: Stage): Promise<void> {
   }
 }
 
-/** What a transaction costs. */
+/** The trips of a transaction. */
 async function trips(stage: Stage): Promise<void> {
   const proxy = await stage.proxy()
   await withDrizzle({ ...stage, url: proxy.url }, async (db) => {

@@ -17,7 +17,7 @@ interface Worker {
 async function withWorker(stage: Stage, use: (worker: Worker) => Promise<void>): Promise<void> {
   const pool = new Pool({ connectionString: stage.url, max: 6 })
   pool.on('error', (error) => stage.see('error of the pool', error))
-  // It wants somebody to listen to the clients, too.
+  // It demands a listener on the clients, too.
   pool.on('connect', (client) => void client.on('error', (error) => stage.see('error of a client', error)))
   const utils = await makeWorkerUtils({ pgPool: pool, logger: quiet })
   try {
@@ -29,14 +29,14 @@ async function withWorker(stage: Stage, use: (worker: Worker) => Promise<void>):
   }
 }
 
-/** A job without what differs from run to run. */
+/** A job without the fields that differ from run to run. */
 function known(job: Job | DbJob | undefined): unknown {
   if (job === undefined) return undefined
   const dates = Object.entries(job).filter(([, value]) => (value as unknown) instanceof Date).map(([key]) => key)
   return { ...job, ...Object.fromEntries(dates.map((key) => [key, 'a date'])), locked_by: typeof job.locked_by }
 }
 
-/** A run does not wait until the server has noted how its last job ended. */
+/** Waits until no job is locked: a run may end before the server has noted the end of its last job. */
 async function unlocked(pool: Pool): Promise<void> {
   for (let left = 1; left > 0; ) {
     const { rows } = await pool.query<{ n: number }>('select count(*)::int as n from graphile_worker.jobs where locked_at is not null')
@@ -78,7 +78,7 @@ async function lifeOfJobs(stage: Stage): Promise<void> {
   })
 }
 
-/** Runs a worker until so many jobs have ended. */
+/** Runs a worker until this many jobs have ended. */
 async function runUntil(options: RunnerOptions, count: number, meanwhile: () => Promise<unknown>): Promise<void> {
   const events = new EventEmitter() as WorkerEvents
   let left = count
@@ -91,7 +91,7 @@ async function runUntil(options: RunnerOptions, count: number, meanwhile: () => 
   await runner.stop()
 }
 
-/** Jobs that come while it listens. Its interval is so long that only a notification wakes it. */
+/** Jobs that are added while it listens. Its interval is so long that only a notification wakes it. */
 async function notified(stage: Stage): Promise<void> {
   await withWorker(stage, async ({ pool, utils }) => {
     const seen: number[] = []
@@ -103,7 +103,7 @@ async function notified(stage: Stage): Promise<void> {
   })
 }
 
-/** What fails is tried again. */
+/** A job that fails is tried again. */
 async function retried(stage: Stage): Promise<void> {
   await withWorker(stage, async ({ pool, utils }) => {
     const attempts: number[] = []
@@ -138,7 +138,7 @@ async function ownTransaction(stage: Stage): Promise<void> {
   })
 }
 
-/** Its own pool, by a connection string; jobs of one queue run one behind the other. */
+/** A pool of its own, from a connection string. The jobs of one queue run one after the other. */
 async function queues(stage: Stage): Promise<void> {
   await withWorker(stage, async ({ utils }) => {
     const order: string[] = []
@@ -159,7 +159,7 @@ async function queues(stage: Stage): Promise<void> {
 const scenarios: Scenarios = {
   'jobs are added, run, completed, failed and put off': lifeOfJobs,
   'a notification wakes the worker': notified,
-  'what fails is tried again': retried,
+  'a job that fails is tried again': retried,
   'jobs in a transaction': ownTransaction,
   'jobs of one queue': queues,
 }

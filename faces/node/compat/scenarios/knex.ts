@@ -1,4 +1,4 @@
-// Knex has a pool of its own and makes clients; what it needs of pg is `Client`, its callbacks and its events.
+// Knex has a pool of its own. Of pg it uses `Client`, its callbacks and its events.
 import { Readable } from 'node:stream'
 
 import { knex, type Knex } from 'knex'
@@ -198,7 +198,7 @@ async function streams(stage: Stage): Promise<void> {
   })
 }
 
-/** What knex's pool makes. */
+/** A connection of knex's pool. */
 type Connection = NodeJS.EventEmitter & {
   query(text: string, done: (error?: Error) => void): void
   processID: number
@@ -218,7 +218,7 @@ async function poolOfMany(stage: Stage): Promise<void> {
     see('on five', new Set(results.map(({ rows }) => rows[0].pid)).size <= 5 && opened.length <= 5)
     see('all given back', [db.client.pool.numUsed(), db.client.pool.numPendingAcquires()])
     await settles('named', db.raw('show application_name').then(({ rows }) => rows))
-    // A connection that was lost while nobody had it is replaced.
+    // A connection that is lost while it is idle is replaced.
     const [lost] = opened as [Connection]
     const ended = new Promise((resolve) => lost.once('end', resolve))
     await db.raw('select pg_terminate_backend(?::int)', [lost.processID]).catch(() => {})
@@ -228,7 +228,7 @@ async function poolOfMany(stage: Stage): Promise<void> {
   }, { pool: { ...AT_MOST_FIVE, afterCreate: greet } })
 }
 
-/** Those who are given a connection that the server is just ending fail, and few do. */
+/** Only the few queries on a connection that the server is just ending fail. */
 async function lostConnection(stage: Stage): Promise<void> {
   for (let round = 0; round < 5; round++) {
     await withKnex(stage, async (db) => {
@@ -281,7 +281,7 @@ async function batches(stage: Stage): Promise<void> {
   })
 }
 
-/** Clients come from a pool of pg. */
+/** Knex with clients from a pool of pg. */
 async function withPool(stage: Stage): Promise<void> {
   const { see, settles } = stage
   const events: string[] = []

@@ -1,4 +1,4 @@
-// Kysely takes a pool, and one method of each thing it gets from it.
+// Kysely takes a pool, and uses one method of each object that it gets from the pool.
 import { Kysely, PostgresDialect, sql, Migrator, type ColumnType, type Generated, type Migration } from 'kysely'
 import { Pool, type PoolConfig } from 'pg'
 
@@ -229,7 +229,7 @@ async function migrations(stage: Stage): Promise<void> {
   })
 }
 
-/** Two at once: one waits for the other's lock. */
+/** Two migrations at once: one waits for the other's lock. */
 async function lockedMigrations(stage: Stage): Promise<void> {
   const slow: Migration = { up: async (db) => void (await sql`create table slow as select 1 as one from pg_sleep(0.1)`.execute(db)) }
   const provider = { getMigrations: async () => ({ slow }) }
@@ -271,7 +271,7 @@ async function streams(stage: Stage): Promise<void> {
   }, { max: 1 }, Cursor)
 }
 
-/** What a transaction costs. */
+/** The trips of a transaction. */
 async function trips(stage: Stage): Promise<void> {
   const proxy = await stage.proxy()
   await withKysely({ ...stage, url: proxy.url }, async (db) => {

@@ -1,4 +1,5 @@
-// pg-boss keeps queues of jobs in tables: pool.query with values, COMMIT inside of texts, advisory locks, JSON.
+// pg-boss keeps queues of jobs in tables. It uses pool.query with values, texts that end with COMMIT,
+// advisory locks and JSON.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 
@@ -24,7 +25,7 @@ async function withBoss(
   }
 }
 
-/** A job without what differs from run to run. */
+/** A job without the fields that differ from run to run. */
 function known(job: PgBoss.JobWithMetadata | null): unknown {
   if (job === null) return null
   const dates = Object.entries(job).filter(([, value]) => value instanceof Date).map(([key]) => key)
@@ -118,7 +119,7 @@ async function schedules(stage: Stage): Promise<void> {
   }, { schedule: true, cronMonitorIntervalSeconds: 1, cronWorkerIntervalSeconds: 1 })
 }
 
-/** It does not end before the work at hand has. */
+/** A graceful stop waits for the jobs that are running. */
 async function graceful(stage: Stage): Promise<void> {
   let isDone = false
   await withBoss(stage, async (boss) => {

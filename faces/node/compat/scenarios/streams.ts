@@ -1,4 +1,4 @@
-// Programs that move many rows: cursors, streams of rows and COPY, each by the package that people use for it.
+// Programs that move many rows: cursors, streams of rows and COPY, each with the usual package.
 import { once } from 'node:events'
 import { Readable, Transform, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -26,7 +26,7 @@ const { from: copyFrom, to: copyTo } = require('pg-copy-streams') as {
   to(text: string): Readable & pg.Submittable & { rowCount: number }
 }
 
-/** Runs with a client of a pool, and sees at the end that it was left in order. */
+/** Runs with a client of a pool, and checks at the end that the client is in order. */
 async function lent(stage: Stage, run: (client: pg.PoolClient) => Promise<void>): Promise<void> {
   const pool = new pg.Pool({ connectionString: stage.url, max: 1 })
   const client = await pool.connect()
@@ -39,12 +39,12 @@ async function lent(stage: Stage, run: (client: pg.PoolClient) => Promise<void>)
   }
 }
 
-/** Lines of CSV, none like another, with what has to be quoted. */
+/** Lines of CSV, all different, with characters that have to be quoted. */
 function* people(count: number): Generator<string> {
   for (let i = 1; i <= count; i++) yield `${i},"Ann ""${i}"" Ö",${i % 7 === 0 ? '' : i * 1.5}\n`
 }
 
-/** A table comes in as CSV, is changed while it goes out, and comes in again as another. */
+/** A table is copied in as CSV, changed while it is copied out, and copied in as another table. */
 async function copies(stage: Stage): Promise<void> {
   const { see, settles } = stage
   await lent(stage, async (client) => {
@@ -123,7 +123,7 @@ async function pages(stage: Stage): Promise<void> {
   })
 }
 
-/** Two cursors and queries that were asked for at once have the connection one behind the other. */
+/** Two cursors and queries that are submitted at once use the connection one after the other. */
 async function inTurn(stage: Stage): Promise<void> {
   await lent(stage, async (client) => {
     const seen: unknown[] = []

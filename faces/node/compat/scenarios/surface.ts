@@ -7,12 +7,12 @@ import * as pg from 'pg'
 
 import type { Scenarios, Stage } from '../support/stage'
 
-/** Whatever is there: this is about what the types do not say. */
+/** Any object: these scenarios read fields that the types don't declare. */
 type Loose = { [key: string]: unknown }
 
 const loose = (value: unknown): Loose => value as Loose
 
-/** Names with what they are. */
+/** The members of an object, with the kind of each. */
 function shape(value: unknown, ignored: readonly string[] = []): Loose {
   const known = Object.getOwnPropertyNames(value).filter((key) => !ignored.includes(key)).sort()
   return Object.fromEntries(known.map((key) => [key, typeof loose(value)[key]]))
@@ -30,7 +30,7 @@ async function exported({ see }: Stage): Promise<void> {
   if (utils) for (const [name, type] of Object.entries(shape(utils))) see(`utils.${name}`, type)
   const client = ['connect', 'query', 'end', 'cancel', 'escapeIdentifier', 'escapeLiteral', 'getTransactionStatus', 'getTypeParser', 'setTypeParser', 'getStartupConf', 'ref', 'unref']
   see('methods of Client', client.map((name) => [name, typeof loose(pg.Client.prototype)[name]]))
-  // `newClient` is not among them: when one is connected, and for whom, is decided by the engine.
+  // Without `newClient`: the engine decides when a client is connected.
   see('methods of Pool', ['connect', 'query', 'end', '_pulseQueue', '_isFull', '_remove'].map((name) => [name, typeof loose(pg.Pool.prototype)[name]]))
   const counts = ['totalCount', 'idleCount', 'waitingCount', 'expiredCount']
   see('getters of Pool', counts.map((name) => [name, Object.getOwnPropertyDescriptor(poolClass().prototype, name)?.get !== undefined]))
@@ -94,7 +94,7 @@ async function fields({ url, see }: Stage): Promise<void> {
   see('ended', read())
 }
 
-/** As Sequelize does. */
+/** Raw messages of the connection, as Sequelize uses them. */
 async function rawMessages({ url, see }: Stage): Promise<void> {
   const client = new pg.Client(url)
   const parameters: string[] = []
@@ -147,7 +147,7 @@ async function wrappers({ url, see }: Stage): Promise<void> {
   see('calls', calls)
 }
 
-/** As OpenTelemetry does: the callback of a query is wrapped, or the promise that it returns. */
+/** Spans as OpenTelemetry makes them: it wraps the callback of a query, or its promise. */
 async function spans({ url, see }: Stage): Promise<void> {
   const started: string[] = []
   const ended: string[] = []

@@ -250,7 +250,7 @@ async function migrations(stage: Stage): Promise<void> {
   Second.isBroken = true
 }
 
-/** Brings the schema up to what the classes say, and says what it would do. */
+/** Makes the schema match the classes, and lists the statements that it would run. */
 async function synchronizing(stage: Stage): Promise<void> {
   const more = new EntitySchema<{ id: number; name: string }>({
     name: 'more',
@@ -285,7 +285,7 @@ async function streams(stage: Stage): Promise<void> {
   })
 }
 
-/** What a transaction costs. */
+/** The trips of a transaction. */
 async function trips(stage: Stage): Promise<void> {
   const proxy = await stage.proxy()
   await withTypeOrm({ ...stage, url: proxy.url }, async (db) => {

@@ -1,4 +1,4 @@
-/** One statement by the real pg, whatever is tested, so that databases come and go. */
+/** Runs a statement with the real pg, whichever driver is tested, to create and drop databases. */
 export async function ask(server: string, text: string): Promise<void> {
   const { Client } = require('pg-real') as typeof import('pg')
   const client = new Client(server)

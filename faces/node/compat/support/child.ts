@@ -2,7 +2,7 @@
 //
 //   child.js real|ours FILE URL
 //
-// `real` has everybody who asks for `pg` get the real one. What the scenarios saw goes to the parent.
+// With `real`, `require('pg')` gives the real pg everywhere. The child sends its reports to the parent.
 import Module from 'node:module'
 import { basename } from 'node:path'
 
@@ -11,7 +11,7 @@ import { plain, type Plain } from './plain'
 import { CountingProxy } from './proxy'
 import type { Scenario, Scenarios, Stage } from './stage'
 
-/** One scenario's word to the parent. */
+/** The report of one scenario to the parent. */
 export interface Report {
   scenario: string
   seen: [label: string, value: Plain][]
@@ -19,11 +19,11 @@ export interface Report {
   failure?: string
 }
 
-/** Everything of a file. */
+/** The reports of a file. */
 export interface Reports {
   /** The file that `require('pg')` led to. */
   driver: string
-  /** Made for it, and to be dropped when the process has ended: connections may be closing still. */
+  /** The database of the file. The parent drops it after the process has ended and all is closed. */
   database: string
   reports: Report[]
 }
@@ -31,7 +31,7 @@ export interface Reports {
 const [, , driver, file = '', server = ''] = process.argv
 const LIMIT_MS = 30_000
 
-/** The parts of Node's loader that are used; they are not in its types. */
+/** The parts of Node's loader that are used here, and that its types leave out. */
 interface Loader {
   _resolveFilename(this: unknown, request: string, ...rest: unknown[]): string
 }
@@ -52,7 +52,7 @@ async function main(): Promise<void> {
   const url = new URL(server)
   url.pathname = `/${name}`
   await ask(server, `create database ${name}`)
-  // Loaded only now, when the switch is set.
+  // Loaded only now, after the loader has been switched.
   const scenarios = require(file) as Scenarios
   const reports: Report[] = []
   for (const [scenario, run] of Object.entries(scenarios)) {
@@ -65,7 +65,7 @@ async function main(): Promise<void> {
 async function perform(scenario: string, run: Scenario, url: string, name: string): Promise<Report> {
   const report: Report = { scenario, seen: [], notes: {} }
   const proxies: CountingProxy[] = []
-  // Databases have names of their own, which may come in messages.
+  // Messages may have the name of the database, which differs.
   const recorded = (value: unknown): Plain => JSON.parse(JSON.stringify(plain(value)).replaceAll(name, 'DATABASE')) as Plain
   const see = (label: string, value: unknown): void => void report.seen.push([label, recorded(value)])
   const stage: Stage = {
@@ -85,7 +85,7 @@ async function perform(scenario: string, run: Scenario, url: string, name: strin
       return proxy
     },
   }
-  const stray = (error: unknown): void => see('nobody caught', error)
+  const stray = (error: unknown): void => see('uncaught', error)
   process.on('uncaughtException', stray).on('unhandledRejection', stray)
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -9,17 +9,17 @@ import type { Report, Reports } from './child'
 
 const server = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
 
-/** What is held against the notes of both drivers, beside that they saw the same. */
+/** Checks the notes of both drivers, which may differ. */
 export type Judge = (ours: Report['notes'], theirs: Report['notes']) => void
 
 /**
- * Runs the scenarios of a file with pg and with onetrip-pg, and demands that they see the same. Each is a test; `judges`
- * have more to ask of some.
+ * Runs the scenarios of a file with pg and with onetrip-pg, and demands that they see the same.
+ * Each scenario is a test. `judges` check the notes of some.
  */
 export function compare(name: string, judges: { readonly [scenario: string]: Judge } = {}): void {
   test(name, { timeout: 240_000 }, async (t) => {
     const [theirs, ours] = await Promise.all([perform('real', name), perform('ours', name)])
-    await t.test('everybody got the driver that was meant', () => {
+    await t.test('each process has loaded its driver', () => {
       assert.match(theirs.driver, /node_modules\/pg-real\//)
       assert.match(ours.driver, /node_modules\/pg\//)
     })
@@ -28,7 +28,7 @@ export function compare(name: string, judges: { readonly [scenario: string]: Jud
         const our = ours.reports[at] as Report
         assert.equal(their.failure, undefined, 'with pg')
         assert.equal(our.failure, undefined, 'with onetrip-pg')
-        assert.ok(their.seen.length > 0, 'something was seen')
+        assert.ok(their.seen.length > 0, 'the scenario recorded nothing')
         assertSame(our.seen, their.seen)
         judges[their.scenario]?.(our.notes, their.notes)
       })
@@ -36,7 +36,7 @@ export function compare(name: string, judges: { readonly [scenario: string]: Jud
   })
 }
 
-/** Names only what differs, by its label; the order of keys counts. */
+/** Compares by label, so that a failure shows only the differences. The order of keys counts. */
 function assertSame(ours: Report['seen'], theirs: Report['seen']): void {
   const [actual, expected] = [labelled(ours), labelled(theirs)]
   for (const [label, value] of expected) {
@@ -46,10 +46,10 @@ function assertSame(ours: Report['seen'], theirs: Report['seen']): void {
   }
   assert.deepEqual(Object.fromEntries(actual), Object.fromEntries(expected))
   const text = (seen: Map<string, unknown>): string => JSON.stringify([...seen])
-  assert.equal(text(actual), text(expected), 'keys have the same order')
+  assert.equal(text(actual), text(expected), 'the keys differ in their order')
 }
 
-/** Labels that come more than once get a number. */
+/** The values by label. A label that is used again gets a number. */
 function labelled(seen: Report['seen']): Map<string, unknown> {
   const values = new Map<string, unknown>()
   for (const [label, value] of seen) {
@@ -65,7 +65,7 @@ async function perform(driver: 'real' | 'ours', name: string): Promise<Reports> 
   const child = fork(join(__dirname, 'child.js'), [driver, file, server], { stdio: 'inherit' })
   let reports: Reports | undefined
   child.on('message', (message) => (reports = message as Reports))
-  // It ends by itself when nothing is left open.
+  // The process ends by itself, unless the driver leaves something open.
   const timer = setTimeout(() => child.kill(), 200_000)
   const [status] = (await once(child, 'exit')) as [number | null]
   clearTimeout(timer)

@@ -1,10 +1,10 @@
-// What a program saw, as JSON that can be sent to another process and compared there: types, classes and the order of
-// keys survive, and what has to differ from run to run does not.
+// Converts the values that a program saw to JSON, to be compared in another process. Types, classes and
+// the order of keys are kept. Values that differ from run to run are left out.
 
-/** A value of JSON. */
+/** A JSON value. */
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain }
 
-/** A value as JSON. What has no form there is an object with one key that begins with `$`. */
+/** Converts a value to JSON. A value without a JSON form is an object with one key that begins with `$`. */
 export function plain(value: unknown): Plain {
   switch (typeof value) {
     case 'undefined':
@@ -42,14 +42,14 @@ function plainFields(value: object): { [key: string]: Plain } {
   const fields: { [key: string]: Plain } = {}
   for (const [key, part] of Object.entries(value)) {
     if (key.startsWith('_')) continue
-    // Tables are made anew for each driver, so their numbers differ.
+    // Each driver has tables of its own, whose OIDs differ.
     const known = key === 'tableID' && typeof part === 'number' ? part > 0 : part
     Object.defineProperty(fields, key, { value: plain(known), enumerable: true, configurable: true })
   }
   return fields
 }
 
-/** All that is printed of an error, but for where it was made. */
+/** The printed fields of an error, without its stack. */
 function plainError(error: Error): Plain {
   const cause = error.cause === undefined ? {} : { cause: plain(error.cause) }
   return { $error: error.constructor.name, name: error.name, message: error.message, ...plainFields(error), ...cause }

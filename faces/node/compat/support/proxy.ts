@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
 /**
- * Leads to a server, and counts the trips: writes of a client that come after bytes of the server have been delivered
- * since its last one.
+ * A proxy that counts the trips to a server: the writes of a client that follow bytes which the server
+ * has delivered since its last write.
  */
 export class CountingProxy {
   /** Trips of all connections since the last `restart`. */
@@ -44,7 +44,7 @@ export class CountingProxy {
   #serve(client: Socket, host: string, port: number): void {
     const server = connect({ host, port, noDelay: true })
     this.connections++
-    // The first bytes of a client are a trip, too.
+    // The first write of a client is a trip, too.
     let heard = true
     client.on('data', (bytes) => {
       if (heard) this.trips++

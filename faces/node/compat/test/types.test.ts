@@ -28,7 +28,7 @@ function program(files: string[], options: Compiler.CompilerOptions = {}): Compi
   return ts.createProgram(files.map((file) => join(root, file)), { ...OPTIONS, ...options })
 }
 
-/** What is wrong with the uses of the types, by these declarations. */
+/** The errors of the compiler in the uses of the types, with these declarations. */
 function faults(options: Compiler.CompilerOptions): string[] {
   const uses = program(['types/uses.ts'], options)
   return ts.getPreEmitDiagnostics(uses).map(({ file, start, messageText }) => {
@@ -44,10 +44,10 @@ test('each use of the types of pg compiles with them and with ours', { timeout: 
   assert.deepEqual(faults({}), [], 'with ours')
 })
 
-/** pg has none of these, whatever its types say: who calls one fails there too. */
+/** Members that `@types/pg` declares and pg does not have: calling one fails with pg, too. */
 const NOT_THERE = new Set(['copyFrom', 'copyTo', 'pauseDrain', 'resumeDrain'])
 
-/** What a module exports, and what the types and the classes among that have, each by its name. */
+/** The exports of a module, and the members of its types and classes, by name. */
 function members(of: string): Map<string, Set<string>> {
   const all = program([OURS, THEIRS])
   const checker = all.getTypeChecker()
@@ -61,13 +61,13 @@ function members(of: string): Map<string, Set<string>> {
     const isType = (target.flags & (ts.SymbolFlags.Class | ts.SymbolFlags.Interface)) !== 0
     const value = target.valueDeclaration && checker.getTypeOfSymbolAtLocation(target, target.valueDeclaration)
     const names = (isType ? type : (value ?? type)).getProperties().map(({ name }) => name)
-    // Those of symbols have other numbers in each, and are Node's.
+    // Members with symbols are Node's, and their names differ between the modules.
     found.set(symbol.name, new Set(names.filter((it) => !it.startsWith('__@'))))
   }
   return found
 }
 
-test('whatever the types of pg export, and each member of it, is in ours', { timeout: 120_000 }, () => {
+test('our types have every export of the types of pg, and every member of those', { timeout: 120_000 }, () => {
   const [ours, theirs] = [members(OURS), members(THEIRS)]
   assert.ok(theirs.size > 30 && (theirs.get('ClientConfig')?.size ?? 0) > 20)
   const missing: string[] = []
@@ -79,7 +79,7 @@ test('whatever the types of pg export, and each member of it, is in ours', { tim
   assert.deepEqual(missing, [])
 })
 
-test('what the types of pg have and pg does not is not there', () => {
+test('our types leave out what pg does not have, though its types declare it', () => {
   const { Client } = require('pg-real') as { Client: { prototype: object } }
   for (const name of NOT_THERE) assert.ok(!(name in Client.prototype), name)
 })

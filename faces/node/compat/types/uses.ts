@@ -1,4 +1,4 @@
-// Each exported name of the types of pg, used as programs use it. It has to compile with those types and with ours.
+// Uses every exported name of the types of pg, as programs do. It must compile with them and with ours.
 import { EventEmitter } from 'node:events'
 import type { Duplex } from 'node:stream'
 

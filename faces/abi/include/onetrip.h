@@ -165,6 +165,7 @@ void onetrip_received(onetrip_connection *connection, double now, size_t len);
 /* Whether what was received ends with the end of a message, so that what comes next is the begin of another one. For
  * before the bytes of a connection without requests are read by somebody else. */
 bool onetrip_is_between(onetrip_connection *connection);
+/* How many bytes are to be sent now. What may wait for the next reply is not among them before that came: ask again then. */
 size_t onetrip_transmit_len(onetrip_connection *connection);
 const uint8_t *onetrip_transmit(onetrip_connection *connection);
 void onetrip_written(onetrip_connection *connection, double now, size_t len);

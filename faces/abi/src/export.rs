@@ -149,7 +149,7 @@ pub unsafe extern "C" fn onetrip_is_between(connection: *mut Connection) -> bool
     unsafe { of(connection) }.input.is_empty()
 }
 
-/// How many bytes are to be sent.
+/// How many bytes are to be sent now. What may wait for the next reply is not among them before that came: ask again then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_transmit_len(connection: *mut Connection) -> usize {
     // SAFETY: the host's promise at the top.

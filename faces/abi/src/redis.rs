@@ -5,7 +5,9 @@
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CloseReason, Connection, End, Output, Request, Ticket, Time, Token, memory};
+use onetrip_engine::{
+    CloseReason, Connection, End, Output, Pace, Request, Ticket, Time, Token, memory,
+};
 use onetrip_redis::Event as Told;
 use onetrip_redis::client::scripts::Scripts;
 
@@ -33,6 +35,9 @@ pub(crate) struct Redis {
     scripts: Scripts,
     /// When it was asked something while it was idle, or has sent something last.
     since: Time,
+    /// The last call that said what time it is.
+    clock: Time,
+    pace: Pace,
     room: usize,
     /// It takes nothing any more, and ends when all is answered. To close the connection says it all.
     terminating: bool,
@@ -64,6 +69,8 @@ impl Redis {
             live: Vec::new(),
             scripts: Scripts::default(),
             since: now,
+            clock: now,
+            pace: Pace::default(),
             room: limits.in_flight_max.saturating_add(limits.queue_max),
             terminating: false,
             closed: false,
@@ -105,15 +112,17 @@ impl Redis {
                 }
             }
         }
-        self.since = now;
+        (self.since, self.clock) = (now, now);
+        self.pace.replied(now);
         self.engine.handle_bytes(now, input);
         self.settle(to);
     }
 
-    /// What is to be sent: of the login as long as that lasts, though commands may wait behind it.
+    /// What is to be sent now: of the login as long as that lasts, though commands may wait behind it.
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => login.transmit(),
+            None if self.pace.holds(self.clock, &self.engine) => &[],
             None => self.engine.transmit(),
         }
     }
@@ -122,13 +131,18 @@ impl Redis {
         match &mut self.login {
             Some(login) => login.written(bytes),
             None => {
+                self.pace.written();
                 self.engine.handle_written(now, bytes.min(self.engine.transmit().len()));
+                if !self.engine.transmit().is_empty() {
+                    self.pace.interrupted();
+                }
                 self.settle(to);
             }
         }
     }
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        self.clock = now;
         self.engine.handle_time(now);
         self.settle(to);
     }
@@ -183,6 +197,8 @@ impl Redis {
         let script = submission.script();
         let is_known = script.is_some_and(|sha| self.scripts.has(sha));
         let expect = submission.expect(is_known).ok_or(Refused::NoMemory)?;
+        self.clock = now;
+        self.pace.submitted(now);
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }

@@ -18,7 +18,7 @@ const UNKNOWN = 4
  * engine wants to be woken. What it speaks is its subclasses'.
  *
  * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write; if it is
- * much, in some.
+ * much, in some. While the server has plenty to do and answers fast, the engine lets a few requests wait for the next chunk.
  */
 export abstract class Wire<Receiver extends Ending> implements Handle {
   /** The functions of the module in which it lies. */
@@ -198,7 +198,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     return this.isFree ? 0 : this.engine.onetrip_queued(this.address)
   }
 
-  /** Whether bytes wait to be written. */
+  /** Whether bytes are to be written now. */
   protected get hasUnsent(): boolean {
     return this.engine.onetrip_transmit_len(this.address) > 0
   }

@@ -208,6 +208,7 @@ void onetrip_received(onetrip_connection *connection, double now, size_t len);
 /* Whether the bytes received so far end at the end of a message. Asked before other code reads the
  * bytes of a connection that has no requests. */
 bool onetrip_is_between(onetrip_connection *connection);
+/* How many bytes are to be sent now. What may wait for the next reply is not among them before that came: ask again then. */
 size_t onetrip_transmit_len(onetrip_connection *connection);
 const uint8_t *onetrip_transmit(onetrip_connection *connection);
 void onetrip_written(onetrip_connection *connection, double now, size_t len);

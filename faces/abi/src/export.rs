@@ -150,7 +150,8 @@ pub unsafe extern "C" fn onetrip_is_between(connection: *mut Connection) -> bool
     unsafe { of(connection) }.input.is_empty()
 }
 
-/// How many bytes must be sent.
+/// How many bytes must be sent now. A busy server is written to in larger pieces, so more bytes may
+/// follow once the next reply has arrived: ask again then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_transmit_len(connection: *mut Connection) -> usize {
     // SAFETY: the host's promise at the top.

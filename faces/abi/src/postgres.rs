@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::{Load, Task, Timings, Workload};
-use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
+use onetrip_engine::{CancelEnd, Connection, Pace, Time, Token, Violation, Wanted};
 use onetrip_postgres::client::statements::{Closing, Seen};
 use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
@@ -79,6 +79,7 @@ pub(crate) struct Postgres {
     since: Time,
     /// The time of the last call that told it.
     clock: Time,
+    pace: Pace,
     /// When bytes of the login were last sent.
     login_sent: Time,
     /// How long the pool expects the requests in flight to take, if the connection is one of a
@@ -198,6 +199,7 @@ impl Postgres {
             changing: 0,
             since: now,
             clock: now,
+            pace: Pace::default(),
             login_sent: now,
             workload: Workload::new(Duration::MAX),
             timings: None,
@@ -243,6 +245,7 @@ impl Postgres {
             }
         }
         self.since = now;
+        self.pace.replied(now);
         self.engine.handle_bytes(now, input);
         self.settle(to);
         if !self.delayed.is_empty() {
@@ -250,13 +253,22 @@ impl Postgres {
         }
     }
 
-    /// The bytes to send. During the login these are its own bytes, even if requests wait behind
+    /// The bytes to send now. During the login these are its own bytes, even if requests wait behind
     /// it.
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => &login.out,
+            None if self.holds() => &[],
             None => self.engine.transmit(),
         }
+    }
+
+    /// Whether what is unsent may wait for the next reply. What a transaction waits for may not.
+    fn holds(&self) -> bool {
+        self.block.is_none()
+            && self.pending_begin.is_none()
+            && self.delayed.is_empty()
+            && self.pace.holds(self.clock, &self.engine)
     }
 
     pub(crate) fn written(&mut self, now: Time, bytes: usize, to: &mut Completions) {
@@ -266,7 +278,11 @@ impl Postgres {
                 login.written(bytes);
             }
             None => {
+                self.pace.written();
                 self.engine.handle_written(now, bytes.min(self.engine.transmit().len()));
+                if !self.engine.transmit().is_empty() {
+                    self.pace.interrupted();
+                }
                 self.settle(to);
             }
         }

@@ -6,7 +6,9 @@
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CloseReason, Connection, End, Output, Request, Ticket, Time, Token, memory};
+use onetrip_engine::{
+    CloseReason, Connection, End, Output, Pace, Request, Ticket, Time, Token, memory,
+};
 use onetrip_redis::Event as Told;
 use onetrip_redis::client::scripts::Scripts;
 
@@ -34,6 +36,9 @@ pub(crate) struct Redis {
     scripts: Scripts,
     /// The last time that a request came to an idle connection, or that the peer sent bytes.
     since: Time,
+    /// The time of the last call that told it.
+    clock: Time,
+    pace: Pace,
     room: usize,
     /// No more requests are taken, and the connection closes when all are answered. Redis needs no
     /// goodbye.
@@ -66,6 +71,8 @@ impl Redis {
             live: Vec::new(),
             scripts: Scripts::default(),
             since: now,
+            clock: now,
+            pace: Pace::default(),
             room: limits.in_flight_max.saturating_add(limits.queue_max),
             terminating: false,
             closed: false,
@@ -108,16 +115,18 @@ impl Redis {
                 }
             }
         }
-        self.since = now;
+        (self.since, self.clock) = (now, now);
+        self.pace.replied(now);
         self.engine.handle_bytes(now, input);
         self.settle(to);
     }
 
-    /// The bytes to send. During the login these are its own bytes, even if commands wait behind
+    /// The bytes to send now. During the login these are its own bytes, even if commands wait behind
     /// it.
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => login.transmit(),
+            None if self.pace.holds(self.clock, &self.engine) => &[],
             None => self.engine.transmit(),
         }
     }
@@ -126,13 +135,18 @@ impl Redis {
         match &mut self.login {
             Some(login) => login.written(bytes),
             None => {
+                self.pace.written();
                 self.engine.handle_written(now, bytes.min(self.engine.transmit().len()));
+                if !self.engine.transmit().is_empty() {
+                    self.pace.interrupted();
+                }
                 self.settle(to);
             }
         }
     }
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        self.clock = now;
         self.engine.handle_time(now);
         self.settle(to);
     }
@@ -187,6 +201,8 @@ impl Redis {
         let script = submission.script();
         let is_known = script.is_some_and(|sha| self.scripts.has(sha));
         let expect = submission.expect(is_known).ok_or(Refused::NoMemory)?;
+        self.clock = now;
+        self.pace.submitted(now);
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }

@@ -5,10 +5,9 @@
 
 use std::io;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use bytes::BytesMut;
-use onetrip_engine::{Connection, Protocol, Time};
+use onetrip_engine::{Connection, Pace, Protocol, Time};
 
 use crate::metrics::counts::Counts;
 use crate::socket::{Ending, Reader, Received, Writer};
@@ -75,20 +74,9 @@ impl Transport {
         self.pace.submitted(now);
         if was_idle && !self.corked {
             self.write_now(engine, now);
-        } else if eager || !self.holds(engine, now) {
+        } else if eager || !self.pace.holds(now, engine) {
             self.notify();
         }
-    }
-
-    /// Whether unwritten bytes may wait for the next reply.
-    fn holds<P: Protocol>(&self, engine: &Connection<P>, now: Time) -> bool {
-        self.pace.holds(now, engine.in_flight())
-            && engine.transmit().len() < Pace::WORTH_A_WRITE
-            // Without a sync point behind them the server may keep their replies in its buffer, and
-            // that sync point may be among the unwritten bytes.
-            && engine.in_flight_members() == 0
-            // Only a reply that is due can take unwritten bytes along.
-            && engine.is_reply_due()
     }
 
     /// A caller awaits: unwritten bytes leave now, unless the driver is about to write.
@@ -99,7 +87,7 @@ impl Transport {
         eager: bool,
     ) {
         let nothing = self.corked || engine.transmit().is_empty();
-        if !nothing && (eager || !self.holds(engine, now)) {
+        if !nothing && (eager || !self.pace.holds(now, engine)) {
             self.write_now(engine, now);
         }
     }
@@ -140,7 +128,7 @@ impl Transport {
         cx: &mut Context<'_>,
     ) -> io::Result<()> {
         self.corked = false;
-        let held = !eager && self.holds(engine, now);
+        let held = !eager && self.pace.holds(now, engine);
         if self.writer.poll_flush(cx)?.is_pending() || held {
             return Ok(());
         }
@@ -196,7 +184,7 @@ impl Transport {
     /// Several callers were woken: holds writing back until they have run. Not needed while new
     /// requests wait for the next reply anyway.
     pub(crate) fn cork<P: Protocol>(&mut self, engine: &Connection<P>, now: Time, eager: bool) {
-        self.corked = eager || !self.holds(engine, now);
+        self.corked = eager || !self.pace.holds(now, engine);
     }
 
     /// Holds writing back, because more is about to be submitted that should leave in the same
@@ -241,63 +229,4 @@ impl Transport {
 /// Whether nothing is in flight and nothing is to be written.
 pub(crate) fn is_idle<P: Protocol>(engine: &Connection<P>) -> bool {
     engine.in_flight() == 0 && engine.transmit().is_empty()
-}
-
-/// How fast replies come, and how many requests wait for the next one to leave with it.
-///
-/// A server works on the requests of a connection one after the other. While it has many and
-/// answers fast, a further request that leaves at once costs each side a system call and gains
-/// nothing: it would wait at the server instead of here. So once reads follow one another within
-/// `FAST`, up to a quarter of the number that the server still has waits here for the next read,
-/// for at most `HOLD_MAX`. Measured on loopback: a third less CPU per statement at 100 in flight.
-#[derive(Debug, Default)]
-struct Pace {
-    last_read: Time,
-    is_fast: bool,
-    held: usize,
-    held_since: Time,
-    /// Whether the last write left bytes over. If so, nothing is held back until they are written.
-    interrupted: bool,
-}
-
-impl Pace {
-    /// If fewer requests than this are at the server, new ones leave at once.
-    const BUSY_MIN: usize = 16;
-    /// If this many bytes are unwritten, they leave at once.
-    const WORTH_A_WRITE: usize = 4 << 10;
-    /// Reads that follow one another within this time are fast.
-    const FAST: Duration = Duration::from_micros(100);
-    /// The longest that a request waits, checked at the next event of the connection.
-    const HOLD_MAX: Duration = Duration::from_micros(500);
-
-    fn replied(&mut self, now: Time) {
-        self.is_fast = now.since(self.last_read) < Pace::FAST;
-        self.last_read = now;
-    }
-
-    fn submitted(&mut self, now: Time) {
-        if self.held == 0 {
-            self.held_since = now;
-        }
-        self.held += 1;
-    }
-
-    /// A write begins.
-    fn written(&mut self) {
-        self.held = 0;
-        self.interrupted = false;
-    }
-
-    fn interrupted(&mut self) {
-        self.interrupted = true;
-    }
-
-    fn holds(&self, now: Time, in_flight: usize) -> bool {
-        let at_server = in_flight.saturating_sub(self.held);
-        self.is_fast
-            && !self.interrupted
-            && at_server >= Pace::BUSY_MIN
-            && self.held * 4 < at_server
-            && now.since(self.held_since) < Pace::HOLD_MAX
-    }
 }

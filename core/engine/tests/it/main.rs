@@ -13,6 +13,7 @@ mod meter;
 mod neighbours;
 mod order;
 mod outcomes;
+mod pace;
 mod pool;
 mod pool_allocations;
 mod pool_random;

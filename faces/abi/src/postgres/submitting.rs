@@ -31,6 +31,7 @@ impl Postgres {
     ) -> Result<Ticket, Refused> {
         self.check(token)?;
         self.clock = now;
+        self.pace.submitted(now);
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.workload.clear();
             // The network's round trip is not the server's time.

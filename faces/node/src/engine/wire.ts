@@ -19,6 +19,8 @@ const UNKNOWN = 4
  *
  * The requests of one turn of the event loop, and those that are submitted because a chunk of
  * replies settled promises, leave in one write. Once 8 KiB have gathered, they are written at once.
+ * While the server is busy and answers fast, the engine lets a few requests wait for the next
+ * chunk of replies.
  */
 export abstract class Wire<Receiver extends Ending> implements Handle {
   /** The functions of the module that holds the connection. */
@@ -201,7 +203,7 @@ export abstract class Wire<Receiver extends Ending> implements Handle {
     return this.isFree ? 0 : this.engine.onetrip_queued(this.address)
   }
 
-  /** Whether bytes wait to be written. */
+  /** Whether bytes are to be written now. */
   protected get hasUnsent(): boolean {
     return this.engine.onetrip_transmit_len(this.address) > 0
   }

@@ -10,9 +10,9 @@
 //! // Two updates, one trip, one transaction.
 //! let mut transfer = client.pipeline();
 //! let debit = transfer
-//!    .execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
+//!     .execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
 //! let credit = transfer
-//!    .execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
+//!     .execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
 //! transfer.finish()?;
 //! assert_eq!((debit.wait()?, credit.wait()?), (1, 1));
 //! # Ok(()) }

@@ -308,7 +308,7 @@ impl Connection {
     /// Closes the connection now, whatever is unanswered.
     pub(crate) fn cut(&self) {
         self.with(|core, _| {
-            let error = core.lost("its client was closed, and did not wait any longer");
+            let error = core.lost("its client was closed, and the timeout of close() has passed");
             core.close(error);
         });
     }
@@ -926,7 +926,7 @@ impl Core {
                 format!("{why}, so the connection to {} was given up", self.route),
             ),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
-            CloseReason::NoMemory => self.lost("there is no memory to send what waits"),
+            CloseReason::NoMemory => self.lost("there is no memory for the requests that wait"),
         };
         self.ended.get_or_insert(error);
     }

@@ -146,8 +146,7 @@ impl Stream for Listener {
 const COMMANDS_MAX: usize = 16;
 
 fn late() -> Error {
-    let message =
-        "the deadline passed before the server answered; it may come to that all the same";
+    let message = "the deadline passed before the server answered; the change may still be made";
     Error::new(Kind::Timeout, Outcome::Unknown, "timeout", message)
 }
 

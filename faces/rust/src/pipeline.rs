@@ -44,9 +44,9 @@ use crate::{Error, Kind, Outcome};
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
 /// let mut pipeline = client.pipeline();
 /// let debit = pipeline
-///    .execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
+///     .execute("update account set balance = balance - $1 where id = $2", &[&5, &1]);
 /// let credit = pipeline
-///    .execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
+///     .execute("update account set balance = balance + $1 where id = $2", &[&5, &2]);
 /// pipeline.finish().await?; // One trip; both stand, or neither.
 /// assert_eq!((debit.await?, credit.await?), (1, 1));
 /// # Ok(()) }

@@ -94,6 +94,6 @@ pub(crate) fn rolled_back(cause: &Error) -> Error {
         Kind::Server,
         outcome_behind(cause.outcome()),
         "rolled_back",
-        format!("its pipeline failed behind it, so it does not stand: {cause}"),
+        format!("rolled back, since its pipeline failed later: {cause}"),
     )
 }

@@ -130,7 +130,7 @@ impl Driven for Connection {
     fn ended(self: &Arc<Self>) {
         self.with(|core, _| {
             if !core.engine.is_closed() {
-                let error = core.lost("the runtime that drove it was shut down");
+                let error = core.lost("the runtime of its driver was shut down");
                 core.close(error);
             }
             core.let_go();

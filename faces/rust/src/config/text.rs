@@ -139,7 +139,7 @@ fn decode(text: &str, part: &'static str) -> Result<String, ConfigError> {
     }
     match percent_decode_str(text).decode_utf8() {
         Ok(decoded) => Ok(decoded.into_owned()),
-        Err(_) => wrong("what is percent-encoded isn't UTF-8"),
+        Err(_) => wrong("the percent-encoded bytes aren't UTF-8"),
     }
 }
 

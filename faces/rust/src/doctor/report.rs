@@ -102,7 +102,7 @@ impl Diagnosis {
             )],
             Startup::Ignored => vec![client(
                 "no options",
-                "they are dropped without a word: make them settings of the role (ALTER ROLE … SET …)",
+                "they are dropped silently: make them settings of the role (ALTER ROLE … SET …)",
             )],
             Startup::Taken => Vec::new(),
         }
@@ -217,7 +217,7 @@ impl fmt::Display for Startup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Startup::Taken => f.write_str("taken"),
-            Startup::Ignored => f.write_str("dropped without a word"),
+            Startup::Ignored => f.write_str("dropped silently"),
             Startup::Refused(why) => write!(f, "refused: {why}"),
         }
     }

@@ -121,7 +121,7 @@ impl Cell {
                 Poll::Ready(Ok(placed))
             }
             Stage::Failed(error) => Poll::Ready(Err(error.clone())),
-            Stage::Over => unreachable!("what came of a place is taken once"),
+            Stage::Over => unreachable!("the result of a call is taken once"),
         }
     }
 

@@ -120,7 +120,7 @@ impl Driven for Link {
     fn ended(self: &Arc<Self>) {
         self.with(|core, _| {
             if !core.engine.is_closed() {
-                let error = core.lost("the runtime that drove it was shut down");
+                let error = core.lost("the runtime of its driver was shut down");
                 core.close(error);
             }
             core.transport.let_go();

@@ -185,7 +185,7 @@ fn header_len(data: &[u8]) -> Result<Option<usize>, Error> {
     // The upper half has the flags that a reader must understand. Bit 16, "with object numbers",
     // was used up to PostgreSQL 11.
     if flags >> 16 != 0 {
-        return Err(Error::malformed("the copy data is in a version that is not known"));
+        return Err(Error::malformed("the version of the copy data is not supported"));
     }
     let len = SIGNATURE.len() + 8 + extension;
     Ok((data.len() >= len).then_some(len))

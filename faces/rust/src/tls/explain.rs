@@ -18,7 +18,7 @@ pub(super) fn explain(error: &io::Error, settings: &Settings) -> Option<String> 
         Error::InvalidCertificate(error) => certificate(error, settings),
         Error::AlertReceived(alert) => refusal(*alert),
         Error::InvalidMessage(_) | Error::PeerSentOversizedRecord => {
-            "what the server sent is no TLS: is the port that of another service, or does \
+            "the server's answer is not TLS: is the port that of another service, or does \
              something in between tamper with the connection?"
                 .to_owned()
         }
@@ -27,7 +27,7 @@ pub(super) fn explain(error: &io::Error, settings: &Settings) -> Option<String> 
              1.3 are spoken here, within ssl_min_protocol_version and ssl_max_protocol_version"
         ),
         Error::DecryptError => {
-            "what the server sent can't be decrypted: something in between has changed it".into()
+            "the server's data can't be decrypted: something in between has changed it".into()
         }
         other => format!("TLS failed: {other}"),
     })

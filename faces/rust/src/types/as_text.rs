@@ -69,7 +69,7 @@ fn has_version(type_: &Type) -> bool {
 }
 
 fn behind_version(raw: &[u8]) -> Result<&[u8], ValueError> {
-    raw.strip_prefix(&[1]).ok_or(ValueError::new("its form has another version than 1"))
+    raw.strip_prefix(&[1]).ok_or(ValueError::new("the version of its form is not 1"))
 }
 
 impl<T: AsRef<str> + std::fmt::Debug> ToSql for AsText<T> {

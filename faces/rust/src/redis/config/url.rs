@@ -51,7 +51,7 @@ fn socket(config: Config, rest: &str) -> Result<Config, ConfigError> {
     let (config, _) = login(config, login_part)?;
     match path.starts_with('/') {
         true => Ok(config.unix(PathBuf::from(decode(path)?))),
-        false => Err(fault(Kind::Host, "behind unix: stands the path of a socket, from the root")),
+        false => Err(fault(Kind::Host, "unix: must be followed by the absolute path of a socket")),
     }
 }
 
@@ -73,7 +73,7 @@ fn server(text: &str) -> Result<Server, ConfigError> {
         Some(rest) => {
             let (host, rest) = rest
                 .split_once(']')
-                .ok_or_else(|| fault(Kind::Host, "an address in brackets has no end"))?;
+                .ok_or_else(|| fault(Kind::Host, "the ']' of an address in brackets is missing"))?;
             (host.to_owned(), rest.strip_prefix(':').unwrap_or(rest))
         }
         None => {
@@ -192,7 +192,7 @@ fn decode(text: &str) -> Result<String, ConfigError> {
     }
     let text = percent_decode_str(text).decode_utf8();
     Ok(text
-        .map_err(|_| fault(Kind::PercentEncoding, "what stands for a percent code isn't UTF-8"))?
+        .map_err(|_| fault(Kind::PercentEncoding, "the percent-encoded bytes aren't UTF-8"))?
         .into_owned())
 }
 

@@ -32,7 +32,7 @@ impl Mismatch {
     }
 
     /// The kind is right, but the contents are not; `why` stands behind the kind: `a bulk string
-    /// that is no number where an integer was expected`.
+    /// that does not parse where an integer was expected`.
     #[must_use]
     pub fn unfit(
         found: Kind,

@@ -15,7 +15,7 @@ fn parsed<T: FromStr>(reply: &ReplyView<'_>, expected: &'static str) -> Result<T
         _ => return Err(Mismatch::new(reply, expected)),
     };
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| Mismatch::unfit(reply.kind(), "that is none", expected))
+    number.ok_or_else(|| Mismatch::unfit(reply.kind(), "that does not parse", expected))
 }
 
 fn integer<T: FromStr + TryFrom<i64>>(

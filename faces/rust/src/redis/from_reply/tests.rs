@@ -61,7 +61,7 @@ fn integers_that_do_not_fit_are_refused() {
     let out_of_range = "an integer out of range where an integer (u8) was expected";
     assert_not::<u8>(":256\r\n", out_of_range);
     assert_not::<u8>(":-1\r\n", out_of_range);
-    let none = "a bulk string that is none where an integer (i64) was expected";
+    let none = "a bulk string that does not parse where an integer (i64) was expected";
     assert_not::<i64>("$3\r\nabc\r\n", none);
     assert_not::<i64>("$0\r\n\r\n", none);
     assert_not::<i64>("$19\r\n9223372036854775808\r\n", none);
@@ -78,7 +78,10 @@ fn floats_of_both_protocols() {
     assert_all(&f64::INFINITY, &[",inf\r\n", "$3\r\ninf\r\n"]);
     assert!(convert::<f64>(",nan\r\n").unwrap().is_nan());
     assert!(convert::<f64>("$4\r\n-nan\r\n").unwrap().is_nan());
-    assert_not::<f64>("$1\r\nx\r\n", "a bulk string that is none where a number was expected");
+    assert_not::<f64>(
+        "$1\r\nx\r\n",
+        "a bulk string that does not parse where a number was expected",
+    );
     assert_not::<f64>("#t\r\n", "a boolean where a number was expected");
 }
 
@@ -129,7 +132,7 @@ fn nil_is_none() {
     assert_all(&None::<Vec<String>>, &["*-1\r\n"]);
     assert_not::<Option<i64>>(
         "+x\r\n",
-        "a simple string that is none where an integer (i64) was expected",
+        "a simple string that does not parse where an integer (i64) was expected",
     );
     assert_not::<Vec<i64>>("*-1\r\n", "nil where an array was expected");
     assert_not::<Vec<i64>>("*1\r\n_\r\n", "nil where an integer (i64) was expected");
@@ -223,7 +226,7 @@ fn tuples_have_as_many_items_as_they_say() {
     assert_not::<(i64, i64)>(":1\r\n", "an integer where an array of 2 was expected");
     assert_not::<(i64, i64)>(
         "*2\r\n:1\r\n+x\r\n",
-        "a simple string that is none where an integer (i64) was expected",
+        "a simple string that does not parse where an integer (i64) was expected",
     );
 }
 

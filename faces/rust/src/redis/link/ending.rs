@@ -180,7 +180,7 @@ impl Core {
             ),
             CloseReason::Unusable(why) => self.lost(why),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
-            CloseReason::NoMemory => self.lost("there is no memory to send what waits"),
+            CloseReason::NoMemory => self.lost("there is no memory for the requests that wait"),
         };
         self.ended.get_or_insert(error);
     }

@@ -32,7 +32,7 @@ fn read(mut reader: Reader<'_>) -> Result<Numeric, ValueError> {
     let scale = reader.u16()?;
     let (groups, rest) = reader.rest().as_chunks::<2>();
     if groups.len() != usize::from(count) || !rest.is_empty() {
-        return Err(ValueError::new("its length is not what it says"));
+        return Err(ValueError::new("its length does not match its header"));
     }
     let groups = groups.iter().map(|group| u16::from_be_bytes(*group));
     if groups.clone().any(|group| group >= BASE) {
@@ -43,7 +43,7 @@ fn read(mut reader: Reader<'_>) -> Result<Numeric, ValueError> {
         NAN => Ok(Numeric::NAN),
         INFINITY => Ok(Numeric::INFINITY),
         NEG_INFINITY => Ok(Numeric::NEG_INFINITY),
-        _ => Err(ValueError::new("its sign is none")),
+        _ => Err(ValueError::new("its sign is unknown")),
     }
 }
 

@@ -44,9 +44,10 @@ use crate::{Error, Kind, Outcome};
 ///
 /// When bytes leave: if nothing is in flight, at once; otherwise when the caller's task next awaits
 /// or yields. While the server has many requests and answers fast, new ones wait for its next reply
-/// and leave in one write: they could not run any earlier. When the last clone is dropped, requests
-/// that have a connection are still answered, and then it is closed; those that wait for a
-/// connection end as `NotSent`.
+/// and leave in one write: they could not run any earlier.
+///
+/// When the last clone is dropped, submitted requests are still answered, also those that wait in
+/// line for a connection; then the connections are closed: see [`close`](Client::close).
 #[derive(Clone, Debug)]
 pub struct Client {
     executor: Executor,

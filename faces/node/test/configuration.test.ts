@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { configOf } from '../src/redis/config'
 import { root } from './package-project'
 
-/** The page of all settings against the keys that are taken. Those of connection strings a test in Rust compares. */
+/** The page of all settings. Its keys of connection strings are compared by a test in Rust. */
 const page = readFileSync(join(root, '../../docs/reference/configuration.md'), 'utf8')
 
 /** The cells of a table, without its head. */
@@ -17,12 +17,12 @@ function rowsOf(header: string): string[][] {
   return lines.slice(0, end).map((line) => line.split('|').map((cell) => cell.trim()))
 }
 
-/** What stands in a cell as code, without what is behind a dot. */
+/** The code spans of a cell, up to the first dot. */
 function keysIn(cell = ''): string[] {
   return Array.from(cell.matchAll(/`(\w+)[^`]*`/g), ([, key]) => key as string)
 }
 
-/** The keys of interfaces, as they are written. */
+/** The keys of interfaces in a source file. */
 function keysOf(file: string, names: readonly string[]): string[] {
   const source = readFileSync(join(root, 'src', file), 'utf8')
   return names.flatMap((name) => {

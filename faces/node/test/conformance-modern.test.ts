@@ -23,7 +23,7 @@ async function setUp(sql: Sql, { setup = [] }: Case): Promise<string> {
 
 describe('values', () => {
   const sql = client()
-  /** What a value of JavaScript does not hold: here the microseconds of a Date. */
+  /** Removes from a text what a JavaScript value cannot hold: the microseconds of a Date. */
   const asFarAsItGoes = (type: string, text: string): string =>
     type === 'timestamptz' ? `date_trunc('milliseconds', ${text})` : text
 
@@ -48,7 +48,7 @@ describe('values', () => {
   }
 })
 
-/** What statements are made with, as a place. */
+/** A tag as a place of the conformance cases. */
 function placeOf(sql: Tag): Place {
   return { ask: (asked) => sent(sql, asked) }
 }

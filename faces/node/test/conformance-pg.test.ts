@@ -2,7 +2,7 @@ import { Pool, type PoolClient } from '../src/pg'
 import type { Asked, Came } from './conformance/cases'
 import { type Place, runCases, type Sent } from './conformance/steps'
 
-/** The cases through the drop-in. It has no lists with one sync point, and its values are those of pg. */
+/** Runs the cases with the drop-in. It has no atomic pipelines, and its values are those of pg. */
 for (const pipeline of [false, true]) {
   runCases(
     {
@@ -75,7 +75,7 @@ function placeOfClient(client: PoolClient): Place {
         const last = await run({ ...placeOf(client), ...savepoints(client, 1) })
         const came = last && (await sent(client, last).came)
         const { command } = (await client.query('commit')) as { command: string }
-        // As with pg: what says that COMMIT of a failed transaction is none is its tag.
+        // As with pg, only the tag of COMMIT says that a failed transaction was rolled back.
         if (command === 'ROLLBACK') throw Object.assign(new Error('rolled back'), ROLLED_BACK)
         return came
       } catch (error) {

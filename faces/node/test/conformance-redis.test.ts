@@ -13,7 +13,7 @@ interface Command {
   readonly script?: string
   readonly keys?: readonly string[]
   readonly args?: readonly string[]
-  /** A word of ours, where it is no error of the server's. */
+  /** The code of an error that is not the server's. */
   readonly code?: string
   readonly reply?: Json
   readonly error?: string
@@ -28,7 +28,7 @@ interface RedisCase {
   readonly then?: readonly Command[]
 }
 
-/** One step of a case: a command or the call of a script, or what holds steps. */
+/** One step of a case: a command, the call of a script, or a list of steps. */
 interface Step extends Partial<Command> {
   readonly on?: 'other'
   readonly session?: readonly Step[]
@@ -106,7 +106,7 @@ describe('commands of Redis', () => {
   }
 })
 
-/** A case of policies while it runs. */
+/** One run of a policy case. */
 class Run {
   readonly #client: Client
   readonly #other: Client
@@ -154,7 +154,7 @@ class Run {
     }
   }
 
-  /** What watches, and what waits for what others do. */
+  /** Runs steps that watch, or that wait for other steps. */
   async #wait(at: At, step: Step): Promise<void> {
     const { watch, subscribe, hear, reconnects, until } = this.#on(step)
     if (watch !== undefined) {
@@ -169,7 +169,7 @@ class Run {
     } else if (reconnects !== undefined) {
       assert.equal(this.#heard?.reconnects, reconnects)
     } else {
-      assert.ok(until, `there is no step ${JSON.stringify(step)}`)
+      assert.ok(until, `unknown step ${JSON.stringify(step)}`)
       const { reply = null } = until
       const to = until.on === 'other' ? this.#other : at
       while (!isDeepStrictEqual(jsonOf(await this.#send(to, until), reply), reply));
@@ -205,11 +205,11 @@ class Run {
 
 const same = (error: unknown): unknown => error
 
-/** What differs must fail, or it differs no more. */
+/** A case that is marked as different must fail here; otherwise the mark is out of date. */
 async function unlessItDiffers(differs: Step['differs'], run: () => Promise<void>): Promise<void> {
   const why = differs?.['node']
   if (why === undefined) return run()
-  await assert.rejects(run(), `it differs no more: ${why}`)
+  await assert.rejects(run(), `the case passes: remove its mark "differs" (${why})`)
 }
 
 function check({ command, reply, error, outcome, code }: Command, came: unknown): void {
@@ -224,7 +224,10 @@ function check({ command, reply, error, outcome, code }: Command, came: unknown)
   if (outcome !== undefined) assert.equal(came.outcome, outcome, name)
 }
 
-/** A reply as the cases write it. `like` tells what JavaScript has no other type for: simple strings. */
+/**
+ * A reply in the form of the cases. `like` tells simple strings from others: JavaScript has one
+ * type.
+ */
 function jsonOf(value: unknown, like: Json): unknown {
   if (Buffer.isBuffer(value)) return textOf(value, like)
   if (typeof value === 'string') return textOf(Buffer.from(value), like)

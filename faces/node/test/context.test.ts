@@ -9,12 +9,12 @@ import { listen, WELCOME } from './pg-served'
 const limits = { timeout: 20_000 }
 const requests = new AsyncLocalStorage<string>()
 
-test('a client of a pool connects in the context of who asks for it', limits, async () => {
+test('a client of a pool connects in the async context of its caller', limits, async () => {
   const seen: (string | undefined)[] = []
   class Noting extends Client {
     constructor(given?: ClientConfig) {
       super(given)
-      // It is told to connect next.
+      // The client is told to connect after this.
       seen.push(requests.getStore())
     }
   }
@@ -30,7 +30,7 @@ test('a client of a pool connects in the context of who asks for it', limits, as
   assert.deepEqual(seen, ['a request', 'a request', 'another'])
 })
 
-test('the modern face opens connections_min before anybody asks', limits, async () => {
+test('the modern face opens connections_min without a caller', limits, async () => {
   let came = 0
   await new Promise<void>((resolve) => {
     const opened = listen(

@@ -17,13 +17,13 @@ after(() => server.stop())
 
 const limits = { timeout: 20_000 }
 
-/** A function of the module fails for good, as it does when it meets what it holds for impossible. */
+/** Makes the module trap, as it does on a state that it holds to be impossible. */
 function fail(): void {
-  // There is no memory at this address.
+  // This address is beyond the memory.
   memory.engine.onetrip_connection_free(0xffff_fff0)
 }
 
-/** The next call of this function fails, whoever makes it. */
+/** Makes the next call of this function fail. */
 function failNext(name: keyof Exports): void {
   for (const handle of memory.handles) {
     const broken = (): never => {
@@ -33,12 +33,12 @@ function failNext(name: keyof Exports): void {
   }
 }
 
-/** The rows of what a client of pg was answered. */
+/** The rows of a result of pg. */
 function rows(results: unknown): unknown {
   return (results as { rows: unknown }).rows
 }
 
-/** What became of it: the outcome and the message of its error. */
+/** The outcome and the message of an error, or that there was none. */
 async function told(asked: PromiseLike<unknown>): Promise<string> {
   const error = (await settled(Promise.resolve(asked))) as Error & { outcome?: string }
   assert.ok(error instanceof Error, String(error))
@@ -47,7 +47,7 @@ async function told(asked: PromiseLike<unknown>): Promise<string> {
 
 const UNKNOWN = /^Unknown: .*engine of this process failed.*new ones can be opened/
 
-test('when the module fails all who wait are told, and a fresh one serves those who come', limits, async () => {
+test('when the module fails, all callers that wait fail, and a fresh module serves new ones', limits, async () => {
   const clients = [await connected(), await connected({ pipeline: true })]
   const [pool, sql, r] = [new Pool({ connectionString: url }), postgres(url), redis(server.url)]
   for (const client of clients) client.on('error', () => {})
@@ -61,7 +61,7 @@ test('when the module fails all who wait are told, and a fresh one serves those 
     r.incr('lost'),
   ]
   const answers = asked.map(told)
-  // It waits for a connection of its own, or has it.
+  // This call waits for a connection of its own, or has it.
   const own = told(r.blpop('nothing', 60))
   await new Promise((resolve) => setImmediate(resolve))
   const before = memory.engine
@@ -90,7 +90,7 @@ for (const name of [
   'onetrip_deadline',
   'onetrip_postgres_status',
 ] as const) {
-  test(`a failure of ${name} is thrown at nobody, and all are told`, limits, async () => {
+  test(`a failure of ${name} is not thrown, and all callers that wait fail`, limits, async () => {
     const [client, neighbour] = [await connected(), await connected()]
     for (const one of [client, neighbour]) one.on('error', () => {})
     const beside = told(neighbour.query('select pg_sleep(60)'))
@@ -105,7 +105,7 @@ for (const name of [
   })
 }
 
-test('what is asked before all are told is not sent, and nothing of it is remembered', limits, async () => {
+test('a request made before all are told is not sent, and its traits are not remembered', limits, async () => {
   const [sql, r] = [postgres(url), redis(server.url)]
   await Promise.all([sql`select 1`, r.get('a')])
   const client = await connected()
@@ -118,7 +118,7 @@ test('what is asked before all are told is not sent, and nothing of it is rememb
   await Promise.all([sql.end(), r.close()])
 })
 
-test('a pool of which the module forgets all tells who waits, and opens as many again', limits, async () => {
+test('a pool whose module failed fails its callers, and opens as many connections again', limits, async () => {
   const pool = new Pool({ connectionString: url, max: 2 })
   pool.on('error', () => {})
   const lent = await Promise.all([pool.connect(), pool.connect()])

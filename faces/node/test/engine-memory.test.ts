@@ -18,7 +18,7 @@ after(() => server.stop())
 const MIB = 1 << 20
 const limits = { timeout: 30_000 }
 
-/** Pieces of memory that nobody uses. */
+/** Pieces of memory that the test holds. */
 const pieces: [number, number][] = []
 
 function take(size: number): boolean {
@@ -27,12 +27,12 @@ function take(size: number): boolean {
   return start !== 0
 }
 
-/** Leaves the module so much memory in one piece, and none above that. */
+/** Leaves the module one piece of memory of this size. */
 function leave(mib: number): void {
   const { engine } = memory
   const kept = engine.onetrip_alloc(mib * MIB) >>> 0
   assert.notEqual(kept, 0)
-  // What it has never had costs the machine nothing.
+  // Memory that is never touched costs the machine nothing.
   engine.memory.grow(PAGES_MAX - engine.memory.buffer.byteLength / PAGE)
   for (let size = 256 * MIB; size >= MIB; size /= 2) while (take(size));
   engine.onetrip_free(kept, mib * MIB)
@@ -43,7 +43,7 @@ const PAGES_MAX = 65_535
 
 afterEach(async () => {
   for (const [start, size] of pieces.splice(0)) memory.engine.onetrip_free(start, size)
-  // A fresh module has all its memory before it.
+  // A fresh module has all its memory again.
   memory.failed(new WebAssembly.RuntimeError('the test is over'))
   await new Promise((resolve) => setImmediate(resolve))
 })
@@ -122,9 +122,9 @@ test('a reply for which there is no memory ends its connection and no other', li
   await Promise.all([sql.end(), r.close()])
 })
 
-test('what waits and can not be sent for want of memory ends its connection and no other', limits, async () => {
+test('a queued request that memory lacks for ends its connection and no other', limits, async () => {
   const [client, neighbour] = [await open({ pipeline: true }), await open()]
-  // It fills the window.
+  // This query fills the window.
   const slow = client.query('select pg_sleep(0.2), length($1::bytea)', [Buffer.alloc(2 * MIB)])
   const waiting = failed(client.query('select length($1::bytea)', [Buffer.alloc(40 * MIB)]))
   await new Promise((resolve) => setImmediate(resolve))
@@ -140,7 +140,7 @@ test('a connection for which there is no memory is not opened', limits, async ()
   const neighbour = await open()
   leave(1)
   for (let size = MIB / 2; size >= 4096; size /= 2) while (take(size));
-  // What is left otherwise depends on all that lies in the memory: a small request fits into a page.
+  // One page is freed again: without it, what fits depends on the rest of the memory.
   const [start, size] = pieces.pop() as [number, number]
   memory.engine.onetrip_free(start, size)
   assert.match((await failed(open())).message, /no memory/)

@@ -5,7 +5,7 @@ import { Condition, PoolCause } from '../src/engine/exports'
 import { PoolAdapter, type Borrower, type Opener } from '../src/engine/pool-adapter'
 import { memory } from '../src/engine/memory'
 
-/** Opens echoes, which are always idle. */
+/** Opens echo connections, which are always idle. */
 class Echoes implements Opener {
   adapter!: PoolAdapter
   readonly opened: number[] = []
@@ -64,7 +64,7 @@ test('callers get connections that are opened for them, up to the limit, in thei
   assert.equal(echoes.opened.length, 2)
 })
 
-test('a caller whose time has passed is refused, and one that gave up hears nothing', async () => {
+test('a caller whose deadline has passed is refused, and one that gave up is told nothing', async () => {
   const { adapter } = begin([['connections_max', 1]])
   const mine = await borrow(adapter)
   const token = adapter.checkout(
@@ -78,7 +78,7 @@ test('a caller whose time has passed is refused, and one that gave up hears noth
   assert.equal(await borrow(adapter), mine)
 })
 
-test('a closed pool refuses, and is over when all has come back', async () => {
+test('a closed pool refuses callers, and has ended when all connections are back', async () => {
   const { adapter, echoes } = begin([])
   const mine = await borrow(adapter)
   adapter.close()
@@ -89,7 +89,7 @@ test('a closed pool refuses, and is over when all has come back', async () => {
   adapter.free()
 })
 
-test('a broken connection makes way for another', async () => {
+test('a broken connection is replaced', async () => {
   const { adapter, echoes } = begin([['connections_max', 1], ['backoff_min_ms', 1]])
   const mine = await borrow(adapter)
   adapter.release(mine, Condition.BROKEN)
@@ -104,7 +104,7 @@ test('settings that are wrong are an error at once', () => {
   assert.equal(memory.handles.size, before)
 })
 
-test('connections that are always to be there are opened before anybody asks', async () => {
+test('connections_min connections are opened without a caller', async () => {
   const { adapter, echoes } = begin([['connections_min', 2]])
   await new Promise((resolve) => setImmediate(resolve))
   assert.deepEqual([echoes.opened.length, adapter.connections], [2, 2])

@@ -8,7 +8,7 @@ import { memory } from '../src/engine/memory'
 
 const url = new URL(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 
-/** What one request was answered: the types of its messages, and the first values of its rows. */
+/** The answer to a request: the types of its messages, and the first values of its rows. */
 class Answer implements Receiver {
   tags = ''
   values: string[] = []
@@ -81,7 +81,7 @@ function submit(link: Link, text: string, parameters: Parameter[] = [], flags = 
   return answer
 }
 
-test('replies go to those who asked, in the order in which they asked', async () => {
+test('each reply goes to its own request, in the order of the requests', async () => {
   const { link } = await open([['in_flight_max', '100']])
   const asked = Array.from({ length: 1000 }, (_, i) => submit(link, 'select $1::int', [String(i)]))
   const answers = await Promise.all(asked.map((answer) => answer.done))
@@ -102,7 +102,7 @@ function countWrites(socket: Socket): () => number {
   return () => writes
 }
 
-test('what is submitted in one turn leaves in one write', async () => {
+test('the requests of one turn leave in one write', async () => {
   const { link, socket } = await open()
   await submit(link, 'select 1').done
   const writes = countWrites(socket)
@@ -112,7 +112,7 @@ test('what is submitted in one turn leaves in one write', async () => {
   assert.equal(writes(), 1)
 })
 
-test('the server has the begin of much that is submitted in one turn before the turn ends', async () => {
+test('a turn that submits much writes the first part before it ends', async () => {
   const { link, socket } = await open()
   await submit(link, 'select $1::text', ['']).done
   const writes = countWrites(socket)
@@ -126,7 +126,7 @@ test('the server has the begin of much that is submitted in one turn before the 
 test('the texts of statements that the server knows do not count for a write before a turn ends', async () => {
   const { link, socket } = await open()
   const text = `select 1 /* ${'long '.repeat(100)} */`
-  // How often it takes until it is prepared is the engine's to know.
+  // The engine decides at which use a text is prepared.
   for (let i = 0; i < 10; i++) await submit(link, text).done
   const writes = countWrites(socket)
   const asked = Array.from({ length: 50 }, () => submit(link, text))
@@ -155,7 +155,7 @@ test('memory that grows under a request or a reply changes nothing', async () =>
   assert.ok(memory.engine.memory.buffer.byteLength > before)
 })
 
-test('one that fails leaves its neighbours alone', async () => {
+test('a request that fails leaves its neighbours alone', async () => {
   const { link } = await open()
   const asked = [submit(link, "select 'a'"), submit(link, 'select 1 / 0'), submit(link, "select 'b'")]
   const [a, failed, b] = await Promise.all(asked.map((answer) => answer.done))
@@ -180,7 +180,7 @@ test('a deadline ends a request while its neighbours go on', async () => {
   assert.deepEqual((await behind.done).values, ['behind'])
 })
 
-test('a lost connection ends all that was asked, once', async () => {
+test('a lost connection ends each request once', async () => {
   const { link, socket } = await open([['in_flight_max', '1']])
   await submit(link, 'select 1').done
   const sent = submit(link, 'select pg_sleep(100)')

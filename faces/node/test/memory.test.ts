@@ -26,7 +26,7 @@ test('texts are written whole in a memory that has grown beyond 2 GiB', limits, 
   assert.equal(out, '42 true\n')
 })
 
-test('bytes that lie beyond 2 GiB of the memory are lent as others are', limits, () => {
+test('bytes above 2 GiB of the memory are lent like others', limits, () => {
   const out = run(`
     engine.onetrip_alloc(1_100_000_000)
     engine.onetrip_alloc(1_000_000_000)

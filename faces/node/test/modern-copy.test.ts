@@ -15,7 +15,7 @@ const notice = (text: string): Buffer => message('N', Buffer.from(`SNOTICE\0C000
 const ANSWER = Buffer.concat([message('1'), message('2'), message('n'), complete('SELECT 0'), ready()])
 const COPY_IN = message('G', Buffer.alloc(3))
 
-/** Runs a program with a client, in a process that lives on where a listener throws. */
+/** Runs a program with a client, in a process that survives the error of a listener. */
 function run(program: string): string {
   const module = JSON.stringify(join(__dirname, '../src/modern'))
   const before = `
@@ -27,11 +27,11 @@ function run(program: string): string {
     timeout: 10_000,
     encoding: 'utf8',
   })
-  assert.equal(signal, null, `it did not end: ${stdout}${stderr}`)
+  assert.equal(signal, null, `the program did not end: ${stdout}${stderr}`)
   return stdout + stderr
 }
 
-test('what comes behind the end of a COPY in the same bytes is read, be it whole or not', limits, async () => {
+test('messages behind the end of a COPY in the same chunk are read, whole or not', limits, async () => {
   const cut = notice('behind')
   const answers: Buffer[] = [cut.subarray(9)]
   const answer: Record<string, Buffer> = {
@@ -45,7 +45,7 @@ test('what comes behind the end of a COPY in the same bytes is read, be it whole
     if (tag === 'Q') socket.write(COPY_IN)
     if (tag === 'c') socket.write(Buffer.concat([complete('COPY 1'), ready(), cut.subarray(0, 9)]))
     answers.push(answer[tag] ?? Buffer.alloc(0))
-    // The reset of the session that the COPY had, and then the statement.
+    // Answers the reset of the COPY's session, and then the statement.
     if (tag === 'S') socket.write(Buffer.concat(answers.splice(0)))
   })
   const heard: string[] = []
@@ -61,7 +61,7 @@ test('what comes behind the end of a COPY in the same bytes is read, be it whole
   assert.deepEqual(heard, ['behind'])
 })
 
-test('a COPY in begins when a message that has begun has come whole', limits, async () => {
+test('a COPY in waits until a message that has begun has arrived whole', limits, async () => {
   const cut = notice('in two')
   let rest: (() => void) | undefined
   const port = await listen((tag, _, socket) => {
@@ -97,11 +97,11 @@ test('a COPY in behind half a message of the server is sent, and ends with its c
   const into = sql.copyFrom`copy t from stdin`
   const fed = pipeline(Readable.from(['1\n']), into)
   setImmediate(() => end?.())
-  // All of its data had left.
+  // All of its data had been sent.
   await assert.rejects(fed, { code: 'connection_lost', outcome: 'Unknown' })
 })
 
-test('a server that ends behind a COPY is not asked again', limits, async () => {
+test('a connection that ends behind a COPY is not used again', limits, async () => {
   const ended = new Set<unknown>()
   let asked = 0
   const port = await listen((tag, _, socket) => {
@@ -118,7 +118,7 @@ test('a server that ends behind a COPY is not asked again', limits, async () => 
   assert.equal(asked, 0)
 })
 
-test('notices that come while a COPY is fed are heard', limits, async () => {
+test('notices that arrive while a COPY is fed are delivered', limits, async () => {
   const heard: string[] = []
   const sql = client({ onNotice: ({ message: text }) => heard.push(text) })
   await sql.begin(async (tx) => {
@@ -134,7 +134,7 @@ test('notices that come while a COPY is fed are heard', limits, async () => {
   assert.deepEqual(heard, ['row 1', 'row 2'])
 })
 
-test('a listener of a COPY out that throws loses none of what comes behind', limits, () => {
+test('a listener of a COPY out that throws loses no later data', limits, () => {
   const out = run(`
     let lines = 0, first = true
     const out = sql.copyTo\`copy (select generate_series(1, 1000)) to stdout\`
@@ -161,7 +161,7 @@ test('a callback of a COPY in that throws when its connection is lost lets it en
       const into = tx.copyFrom\`copy slow from stdin\`
       into.on('error', (error) => console.log(error.code))
       const closed = new Promise((resolve) => into.on('close', resolve))
-      // More than the server and the buffers of the system take.
+      // More than the buffers of the server and the system hold.
       into.write('2\\n'.repeat(16 << 20), () => { throw new Error('ours') })
       const sleeps = () => other\`
         select from pg_stat_activity where pid = \${p} and wait_event = 'PgSleep'\`
@@ -181,7 +181,7 @@ test('a COPY in that had to wait for room tells of a lost connection once', limi
   const { p } = await sql<{ p: number }>`select pg_backend_pid() as p`.one()
   const into = sql.copyFrom`copy ${table} from stdin`
   const failed = new Promise<Error & { outcome?: string; code?: string }>((resolve) => into.once('error', resolve))
-  // Much more than may lie unwritten.
+  // Much more than may be unwritten.
   await new Promise((resolve) => into.write('2\n'.repeat(4 << 20), resolve))
   await other`select pg_terminate_backend(${p}, 5000)`
   into.write('3\n')
@@ -221,7 +221,7 @@ test('a pipeline to a COPY in that is destroyed fails, also before it has a conn
   assert.equal((await sql`select 1`).count, 1)
 })
 
-test('a broken description of columns that nobody waits for ends no process', limits, async () => {
+test('a malformed description of columns for a caller that has gone does not end the process', limits, async () => {
   const broken = message('T', Buffer.from([0, 9, 0x61]))
   let late: (() => void) | undefined
   const port = await listen((tag, _, socket) => {
@@ -236,13 +236,14 @@ test('a broken description of columns that nobody waits for ends no process', li
   const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
   const error = await failure(sql`select 1`.timeout(50))
   assert.equal(error.code, 'timeout')
-  // The connection ends with it. What was sent behind it may have run, and the next one gets another.
+  // The connection ends with it. A statement behind it may have run; the next one gets a new
+  // connection.
   const behind = await failure(sql`select`)
   assert.deepEqual([behind.code, behind.outcome], ['violation', 'Unknown'])
   assert.equal((await sql`select`).count, 0)
 })
 
-test('rows without columns are an error, and never no rows', limits, async () => {
+test('rows without columns are an error, not an empty result', limits, async () => {
   const row = message('D', Buffer.from([0, 0]))
   const port = await listen((tag, _, socket) => {
     const answer = [message('1'), message('2'), message('n'), row, complete('SELECT 1'), ready()]

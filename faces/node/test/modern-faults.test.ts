@@ -6,13 +6,13 @@ import { postgres } from '../src/modern'
 import { client, failure, url } from './modern/client'
 import { listen as served, message, ready } from './pg-served'
 
-/** Ends the server's side of connections. */
+/** Ends a server process. */
 async function kill(pid: unknown): Promise<void> {
   const sql = client({ connectionsMax: 1 })
   await sql`select pg_terminate_backend(${pid as number}, 5000)`
 }
 
-/** A way to the server that can be cut, and how many went through. */
+/** A proxy that can be cut, and counts its connections. */
 async function proxy(
   change = (bytes: Buffer): Buffer => bytes,
 ): Promise<{
@@ -109,7 +109,7 @@ test(
 )
 
 test(
-  'a repeatable statement that never comes through is Unknown, since it may have run',
+  'a repeatable statement that is never answered is Unknown, since it may have run',
   { timeout: 20_000 },
   async () => {
     const way = await proxy()
@@ -134,7 +134,7 @@ test(
     const port = await served((type, _, socket) => {
       if (type !== 'S') return
       statements++
-      // The second one begins a transaction, whatever its text was, and nothing is said to the third.
+      // The answer to the second claims an open transaction, and the third gets no answer.
       const end = statements === 2 ? message('Z', Buffer.from('T')) : ready()
       const answer = [message('1'), message('2'), message('n'), tag('SELECT 0'), end]
       if (statements !== 3) socket.write(Buffer.concat(answer))
@@ -151,7 +151,7 @@ test(
 )
 
 test(
-  'a pipeline and a transaction that lose their connection say so',
+  'a pipeline and a transaction that lose their connection fail with connection_lost',
   { timeout: 20_000 },
   async () => {
     const way = await proxy()
@@ -179,7 +179,7 @@ test(
 )
 
 test(
-  'a COMMIT that leaves with its BEGIN is Unknown where the answers to both are lost',
+  'a COMMIT that leaves with its BEGIN is Unknown if the answers to both are lost',
   { timeout: 20_000 },
   async () => {
     const way = await proxy()
@@ -197,10 +197,10 @@ test(
 )
 
 test(
-  'where BEGIN fails nothing of its transaction runs, whenever it was sent',
+  'if BEGIN fails, nothing of its transaction runs, whenever it was sent',
   { timeout: 20_000 },
   async () => {
-    // As long, and no statement.
+    // A text of the same length that is not a statement.
     const way = await proxy((bytes) =>
       Buffer.from(bytes.toString('latin1').replace(/\0begin\0/gi, '\0nigeb\0'), 'latin1'),
     )
@@ -244,14 +244,14 @@ test(
   },
 )
 
-test('a server that is not there fails what waits', { timeout: 20_000 }, async () => {
+test('if there is no server, statements that wait fail', { timeout: 20_000 }, async () => {
   const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 300 })
   const error = await failure(sql`select 1`)
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
   assert.match(error.message, /127\.0\.0\.1:1 can't be reached: connect ECONNREFUSED/)
 })
 
-test('what time does not mend fails at once', { timeout: 20_000 }, async () => {
+test('an error that retrying cannot mend fails statements at once', { timeout: 20_000 }, async () => {
   const unknown = new URL(url)
   unknown.pathname = '/no_such_database'
   const sql = client({ url: unknown.href })
@@ -264,7 +264,7 @@ test('what time does not mend fails at once', { timeout: 20_000 }, async () => {
   assert.match((await failure(second`select 1`)).message, /vault is shut/)
 })
 
-test('the next host is tried where one can’t be reached', async () => {
+test('if a host can’t be reached, the next one is tried', async () => {
   const { hostname, port } = new URL(url)
   const sql = client({ host: `127.0.0.1,${hostname}`, port: `1,${port}`, url })
   assert.equal((await sql`select 1`).count, 1)
@@ -284,7 +284,7 @@ test(
   },
 )
 
-test('the limit that is named is the one that was hit', { timeout: 20_000 }, async () => {
+test('the error names the limit that was reached', { timeout: 20_000 }, async () => {
   const sql = client({ connectionsMax: 1, waitTimeoutMs: 8000 })
   const session = await sql.session()
   const hurried = Array.from({ length: 300 }, (_, i) => failure(sql`select 1`.timeout(1 + (i % 30))))
@@ -319,7 +319,7 @@ test(
 )
 
 test(
-  'a signal stops a statement at the server, or keeps it from being sent',
+  'a signal cancels a statement at the server, or keeps it from being sent',
   { timeout: 20_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
@@ -441,7 +441,7 @@ test('a client is disposed of by its scope', async () => {
   assert.equal((await failure(kept`select 1`)).code, 'closed')
 })
 
-test('notices come to whoever wants them', async () => {
+test('notices are passed to onNotice', async () => {
   const notices: string[] = []
   const sql = client({ onNotice: ({ message }) => notices.push(message) })
   await sql`do $$ begin raise notice 'hello'; end $$`
@@ -451,7 +451,7 @@ test('notices come to whoever wants them', async () => {
 test('a row that does not fit its columns ends the connection', { timeout: 20_000 }, async () => {
   let queries = 0
   const port = await served((tag, _, socket) => {
-    // What comes behind the first query is not answered.
+    // Only the first query is answered.
     if (tag === 'P') queries++
     if (tag !== 'S' || queries > 1) return
     const column = message('T', Buffer.from('0001610000000000000000000019ffffffffffff0000', 'hex'))

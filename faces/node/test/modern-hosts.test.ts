@@ -1,5 +1,5 @@
-// How a client comes to a server, by what PostgreSQL's documentation says of libpq ("Database Connection Control
-// Functions"): several hosts, all addresses of a name, which of them will do, for how long each is tried.
+// How a client connects, by PostgreSQL's documentation of libpq ("Database Connection Control
+// Functions"): several hosts, all addresses of a name, which servers fit, and the time for each.
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { createServer, type AddressInfo } from 'node:net'
@@ -20,12 +20,12 @@ const REAL = { user: real.username, password: real.password, dbname: real.pathna
 const silent: ReturnType<typeof createServer>[] = []
 after(() => silent.forEach((server) => server.close()))
 
-/** An address of this machine that others reach it by, if it has one. */
+/** An address of this machine that is not loopback, if it has one. */
 const elsewhere = Object.values(networkInterfaces())
   .flatMap((all) => all ?? [])
   .find(({ family, internal }) => family === 'IPv4' && !internal)?.address
 
-/** Takes connections and says nothing. */
+/** A server that takes connections and never answers. */
 async function mute(): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => {}).resume().unref())
   silent.push(server)
@@ -33,7 +33,7 @@ async function mute(): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Nobody listens there. */
+/** A port without a server. */
 async function closed(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -48,7 +48,7 @@ const DONE = Buffer.concat(
 
 const parameter = (name: string, value: string): Buffer => message('S', Buffer.from(`${name}\0${value}\0`))
 
-/** Says this at the login, and that a statement is done; and how often it came. */
+/** A server that answers the login with `welcome`, completes statements, and counts connections. */
 async function server(welcome: Buffer = WELCOME): Promise<{ port: number; came: () => number }> {
   let came = 0
   const serve = (tag: string, _: Buffer, socket: { write(bytes: Buffer): void }): void => {
@@ -58,7 +58,7 @@ async function server(welcome: Buffer = WELCOME): Promise<{ port: number; came: 
   return { port, came: () => came }
 }
 
-/** Whose sessions are such. */
+/** A server that reports these properties of its sessions. */
 function saying(standby: boolean, readOnly: boolean): Promise<{ port: number; came: () => number }> {
   const said = [
     parameter('in_hot_standby', standby ? 'on' : 'off'),
@@ -106,7 +106,7 @@ test('all addresses of a name are tried', limits, async () => {
   assert.deepEqual([asked, came()], [['db.example'], 1])
 })
 
-test('a password is sent readable to this machine, by whatever name, and to no other', limits, async () => {
+test('a password is sent in clear text to this machine, by any name, and to no other', limits, async () => {
   const lead = async (next: () => Promise<Buffer>, write: (reply: Buffer) => void): Promise<void> => {
     await next()
     write(CLEARTEXT)
@@ -136,7 +136,7 @@ test('a password is sent readable to this machine, by whatever name, and to no o
   }
 })
 
-test('a name that is unknown is left for the next host', limits, async () => {
+test('after a name that is unknown, the next host is tried', limits, async () => {
   const { port, came } = await server()
   await client({ ...lone, host: 'nowhere.invalid,127.0.0.1', port })`select`
   assert.equal(came(), 1)
@@ -166,7 +166,7 @@ test('hosts behind one that refuses the login are not tried', limits, async () =
   assert.deepEqual([full.came(), free.came()], [1, 1])
 })
 
-test('a server is chosen by what its sessions are', limits, async () => {
+test('a server is chosen by target_session_attrs', limits, async () => {
   const kinds = [await saying(false, false), await saying(false, true), await saying(true, false)]
   for (const [wanted, chosen] of [
     ['any', 0],
@@ -183,7 +183,7 @@ test('a server is chosen by what its sessions are', limits, async () => {
   }
 })
 
-test('without a standby any server will do for who prefers one, and none for who wants one', limits, async () => {
+test('without a standby, prefer-standby takes any server, and standby takes none', limits, async () => {
   const primary = await saying(false, false)
   await to([primary.port], { targetSessionAttrs: 'prefer-standby' })`select`
   assert.equal(primary.came(), 2)
@@ -194,7 +194,7 @@ test('without a standby any server will do for who prefers one, and none for who
   assert.match(unknown.message, /too old to say/)
 })
 
-test('a real server that reads only by default is told from one that does not', limits, async () => {
+test('a real server that is read-only by default is recognized', limits, async () => {
   const asked = { url, targetSessionAttrs: 'read-only', waitTimeoutMs: 500 }
   const [{ version } = { version: 0 }] = await client()`select current_setting('server_version_num')::int4 as version`
   const sql = client({ ...asked, options: '-c default_transaction_read_only=on' })
@@ -202,16 +202,16 @@ test('a real server that reads only by default is told from one that does not', 
   assert.match((await failure(client(asked)`select 1`)).message, /target_session_attrs/)
 })
 
-test('hosts are tried at random where that is wanted', limits, async () => {
+test('load_balance_hosts=random tries hosts in random order', limits, async () => {
   const both = [await server(), await server()]
-  // All of them go the same way once in 2^39 times.
+  // The chance that all choose the same host is 1 in 2^39.
   for (let i = 0; i < 40 && both.some((one) => one.came() === 0); i++) {
     await to(both.map(({ port }) => port), { loadBalanceHosts: 'random' })`select`
   }
   assert.ok(both.every((one) => one.came() > 0))
 })
 
-/** Lets in who comes as it says, and notes who came: encrypted or not. */
+/** A server that lets clients in only with TLS, or only without. Notes how each client came. */
 function choosy(lets: boolean, seen: boolean[], place: Place = {}): Promise<number> {
   return login(async (next, write, secure) => {
     await next()
@@ -223,7 +223,7 @@ function choosy(lets: boolean, seen: boolean[], place: Place = {}): Promise<numb
   }, place)
 }
 
-test('allow goes on with TLS, and prefer without it, where the server lets nobody in otherwise', limits, async () => {
+test('allow goes on with TLS, and prefer without, if the server lets clients in only so', limits, async () => {
   for (const [sslmode, lets, ways] of [
     ['allow', false, [false]],
     ['allow', true, [false, true]],
@@ -236,7 +236,7 @@ test('allow goes on with TLS, and prefer without it, where the server lets nobod
   }
 })
 
-test('where no way leads in, the error tells of both, and require has no other', limits, async () => {
+test('if both ways are refused, the error has both reasons; require tries only one', limits, async () => {
   const seen: boolean[] = []
   const port = await choosy(true, seen, { hasTls: false })
   const error = await failure(to([port], { sslmode: 'allow' })`select`)
@@ -246,9 +246,9 @@ test('where no way leads in, the error tells of both, and require has no other',
   assert.equal(other.message, 'no entry (28000)')
 })
 
-test('prefer goes on without TLS where the handshake fails', limits, async () => {
+test('prefer goes on without TLS if the handshake fails', limits, async () => {
   let came = 0
-  // It says that it has TLS, and speaks none.
+  // The server says that it has TLS, and then doesn't speak it.
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => {
@@ -264,13 +264,13 @@ test('prefer goes on without TLS where the handshake fails', limits, async () =>
   assert.equal(came, 2)
 })
 
-test('a cancel goes the way that the connection has taken', limits, async () => {
+test('a cancel goes to the same host and address as its connection', limits, async () => {
   const hosts = `127.0.0.1:${await closed()},${real.hostname}:${real.port}`
   const sql = client({ url: `postgres://${hosts}/`, ...REAL, connectionsMax: 1 })
   const began = performance.now()
   const error = await failure(sql`select pg_sleep(15)`.timeout(300))
   assert.equal(error.code, 'timeout')
-  // The one connection is free again.
+  // The only connection is free again.
   await sql`select 1`
   assert.ok(performance.now() - began < 10_000)
 })

@@ -1,4 +1,4 @@
-// What somebody leaves in a session of his own never reaches whoever uses it next.
+// State that a user leaves in a session never reaches the next user.
 
 import assert from 'node:assert/strict'
 import { Readable } from 'node:stream'
@@ -12,7 +12,7 @@ import { listen, message, ready } from './pg-served'
 
 const limits = { timeout: 60_000 }
 
-/** Whether a connection is as it was opened, asked by a statement that shares it. */
+/** Checks, by a shared statement, that a connection is as it was when it was opened. */
 async function assertClean(sql: Sql, after: string): Promise<void> {
   const [row] = await sql<{ clean: boolean }>`
     select current_setting('search_path') = '"$user", public'
@@ -22,10 +22,10 @@ async function assertClean(sql: Sql, after: string): Promise<void> {
       and not exists (select from pg_prepared_statements where from_sql)
       and not exists (select from pg_class where relpersistence = 't' and relkind = 'r'
         and relnamespace = pg_my_temp_schema()) as clean`
-  assert.equal(row?.clean, true, `something was left by ${after}`)
+  assert.equal(row?.clean, true, `state was left by ${after}`)
 }
 
-/** Statements by which nothing shows that they leave something. */
+/** Statements that leave state without showing it. */
 const hidden: ((session: Session) => PromiseLike<unknown>)[] = [
   (session) => session`select set_config('search_path', 'nowhere', false)`,
   (session) => session`do $$ begin perform pg_advisory_lock(4502); end $$`,
@@ -51,7 +51,7 @@ async function setUp(sql: Sql): Promise<void> {
   session.release()
 }
 
-test('what a function left in a session is gone for the next user', limits, async () => {
+test('state that a function left in a session is gone for the next user', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   await setUp(sql)
   for (const leave of hidden) {
@@ -62,7 +62,7 @@ test('what a function left in a session is gone for the next user', limits, asyn
   }
 })
 
-test('what a function left is gone whatever the connection was lent for', limits, async () => {
+test('state that a function left is gone, whatever the connection was lent for', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   await setUp(sql)
   await sql.begin(async (tx) => {
@@ -96,11 +96,11 @@ test('an insert behind a session with a temporary table of that name is not lost
   await sql`drop table modern_left_kept`
 })
 
-test('what came behind a transaction that slipped through is never acknowledged', limits, async () => {
+test('a statement behind a transaction that was not recognized is never acknowledged', limits, async () => {
   const answer = [message('1'), message('2'), message('n'), message('C', Buffer.from('SELECT 0\0'))]
   let asked = 0
   const port = await listen((tag, _, socket) => {
-    // Both answers come in one read.
+    // Both answers arrive in one read.
     if (tag === 'S' && ++asked === 2) {
       socket.write(Buffer.concat([...answer, ready('T'), ...answer, ready('T')]))
     } else if (tag === 'S' && asked > 2) socket.write(Buffer.concat([...answer, ready()]))

@@ -35,7 +35,7 @@ test(
 )
 
 test(
-  'a listener comes back when its connection is lost, and says that there was a gap',
+  'a listener reconnects when its connection is lost, and yields a gap',
   { timeout: 20_000 },
   async () => {
     const sql = client()
@@ -54,7 +54,7 @@ test(
 )
 
 test(
-  'of notifications that nobody takes the last are kept, and the others counted',
+  'of notifications that are not read the latest are kept, and the others counted',
   { timeout: 20_000 },
   async () => {
     const sql = client()
@@ -72,7 +72,7 @@ test(
   },
 )
 
-test('a listener whose server refuses says why', { timeout: 20_000 }, async () => {
+test('a listener whose server refuses reports the reason', { timeout: 20_000 }, async () => {
   const unknown = new URL(url)
   unknown.pathname = '/no_such_database'
   await using sql = postgres(unknown.href)

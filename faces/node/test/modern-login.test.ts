@@ -7,7 +7,7 @@ import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
 
 const limits = { timeout: 20_000 }
 
-/** A server that says this to the first who logs in, and takes all others; and how many came. */
+/** A server that refuses the first login with this error, takes all others, and counts them. */
 async function refusing(code: string, text: string): Promise<{ url: string; came: () => number }> {
   let came = 0
   const port = await listen(
@@ -21,7 +21,7 @@ async function refusing(code: string, text: string): Promise<{ url: string; came
 
 const ANSWER = [message('1'), message('2'), message('n'), message('C', Buffer.from('SELECT 0\0'))]
 
-test('a setting that the server refuses is told at once', limits, async () => {
+test('a setting that the server refuses is reported at once', limits, async () => {
   for (const options of ['-c nonsense=1', '-c work_mem=much', '-c session_preload_libraries=none']) {
     const error = await failure(client({ options })`select 1`)
     assert.equal(error.outcome, 'NotSent')
@@ -29,7 +29,7 @@ test('a setting that the server refuses is told at once', limits, async () => {
   }
 })
 
-test('what time does not mend at a login is told at once, and tried by nobody again', limits, async () => {
+test('a refusal that retrying cannot mend is reported at once, and not tried again', limits, async () => {
   for (const [code, text] of [
     ['28000', 'no entry in pg_hba.conf'],
     ['42704', 'unrecognized configuration parameter "nonsense"'],
@@ -48,7 +48,7 @@ test('what time does not mend at a login is told at once, and tried by nobody ag
   }
 })
 
-test('what holds for now at a login is tried again, and nobody is told', limits, async () => {
+test('a temporary refusal is tried again, and not reported', limits, async () => {
   for (const [code, text] of [
     ['57P03', 'the database system is starting up'],
     ['57P01', 'terminating connection due to administrator command'],
@@ -66,7 +66,7 @@ test('what holds for now at a login is tried again, and nobody is told', limits,
 })
 
 test('a server that does not answer in time has a code of its own', limits, async () => {
-  // The second time it has begun to answer.
+  // In the second round the server sends a part of its answer.
   for (const welcome of [Buffer.alloc(0), WELCOME.subarray(0, 9)]) {
     const port = await listen(() => undefined, welcome)
     const sql = client({
@@ -83,7 +83,7 @@ test('a server that does not answer in time has a code of its own', limits, asyn
   }
 })
 
-test('a connection that ends during the login could not be opened', limits, async () => {
+test('a connection that ends during the login fails with connect_failed', limits, async () => {
   const server = createServer((socket) => socket.once('data', () => socket.end()))
   server.unref()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { client, failure, url } from './modern/client'
 import { postgres } from '../src/modern'
 
-test('a template returns its rows, with what the server said about them', async () => {
+test('a template returns its rows, with columns, count and command', async () => {
   const sql = client()
   const rows = await sql<{ n: number; t: string }>`select ${7}::int as n, ${'seven'} as t`
   assert.deepEqual([...rows], [{ n: 7, t: 'seven' }])
@@ -28,14 +28,14 @@ test('settings may stand behind a URL, and nowhere else', async () => {
   assert.throws(() => postgres(url, { url }), /without one/)
 })
 
-test('values are sent as they are, whatever is in them', async () => {
+test('values are sent unchanged, whatever characters they have', async () => {
   const sql = client()
   const evil = `'; drop table x; -- " \\ $1 \u{1f600}`
   const [row] = await sql<{ t: string }>`select ${evil} as t`
   assert.equal(row?.t, evil)
 })
 
-test('types come as they are documented', async () => {
+test('types are decoded as documented', async () => {
   const sql = client()
   const row =
     await sql`select 1::int2 as i2, 2::int4 as i4, 9007199254740993::int8 as i8, 1.5::float8 as f8,
@@ -61,7 +61,7 @@ test('types come as they are documented', async () => {
   })
 })
 
-test('types can be read otherwise, by name or number, in arrays too', async () => {
+test('types can be decoded by other functions, by name or number, in arrays too', async () => {
   const sql = client({ types: { int8: Number, 1700: (text: string) => `n${text}` } })
   const row = await sql`select 5::int8 as a, 1.5::numeric as b, array[1.5]::numeric[] as c`.one()
   assert.deepEqual(row, { a: 5, b: 'n1.5', c: ['n1.5'] })
@@ -92,7 +92,7 @@ test('parameters of all kinds arrive', async () => {
   assert.match(String(row['bc']), /^0045-03-1[45] .* BC$/)
 })
 
-test('what can be no value is refused by its number, and nothing is sent', async () => {
+test('an object that cannot be a value is refused by its number, and nothing is sent', async () => {
   const sql = client()
   for (const [value, says] of [
     [undefined, /parameter 2 is undefined/],
@@ -110,7 +110,7 @@ test('what can be no value is refused by its number, and nothing is sent', async
   assert.equal(sql.stats.connections, 0)
 })
 
-test('a call that is no template is refused', () => {
+test('a call that is not a tagged template is refused', () => {
   const sql = client()
   const call = sql as unknown as (...args: unknown[]) => unknown
   const forged = Object.assign(['select 1'], { raw: ['select 1'] })
@@ -163,7 +163,7 @@ test('a statement is sent once, when it is first awaited, and not before', async
   await sql`drop table modern_once`
 })
 
-test('rows come as arrays, one alone, or the first', async () => {
+test('rows are returned as arrays, as the only one, or as the first', async () => {
   const sql = client()
   assert.deepEqual([...(await sql`select 1 as a, 2 as a`.values())], [[1, 2]])
   assert.deepEqual(
@@ -189,7 +189,7 @@ test('counts and commands come from the tag', async () => {
   })
 })
 
-test('an error of the server says what it is, of which statement, and that it had no effect', async () => {
+test('an error of the server has its message, its statement and its outcome', async () => {
   const sql = client()
   const error = await failure(sql`select 1 / ${0}::int as x`)
   assert.equal(error.message, 'division by zero (22012)')
@@ -200,7 +200,7 @@ test('an error of the server says what it is, of which statement, and that it ha
   assert.equal(Object.keys(error).includes('query'), false)
   const syntax = await failure(sql`select from from`)
   assert.equal(syntax.position, 13)
-  // Its neighbours are not concerned.
+  // Its neighbours are not affected.
   const [a, b, c] = await Promise.allSettled([
     sql`select 1 as n`,
     sql`select 1 / 0`,
@@ -209,7 +209,7 @@ test('an error of the server says what it is, of which statement, and that it ha
   assert.deepEqual([a.status, b.status, c.status], ['fulfilled', 'rejected', 'fulfilled'])
 })
 
-test('a value that is no parameter of its statement is refused by the server, prepared or not', async () => {
+test('a value without a parameter in its statement is refused by the server, prepared or not', async () => {
   const sql = client()
   for (let i = 0; i < 8; i++) {
     const error = await failure(sql`select ${1}::int /* ${2} */`)
@@ -237,7 +237,7 @@ test('a result that is too large is dropped, and the connection goes on', async 
   assert.equal((await sql`select 1`).count, 1)
 })
 
-test('what belongs to a session is refused where others share the connection', async () => {
+test('statements of a session are refused on a shared connection', async () => {
   const sql = client()
   for (const [query, code] of [
     [sql`begin`, 'transaction_control'],
@@ -256,7 +256,7 @@ test('what belongs to a session is refused where others share the connection', a
   assert.equal((await sql`select 'begin; set x', pg_try_advisory_xact_lock(1);`).count, 1)
 })
 
-test('10,000 statements at once are answered each by its own', { timeout: 60_000 }, async () => {
+test('each of 10,000 statements at once gets its own answer', { timeout: 60_000 }, async () => {
   const sql = client()
   const rows = await Promise.all(
     Array.from({ length: 10_000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`.one()),
@@ -278,7 +278,7 @@ test('statements that are sent without waiting share one write', async () => {
   assert.equal(a[0]?.['p'], b[0]?.['p'])
 })
 
-test('more parameters than the protocol has are refused', async () => {
+test('more parameters than the protocol allows are refused', async () => {
   const sql = client()
   const many = sql.join(Array.from({ length: 65_536 }, (_, n) => n))
   assert.equal((await failure(sql`select ${many}`)).code, 'too_many_parameters')

@@ -25,7 +25,7 @@ const STALE = message(
   Buffer.from('SERROR\0VERROR\0C0A000\0Mcached plan must not change result type\0RRevalidateCachedQuery\0\0'),
 )
 
-/** One column of type text, named after the Parse that it came by. */
+/** A RowDescription of one text column, whose name has the number of the Parse. */
 function columns(name: string): Buffer {
   const type = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 255, 255, 255, 255, 255, 255, 0, 0])
   return message('T', Buffer.concat([Buffer.from([0, 1]), Buffer.from(`${name}\0`), type]))
@@ -35,14 +35,14 @@ function columns(name: string): Buffer {
 const CANCELLED = message('E', Buffer.from('SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0'))
 
 /**
- * A server that finds the plans of the next Binds of a name stale, and fails to describe the next statements, as often
- * as it is told.
+ * A server that finds the plans of the next `stale` Binds of a name stale, and fails to describe
+ * the next `undescribed` statements.
  */
 async function scripted(): Promise<{ url: string; stale: number; binds: number; undescribed: number }> {
   const told = { url: '', stale: 0, binds: 0, undescribed: 0 }
   let parses = 0
   let skips = false
-  // The question whether this is the server itself: it is.
+  // Answers the probe for a pooler: this is the server itself.
   let probed = false
   const port = await listen(
     (tag, body, socket) => {
@@ -89,7 +89,7 @@ test('a plan that goes stale twice in a row is healed twice', limits, async () =
   assert.deepEqual([...(await sql`select * from t`)], [{ c3: '7' }])
 })
 
-test('a plan that is stale each time is given up', limits, async () => {
+test('a plan that is stale at every attempt is given up', limits, async () => {
   const server = await scripted()
   const sql = client({ url: server.url })
   for (let i = 0; i < 3; i++) await sql`select * from t`
@@ -109,7 +109,7 @@ test('a statement whose description was lost is described before its rows are re
   assert.deepEqual([...(await sql`select * from t`)], [{ c2: '7' }])
 })
 
-test('the drop-in as well describes a statement anew whose description was lost', limits, async () => {
+test('the drop-in, too, describes a statement again whose description was lost', limits, async () => {
   const server = await scripted()
   const url = new URL(server.url)
   url.searchParams.delete('prepare_threshold')
@@ -121,7 +121,7 @@ test('the drop-in as well describes a statement anew whose description was lost'
     assert.deepEqual(rows.map(Object.values), [['7']])
   }
   const counted = { text: 'select $1', values: [1] }
-  // It is prepared with its fifth use.
+  // It is prepared at its fifth use.
   for (let i = 0; i < 4; i++) await seven(counted)
   for (const query of [counted, named]) {
     server.undescribed = 1
@@ -131,7 +131,7 @@ test('the drop-in as well describes a statement anew whose description was lost'
   await pool.end()
 })
 
-test('rows that nobody described are an error and no empty result', limits, async () => {
+test('rows without a description are an error, not an empty result', limits, async () => {
   const port = await listen(
     (tag, _, socket) => {
       const said: Record<string, Buffer> = {

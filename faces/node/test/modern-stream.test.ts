@@ -16,19 +16,19 @@ test('rows are iterated in their order, however many', { timeout: 30_000 }, asyn
 })
 
 test(
-  'a reader that stops stops the server, and memory stays bounded',
+  'a reader that stops makes the server stop, and memory stays bounded',
   { timeout: 60_000 },
   async () => {
     const applicationName = `modern_${process.pid}`
     const sql = client({ applicationName })
-    // Some 400 MB of rows.
+    // About 400 MB of rows.
     const rows = sql<{
       t: string
     }>`select repeat('x', 10000) as t from generate_series(1, 40000)`.stream()
     await rows.next()
     const before = process.memoryUsage()
     const other = client()
-    // As long as the server sends, it waits for nobody.
+    // While the server can send, it does not wait for the client.
     for (;;) {
       const { state } = await other<{
         state: string
@@ -45,7 +45,7 @@ test(
 )
 
 test(
-  'a loop that is left early gives its connection back, with nothing on it',
+  'a loop that is left early gives its connection back, with nothing unread on it',
   { timeout: 30_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
@@ -59,7 +59,7 @@ test(
   },
 )
 
-test('an error comes in its place behind the rows', async () => {
+test('an error is reported behind the rows that came before it', async () => {
   const sql = client()
   const seen: number[] = []
   const error = await failure(

@@ -37,7 +37,7 @@ const DONE = Buffer.concat([
   ready(),
 ])
 
-/** What comes of a statement: `done`, or the error. */
+/** The end of a statement: `done`, or the error. */
 async function outcome(port: number, config: Config): Promise<PostgresError | 'done'> {
   const settings = { host: 'localhost', port, user: 'me', dbname: 'd', waitTimeoutMs: 400, ...config }
   await using sql = postgres(settings)
@@ -51,7 +51,7 @@ async function outcome(port: number, config: Config): Promise<PostgresError | 'd
 
 // --- TLS ---
 
-/** Lets everybody in. Notes which connections were encrypted. */
+/** A server that lets every client in, and notes which connections were encrypted. */
 function open(seen: boolean[], place: Place): Promise<number> {
   return login(async (next, write, secure) => {
     await next()
@@ -68,7 +68,7 @@ const NO_TLS = /has no TLS/
 const UNKNOWN = /self-signed certificate|unable to verify/
 const WRONG_NAME = /does not match certificate's altnames/
 
-/** Not the name in the certificate, and this machine all the same. */
+/** An address of this machine that is not in the certificate. */
 const ELSEWHERE = '127.0.0.2'
 
 const WAYS: readonly [string, () => Config, Place, string | RegExp][] = [
@@ -106,12 +106,12 @@ for (const [name, config, place, expected] of WAYS) {
     } else {
       assert.ok(end !== 'done')
       assert.match(end.message, expected)
-      assert.deepEqual([end.outcome, seen], ['NotSent', []], 'the server heard nothing')
+      assert.deepEqual([end.outcome, seen], ['NotSent', []], 'the server received something')
     }
   })
 }
 
-test('settings of TLS that are none, and files that are not there, are said at once', () => {
+test('wrong settings of TLS, and files that are missing, are reported at once', () => {
   assert.throws(() => postgres({ sslmode: 'maybe' }), /sslmode takes one of disable, allow, prefer/)
   assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding takes one of/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: join(folder, 'x') }), /ENOENT/)
@@ -122,7 +122,7 @@ test('settings of TLS that are none, and files that are not there, are said at o
 
 const BINDS = ['SCRAM-SHA-256-PLUS', 'SCRAM-SHA-256']
 
-/** What `c=` is, bound to a certificate or not. */
+/** The value of `c=` in SCRAM, bound to a certificate or not. */
 function bound(header: string, certificate?: string): string {
   const raw = certificate === undefined ? [] : [new X509Certificate(certificate).raw]
   const hashes = raw.map((bytes) => createHash('sha256').update(bytes).digest())
@@ -152,7 +152,7 @@ for (const [name, config, place, mechanisms, expected] of SCRAMS) {
   })
 }
 
-/** Asks for the password in this way, and lets in whoever answers with this. */
+/** A login that asks for the password by this request, and accepts this answer. */
 function asking(request: Buffer, right: string): Lead {
   return async (next, write) => {
     await next()
@@ -178,7 +178,7 @@ const METHODS: readonly [string, Lead][] = [
 
 for (const [name, lead] of METHODS) {
   test(`${name}: the right password, a wrong one, and none`, async () => {
-    // A wrong password is an answer: nothing is waited for.
+    // A wrong password is a final answer, so nothing is retried.
     const config = { waitTimeoutMs: 60_000 }
     assert.equal(await outcome(await login(lead), { ...config, password: 'right' }), 'done')
     const later = async (): Promise<string> => 'right'
@@ -193,7 +193,7 @@ for (const [name, lead] of METHODS) {
   })
 }
 
-/** This machine, by an address that does not say so. */
+/** An address of this machine that does not look local. */
 const REMOTE = '0.0.0.0'
 
 const REFUSED = /over a connection that others may read/
@@ -206,7 +206,7 @@ const PLAINS: readonly [string, () => Config, RegExp | 'done'][] = [
 ]
 
 for (const [name, config, expected] of PLAINS) {
-  test(`a password that others could read goes to another machine: ${name}`, async () => {
+  test(`a password in clear text is not sent to another machine: ${name}`, async () => {
     for (const [, lead] of METHODS.slice(1)) {
       const answers: string[] = []
       const listening: Lead = async (next, write, secure) => {
@@ -222,13 +222,13 @@ for (const [name, config, expected] of PLAINS) {
       if (expected === 'done') assert.equal(end, 'done')
       else {
         assert.match(String(end), expected)
-        assert.equal(answers.length, 1, 'nothing but the start of the login was sent')
+        assert.equal(answers.length, 1, 'more than the start of the login was sent')
       }
     }
   })
 }
 
-test('a server that proves nothing is not believed', async () => {
+test('a server that cannot prove that it knows the password is refused', async () => {
   const port = await login(async (next, write) => {
     await next()
     write(ask(10, 'SCRAM-SHA-256\0\0'))

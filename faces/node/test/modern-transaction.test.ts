@@ -5,7 +5,7 @@ import { client, failure } from './modern/client'
 
 let tables = 0
 
-/** A table of its own, and how many rows it has. */
+/** Makes a table, with a function that counts its rows. */
 async function table(sql = client()) {
   const name = sql.id(`modern_tx_${process.pid}_${++tables}`)
   await sql`create table ${name} (n int primary key)`
@@ -35,7 +35,7 @@ test('a pipeline takes effect as a whole, and returns the result of each', async
   await drop()
 })
 
-test('a pipeline that fails has no effect, and says which statement it was', async () => {
+test('a pipeline that fails has no effect, and its error has the index of the statement', async () => {
   const { sql, name, count, drop } = await table()
   const statements = [
     sql`insert into ${name} values (1)`,
@@ -70,7 +70,7 @@ test('a pipeline whose sync point fails has no effect', async () => {
   await sql`drop table ${name}`
 })
 
-test('a pipeline refuses what can be no part of it', async () => {
+test('a pipeline refuses statements that cannot be part of it', async () => {
   const sql = client()
   const alone = await failure(sql.pipeline([sql`select 1`, sql`vacuum`]))
   assert.deepEqual([alone.code, alone.outcome, alone.statement], ['stand_alone', 'NotSent', 1])
@@ -111,7 +111,7 @@ test('a transaction is committed when its function returns, and its value comes 
   await drop()
 })
 
-test('what a function throws rolls its transaction back and comes out as it is', async () => {
+test('an error of the function rolls the transaction back, and begin rejects with it', async () => {
   const { sql, name, count, drop } = await table()
   const thrown = new Error('mine')
   const error = await failure(
@@ -148,7 +148,7 @@ test('statements that are returned leave in one trip with BEGIN and COMMIT', asy
   await drop()
 })
 
-test('a transaction that goes on after a failure is not committed, and says so', async () => {
+test('a transaction that goes on after a failure is not committed, and begin rejects', async () => {
   const { sql, name, count, drop } = await table()
   const error = await failure(
     sql.begin(async (tx) => {
@@ -165,9 +165,9 @@ test('a transaction that goes on after a failure is not committed, and says so',
   await drop()
 })
 
-test('a BEGIN that is refused lets nothing run outside of its transaction', async () => {
+test('if BEGIN is refused, no statement of its transaction runs', async () => {
   const { sql, name, count, drop } = await table()
-  // Read only transactions can't be begun as read write inside of a server that was told so; an isolation level that is none is what any server refuses.
+  // Any server refuses an isolation level that does not exist.
   const bad = { isolation: 'chaos' } as never
   assert.equal(
     (await failure(sql.begin(bad, async (tx) => tx`insert into ${name} values (1)`))).code,
@@ -178,7 +178,7 @@ test('a BEGIN that is refused lets nothing run outside of its transaction', asyn
   await drop()
 })
 
-test('options say how a transaction begins', async () => {
+test('options set the modes of a transaction', async () => {
   const sql = client()
   const [level, readOnly] = await sql.begin(
     { isolation: 'serializable', readOnly: true, deferrable: true },
@@ -259,7 +259,7 @@ test('a savepoint that fails is undone alone', async () => {
   await drop()
 })
 
-test('a savepoint in which a failure was caught is undone and says so', async () => {
+test('a savepoint in which a failure was caught is undone, and rejects', async () => {
   const { sql, name, count, drop } = await table()
   await sql.begin(async (tx) => {
     const error = await failure(
@@ -276,7 +276,7 @@ test('a savepoint in which a failure was caught is undone and says so', async ()
 })
 
 test(
-  'a transaction that conflicts is run again if that was asked for',
+  'a transaction with a conflict is run again if retry is set',
   { timeout: 20_000 },
   async () => {
     const { sql, name, drop } = await table()
@@ -299,7 +299,7 @@ test(
   },
 )
 
-test('what the server said decides whether a transaction is run again, not what its function throws', async () => {
+test('the server’s error decides whether a transaction is run again, not the error of its function', async () => {
   const sql = client()
   const thrown = Object.assign(new Error('mine'), { sqlstate: '40001' })
   for (const [conflicts, expected] of [
@@ -318,7 +318,7 @@ test('what the server said decides whether a transaction is run again, not what 
   }
 })
 
-test('what is sent behind BEGIN does not wait for its answer, and does not run where it is refused', async () => {
+test('statements behind BEGIN do not wait for its answer, and do not run if it is refused', async () => {
   const { sql, name, count, drop } = await table()
   const session = await sql.session()
   await session`begin`
@@ -326,7 +326,7 @@ test('what is sent behind BEGIN does not wait for its answer, and does not run w
   const error = await failure(
     session.begin({ isolation: 'serializable' }, async (tx) => {
       const first = failure(tx`insert into ${name} values (1)`)
-      // The turn is over, and the answer is not there: it is of another segment.
+      // A new turn, before the answer: the next statements are another segment.
       await new Promise(setImmediate)
       const second = failure(tx`insert into ${name} values (2)`)
       const errors = [await first, await second, await failure(tx`insert into ${name} values (3)`)]
@@ -334,7 +334,7 @@ test('what is sent behind BEGIN does not wait for its answer, and does not run w
         errors.map(({ sqlstate, outcome }) => [sqlstate, outcome]),
         [
           ['25001', 'Rejected'],
-          // Of the session's own transaction, which has failed by that.
+          // The session's own transaction has failed.
           ['25P02', 'Rejected'],
           ['25001', 'NotSent'],
         ],
@@ -350,13 +350,13 @@ test('what is sent behind BEGIN does not wait for its answer, and does not run w
   await drop()
 })
 
-test('a last statement whose value can not be read is committed, and says so', async () => {
+test('a last statement whose value cannot be read is committed, and ends as Applied', async () => {
   const sql = client({ types: { int4: () => assert.fail('mine') } })
   const error = await failure(sql.begin((tx) => [tx`select 1::int4 as n`]))
   assert.deepEqual([error.code, error.outcome], ['conversion', 'Applied'])
 })
 
-test('a savepoint whose function is not awaited is undone with what is around it', async () => {
+test('a savepoint whose function is not awaited is undone with the savepoint around it', async () => {
   const { sql, name, count, drop } = await table()
   await sql.begin(async (tx) => {
     await tx`insert into ${name} values (1)`
@@ -375,7 +375,7 @@ test('a savepoint whose function is not awaited is undone with what is around it
   await drop()
 })
 
-test('a session keeps its state, and its next user finds none of it', async () => {
+test('a session keeps its state, and the next user finds none of it', async () => {
   const sql = client({ connectionsMax: 1 })
   const session = await sql.session()
   await session`create temp table modern_mine (n int)`
@@ -396,10 +396,9 @@ test('a session keeps its state, and its next user finds none of it', async () =
   assert.deepEqual([after['p'], after['t'], gone.code], [pid, '0', '42P01'])
 })
 
-test('a shared connection that a function has changed is given up', async () => {
+test('DISCARD is refused on a shared connection, which goes on', async () => {
   const sql = client({ connectionsMax: 1 })
   const first = await sql`select pg_backend_pid() as p`.one()
-  // Its text shows a DO, and its tag nothing; SET in a function that has options shows in neither. A discard does.
-  await failure(sql`discard plans`)
+    await failure(sql`discard plans`)
   assert.equal((await sql`select pg_backend_pid() as p`.one())['p'], first['p'])
 })

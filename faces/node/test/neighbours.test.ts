@@ -1,5 +1,5 @@
-// Quick statements don't wait for slow ones that share their pool, and those that are known to be quick share a
-// connection.
+// Quick statements don't wait for slow ones of the same pool, and texts that are known to be quick
+// share a connection.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -11,7 +11,7 @@ import { client, url } from './modern/client'
 
 const limits = { timeout: 60_000 }
 
-/** A lock that holds statements up. */
+/** A statement that waits for a lock. */
 const LOCK = 'select pg_advisory_lock($1)'
 const WAIT = 'select pg_advisory_xact_lock($1)'
 
@@ -38,13 +38,15 @@ test('ten quick statements of one tick do not wait for a slow one', limits, asyn
   await sql.end()
 })
 
-/** On a machine that has others to serve too, a quick statement may look slow to those behind it. */
+/**
+ * This text held up no other. Other texts are ignored: on a busy machine a quick one may look slow.
+ */
 function heldUpNobody({ slowNeighbours }: Stats, text: string): void {
   assert.deepEqual(slowNeighbours.filter((one) => one.text === text), [])
 }
 
-test('twenty quick statements go on one connection once they are known', limits, async () => {
-  // No statement is slow here, however busy the machine is.
+test('twenty quick statements share one connection once their text is known', limits, async () => {
+  // With this limit no statement is slow, however busy the machine is.
   const sql = client({ connectionsMax: 5, slowHeadMs: 60_000 })
   const quick = (i: number): PromiseLike<unknown> => sql`select ${i}::int as i, pg_backend_pid() as pid`
   for (let i = 0; i < 60; i++) await quick(i)
@@ -55,7 +57,7 @@ test('twenty quick statements go on one connection once they are known', limits,
     const rows = await Promise.all(Array.from({ length: 20 }, (_, i) => quick(i)))
     return new Set((rows as { pid: number }[][]).map(([row]) => row?.pid)).size
   }
-  // On a busy machine the first few may seem to take long enough to be spread.
+  // On a busy machine the first few may look slow, and be spread.
   let least = Infinity
   for (let tries = 0; tries < 200 && least > 1; tries++) least = Math.min(least, await connections())
   assert.equal(least, 1)
@@ -80,7 +82,7 @@ test('nothing shares the connection of a statement that runs alone', limits, asy
   await sql.end()
 })
 
-test('who waited behind whom is told', limits, async () => {
+test('stats tell which texts held others up', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   const quick = (i: number): PromiseLike<unknown> => sql`select ${i}::int as i`
   for (let i = 0; i < 60; i++) await quick(i)
@@ -94,10 +96,10 @@ test('who waited behind whom is told', limits, async () => {
 })
 
 test('a hedged read behind a late head is answered by another connection', limits, async () => {
-  // No noise of the machine is slow to it.
+  // The limit is above the noise of the machine.
   const sql = client({ connectionsMax: 2, slowHeadMs: 300 })
   const other = await sql.session()
-  // Quick as a rule, and it waits for a lock this time.
+  // A statement that is usually quick, and waits for a lock this time.
   const lock = (key: number): PromiseLike<unknown> => sql`select pg_advisory_xact_lock_shared(${key}::bigint)`
   const read = (i: number) => sql<{ i: number }>`select ${i}::int as i`
   for (let i = 0; i < 60; i++) await Promise.all([lock(1), read(i)])
@@ -117,7 +119,7 @@ test('a hedged read behind a late head is answered by another connection', limit
   await sql.end()
 })
 
-test('what is no read is not hedged', limits, async () => {
+test('a statement that is not a read is not hedged', limits, async () => {
   const sql = client({ connectionsMax: 2, slowHeadMs: 300 })
   await sql`create table if not exists hedged_once (n int)`
   await sql`truncate hedged_once`
@@ -130,7 +132,7 @@ test('what is no read is not hedged', limits, async () => {
   const late = lock(4607).then(() => 'over')
   const inserted = insert(1).hedged().send()
   other.release()
-  // A read behind the same head is hedged, and would be later than the other.
+  // Once this read behind the same head was hedged, the INSERT would have been.
   await sql`select pg_advisory_xact_lock_shared(${1}::bigint)`.hedged()
   await holder`select pg_advisory_unlock(4607)`
   assert.equal(await late, 'over')
@@ -141,11 +143,11 @@ test('what is no read is not hedged', limits, async () => {
   await sql.end()
 })
 
-test('a client that is ended lets go of its connections once what is under way is answered', limits, async () => {
+test('an ended client closes its connections once all statements are answered', limits, async () => {
   const sql = client({ connectionsMax: 2 })
   await sql`select 1`
   const reply = sql<{ n: number }>`select 2 as n`.send()
-  // It waits for a connection, and so it is refused.
+  // This pipeline waits for a connection, so it is refused.
   const waits = assert.rejects(sql.pipeline([sql`select 3 as n`]), { code: 'closed', outcome: 'NotSent' })
   const ended = sql.end()
   assert.deepEqual([...(await reply)], [{ n: 2 }])
@@ -168,7 +170,7 @@ test('in the drop-in with pipelining quick queries do not wait for a slow one ei
   await pool.end()
 })
 
-test('a query of the drop-in that runs alone has its client for itself', limits, async () => {
+test('a query of the drop-in with alone has its client to itself', limits, async () => {
   const pool = new Pool({ connectionString: url, pipeline: true, max: 2 })
   for (let i = 0; i < 60; i++) await pool.query('select $1::int as i', [i])
   const holder = await pool.connect()

@@ -10,7 +10,7 @@ import { compile, Project, pack, root } from './package-project'
 import { type Server, startRedis } from './redis-server'
 
 /**
- * The examples of what users read, run as they stand: each is a module in a project that has the
+ * Runs the examples of the users' pages as they are: each is a module in a project that has the
  * packages. An example without an import goes on with the client of its page's first example.
  */
 const FILES = [
@@ -26,7 +26,7 @@ const FILES = [
 
 const LIMIT = { timeout: 120_000 }
 const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
-/** What the examples are about; other tests know nothing of it. */
+/** The tables of the examples, in a schema of their own. */
 const schema = `docs_${process.pid}`
 const TABLES = `
   create schema ${schema};
@@ -71,7 +71,7 @@ for (const file of FILES) {
   const examples = examplesOf(readFileSync(join(root, file), 'utf8'))
   for (const { heading, language, code, runs } of examples) {
     if (!runs) {
-      test(`the part of a program in ${file} under "${heading}" parses`, async () => {
+      test(`the fragment in ${file} under "${heading}" parses`, async () => {
         await runnable(code, language)
       })
       continue
@@ -97,7 +97,7 @@ for (const file of FILES) {
   })
 }
 
-/** Types are taken out, and nothing else: what Node can't run a reader can't run either. */
+/** Removes the types and nothing else: code that Node can't run a reader can't run either. */
 async function runnable(code: string, language: string): Promise<string> {
   const parsed = await transform(code, { loader: language as 'js' | 'ts', target: 'esnext' })
   return language === 'js' ? code : parsed.code
@@ -107,11 +107,11 @@ interface Example {
   heading: string
   language: string
   code: string
-  /** Whether it is a program, and not a part of one. */
+  /** Whether it is a whole program. */
   runs: boolean
 }
 
-/** Blocks of code and what they stand under. One that is marked `no-run` is a part of a program. */
+/** The code blocks of a page with their headings. A block marked `no-run` is a fragment. */
 function examplesOf(text: string): Example[] {
   const examples: Example[] = []
   let heading = ''
@@ -137,7 +137,7 @@ function linesOf(block: string, pattern: RegExp): string {
   return (block.match(pattern) ?? []).join('')
 }
 
-/** What stands behind a `console.log` is what it prints. */
+/** The expected output: the comments behind each `console.log`. */
 function expectedOf(code: string): string[] {
   return Array.from(
     code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm),

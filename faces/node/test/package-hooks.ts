@@ -7,8 +7,8 @@ const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 const LIMIT = { timeout: 120_000 }
 
 /**
- * Tells by its path of each file that is loaded, as the hooks of instrumentation do: `on(name,
- * change)`, where a name is that of a package for what it exports, or that of a package and the
+ * Hooks the loading of files, as instrumentation does: `on(name,
+ * change)`, where the name is that of a package, for its exports, or that of a package and the
  * path of a file in it.
  */
 const HOOKS = `
@@ -43,7 +43,7 @@ const HOOKS = `
     object[name] = function (...given) { calls.push(label); return inner.apply(this, given) }
   }`
 
-/** What a program does that knows nothing of it. */
+/** A program that is not aware of the instrumentation. */
 const PROGRAM = `
   async function run() {
     const client = new pg.Client(${url})
@@ -63,7 +63,7 @@ const PROGRAM = `
   }
   run()`
 
-/** Who patches what, and how. */
+/** The ways to instrument. */
 const WAYS: { [who: string]: string } = {
   'the files of pg and the package pg-pool': `
     on('pg/lib/client.js', (Client) => { wrap(Client.prototype, 'query', 'query'); wrap(Client.prototype, 'connect', 'connect') })
@@ -76,7 +76,7 @@ const WAYS: { [who: string]: string } = {
     })`,
 }
 
-/** Tests that what patches pg is called by running programs as it is with pg. */
+/** Tests that patches of pg are called as with pg. */
 export function instrumented(project: Project): void {
   for (const [index, [who, hooks]] of Object.entries(WAYS).entries()) {
     test(`instrumentation of ${who} sees the same calls as on pg`, LIMIT, async () => {
@@ -90,7 +90,7 @@ export function instrumented(project: Project): void {
   }
 
   test(
-    'a class that takes the place of the one in a file is the one that is exported',
+    'a class that replaces the one in a file is exported',
     LIMIT,
     async () => {
       const seen = await project.run(

@@ -10,7 +10,7 @@ import { cert, key } from './pg-tls-files'
 
 const LIMIT = { timeout: 120_000 }
 
-/** In a program: what of the packages and of Node was loaded, by names of files and of modules. */
+/** Code for a program: lists the files of the packages and the modules of Node that were loaded. */
 const LOADED = `
   const loaded = () => [
     Object.keys(require.cache).filter((file) => file.includes('node_modules'))
@@ -18,9 +18,9 @@ const LOADED = `
     ['net', 'tls', 'dns', 'zlib'].filter((name) => process.moduleLoadList.includes('NativeModule ' + name)),
   ]`
 
-/** Tests of what is loaded at once, what later, and that both are of one piece. */
+/** Tests of what is loaded at once, what is loaded later, and that both share their state. */
 export function loading(project: Project): void {
-  test('what loads the drop-in loads no more than its classes before there is a client', LIMIT, async () => {
+  test('loading the drop-in loads only its classes before there is a client', LIMIT, async () => {
     const seen = await project.run(
       'load.js',
       `const pg = require('pg')
@@ -35,11 +35,11 @@ export function loading(project: Project): void {
         files.some((it) => it.startsWith('pg-types')), withClient.some((it) => it.startsWith('pg-types'))]))`,
     )
     const files = ['pg-pool/index.js', 'pg/lib/client.js', 'pg/lib/core.js', 'pg/lib/index.js']
-    // And the two files of the engine.
+    // Two more: the files of the engine.
     assert.deepEqual(seen, [[files, []], 2, ['zlib'], false, true])
   })
 
-  test('what loads onetrip loads its errors, and each face at its first call', LIMIT, async () => {
+  test('loading onetrip loads its errors, and each face at its first call', LIMIT, async () => {
     const seen = await project.run(
       'faces.js',
       `const onetrip = require('onetrip')
@@ -91,7 +91,7 @@ export function loading(project: Project): void {
     assert.deepEqual(seen, [['PostgresError', 'RedisError', 'postgres', 'redis'], true, 1])
   })
 
-  test('parsers that a module registers by name are those of the process, and the reverse', LIMIT, async () => {
+  test('parsers that a module registers by name apply to the process, and the reverse', LIMIT, async () => {
     const seen = await project.run(
       'types.mjs',
       `import { createRequire } from 'node:module'
@@ -111,7 +111,7 @@ export function loading(project: Project): void {
     assert.deepEqual([files, same], [0, [true, true, true, true, true, keys]])
   })
 
-  test('what pg exports may be assigned, its types too', LIMIT, async () => {
+  test('the exports of pg can be assigned, also types', LIMIT, async () => {
     const seen = await project.run(
       'assigned.js',
       `const pg = require('pg')
@@ -123,7 +123,7 @@ export function loading(project: Project): void {
     assert.deepEqual(seen, [true, true])
   })
 
-  test('a login over TLS is bound to it where that is wanted', LIMIT, async (context) => {
+  test('a login over TLS is bound to it if channel binding is enabled', LIMIT, async (context) => {
     const chosen: string[] = []
     const server = createServer((socket) => void offerBinding(socket, chosen)).listen(0, '127.0.0.1')
     context.after(() => server.close())
@@ -140,7 +140,7 @@ export function loading(project: Project): void {
   })
 }
 
-/** Offers to bind a login to TLS, notes what was chosen of it, and refuses. */
+/** Offers channel binding, notes the mechanism that was chosen, and refuses the login. */
 async function offerBinding(socket: Socket, chosen: string[]): Promise<void> {
   socket.on('error', () => {})
   await once(socket, 'data')

@@ -7,13 +7,13 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** The folder `js`. */
+/** The folder `faces/node`. */
 export const root = join(__dirname, '../..')
 
-/** A program that hangs is a failure, and soon enough to be seen. */
+/** How long a program may run. */
 const TIMEOUT_MS = 120_000
 
-/** What the packages depend on, and what a project that uses them has besides. */
+/** The dependencies of the packages, and other packages that a project of a user has. */
 const INSTALLED = [
   '@types/node',
   'pg-connection-string',
@@ -28,7 +28,7 @@ const INSTALLED = [
   'xtend',
 ]
 
-/** A folder with packages in it, as npm would have made it; it goes with the test. */
+/** A folder with installed packages, as npm makes it. It is removed after the test. */
 export class Project {
   readonly folder = mkdtempSync(join(tmpdir(), 'onetrip-package-'))
 
@@ -75,7 +75,7 @@ export class Project {
   }
 }
 
-/** As strict as it gets, what others have declared included. */
+/** The strictest options, which check the declarations of packages too. */
 const STRICT = [
   '--strict',
   '--noEmit',
@@ -88,7 +88,7 @@ const STRICT = [
   'node',
 ]
 
-/** What TypeScript has to say about programs: nothing where they are right. */
+/** The errors of TypeScript in programs; empty if there are none. */
 export async function compile(project: Project, parameters: string[]): Promise<string> {
   try {
     return await project.node([join(root, 'node_modules/typescript/bin/tsc'), ...STRICT, ...parameters])
@@ -97,7 +97,7 @@ export async function compile(project: Project, parameters: string[]): Promise<s
   }
 }
 
-/** Builds both packages and packs them; the tarballs by name. */
+/** Builds and packs both packages. Returns the tarballs by name. */
 export async function pack(project: Project): Promise<{ [name: string]: string }> {
   const out = join(project.folder, 'packages')
   await project.node([join(root, 'scripts/packages'), out])

@@ -8,10 +8,12 @@ import type { Project } from './package-project'
 const LIMIT = { timeout: 120_000 }
 const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 
-/** A line of these is read as a whole, also where a terminal shows it behind an uncaught error. */
+/** The longest line of a file: an uncaught error prints one whole line. */
 const LINE_MAX = 250
 
-/** Programs that an error ends, in a callback of theirs or in ours, and functions that are seen. */
+/**
+ * Programs that end with an error, in a callback or in our code, and the functions in its stack.
+ */
 const PROGRAMS: { [what: string]: [program: string, seen: string[]] } = {
   "a callback of pg's": [
     `const { Client } = require('pg')
@@ -34,13 +36,13 @@ const PROGRAMS: { [what: string]: [program: string, seen: string[]] } = {
   ],
 }
 
-/** Tests that published files can be read where an error points to. */
+/** Tests that the published files are readable at the lines that an error points to. */
 export function stacks(project: Project, installed: { [name: string]: string }): void {
   for (const [index, [what, [program, functions]]] of Object.entries(PROGRAMS).entries()) {
-    test(`an error that nobody catches in ${what} says functions and lines`, LIMIT, async () => {
+    test(`an uncaught error in ${what} names functions and lines`, LIMIT, async () => {
       const file = project.write(`stack-${index}.js`, program)
       const { stderr } = await project.node([file]).then(
-        () => assert.fail('it did not end the program'),
+        () => assert.fail('the error did not end the program'),
         (error: { stderr: string }) => error,
       )
       assert.ok(stderr.length < 4_000, `${stderr.length} characters`)
@@ -68,5 +70,5 @@ export function stacks(project: Project, installed: { [name: string]: string }):
   }
 }
 
-/** One of files: those of Node have no slash in front. */
+/** A stack frame in a file. Frames in Node have no slash in front. */
 const FRAME = /^ +at (?:(?<name>[^/\n]+) \()?(?<file>\/[^\n]+):(?<line>\d+):\d+\)?$/gm

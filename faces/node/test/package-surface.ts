@@ -7,14 +7,14 @@ import * as ts from 'typescript'
 
 import { root } from './package-project'
 
-/** Where the lists are that a change is held against. */
+/** The folder of the lists. */
 const LISTS = join(root, '../../docs/reference/public-api')
 
-/** By the name under which a package is installed here: the list of what it declares. */
+/** The list of a package's declarations, by the name under which it is installed here. */
 const FILES: { [name: string]: string } = { onetrip: 'npm-onetrip.txt', pg: 'npm-onetrip-pg.txt' }
 
 /**
- * Tests that a package declares what is listed: a change of it is meant, and seen. With
+ * Tests that a package declares what is listed, so that a change is deliberate and seen. With
  * `ONETRIP_WRITE=1` in the environment the lists are written anew.
  */
 export function surfaces(installed: { [name: string]: string }): void {

@@ -5,7 +5,7 @@ import { compile, type Project } from './package-project'
 
 const LIMIT = { timeout: 120_000 }
 
-/** As programs are written for pg. */
+/** A program written for pg. */
 const PROGRAM = `
 import type { ClientBase, ClientConfig, CustomTypesConfig, FieldDef, Notification, PoolClient, PoolConfig,
   QueryArrayConfig, QueryArrayResult, QueryConfig, QueryResult, QueryResultRow, Submittable } from 'PACKAGE'
@@ -80,7 +80,7 @@ export class Timed extends Client {
 export const run = (client: ClientBase, cursor: Submittable): Submittable => client.query(cursor)
 `
 
-/** The same by the default, as a namespace of types and values. */
+/** The same with the default import, as a namespace of types and values. */
 const BY_DEFAULT = `
 import pg from 'PACKAGE'
 const { Pool } = pg
@@ -93,7 +93,7 @@ export const query = async (): Promise<number> => {
 }
 `
 
-/** Files of pg whose types `@types/pg` declares, too. */
+/** Imports of files of pg that `@types/pg` declares. */
 const BY_PATH = `
 import TypeOverrides from 'pg/lib/type-overrides.js'
 import ConnectionParameters from 'pg/lib/connection-parameters.js'
@@ -106,15 +106,15 @@ export const port: number | undefined = parameters.port
 `
 
 /**
- * Ways to find a package, and what its files end with: one asks for what is imported, the other for
- * what is required.
+ * Ways of resolving packages, and the extension of the files: one resolves imports, the other
+ * requires.
  */
 const RESOLVERS: { [way: string]: string[] } = {
   nodenext: ['.ts', '.mts'],
   bundler: ['.ts'],
 }
 
-/** Tests that programs compile which were written for the types of pg. */
+/** Tests that programs written for the types of pg compile. */
 export function typed(project: Project): void {
   for (const [way, endings] of Object.entries(RESOLVERS)) {
     test(

@@ -12,16 +12,16 @@ import { stacks } from './package-stacks'
 import { surfaces } from './package-surface'
 import { typed } from './package-types'
 
-/** What a program in the project may know. */
+/** The URL of the server, for programs in the project. */
 const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 const project = new Project()
 /** Where the packages are installed: onetrip by its name, onetrip-pg by that of pg. */
 const installed = { onetrip: '', pg: '' }
 
-/** Bytes of what npm downloads. */
+/** The sizes of the tarballs. */
 const packed = { onetrip: 0, pg: 0 }
 
-/** Also in proof/bench/src/rows/node/package.rs, where it stands beside what others take. */
+/** Also in proof/bench/src/rows/node/package.rs, beside the sizes of other packages. */
 const PACKED_MAX = { onetrip: 320_000, pg: 245_000 }
 
 before(async () => {
@@ -78,7 +78,7 @@ for (const name of ['onetrip', 'pg'] as const) {
   })
 }
 
-test('the version of the alias begins as that of pg, for those who look at it', LIMIT, async () => {
+test('the version of onetrip-pg begins with that of pg, for code that checks it', LIMIT, async () => {
   const { version } = manifestOf('pg')
   const real = require('pg/package.json') as Manifest
   assert.deepEqual(version.split('.').slice(0, 2), real.version.split('.').slice(0, 2))
@@ -102,7 +102,7 @@ test('the module in a package is the committed one', LIMIT, async () => {
   )
 })
 
-// --- by what paths it is loaded ---
+// --- the paths by which it is loaded ---
 
 test(
   'what pg exports is exported in the same order, and its classes have the same names',
@@ -123,7 +123,7 @@ test(
 )
 
 test(
-  'the files of pg that others load are there, and are what the package exports',
+  'the files of pg that others load exist, and are the exports of the package',
   LIMIT,
   async () => {
     const seen = await project.run(
@@ -146,7 +146,7 @@ test(
     console.log(JSON.stringify(same.filter(([, it]) => it !== true)))`,
     )
     assert.deepEqual(seen, [
-      // No more does pg have it.
+      // pg does not have it either.
       ['pg/lib', 'ERR_PACKAGE_PATH_NOT_EXPORTED'],
       ['pg/lib/native', 'MODULE_NOT_FOUND'],
       ['pg/lib/native/client.js', 'MODULE_NOT_FOUND'],
@@ -155,7 +155,7 @@ test(
 )
 
 for (const name of ['pg', 'onetrip/pg']) {
-  test(`a module imports from ${name} what a script requires`, LIMIT, async () => {
+  test(`a module imports from ${name} the same as a script requires`, LIMIT, async () => {
     const theirs = `import * as all from ${JSON.stringify(join(root, 'node_modules/pg/esm/index.mjs'))}`
     const keys = await project.run(
       'keys.mjs',
@@ -179,7 +179,7 @@ for (const name of ['pg', 'onetrip/pg']) {
 }
 
 test('a cursor from npm finds the files of pg that it loads', LIMIT, async () => {
-  // Its own files are elsewhere, where the real pg is beside it; so it is loaded as if it were
+  // Its own folder has the real pg beside it, so the text is loaded as if it were
   // here.
   const text = readFileSync(require.resolve('pg-cursor'), 'utf8')
   project.write('cursor.js', text)
@@ -189,13 +189,13 @@ test('a cursor from npm finds the files of pg that it loads', LIMIT, async () =>
   )
 })
 
-test('what is not there is said by name when it is needed', LIMIT, async () => {
+test('a missing dependency is named when it is needed', LIMIT, async () => {
   const text =
     "try { require('onetrip/lib/core') } catch (error) { console.log(JSON.stringify(error.code)) }"
   assert.equal(await project.run('inside.js', text), 'ERR_PACKAGE_PATH_NOT_EXPORTED')
 })
 
-// --- what loading costs, and what is said where it can't work ---
+// --- bundles, and errors of loading ---
 
 const BUNDLED: { [way: string]: string } = {
   script: "const pg = require('pg')\nconst { types } = pg",
@@ -228,7 +228,7 @@ for (const [way, start] of Object.entries(BUNDLED)) {
 }
 
 test(
-  'without its engine beside it onetrip says what is missing, and what to do',
+  'without its engine file onetrip says what is missing, and what to do',
   LIMIT,
   async () => {
     const seen = await project.run(
@@ -247,7 +247,7 @@ test(
 )
 
 test(
-  'without WebAssembly the drop-in loads, and a client says what is missing',
+  'without WebAssembly the drop-in loads, and making a client fails with the reason',
   LIMIT,
   async () => {
     const file = project.write(

@@ -8,10 +8,10 @@ import { randomOf } from './random'
 
 const LIMIT = { timeout: 20_000 }
 
-/** Everything that a user sees of a text: what came or the error, and the status then. */
+/** The result or the error of a text, and the status after it. */
 async function seen(client: Client, text: string, values?: unknown[]): Promise<unknown> {
   const result = await settled(client.query(text, values))
-  // The server tells the status some time after an error.
+  // After an error the server sends the status some time later.
   return result instanceof Error ? result : [result, client.getTransactionStatus()]
 }
 
@@ -83,7 +83,7 @@ const STEPS = [
 
 const seed = Number(process.env['ONETRIP_SEED'] ?? Date.now() % 1_000_000)
 
-/** Runs steps: one behind the other, or some at once. */
+/** Runs steps: one after the other, or some at once. */
 async function walk(client: Client, side: Side, at: number, together: boolean): Promise<unknown> {
   const next = randomOf(at)
   await client.query('create temp table steps (a int)')
@@ -158,7 +158,7 @@ test('a transaction costs a trip less, and none at all if nothing happens in it'
   }
 })
 
-test('what one client holds back another one does not see', LIMIT, async () => {
+test('a BEGIN that is held back is seen by no other client', LIMIT, async () => {
   const [client, other] = [await connected(), await connected()]
   const state = async (): Promise<unknown> => {
     const text = 'select state from pg_stat_activity where pid = $1'
@@ -166,7 +166,7 @@ test('what one client holds back another one does not see', LIMIT, async () => {
   }
   await client.query('begin')
   assert.deepEqual(await state(), { state: 'idle' })
-  // As a pool does when it takes a client back.
+  // A pool does this when it takes a client back.
   client._flushHeld()
   assert.equal(client.getTransactionStatus(), 'T')
   await client.query('select 1')
@@ -174,7 +174,7 @@ test('what one client holds back another one does not see', LIMIT, async () => {
   await client.query('rollback')
 })
 
-test('who goes another way to the server has the transaction begun first', LIMIT, async () => {
+test('a query that runs itself sends the BEGIN that is held back first', LIMIT, async () => {
   const client = await connected()
   const flushed = (): Promise<unknown> => new Promise((resolve) => client._session.flushBegin(resolve))
   assert.equal(await flushed(), undefined)
@@ -198,7 +198,7 @@ for (const config of [{}, { pipeline: true }] as ClientConfig[]) {
     }
     const outcomes = errors.map(({ outcome }) => outcome)
     assert.deepEqual(outcomes, ['Rejected', 'NotSent', 'NotSent', 'Rejected'])
-    // It is behind the transaction.
+    // This statement follows the transaction.
     assert.equal(((await settlements[4]) as Result).command, 'INSERT')
     assert.deepEqual([ran, client.getTransactionStatus()], [['insert 5'], 'I'])
     await client.end()
@@ -215,7 +215,7 @@ for (const config of [{}, { pipeline: true }] as ClientConfig[]) {
       const outcomes = errors.map((error) => (error as QueryError).outcome)
       assert.deepEqual(outcomes, ['Rejected', 'NotSent', 'NotSent', 'NotSent'])
       assert.equal(client.getTransactionStatus(), 'E')
-      // As the server ends one that failed.
+      // The server ends a failed transaction in the same way.
       assert.equal(((await client.query(last)) as Result).command, 'ROLLBACK')
       assert.deepEqual([ran, client.getTransactionStatus()], [[], 'I'])
     }
@@ -225,7 +225,7 @@ for (const config of [{}, { pipeline: true }] as ClientConfig[]) {
     const flushed = await new Promise((resolve) => client._session.flushBegin(resolve))
     assert.match(String(flushed), /BEGIN failed: cannot begin/)
     assert.equal(client.getTransactionStatus(), 'E')
-    // Whoever has the client next does not hear of it.
+    // The next user of the client is not affected.
     client._flushHeld()
     assert.equal(client.getTransactionStatus(), 'I')
     await client.query('insert 7')

@@ -3,12 +3,12 @@ import { after, test } from 'node:test'
 
 import { Client, Query, Result, type ClientConfig } from '../src/pg'
 
-/** The same surface, by pg itself. */
+/** The real pg. */
 const theirs = require('pg') as { Client: typeof Client; Query: typeof Query }
 
 export const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
 
-/** Who the server knows, for tests that go there in ways of their own. */
+/** The login of the test server, for tests that connect in other ways. */
 export const login = ((): { user: string; password: string; database: string } => {
   const { username, password } = new URL(url)
   return {
@@ -18,7 +18,7 @@ export const login = ((): { user: string; password: string; database: string } =
   }
 })()
 
-/** One of the two, and what it is made with. */
+/** One of the two drivers, and its configuration. */
 export interface Side {
   name: 'pg' | 'onetrip'
   Client: typeof Client
@@ -40,7 +40,9 @@ export async function connected(config: ClientConfig = {}, side = OURS): Promise
   return client
 }
 
-/** A test that does the same with both, and compares what it returns. Returned errors are compared by their fields. */
+/**
+ * A test that runs with both drivers and compares the results. Errors are compared by their fields.
+ */
 export function both(
   name: string,
   run: (client: Client, side: Side) => Promise<unknown>,
@@ -48,11 +50,11 @@ export function both(
 ): void {
   test(name, { timeout: 20_000 }, async () => {
     const sides: unknown[] = []
-    // One behind the other: channels and the like are one for both.
+    // One after the other, since they share channels and the like.
     for (const side of [THEIRS, OURS]) {
       const client = await connected(config, side)
       sides.push(plain(await run(client, side)))
-      // The server has room for some only.
+      // The server takes a limited number of connections.
       await client.end()
     }
     assert.deepEqual(sides[1], sides[0])
@@ -66,7 +68,7 @@ export function bothAlone(name: string, run: (side: Side) => Promise<unknown>): 
   })
 }
 
-/** What a promise comes to: its value or its error. */
+/** The value or the error of a promise. */
 export async function settled(promise: Promise<unknown>): Promise<unknown> {
   try {
     return await promise
@@ -75,20 +77,20 @@ export async function settled(promise: Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** A client's error, or the next event of it. */
+/** The next event of an emitter, or its error. */
 export function event(emitter: NodeJS.EventEmitter, name: string): Promise<unknown> {
   return new Promise((resolve) => emitter.once(name, resolve))
 }
 
-/** As values that can be compared: classes differ, and stacks, and errors of ours say more. */
+/** Converts to values that can be compared: without classes, stacks and our additions to errors. */
 export function plain(value: unknown): unknown {
   if (value instanceof Error) {
     const { outcome: _, ...fields } = value as Error & { outcome?: string }
-    // Schemas of temporary tables have numbers, of one digit or more.
+    // The names of temporary schemas have numbers, which differ.
     if (/^pg_temp_/.test((fields as { schema?: string }).schema ?? '')) {
       Object.assign(fields, { schema: 'pg_temp', length: 0 })
     }
-    // By which of its functions a server refuses a statement in a transaction that failed depends on the protocol.
+    // The source line that refuses a statement of a failed transaction depends on the protocol.
     if ((fields as { code?: string }).code === '25P02') {
       Object.assign(fields, { length: 0, line: '', routine: '' })
     }
@@ -100,7 +102,7 @@ export function plain(value: unknown): unknown {
   }
   if (isResult(value)) {
     const { command, rowCount, oid, rows, fields, rowAsArray, _prebuiltEmptyResultObject } = value
-  // Tables are made anew for each.
+  // Each driver has tables of its own.
     const columns = fields.map((field) => ({ ...field, tableID: field.tableID > 0 }))
     return { command, rowCount, oid, rows: rows.map(plain), columns, rowAsArray, _prebuiltEmptyResultObject }
   }
@@ -111,7 +113,7 @@ function isResult(value: object): value is Result {
   return value.constructor.name === 'Result'
 }
 
-/** The text of a query that runs long, and says so by a notice when it runs: a cancel that comes before is for nothing. */
+/** A long query that sends a notice once it runs. A cancel before that would have no effect. */
 export async function longQuery(client: Client): Promise<string> {
   await client.query(`create or replace function pg_temp.long() returns void language plpgsql as
     $$ begin raise notice 'runs'; perform pg_sleep(100); end $$`)

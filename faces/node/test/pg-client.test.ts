@@ -212,7 +212,7 @@ both('COPY goes through, and has no source', async (client) => {
   return [...seen, await settled(client.query('copy t from stdin')), await client.query('select 1')]
 })
 
-test('a connection that is ended while it opens tells who waits for it', async () => {
+test('a connection that is ended while it opens fails its connect', async () => {
   const client = new Client(url)
   const connecting = settled(client.connect())
   await client.end()
@@ -226,7 +226,7 @@ both('a query that runs when its client ends fails', async (client) => {
   return [await running, await queued, await ended]
 })
 
-test('the stack of an error leads to who asked', async () => {
+test('the stack of an error leads to the caller', async () => {
   const client = await connected()
   async function asksForTrouble(): Promise<void> {
     await client.query('select 1 / 0')
@@ -235,7 +235,7 @@ test('the stack of an error leads to who asked', async () => {
   assert.match(error.stack ?? '', /asksForTrouble/)
 })
 
-test('what a callback throws is uncaught and harms no reply', async () => {
+test('an error of a callback is uncaught, and no reply is lost', async () => {
   const client = await connected({ pipeline: true })
   const uncaught = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
   client.query('select 1', () => {
@@ -258,7 +258,7 @@ test('a text is prepared at its fifth use, unless that is turned off', async () 
   }
 })
 
-test('a prepared statement whose columns changed is read as it is now', async () => {
+test('a prepared statement whose columns changed is read with the new columns', async () => {
   const client = await connected()
   await client.query('create temp table changing (a int)')
   await client.query('insert into changing values (1)')
@@ -277,7 +277,7 @@ test('results have fields of their own', async () => {
   assert.equal(((await client.query('select 1 a')) as Result).fields.length, 1)
 })
 
-test('settings that the server reports are told on the connection', async () => {
+test('settings that the server reports are emitted on the connection', async () => {
   const client = new Client(url)
   const seen = new Map<string, string>()
   client.connection.on('parameterStatus', (it) => seen.set(it.parameterName, it.parameterValue))

@@ -34,7 +34,7 @@ async function listen(serve: (socket: Socket) => void): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** The real server behind TLS. `answer`: what the request for TLS is answered by; none for TLS from the first byte. */
+/** The real server behind TLS. `answer`: the reply to the request for TLS; none for direct TLS. */
 function secured(answer?: string, protocols = ['postgresql']): Promise<number> {
   const secure = (socket: Socket): void => {
     const inner = keep(new TLSSocket(socket, { isServer: true, cert, key, ALPNProtocols: protocols }))
@@ -57,7 +57,7 @@ function at(port: number, more: ClientConfig = {}): ClientConfig {
   return { host: 'localhost', port, ...login, ...more }
 }
 
-/** What comes of a query with this configuration. */
+/** The result of a query on this client. */
 async function ask(client: Client): Promise<unknown> {
   try {
     await client.connect()
@@ -95,7 +95,7 @@ bothAlone('TLS from the first byte', async (side) => {
   return [await ask(client), (client.connection.stream as TLSSocket).alpnProtocol]
 })
 
-test('TLS from the first byte needs the agreement that it is PostgreSQL', async () => {
+test('direct TLS needs the ALPN protocol postgresql', async () => {
   const port = await secured(undefined, ['h2'])
   const config = at(port, { ssl: { ca: cert }, sslnegotiation: 'direct' })
   assert.ok((await ask(new Client(config))) instanceof Error)
@@ -108,7 +108,7 @@ for (const [name, answer] of [['no', 'N'], ['an error', 'E'], ['bytes before the
   })
 }
 
-test('nothing is sent where TLS was refused', async () => {
+test('nothing is sent if TLS is refused', async () => {
   let sent = ''
   const closed: Promise<void>[] = []
   const port = await listen((socket) => {
@@ -124,7 +124,7 @@ test('nothing is sent where TLS was refused', async () => {
   assert.equal(sent, '0000000804d2162f')
 })
 
-test('a query is cancelled over TLS where the client has TLS', async () => {
+test('a cancel is sent over TLS if the client uses TLS', async () => {
   const client = new Client(at(await secured('S'), { ssl: { ca: cert } }))
   await client.connect()
   const controller = new AbortController()
@@ -158,7 +158,7 @@ test('a Unix socket leads to the server', async (t) => {
   assert.equal(await ask(new Client(at(Number(real.port), { host }))), 2)
 })
 
-/** A server that asks for the password in clear text, and shows it. */
+/** A server that asks for the password in clear text, and returns it in an error. */
 function curious(): Promise<number> {
   return listen((socket) => {
     socket.once('data', () => {

@@ -5,9 +5,9 @@ import { promisify } from 'node:util'
 
 import { compareDate, compareDates } from './pg/dates'
 
-test('dates of all forms are those that pg makes', () => compareDates(50_000))
+test('dates of all forms are the same as those of pg', () => compareDates(50_000))
 
-test('dates at edges are those that pg makes', () => {
+test('dates at the limits are the same as those of pg', () => {
   for (const text of [
     'infinity',
     '-infinity',
@@ -53,7 +53,7 @@ test('dates at edges are those that pg makes', () => {
   }
 })
 
-test('all thousandths of a second are cut as pg cuts them', () => {
+test('fractions of a second are truncated as by pg', () => {
   for (let i = 0; i < 1000; i++) {
     const fraction = String(i).padStart(3, '0')
     compareDate(`2020-01-01 00:00:00.${fraction}+00`)
@@ -75,7 +75,7 @@ const ZONES = [
 ]
 
 for (const zone of ZONES) {
-  test(`dates are those that pg makes where the time is that of ${zone}`, async () => {
+  test(`dates are the same as those of pg in the time zone ${zone}`, async () => {
     const env = { ...process.env, TZ: zone }
     await promisify(execFile)(process.execPath, [join(__dirname, 'pg/dates.js'), '10000'], { env })
   })

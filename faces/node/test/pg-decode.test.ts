@@ -19,7 +19,7 @@ function fieldsOf(columns: readonly (readonly [string, number, Format?])[]): Fie
   return columns.map(([name, oid, format]) => new Field(name, 0, 0, oid, 4, -1, format ?? 'text'))
 }
 
-/** A reader as it is at first, one that has seen rows enough for code to be made, and one made after that. */
+/** Three readers: a new one, one that has generated code, and one that was made after that. */
 function readersOf(
   fields: readonly Field[],
   mode: 'object' | 'array' = 'object',
@@ -41,7 +41,7 @@ function readRow(
   mode: 'object' | 'array' = 'object',
   source: TypeSource = types,
 ): unknown {
-  // The first of them first, before there is code for the kind.
+  // The first reader is used before code is generated for the kind.
   const cold = rowReader(fields, source, mode)
   const [first, ...others] = withMessage('D', rowBody(values), (start) => [
     cold(start),
@@ -51,8 +51,8 @@ function readRow(
   return first
 }
 
-// First, since the others make kinds of rows too.
-test('code is made once for each kind of row, and kept for a limited number of them', () => {
+// This test comes first, since the others add kinds of rows.
+test('code is generated once for each kind of rows, and kept for a limited number of kinds', () => {
   const before = knownKinds()
   const fresh = (): Field[] =>
     fieldsOf([
@@ -70,7 +70,7 @@ test('code is made once for each kind of row, and kept for a limited number of t
   assert.ok(knownKinds() <= 512)
 })
 
-test('rows have the values, the names and the order that those of pg have, whatever they are', () => {
+test('rows have the same values, names and order as those of pg', () => {
   const random = seeded()
   const oids = [16, 20, 21, 23, 25, 26, 700, 701, 1043, 1082, 1114, 1184, 1700, 114, 17, 1007, 1186]
   const names = [
@@ -145,7 +145,7 @@ function outcome(read: () => unknown): unknown {
   }
 }
 
-test('an empty text is read without what lies behind it', () => {
+test('an empty text is read without the bytes behind it', () => {
   const row = rowBody([''])
   const length = Buffer.from([0, 0, 0, 4 + row.length])
   const message = Buffer.concat([Buffer.from('D'), length, row, Buffer.from('-1')])
@@ -158,7 +158,7 @@ test('an empty text is read without what lies behind it', () => {
   }
 })
 
-test('names are data', () => {
+test('names of columns are never run as code', () => {
   const fields = fieldsOf([
     ['__proto__', 25],
     ['constructor', 25],
@@ -257,7 +257,7 @@ test('parsers get each value once, in order, and no NULL', () => {
   }
 })
 
-test('what a parser throws is thrown', () => {
+test('an error of a parser is thrown', () => {
   const source: TypeSource = { getTypeParser: () => () => assert.fail('no') }
   for (const mode of MODES) {
     for (const read of readersOf(fieldsOf([['a', 1]]), mode, source)) {
@@ -372,7 +372,7 @@ test('rows of very many columns are read', () => {
   )
 })
 
-test('rows are the same where programs may not make code', async () => {
+test('rows are the same if the program may not generate code', async () => {
   const args = ['--disallow-code-generation-from-strings', join(__dirname, 'pg/no-code.js'), 'run']
   const { stdout } = await promisify(execFile)(process.execPath, args)
   assert.deepEqual(JSON.parse(stdout), ['id', '__proto__', 'at', 'text'])

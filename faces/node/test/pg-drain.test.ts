@@ -5,7 +5,7 @@ import { Client } from '../src/pg'
 import { both, bothAlone, connected, settled, url, type Side } from './pg-both'
 import { Cursor, QueryStream } from './pg-submit-kit'
 
-/** What is refused before anything of it is sent, or whose values are. */
+/** Queries that are refused before anything is sent. */
 const REFUSED: readonly [string, (client: Client) => unknown][] = [
   ['a query without a text', (client) => client.query({})],
   ['values that are no array', (client) => client.query({ text: 'select $1', values: 'x' })],
@@ -22,7 +22,7 @@ function circular(): object {
   return value
 }
 
-/** The next drain, or that none came. */
+/** Waits for the next drain, or reports that none came. */
 function drain(client: Client): Promise<string> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve('no drain'), 3_000)
@@ -35,7 +35,7 @@ function drain(client: Client): Promise<string> {
 
 for (const pipeline of [false, true]) {
   for (const [name, refused] of REFUSED) {
-    test(`drain is told after ${name}, pipeline: ${pipeline}`, { timeout: 20_000 }, async () => {
+    test(`drain is emitted after ${name}, pipeline: ${pipeline}`, { timeout: 20_000 }, async () => {
       const client = await connected({ pipeline })
       const drained = drain(client)
       assert.ok((await settled(refused(client) as Promise<unknown>)) instanceof Error)
@@ -44,7 +44,7 @@ for (const pipeline of [false, true]) {
   }
 }
 
-/** How often drain is told while something is done, and until it has come to rest. */
+/** The number of drains while `run` runs, and until nothing is pending. */
 async function drains(client: Client, run: () => Promise<unknown>): Promise<number> {
   let count = 0
   const listener = (): unknown => count++
@@ -93,7 +93,7 @@ bothAlone('a client that takes no queries tells no drain, and says so first', as
   return seen
 })
 
-test('drain is told though what waited for its turn was destroyed before', async () => {
+test('drain is emitted although the stream that waited for its turn was destroyed', async () => {
   const client = await connected()
   const running = client.query('select pg_sleep(0.05)')
   const stream = client.query(new QueryStream('select 1'))
@@ -104,7 +104,7 @@ test('drain is told though what waited for its turn was destroyed before', async
   assert.equal(await drained, 'drain')
 })
 
-test('a wrong query behind a cursor is told at once, and drain behind the cursor', async () => {
+test('a wrong query behind a cursor fails at once, and drain follows the cursor', async () => {
   const client = await connected()
   const cursor = client.query(new Cursor('select generate_series(1, 3) i'))
   let isOver = false

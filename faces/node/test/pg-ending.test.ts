@@ -35,7 +35,7 @@ bothAlone('end() in a pipelined login without queries ends at once', async (side
   return [await client.end(), await settled(client.query('select 1'))]
 })
 
-bothAlone('queries of a pipelined login that fails behind end() say why', async (side) => {
+bothAlone('queries behind a pipelined login that fails after end() have its error', async (side) => {
   const client = piped(side, { database: 'no_such_database', connectionString: undefined, ...there() })
   const connecting = settled(client.connect())
   const query = settled(client.query('select 1'))
@@ -50,7 +50,7 @@ function there(): ClientConfig {
   return { host: hostname, port: Number(port), user: username, password }
 }
 
-test('a cursor that was asked for in a pipelined login is read to its end', limits, async () => {
+test('a cursor that was submitted during a pipelined login is read to its end', limits, async () => {
   const { Client } = await import('../src/pg')
   const client = new Client({ connectionString: url, pipeline: true })
   const connecting = client.connect()
@@ -63,7 +63,7 @@ test('a cursor that was asked for in a pipelined login is read to its end', limi
   await Promise.all([connecting, ended])
 })
 
-test('a pipelined login that is never answered is ended by its time', limits, async () => {
+test('a pipelined login that is never answered ends with its timeout', limits, async () => {
   const port = await listen(() => {}, () => Buffer.alloc(0))
   const { Client } = await import('../src/pg')
   const client = new Client({ ...there(), host: '127.0.0.1', port, pipeline: true, connectionTimeoutMillis: 50 })
@@ -90,7 +90,7 @@ for (const [name, program, keys = ''] of QUICK) {
   })
 }
 
-test('who waits for a connect that his own end() takes away is told', limits, async () => {
+test('a connect that end() interrupts is rejected', limits, async () => {
   const text = `const client = new Client(url)
     const waits = client.connect()
     client.end()
@@ -98,13 +98,13 @@ test('who waits for a connect that his own end() takes away is told', limits, as
   assert.deepEqual(await run(OURS, text), { code: 0, out: 'Connection terminated\n', err: '' })
 })
 
-test('an end() in the middle of a login, which the server takes amiss, is nobody\'s to catch', limits, async () => {
+test('an end() in the middle of a login, which the server refuses, causes no unhandled rejection', limits, async () => {
   const text = `const client = new Client(url); client.connect()
     client.connection.stream.on('connect', () => setImmediate(() => client.end()))`
   assert.deepEqual(await run(OURS, text), { code: 0, out: '', err: '' })
 })
 
-test('a connect that fails by itself is still nobody else\'s to catch', limits, async () => {
+test('a connect that fails by itself still causes an unhandled rejection', limits, async () => {
   const text = "new Client({ host: '127.0.0.1', port: 1 }).connect()"
   assert.deepEqual([(await run(THEIRS, text)).code, (await run(OURS, text)).code], [1, 1])
 })

@@ -5,7 +5,7 @@ import { Client, DatabaseError, Pool, type QueryError } from '../src/pg'
 import { both, connected, login, settled, url } from './pg-both'
 import { silentServer } from './pg-pools'
 
-/** What fails, and with which values. */
+/** Queries that fail, with their values. */
 const FAILING: readonly [string, unknown[]?][] = [
   ['selec 1'],
   ['select 1 / 0'],
@@ -61,27 +61,27 @@ both('in a transaction that failed all fails until its end', async (client) => {
   return [...seen, await client.query('select 1')]
 })
 
-both('an error that the end of a statement brings is the error of the statement', async (client) => {
+both('an error at the commit of a statement is the error of the statement', async (client) => {
   await client.query('create temp table later (i int unique deferrable initially deferred)')
   await client.query('insert into later values (1)')
   const seen = [await settled(client.query('insert into later values ($1)', [1]))]
   return [...seen, await client.query('select * from later')]
 })
 
-test('errors of the server are of one class and say that nothing was done', async () => {
+test('errors of the server are of one class and have the outcome Rejected', async () => {
   const client = await connected()
   const error = (await settled(client.query('select 1 / 0'))) as QueryError
   assert.ok(error instanceof DatabaseError)
   assert.equal(error.outcome, 'Rejected')
 })
 
-test('what was never sent says so', async () => {
+test('a query that was never sent has the outcome NotSent', async () => {
   const client = await connected()
   const cases = [client.query({}), client.query({ text: 'select 1', values: 'x' }), client.query('select 1\0')]
   for (const query of cases) assert.equal(((await settled(query)) as QueryError).outcome, 'NotSent')
 })
 
-test('what was done and can not be read says so', async () => {
+test('a query whose result cannot be read has the outcome Applied', async () => {
   const client = await connected()
   client.setTypeParser(23, () => {
     throw new Error('unreadable')
@@ -89,7 +89,7 @@ test('what was done and can not be read says so', async () => {
   assert.equal(((await settled(client.query('select 1'))) as QueryError).outcome, 'Applied')
 })
 
-test('who gets no connection has sent nothing, and is told so', async () => {
+test('a caller that gets no connection has the outcome NotSent', async () => {
   const { hostname, port } = new URL(url)
   const refused = { host: hostname, port: Number(port), ...login, database: 'no_such' }
   const closed = { host: '127.0.0.1', port: 1 }

@@ -12,7 +12,7 @@ const NAMES = `errorMessage parameterStatus notice notification readyForQuery ro
   parameterDescription copyInResponse copyOutResponse copyData copyDone backendKeyData authenticationOk
   authenticationSASL authenticationSASLContinue authenticationSASLFinal`.split(/\s+/)
 
-/** What differs from run to run. */
+/** Fields that differ from run to run. */
 const VARYING = new Set(['processID', 'secretKey', 'processId', 'data', 'tableID'])
 
 function shape(message: object): unknown {
@@ -24,14 +24,14 @@ function fieldsOf(fields: (object | string | null)[]): unknown[] {
   return fields.map((it) => (typeof it === 'object' && it !== null ? shape(it) : it))
 }
 
-/** Notes all that a connection tells: with `names`, by their names, and else by `message`. */
+/** Notes the messages of a connection: those with these names or, without names, all. */
 function listen(client: Client, names: readonly string[]): unknown[] {
   const told: unknown[] = []
   for (const name of names) client.connection.on(name, (it: object) => told.push([name, shape(it)]))
   return told
 }
 
-/** None of it is prepared for later uses, so both say the same to the server. */
+/** Queries that are not prepared automatically, so that both drivers send the same. */
 async function talk(client: Client): Promise<void> {
   await client.query('select 1 a; select 2 b')
   await client.query('select $1::int a, $2::text b', [1, 'x'])
@@ -100,7 +100,7 @@ bothAlone('listeners that come and go hear what comes while they are there', asy
   return heard
 })
 
-test('nobody who does not listen pays for it', async () => {
+test('without listeners messages are not read one by one', async () => {
   const client = await connected()
   assert.equal(client.connection.isHeard, false)
   client.connection.on('parameterStatus', () => {}).on('end', () => {}).on('error', () => {})
@@ -112,7 +112,7 @@ test('nobody who does not listen pays for it', async () => {
   assert.equal(client.connection.isHeard, false)
 })
 
-/** A socket that hands over what comes in pieces of any length. */
+/** A socket that hands bytes over in pieces of any length. */
 class Choppy extends Socket {
   readonly #random = belowOf(1)
 
@@ -129,12 +129,12 @@ class Choppy extends Socket {
 }
 
 for (const pipeline of [false, true]) {
-  test(`whoever listens in between changes nothing for others, pipeline: ${pipeline}`, { timeout: 60_000 }, async () => {
+  test(`a listener that comes and goes changes no result, pipeline: ${pipeline}`, { timeout: 60_000 }, async () => {
     const client = await connected({ pipeline, stream: () => new Choppy() } as ClientConfig)
     const random = belowOf(2)
     let rows = 0
     const listener = (): unknown => rows++
-    // Turns come and go in the middle of messages.
+    // Listeners are added and removed in the middle of messages.
     client.connection.stream.prependListener('data', () => {
       client.connection.off('dataRow', listener)
       if (random(3) > 0) client.connection.on('dataRow', listener)
@@ -156,7 +156,7 @@ for (const pipeline of [false, true]) {
   })
 }
 
-test('what a listener throws harms no reply', async () => {
+test('an error of a listener is uncaught, and no reply is lost', async () => {
   const client = await connected()
   const uncaught = new Promise((resolve) => process.setUncaughtExceptionCaptureCallback(resolve))
   client.connection.once('dataRow', () => {
@@ -181,7 +181,7 @@ bothAlone('a connection may be made by its user', async (side) => {
   return seen
 })
 
-test('what is no connection of this package is refused as one', () => {
+test('an object that is not a Connection of this package is refused', () => {
   const connection = {} as Connection
   assert.throws(() => new Client({ connection }), { name: 'TypeError', message: /Connection of this package/ })
 })

@@ -35,14 +35,14 @@ async function listen(serve: (socket: Socket) => void): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Where clients are sent to find something else than the real server. */
+/** A configuration that leads to another server than the real one. */
 function at(port: number, more: ClientConfig = {}): ClientConfig {
   return { host: '127.0.0.1', port, ...login, ...more }
 }
 
 const real = new URL(url)
 
-/** In between client and server; `cut` takes what of the server's bytes passes before the line is cut. */
+/** A proxy. `cut(after)` cuts the line after this many more bytes of the server. */
 async function proxy(): Promise<{ port: number; cut: (after: number) => void }> {
   let left = Infinity
   const port = await listen((client) => {
@@ -69,7 +69,7 @@ async function kill(client: Client): Promise<void> {
 bothAlone('a connection that the server ends while a query runs fails the query', async (side) => {
   const client = await connected({}, side)
   const lost = event(client, 'error')
-  // pg may emit another one, for the socket that was closed.
+  // pg may emit another error, for the closed socket.
   client.on('error', () => {})
   const ended = event(client, 'end')
   const running = settled(client.query('select pg_sleep(100)'))
@@ -89,7 +89,7 @@ bothAlone('a connection that the server ends while it is idle emits errors', asy
   return [errors, await settled(client.query('select 2')), await client.end()]
 })
 
-test('a connection that is lost while nobody listens fails what comes later, and ends no process', LIMIT, async () => {
+test('a connection that is lost without a listener fails later queries, and does not end the process', LIMIT, async () => {
   const client = await connected()
   const warned = event(process, 'warning')
   await kill(client)
@@ -102,7 +102,7 @@ test('a connection that is lost while nobody listens fails what comes later, and
 
 for (const pipeline of [false, true]) {
   for (const after of [0, 1, 5, 30, 61, 2000]) {
-    test(`a line cut ${after} bytes into a reply settles each once, pipeline: ${pipeline}`, LIMIT, async () => {
+    test(`a line cut ${after} bytes into a reply settles each query once, pipeline: ${pipeline}`, LIMIT, async () => {
       const { port, cut } = await proxy()
       const client = new Client(at(port, { pipeline }))
       await client.connect()
@@ -235,7 +235,7 @@ test('a cancel that comes before the query has begun is sent again', LIMIT, asyn
       else server.write(chunk)
     })
     client.on('end', () => server.end())
-    // The first cancel has been carried out when its connection is closed. Only then does the query come.
+    // The first cancel is over when its connection closes. Only then does the query begin.
     server.on('close', () => {
       held?.()
       held = undefined
@@ -253,7 +253,7 @@ test('a cancel that comes before the query has begun is sent again', LIMIT, asyn
   await client.end()
 })
 
-test('a server that cancels nothing is asked some times, and then nobody waits for it', LIMIT, async () => {
+test('a server that ignores cancels is asked several times, and then the caller waits no longer', LIMIT, async () => {
   let cancels = 0
   const port = await served((tag, _, socket) => {
     if (tag !== 'cancel') return
@@ -273,7 +273,7 @@ test('a server that cancels nothing is asked some times, and then nobody waits f
   assert.equal(((await behind) as QueryError).outcome, 'NotSent')
 })
 
-test('a signal takes back what was not sent', LIMIT, async () => {
+test('a signal withdraws a query that was not sent', LIMIT, async () => {
   const client = new Client(url)
   const signal = AbortSignal.abort()
   const never = (await settled(client.query({ text: 'select 1', signal }))) as QueryError
@@ -292,7 +292,7 @@ test('a signal takes back what was not sent', LIMIT, async () => {
   await client.end()
 })
 
-test('a signal frees its caller where cancelling would harm a neighbour', LIMIT, async () => {
+test('a signal frees its caller if a cancel could hit a neighbour', LIMIT, async () => {
   const client = await connected({ pipeline: true })
   const controller = new AbortController()
   const slow = settled(client.query({ text: 'select pg_sleep(0.3)', signal: controller.signal }))
@@ -303,7 +303,7 @@ test('a signal frees its caller where cancelling would harm a neighbour', LIMIT,
   assert.equal(((await settled(next)) as { code?: string }).code, '42P01')
 })
 
-test('a signal that comes too late changes nothing', LIMIT, async () => {
+test('a signal after the end of its query changes nothing', LIMIT, async () => {
   const client = await connected()
   const controller = new AbortController()
   const result = (await client.query({ text: 'select 1 a', signal: controller.signal })) as Result
@@ -331,7 +331,7 @@ test('cancel ends a Query, sent or queued', LIMIT, async () => {
 const THROWS = { getTypeParser: () => (): never => { throw new Error('unreadable') } }
 
 for (const pipeline of [false, true]) {
-  test(`each failure says what is known of its effect, once, pipeline: ${pipeline}`, LIMIT, async () => {
+  test(`each failure has the right outcome, once, pipeline: ${pipeline}`, LIMIT, async () => {
     const { port, cut } = await proxy()
     const client = new Client(at(port, { pipeline, pipelineMaxQueries: 4 }))
     client.on('error', () => {})
@@ -353,7 +353,7 @@ for (const pipeline of [false, true]) {
     ])
     const expected = ['Rejected', 'Applied', 'Applied', 'Unknown', 'Unknown', 'NotSent', 'NotSent', 'none']
     assert.deepEqual(known, expected)
-    // All but the first wait, or all but four in a pipeline.
+    // All but the first wait; in a pipeline, all but four.
     const texts = ["select repeat('x', 3000)", ...Array.from({ length: 6 }, () => 'select 1')]
     const lost = texts.map(outcome)
     const ended = event(client, 'end')
@@ -374,7 +374,7 @@ for (const pipeline of [false, true]) {
       const over = Promise.race([event(victim, 'end'), event(victim, 'error')])
       client.query(victim)
       const kept = client.query('insert into kept values ($1)', [round])
-      // At once, with the query on its way, or when it may be over.
+      // At once, while the query is in flight, or when it may have ended.
       if (round % 2 === 0) other.cancel(client, victim)
       else setImmediate(() => other.cancel(client, victim))
       await Promise.all([over, kept])
@@ -385,7 +385,7 @@ for (const pipeline of [false, true]) {
 }
 
 for (const pipeline of [false, true]) {
-  test(`a transaction on a line that is cut is there or not, as its outcomes say, pipeline: ${pipeline}`, LIMIT, async () => {
+  test(`a transaction on a line that is cut is stored or not, as its outcomes say, pipeline: ${pipeline}`, LIMIT, async () => {
     const table = `onetrip_cut_${process.pid}_${pipeline}`
     const keeper = await connected()
     await keeper.query(`create table ${table} (a int)`)
@@ -405,7 +405,7 @@ for (const pipeline of [false, true]) {
         const commit = outcomes[3]
         if (commit === 'done') assert.equal(rows.length, 1, String(outcomes))
         else if (commit !== 'Unknown') assert.equal(rows.length, 0, String(outcomes))
-        // What is behind one that was not sent was not sent either.
+        // If a query was not sent, those behind it were not sent either.
         assert.deepEqual(outcomes.lastIndexOf('done') < outcomes.indexOf('NotSent') || !outcomes.includes('NotSent'), true)
       }
     } finally {
@@ -414,7 +414,7 @@ for (const pipeline of [false, true]) {
   })
 }
 
-/** A column of type text, and rows of it; the last has a value beyond its end. */
+/** Rows of one text column. The last has a value that reaches beyond its end. */
 const A_ROW = message('D', Buffer.from([0, 1, 0, 0, 0, 1, 0x78]))
 const A_MISFIT = message('D', Buffer.from([0, 1, 0, 0, 0, 9, 0x78]))
 const A_COLUMN = message('T', Buffer.from('0001610000000000000000000019ffffffffffff0000', 'hex'))
@@ -423,7 +423,7 @@ for (const pipeline of [false, true]) {
   test(`a row that does not fit its columns ends the connection, pipeline: ${pipeline}`, LIMIT, async () => {
     let queries = 0
     const port = await served((tag, _, socket) => {
-      // What comes behind the first query is not answered.
+      // Only the first query is answered.
       if (tag === 'P') queries++
       if (tag !== 'S' || queries > 1) return
       const complete = message('C', Buffer.from('SELECT 2\0'))
@@ -441,11 +441,11 @@ for (const pipeline of [false, true]) {
     assert.match((first as Error).message, /other columns than were described/)
     assert.equal((second as QueryError).outcome, pipeline ? 'Unknown' : 'NotSent')
     assert.match(String(await lost), /malformed reply/)
-    assert.deepEqual(parsed, ['x'], 'a parser was given what lies behind the row')
+    assert.deepEqual(parsed, ['x'], 'a parser got bytes from behind the row')
   })
 }
 
-test('a server that reports settings without end is not listened to', LIMIT, async () => {
+test('a server that reports settings without end loses the connection', LIMIT, async () => {
   let told = 0
   const port = await served((tag, _, socket) => {
     if (tag !== 'Q') return
@@ -458,5 +458,5 @@ test('a server that reports settings without end is not listened to', LIMIT, asy
   await client.connect()
   const error = (await settled(client.query('select 1'))) as QueryError
   assert.deepEqual([error.outcome, error.message], ['Unknown', 'more settings than a server has'])
-  assert.ok(told < 1000, `${told} were told`)
+  assert.ok(told < 1000, `${told} settings were emitted`)
 })

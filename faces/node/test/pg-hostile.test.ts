@@ -7,14 +7,14 @@ import { connected, settled } from './pg-both'
 
 const limits = { timeout: 30_000 }
 
-/** Runs a program that might never end, or run out of memory. */
+/** Runs a program that might not end, or run out of memory. */
 function run(program: string): string {
   const child = spawnSync(process.execPath, ['-e', program], { timeout: 20_000, encoding: 'utf8' })
-  assert.equal(child.signal, null, `it did not end: ${child.stderr}`)
+  assert.equal(child.signal, null, `the program did not end: ${child.stderr}`)
   return child.stdout + child.stderr
 }
 
-test('what comes behind a login and has no length stops no process', limits, () => {
+test('bytes behind a login with a wrong length do not hang the process', limits, () => {
   const module = JSON.stringify(join(__dirname, '../src/pg/messages'))
   const ready = '0x5a, 0, 0, 0, 5, 0x49'
   const out = run(`
@@ -24,7 +24,7 @@ test('what comes behind a login and has no length stops no process', limits, () 
   assert.equal(out, 'null\n2\n')
 })
 
-test('who looks for parsers and throws fails its own query, and no other', limits, async () => {
+test('a lookup of parsers that throws fails its own query, and no other', limits, async () => {
   const client = await connected({ pipeline: true })
   let fails = false
   const types = {
@@ -34,7 +34,7 @@ test('who looks for parsers and throws fails its own query, and no other', limit
     },
   }
   const query = { text: 'select $1::text as a', values: ['1'], types }
-  // From the fifth use on it is prepared, and its columns are known before the reply comes.
+  // From the fifth use on it is prepared, and its columns are known before the reply arrives.
   for (let i = 0; i < 7; i++) await client.query(query)
   fails = true
   const own = settled(client.query(query))
@@ -47,7 +47,7 @@ test('who looks for parsers and throws fails its own query, and no other', limit
 
 test('a query larger than the server takes is refused, and its neighbours go on', limits, async () => {
   const client = await connected({ pipeline: true })
-  // More than 4 GiB by the most that texts may take: as a number of 32 bits it would be little.
+  // Its estimated size is more than 4 GiB, which would be small if cut to 32 bits.
   const text = 'x'.repeat(95_450_000)
   const large = settled(client.query('select 1', new Array(15).fill(text)))
   const other = client.query('select 42 as a')

@@ -14,7 +14,7 @@ after(() => {
   for (const server of servers) server.close()
 })
 
-/** A server on this machine that says something to each who comes; returns its port. */
+/** A server on this machine; returns its port. */
 async function listen(serve: (socket: Socket) => void): Promise<number> {
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -42,7 +42,7 @@ bothPools('the clients of a pool are there as soon as they are asked for', async
   }
   const [first] = inside._clients
   for (const result of await Promise.all(asked)) seen.push((result as { rows: unknown }).rows)
-  // One may have served all of them before the other was there.
+  // The first client may have served all queries before the second was connected.
   while (pool.idleCount < 2) await turn()
   const client = await pool.connect()
   seen.push(inside._clients.includes(client), inside._clients[0] === first, inside._idle.length)
@@ -66,7 +66,7 @@ bothPools('who looks at the clients of a pool has nobody served', async (side) =
   return order
 })
 
-/** What is printed as an error while something is done. */
+/** The output of `console.error` while `run` runs. */
 async function printed(run: () => Promise<unknown>): Promise<unknown[][]> {
   const lines: unknown[][] = []
   const { error } = console
@@ -109,20 +109,20 @@ for (const [name, bytes] of NOT_POSTGRES) {
   })
 }
 
-test('the cause of that says what is to be looked at', async () => {
+test('the cause of that error says what is wrong', async () => {
   const port = await listen((socket) => void socket.write(Buffer.from([0x4a, 0, 0, 0, 10, ...Buffer.alloc(60)])))
   const error = (await settled(new Client({ ...login, host: '127.0.0.1', port }).connect())) as Error
   assert.ok(error instanceof DatabaseError)
   assert.match(String(error.cause), /does not speak PostgreSQL's protocol/)
 })
 
-test('a server that speaks HTTP is told from one that is slow', async () => {
+test('a server that speaks HTTP is recognized', async () => {
   const port = await listen((socket) => void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'))
   const error = await settled(new Client({ ...login, host: '127.0.0.1', port }).connect())
   assert.match(String(error), /does not speak PostgreSQL's protocol/)
 })
 
-bothAlone('the password of SCRAM is to be there', async (side) => {
+bothAlone('SCRAM needs a password', async (side) => {
   const { username, hostname, port } = new URL(url)
   const config = { host: hostname, port: Number(port), user: username, database: 'postgres', password: () => '' }
   const seen: unknown[] = []

@@ -9,10 +9,10 @@ import { Cursor, QueryStream } from './pg-submit-kit'
 
 const theirs = require('pg') as { Client: typeof Client; Query: typeof Query; Pool: typeof Pool }
 
-/** What this package adds to pg's objects, and says so. */
+/** The documented fields that this package adds to pg's objects. */
 const MORE = new Set(['pipelineMaxQueries', 'signal', 'query_timeout'])
 
-/** A logger's view of it: it has to be possible, and shows nothing that is secret. */
+/** Logs an object as JSON and by `inspect`. Neither may fail or show a secret. */
 function logged(value: object): string {
   const text = JSON.stringify(value)
   for (const seen of [text, inspect(value, { depth: 20 })]) assert.ok(!seen.includes(login.password))
@@ -85,7 +85,7 @@ test('nothing internal is among the fields of a client or a query', async () => 
   assert.deepEqual(keysBeside(ours, reference), [])
 })
 
-test('a pool, its clients and what runs on them can be logged', async () => {
+test('a pool, its clients and their queries can be logged', async () => {
   for (const pipeline of [false, true]) {
     const pool = new Pool({ ...parts(), max: 2, pipeline, connectionTimeoutMillis: 20_000 })
     const running = pool.query('select pg_sleep(0.01)')

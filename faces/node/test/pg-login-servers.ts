@@ -13,20 +13,20 @@ after(() => {
   for (const server of servers) server.close()
 })
 
-/** Messages of a client, one after the other; the first has no type. */
+/** Returns the next message of a client. The first one has no type. */
 export type Next = () => Promise<Buffer>
 
 /** How a server leads a login. `secure`: TLS has begun. */
 export type Lead = (next: Next, write: (reply: Buffer) => void, secure: boolean) => Promise<void>
 
-/** Where a server listens, and what it says to who asks for TLS. */
+/** The address of a server, and its answer to a request for TLS. */
 export interface Place {
   readonly host?: string
   readonly hasTls?: boolean
   readonly files?: { readonly cert: string; readonly key: string }
 }
 
-/** A server that leads one login as this says, in TLS if it is to; returns its port. */
+/** A server that leads one login, with or without TLS; returns its port. */
 export async function login(
   lead: Lead,
   { host = '127.0.0.1', hasTls = true, files = ours }: Place = {},
@@ -82,10 +82,10 @@ export async function login(
   return (server.address() as AddressInfo).port
 }
 
-/** What asks for TLS has in place of the version of the protocol. */
+/** The code of an SSLRequest, in place of the protocol version. */
 const SSL_REQUEST = 80877103
 
-/** TLS begins with it. */
+/** The first byte of a TLS handshake. */
 const HANDSHAKE = 0x16
 
 /** A request for authentication. */
@@ -100,8 +100,8 @@ export const CLEARTEXT = ask(3)
 export const MD5 = ask(5, 'salt')
 
 /**
- * Leads a login by SCRAM. Notes what the client chose, how it binds, and what it binds to; whether the proof is right
- * decides.
+ * Leads a login by SCRAM. Notes the chosen mechanism and the channel binding, and accepts if the
+ * proof is right.
  */
 export async function scram(
   next: Next,

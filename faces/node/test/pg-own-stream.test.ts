@@ -9,7 +9,7 @@ import { Cursor } from './pg-submit-kit'
 
 const theirs = require('pg') as { Pool: typeof Pool }
 
-/** A stream as users make them: it fails, and never says that it is closed. */
+/** A stream of a user that fails and never emits `close`. */
 class NeverClosed extends Socket {
   override emit(name: string | symbol, ...args: unknown[]): boolean {
     return name === 'close' ? false : super.emit(name as string, ...args)
@@ -19,7 +19,7 @@ class NeverClosed extends Socket {
 const LONG = 'select pg_sleep(100)'
 const limits = { timeout: 20_000 }
 
-/** A query of a pool whose stream fails while it runs. */
+/** Runs a query of a pool whose stream fails meanwhile. */
 async function failInPool(side: Side, stream: () => Socket): Promise<unknown> {
   const Made = side.name === 'pg' ? theirs.Pool : Pool
   const pool = new Made({ connectionString: url, max: 1, stream })
@@ -29,7 +29,7 @@ async function failInPool(side: Side, stream: () => Socket): Promise<unknown> {
   client.connection.stream.emit('error', new Error('network issue'))
   const seen = [await running, pool.totalCount, pool.idleCount]
   const { rows } = (await pool.query('select 1 as a')) as { rows: unknown[] }
-  // With pg that never ends where the stream says nothing.
+  // With pg this never ends if the stream emits nothing.
   void pool.end()
   return [...seen, rows]
 }
@@ -51,7 +51,7 @@ bothAlone('a stream that fails and is never closed fails what runs, waits and co
   return seen
 })
 
-test('a client ends whose stream failed and is never closed', limits, async () => {
+test('a client whose stream failed and never closes ends', limits, async () => {
   for (const pipeline of [false, true]) {
     const config = { connectionString: url, pipeline, stream: () => new NeverClosed() }
     const client = new Client(config)

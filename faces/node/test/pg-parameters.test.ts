@@ -117,7 +117,7 @@ const ENVIRONMENTS: { [name: string]: string }[] = [
   ),
 ]
 
-/** Runs with no other variables of PostgreSQL than these. */
+/** Runs with only these environment variables of PostgreSQL. */
 async function inEnvironment<T>(
   variables: { [name: string]: string },
   run: () => Promise<T>,
@@ -155,7 +155,7 @@ function see(Class: typeof ConnectionParameters, config: unknown): Seen {
   }
 }
 
-/** Without functions that are made anew each time, and without sharing what is changed. */
+/** Copies a value deeply, with a placeholder for functions. */
 function copy(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, copy(one)]))
@@ -203,7 +203,7 @@ test('texts for libpq are those of pg', () =>
     }
   }))
 
-test('passwords are not seen where parameters are printed', () => {
+test('passwords are not printed with parameters', () => {
   const parameters = new ConnectionParameters('postgres://user:hunter2@host/database')
   assert.equal(parameters.password, 'hunter2')
   assert.ok(!inspect(parameters).includes('hunter2'))
@@ -215,7 +215,7 @@ test('defaults are those of pg, by name, order and value', () => {
   assert.deepEqual(Object.entries(defaults), Object.entries(pg.defaults))
 })
 
-test('defaults that are assigned hold for what is made after', () =>
+test('assigned defaults apply to parameters that are made later', () =>
   inEnvironment({}, async () => {
     const before = { host: defaults.host, application_name: defaults.application_name }
     const wanted = { host: 'elsewhere', application_name: 'mine' }
@@ -228,7 +228,7 @@ test('defaults that are assigned hold for what is made after', () =>
     }
   }))
 
-test('configurations of any fields give what pg makes of them', () => {
+test('configurations with any fields give the same parameters as in pg', () => {
   const random = seeded()
   const fields = [
     'user',

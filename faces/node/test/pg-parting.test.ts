@@ -11,28 +11,28 @@ interface Cursor {
 
 const Cursor = require('pg-cursor') as new (text: string) => Cursor
 
-/** A client whose server has said that it ends, in answer to a query; its connection may be open still. */
+/** A client whose server has ended the connection by an error. The socket may still be open. */
 async function parting(side?: Side): Promise<{ client: Client; told: string[] }> {
   const client = await connected({}, side)
   const killer = await connected({}, side)
   const told: string[] = []
   client.on('error', (error) => told.push(`error: ${error.message}`))
   client.on('end', () => told.push('end'))
-  // Its answer may come when the test is over already.
+  // The answer may arrive after the test.
   killer.query('select pg_terminate_backend($1)', [client.processID]).catch(() => {})
   const error = (await settled(client.query('select pg_sleep(20)'))) as { code?: string }
   told.push(`active: ${error.code}`)
   return { client, told }
 }
 
-// With pg it may be ECONNRESET that they hear of, as the moment has it, so only the order is compared.
-bothAlone('a query behind the last word of the server fails behind the error of the client', async (side) => {
+// With pg the error may be ECONNRESET, depending on the moment, so only the order is compared.
+bothAlone('a query after the last message of the server fails after the error event of the client', async (side) => {
   const { client, told } = await parting(side)
   await settled(client.query('select 1'))
   return [told[0], told[1]?.startsWith('error: ')]
 })
 
-test('a query behind the last word of the server is not sent', { timeout: 20_000 }, async () => {
+test('a query after the last message of the server is not sent', { timeout: 20_000 }, async () => {
   const { client } = await parting()
   const error = (await settled(client.query('select $1', [1]))) as { outcome?: string }
   assert.equal(error.outcome, 'NotSent')
@@ -44,7 +44,7 @@ bothAlone('a query that runs itself hears behind the last word of the server tha
   return (await settled(cursor.read(1))) instanceof Error
 })
 
-test('a client that is ended behind the last word of the server ends', { timeout: 20_000 }, async () => {
+test('a client that is ended after the last message of the server ends', { timeout: 20_000 }, async () => {
   const { client, told } = await parting()
   const waits = settled(client.query('select 1'))
   await client.end()

@@ -34,7 +34,7 @@ async function find(config: ConnectionConfig | string): Promise<unknown> {
   const connectionParameters = new ConnectionParameters(config)
   const owner = { password: connectionParameters.password, connectionParameters }
   const found = await findPassword(owner)
-  // What was found is kept, as in pg.
+  // The password is stored in the client, as in pg.
   assert.equal(owner.password ?? null, found ?? null)
   return found
 }
@@ -43,7 +43,7 @@ test('a password that is given is used', async () => {
   assert.equal(await find('postgres://user:given@host:5433/database'), 'given')
 })
 
-test('a function is asked for the password, with the parameters', async () => {
+test('a password function is called with the parameters', async () => {
   const password = (parameters: ConnectionParameters): string => `of ${parameters.user}`
   assert.equal(await find({ user: 'a', password }), 'of a')
   assert.equal(await find({ password: async () => 'later' }), 'later')
@@ -52,19 +52,19 @@ test('a function is asked for the password, with the parameters', async () => {
   await assert.rejects(find({ password: () => Promise.reject(new Error('mine')) }), /mine/)
 })
 
-test('without one, that of the password file is used', async () => {
+test('without a password, that of the password file is used', async () => {
   assert.equal(await find('postgres://user@host:5433/database'), 'se:cret')
   assert.equal(await find('postgres://someone@anywhere/any'), 'theirs')
   assert.equal(await find('postgres://nobody@host:5433/database'), undefined)
 })
 
-test('a password file that is not there is none', async () => {
+test('a missing password file is ignored', async () => {
   process.env['PGPASSFILE'] = join(directory, 'missing')
   assert.equal(await find('postgres://someone@anywhere/any'), undefined)
   process.env['PGPASSFILE'] = file
 })
 
-// --- what the server gets ---
+// --- the bytes for the server ---
 
 /** Characters that SASLprep changes. */
 const ODD = 'Ⅸ\u00a0\u00adﬁ'
@@ -75,7 +75,7 @@ const SENT: readonly [string, unknown, readonly Buffer[]][] = [
   ['the same of a function', () => ODD, [CLEARTEXT, MD5]],
   ['an empty one', '', [CLEARTEXT]],
   ['an empty one of a function', () => '', [CLEARTEXT, MD5]],
-  // pg takes the word for nothing as the password for MD5.
+  // pg uses the text "null" or "undefined" as the password for MD5.
   ['none', undefined, [CLEARTEXT]],
   ['none of a function', () => undefined, [CLEARTEXT]],
 ]
@@ -138,7 +138,7 @@ for (const [name, mechanisms, config] of SCRAMS) {
     const client = new side.Client({ host: 'localhost', port, user: 'me', database: 'd', password: ODD, ...config })
     const error = await settled(client.connect())
     await client.end()
-    // Asked to bind where there is no TLS, pg says that it could, and a server without TLS does not mind.
+    // Without TLS pg claims that it could bind, which a server without TLS ignores.
     const ways = name === 'without TLS, asked to bind' ? [] : seen
     return [ways, error instanceof Error ? error.message : 'connected']
   })
@@ -160,14 +160,14 @@ bothAlone('SCRAM with a wrong password, with none, and with too many iterations'
   return seen
 })
 
-/** DER of a value. */
+/** Encodes a value as DER. */
 function der(type: number, ...parts: Buffer[]): Buffer {
   const body = Buffer.concat(parts)
   const long = body.length > 0x7f
   return Buffer.concat([Buffer.from(long ? [type, 0x82, body.length >> 8, body.length & 0xff] : [type, body.length]), body])
 }
 
-test('the hash that binds SCRAM to a certificate is the one that pg takes', () => {
+test('the channel binding of SCRAM has the same hash as in pg', () => {
   const theirs = require('../../node_modules/pg/lib/crypto/cert-signatures.js') as {
     signatureAlgorithmHashFromCertificate: (certificate: Buffer) => string
   }

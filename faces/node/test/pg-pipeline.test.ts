@@ -24,7 +24,7 @@ for (const config of [{ pipeline: true }, { pipelineMode: true }]) {
 }
 
 both(
-  'a client that pipelines answers what it was asked before it ends',
+  'a client that pipelines answers its queries before it ends',
   async (client) => {
     const asked = [client.query('select 1 a'), client.query('select $1::int b', [2])]
     const ended = client.end()
@@ -35,7 +35,7 @@ both(
 )
 
 both(
-  'in a transaction one that fails aborts the rest, and COMMIT answers ROLLBACK',
+  'in a transaction a failed query aborts the rest, and COMMIT answers ROLLBACK',
   async (client) => {
     await client.query('create temp table t (i int)')
     const texts = ['begin', 'insert into t values (1)', 'select 1 / 0', 'insert into t values (2)', 'commit', 'table t']
@@ -44,7 +44,7 @@ both(
   { pipeline: true },
 )
 
-test('each has a sync point of its own, so that one that fails undoes nothing of another', async () => {
+test('each query has a sync point of its own, so that a failure undoes no other query', async () => {
   const client = await connected({ pipeline: true })
   await client.query('create temp table t (i int)')
   const asked = ['1', '2', 'x', '4'].map((i) => settled(client.query('insert into t values ($1)', [i])))
@@ -73,7 +73,7 @@ test('a statement whose Parse fails fails alone', async () => {
   assert.equal(first(await good), 5)
 })
 
-test('full and drained are told once each, with the count of what is unanswered', async () => {
+test('pipelineFull and pipelineDrain are emitted once each, with the right counts', async () => {
   const client = await connected({ pipeline: true, pipelineMaxQueries: 8 })
   const events: [string, boolean][] = []
   client.on('pipelineFull', () => events.push(['full', client.pendingQueryCount === 8]))
@@ -102,7 +102,7 @@ test('the count of unanswered queries stays within the window', async () => {
   assert.equal(most, 5)
 })
 
-test('without the option one is sent when the last is answered', async () => {
+test('without the option a query is sent when the last one is answered', async () => {
   const client = await connected()
   const events: string[] = []
   client.on('pipelineFull', () => events.push('full'))
@@ -112,7 +112,7 @@ test('without the option one is sent when the last is answered', async () => {
   assert.deepEqual(events, [])
 })
 
-test('a window that is none is refused', () => {
+test('an invalid window is refused', () => {
   for (const pipelineMaxQueries of [0, -1, 1.5, NaN]) {
     assert.throws(() => new Client({ pipeline: true, pipelineMaxQueries }), RangeError)
   }

@@ -6,7 +6,7 @@ import type { PoolClient } from '../src/pg/pool-config'
 import { connected, event, settled } from './pg-both'
 import { bothPools, counts, Diary, Side } from './pg-pools'
 
-/** Ends the server's process of a client, and waits until the client has heard of it. */
+/** Ends the server process of a client, and waits until the client has noticed. */
 async function kill(client: PoolClient): Promise<void> {
   client.on('error', () => {})
   const ended = event(client, 'end')
@@ -78,13 +78,13 @@ bothPools('pool.end() waits for a lost client that is lent', async (side) => {
 })
 
 for (const pipeline of [false, true]) {
-  test(`what is lost while lent is never looked at again, pipeline: ${pipeline}`, { timeout: 30_000 }, async () => {
+  test(`a client lost while lent is never used again, pipeline: ${pipeline}`, { timeout: 30_000 }, async () => {
     const side = new Side('onetrip')
     const pool = side.pool({ max: 3, pipeline })
     for (let round = 0; round < 20; round++) {
       const clients = await Promise.all([pool.connect(), pool.connect()])
       await kill(clients[round % 2] as PoolClient)
-      // What was freed has others' in its place by now.
+      // By now the freed memory holds other connections.
       const work = Array.from({ length: 40 }, () => settled(pool.query('select $1::text a', ['x'.repeat(2000)])))
       await turn()
       for (const client of clients) client.release()

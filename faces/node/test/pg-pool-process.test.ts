@@ -5,7 +5,7 @@ import { OURS, THEIRS, run } from './pg-process'
 
 const limits = { timeout: 30_000 }
 
-test('a process ends though clients are idle, where that is allowed', limits, async () => {
+test('allowExitOnIdle lets the process end with idle clients', limits, async () => {
   const program = (keys: string): string => `
     const pool = new Pool({ connectionString: url, max: 2, allowExitOnIdle: true, ${keys} })
     await Promise.all([pool.query('select 1'), pool.query('select 2')])
@@ -21,7 +21,7 @@ test('a process ends though clients are idle, where that is allowed', limits, as
   for (const { code, out } of ends) assert.deepEqual([code, out], [0, 'true\n'])
 })
 
-test('a process lives on while a client is lent or a query runs, though idle ones would let it end', limits, async () => {
+test('with allowExitOnIdle, a lent client or a query still keeps the process alive', limits, async () => {
   const program = (keys: string): string => `
     const pool = new Pool({ connectionString: url, max: 1, allowExitOnIdle: true, ${keys} })
     await pool.query('select 1')
@@ -42,7 +42,7 @@ test('a process lives on while a client is lent or a query runs, though idle one
   }
 })
 
-test('a process lives on until idle clients are closed, where it may not end before', limits, async () => {
+test('without allowExitOnIdle, idle clients keep the process alive until they are closed', limits, async () => {
   const program = `
     const pool = new Pool({ connectionString: url, idleTimeoutMillis: 300 })
     await pool.query('select 1')
@@ -51,7 +51,7 @@ test('a process lives on until idle clients are closed, where it may not end bef
   assert.deepEqual((await run(OURS, program)).out, 'removed\n')
 })
 
-test('an idle client that is lost is a warning where nobody listens, and the pool goes on', limits, async () => {
+test('without a listener a lost idle client is a warning, and the pool goes on', limits, async () => {
   const program = `
     const pool = new Pool({ connectionString: url, max: 1 })
     const killer = new Pool({ connectionString: url, max: 1 })
@@ -63,14 +63,14 @@ test('an idle client that is lost is a warning where nobody listens, and the poo
     const { rows } = await pool.query('select 1 as a')
     console.log(rows[0].a)
     await Promise.all([pool.end(), killer.end()])`
-  // There the process crashes.
+  // With pg the process crashes.
   assert.notEqual((await run(THEIRS, program)).code, 0)
   const ours = await run(OURS, program)
   assert.deepEqual([ours.code, ours.out], [0, '1\n'])
   assert.match(ours.err, /Warning: An idle client of a pool lost its connection/)
 })
 
-test('a client that is lost while it is lent is a warning where nobody listens', limits, async () => {
+test('without a listener a client lost while it is lent is a warning', limits, async () => {
   const program = `
     const pool = new Pool({ connectionString: url, max: 1 })
     const killer = new Pool({ connectionString: url, max: 1 })
@@ -88,7 +88,7 @@ test('a client that is lost while it is lent is a warning where nobody listens',
   assert.match(ours.err, /Warning: A client's connection is lost/)
 })
 
-test('what a callback throws ends the process, as that of any other does', limits, async () => {
+test('an error of a callback ends the process, like any uncaught error', limits, async () => {
   const program = `
     const pool = new Pool({ connectionString: url, max: 1 })
     pool.query('select 1', () => { throw new Error('mine') })`

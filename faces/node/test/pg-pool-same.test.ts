@@ -202,7 +202,7 @@ bothPools('a Query with a callback of its own calls that', async (side) => {
     })
   const results = [await ask('select 1 as a'), await ask('select 1/0')]
   if (side.name === 'onetrip') assert.deepEqual(counts(pool), [1, 1, 0, 0])
-  // There the clients are never given back.
+  // With pg the clients are never given back.
   else for (const client of pool._clients) pool._remove(client)
   return results
 })
@@ -249,7 +249,7 @@ bothPools('clients that are past their lifetime are closed when they come back',
   const removed = events(pool, 'remove')
   idle.release()
   await removed
-  // The other one's time is over in the same moment, a little before or after.
+  // The other client expires at about the same time.
   while (pool.expiredCount === 0) await new Promise(setImmediate)
   const seen = [counts(pool)]
   const rest = events(pool, 'remove')
@@ -304,7 +304,7 @@ bothPools('a server that comes back serves at once who was not refused', async (
   return [String(failed), await settled(second).then((it) => (it as { rows?: unknown }).rows ?? String(it))]
 })
 
-bothPools('onConnect is awaited, and its error is that of the caller', async (side) => {
+bothPools('onConnect is awaited, and its error fails the caller', async (side) => {
   const seen: unknown[] = []
   const pool = side.pool({
     max: 1,
@@ -345,7 +345,7 @@ bothPools('verify is asked once for each client when it is lent first', async (s
   const removed = events(broken, 'remove', 2)
   seen.push(await settled(broken.connect()), await settled(broken.query('select 1')))
   await removed
-  // When a client has ended is up to the network.
+  // The order of the ends depends on the network.
   return [seen, diary.lines, other.lines.sort(), counts(broken)]
 })
 
@@ -370,7 +370,7 @@ bothPools('a client that fails while it is lent tells who has it, and goes when 
   const client = await pool.connect()
   const told = new Promise((resolve) => client.once('error', resolve))
   const ended = new Promise((resolve) => client.once('end', resolve))
-  // pg may tell of it twice.
+  // pg may emit the error twice.
   client.on('error', () => undefined)
   await side.pool({ max: 1 }).query('select pg_terminate_backend($1)', [client.processID])
   await told

@@ -19,7 +19,7 @@ function shared(config: PoolConfig = {}): Pool {
   return made
 }
 
-/** A pool of which each client is by itself. */
+/** A pool without pipelining. */
 function plainPool(config: PoolConfig = {}): Pool {
   return shared({ pipeline: false, ...config })
 }
@@ -30,7 +30,7 @@ function rows(results: Results): unknown[] {
 
 const limits = { timeout: 20_000 }
 
-/** Queries that each know their answer. */
+/** Queries whose answers are their numbers. */
 function numbered(pool: Pool, count: number): Promise<unknown[]> {
   const asked = Array.from({ length: count }, async (_, i) => {
     const found = rows(await pool.query('select $1::int as n, pg_backend_pid() as pid', [i]))
@@ -46,7 +46,7 @@ test('queries in flight share the connections of a pool, and each has its own an
   for (const keys of [{ pipeline: true }, { pipeline: false, pipelineMode: true }]) {
     const pool = shared({ max: 3, ...keys })
     await numbered(pool, 10)
-    // On a machine that has others to serve too, they may seem slow for a while, and then none goes behind
+    // On a busy machine they may look slow for a while, and then none is sent behind
     // another.
     for (let together = false; !together; ) {
       const running = numbered(pool, 300)
@@ -60,7 +60,7 @@ test('queries in flight share the connections of a pool, and each has its own an
   }
 })
 
-test('queries whose shared connection is lost hear that nobody wanted it', limits, async () => {
+test('queries whose shared connection is lost fail with "terminated unexpectedly"', limits, async () => {
   const pool = shared({ max: 1 })
   await pool.query('select 1')
   const asked = [1, 2].map((n) => settled(pool.query('select pg_sleep(100), $1::int', [n])))
@@ -88,7 +88,7 @@ test('a query that fails leaves its neighbours alone', limits, async () => {
   assert.ok(pool.totalCount > 0)
 })
 
-test('callbacks and configurations are taken next to others too', limits, async () => {
+test('queries with callbacks and configurations are shared too', limits, async () => {
   const pool = shared({ max: 1 })
   const called = await new Promise<unknown[]>((resolve) => {
     pool.query('select $1::int as n', [5], (...args: unknown[]) => resolve(args))
@@ -109,7 +109,7 @@ test('callbacks and configurations are taken next to others too', limits, async 
   assert.match(String(wrong), /must be an array/)
 })
 
-test('texts that need a session have a client for themselves', limits, async () => {
+test('texts that need a session have a client to themselves', limits, async () => {
   const pool = shared({ max: 2 })
   await pool.query('select 1')
   const diary = new Diary(pool)
@@ -132,7 +132,7 @@ test('texts that need a session have a client for themselves', limits, async () 
   }
 })
 
-test('what shows one complete statement is shared, and nothing else is', () => {
+test('a text that is one complete statement is shared, and no other text is', () => {
   const yes = [
     'select 1',
     '  SELECT 1 ; ',
@@ -199,7 +199,7 @@ test('what shows one complete statement is shared, and nothing else is', () => {
   assert.equal(isShareable(`${long}begin`), false)
 })
 
-test('nobody runs in the transaction of a pool.query that begins one', limits, async () => {
+test('no query runs in the transaction of a pool.query that begins one', limits, async () => {
   const pool = shared({ max: 1 })
   await pool.query('begin')
   const [first, second] = await Promise.all([
@@ -214,7 +214,7 @@ for (const [state, statements] of [
   ['failed', ['begin', 'select 1/0']],
   ['begun alone', ['begin']],
 ] as const) {
-  test(`a client that comes back with its transaction ${state} is rolled back for all`, limits, async () => {
+  test(`a client that comes back with its transaction ${state} is rolled back`, limits, async () => {
     const pool = shared({ max: 1 })
     const client = await pool.connect()
     const { processID } = client
@@ -231,7 +231,7 @@ for (const [state, statements] of [
   })
 }
 
-test('a client that comes back at work is nobody else\'s before it has answered', limits, async () => {
+test('a client that comes back with a query running takes no other before it has answered', limits, async () => {
   const pool = shared({ max: 1 })
   const client = await pool.connect()
   const answers = [client.query('begin'), client.query('select pg_current_xact_id()::text as id')]
@@ -242,7 +242,7 @@ test('a client that comes back at work is nobody else\'s before it has answered'
   assert.deepEqual(counts(pool), [1, 1, 0, 0])
 })
 
-test('a client that comes back at work is lent to one when it has answered', limits, async () => {
+test('a client that comes back with a query running is lent once it has answered', limits, async () => {
   const pool = shared({ max: 1 })
   let holders = 0
   const borrow = async (): Promise<void> => {
@@ -250,7 +250,7 @@ test('a client that comes back at work is lent to one when it has answered', lim
     assert.equal(++holders, 1)
     const cursor = client.query(new Cursor('select generate_series(1, 9)'))
     await cursor.read(1)
-    // The server answers that when the client has been given back.
+    // The server answers this after the client was given back.
     const closing = cursor.close()
     holders--
     client.release()
@@ -259,10 +259,10 @@ test('a client that comes back at work is lent to one when it has answered', lim
   await Promise.all(Array.from({ length: 20 }, borrow))
 })
 
-test('a burst is spread over as many clients as there may be', limits, async () => {
+test('a burst is spread over all clients that the pool may have', limits, async () => {
   const pool = shared({ max: 4 })
   for (let round = 0; round < 2; round++) {
-    // Long enough for none to be taken for a quick one, many of which share a client.
+    // Long enough not to look quick: many quick queries would share a client.
     const asked = Array.from({ length: 40 }, () => pool.query('select pg_sleep(0.03), pg_backend_pid() as pid'))
     const pids = (await Promise.all(asked)).map((it) => (rows(it)[0] as { pid: number }).pid)
     assert.equal(new Set(pids).size, 4)
@@ -283,7 +283,7 @@ test('a client that is lent carries no queries of others', limits, async () => {
   }
 })
 
-test('queries wait while all clients are lent, and go together when one comes back', limits, async () => {
+test('queries wait while all clients are lent, and are sent together when one comes back', limits, async () => {
   const pool = shared({ max: 1 })
   const client = await pool.connect()
   const asked = numbered(pool, 30)
@@ -294,7 +294,7 @@ test('queries wait while all clients are lent, and go together when one comes ba
 })
 
 test('a query that waits too long for a place was not sent', limits, async () => {
-  // It bounds connecting, too, which takes its time on a busy machine.
+  // The timeout also bounds connecting, which is slow on a busy machine.
   const pool = shared({ max: 1, connectionTimeoutMillis: 1000 })
   const client = await pool.connect()
   const error = (await settled(pool.query('select 1'))) as QueryError
@@ -335,13 +335,13 @@ test('queries on a connection that is lost settle once each, with their outcome'
   assert.equal(settlements, 20)
   for (const it of told.slice(4)) assert.equal((it as QueryError).outcome, 'Unknown')
   assert.deepEqual(told.slice(0, 3).map((it) => rows(it as Results)), [[{ n: 0 }], [{ n: 1 }], [{ n: 2 }]])
-  // Those who were there were told.
+  // The queries reported the loss, so the pool does not.
   assert.deepEqual(errors, [])
   const next = ((await numbered(pool, 1)) as number[])[0]
   assert.notEqual(next, pid)
 })
 
-test('a shared connection that is lost while idle is told of by the pool', limits, async () => {
+test('the pool emits the error of a shared connection that is lost while idle', limits, async () => {
   const pool = shared({ max: 1 })
   const [pid] = await numbered(pool, 1)
   const told = new Promise<Error>((resolve) => pool.once('error', resolve))
@@ -350,19 +350,19 @@ test('a shared connection that is lost while idle is told of by the pool', limit
   await numbered(pool, 5)
 })
 
-test('where no connection can be made each query fails, unsent', limits, async () => {
+test('if no connection can be made, each query fails as NotSent', limits, async () => {
   const pool = shared({ connectionString: undefined, host: '127.0.0.1', port: 1, user: 'nobody', max: 4 })
   const told = await Promise.all(Array.from({ length: 50 }, () => settled(pool.query('select 1'))))
   for (const it of told) {
     assert.match((it as Error).message, /ECONNREFUSED/)
     assert.equal((it as QueryError).outcome, 'NotSent')
   }
-  // One more may have been on its way.
+  // One more attempt may have been under way.
   while (pool.totalCount > 0) await turn()
   assert.equal(pool.waitingCount, 0)
 })
 
-test('a pool that ends answers what it was asked', limits, async () => {
+test('a pool that ends answers its queries', limits, async () => {
   const pool = shared({ max: 2 })
   const asked = numbered(pool, 100)
   const ends = pool.end()
@@ -372,7 +372,7 @@ test('a pool that ends answers what it was asked', limits, async () => {
   assert.match(String(await settled(pool.query('select 1'))), /after calling end/)
 })
 
-test('what is set when a client connects holds for those who share it', limits, async () => {
+test('settings made when a client connects apply to all who share it', limits, async () => {
   const pool = shared({ max: 2, verify: (_, done) => setImmediate(done) })
   pool.on('connect', (client: PoolClient) => void client.query("set application_name = 'ours'"))
   const results = await Promise.all(Array.from({ length: 20 }, () => pool.query('show application_name')))
@@ -405,7 +405,7 @@ test('a query that times out leaves those behind it alone', limits, async () => 
   await behind
 })
 
-/** A server that answers logins, and queries only on the connections that come after the first. */
+/** A server that answers logins, and queries on all connections but the first. */
 async function muteAtFirst(): Promise<{ config: PoolConfig; asked: () => number }> {
   const seen: unknown[] = []
   const port = await listen((tag, _, socket) => {
@@ -419,8 +419,8 @@ async function muteAtFirst(): Promise<{ config: PoolConfig; asked: () => number 
   return { config, asked: () => seen.length }
 }
 
-test('a connection on which a query timed out takes no other, and is closed where no answer comes', limits, async () => {
-  // The second has a client for itself, since it could begin a transaction.
+test('a connection on which a query timed out takes no other, and is closed if no answer comes', limits, async () => {
+  // The second text has a client to itself, since it has several statements.
   for (const text of ['select 1', 'select 1; select 1']) {
     const { config, asked } = await muteAtFirst()
     const pool = shared(config)
@@ -432,7 +432,7 @@ test('a connection on which a query timed out takes no other, and is closed wher
   }
 })
 
-test('a pool ends though a server owes answers for which nobody waits', limits, async () => {
+test('a pool ends although answers that nobody waits for are due', limits, async () => {
   const { config } = await muteAtFirst()
   const pool = shared(config)
   const late = await settled(pool.query({ text: 'select 1', query_timeout: 20 }))
@@ -440,7 +440,7 @@ test('a pool ends though a server owes answers for which nobody waits', limits, 
   await pool.end()
 })
 
-test('a client ends though a server owes the answer to a query that timed out', limits, async () => {
+test('a client ends although the answer to a query that timed out is due', limits, async () => {
   const { config } = await muteAtFirst()
   const client = new Client({ ...config, pipeline: true })
   await client.connect()
@@ -449,7 +449,7 @@ test('a client ends though a server owes the answer to a query that timed out', 
   await client.end()
 })
 
-test('those who patch a client see what is asked of the pool', limits, async () => {
+test('a patched client sees the queries of the pool', limits, async () => {
   const seen: unknown[] = []
   class Watched extends Client {
     override query(...args: unknown[]): never {
@@ -462,7 +462,7 @@ test('those who patch a client see what is asked of the pool', limits, async () 
   assert.deepEqual(seen, ['select 1'])
 })
 
-test('those who patch connect see the queries that have a client for themselves', limits, async () => {
+test('a patched connect sees the queries that have a client to themselves', limits, async () => {
   const pool = plainPool({ max: 1 })
   const diary = new Diary(pool)
   const { connect } = pool
@@ -477,7 +477,7 @@ test('those who patch connect see the queries that have a client for themselves'
   assert.deepEqual(diary.lines, ['asked', 'connect client 0', ...lent.slice(1), ...lent, ...lent])
 })
 
-test('a client is lent when the queries that came before are answered, though they waited with its borrower', limits, async () => {
+test('a client is lent once the queries that were asked before its borrower are answered', limits, async () => {
   const pool = shared({ max: 1 })
   for (let i = 0; i < 20; i++) {
     const first = await pool.connect()
@@ -485,7 +485,7 @@ test('a client is lent when the queries that came before are answered, though th
     const second = pool.connect()
     first.release()
     const client = await second
-    // Whoever destroys a client takes nobody along.
+    // Destroying the client fails no query of others.
     client.release(true)
     await before
   }

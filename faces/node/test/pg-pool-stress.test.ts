@@ -9,7 +9,7 @@ import { randomOf } from './random'
 const OPERATIONS = Number(process.env['ONETRIP_TEST_OPERATIONS'] ?? 2_000)
 const IN_FLIGHT_MAX = 60
 
-/** One run: what is asked of the pool, and what came of it. */
+/** One run of random operations on a pool. */
 class Run {
   readonly #pool: Pool
   readonly #killer: Client
@@ -25,7 +25,7 @@ class Run {
     this.#random = random
   }
 
-  /** One operation, whatever comes of it; what must not come of it throws. */
+  /** Runs one operation. Expected failures are ignored, and wrong results throw. */
   async operation(): Promise<void> {
     const dice = this.#random()
     if (dice < 0.4) await this.#try('query', () => this.#ask((n) => this.#pool.query(NUMBER, [n])))
@@ -43,7 +43,7 @@ class Run {
     try {
       await run()
     } catch (error) {
-      // A row of somebody else, or none.
+      // The row of another query, or none.
       if (error instanceof assert.AssertionError) throw error
       const { outcome, code, message } = error as QueryError & { code?: string }
       end = outcome ?? code ?? message
@@ -91,9 +91,9 @@ class Run {
 
   async #lent(): Promise<void> {
     const client = await this.#pool.connect()
-    // Its field is that of the next one as soon as it is back.
+    // Once the client is back, its field `release` belongs to the next user.
     const { release } = client
-    // Its queries tell.
+    // The queries of the client report the loss.
     const ignore = (): void => undefined
     client.on('error', ignore)
     let error: Error | boolean | undefined
@@ -131,7 +131,7 @@ async function stress(seed: number, pipeline: boolean): Promise<Map<string, numb
   const killer = new Client({ connectionString: url })
   await killer.connect()
   const pool = new Pool({ connectionString: url, application_name: name, max, pipeline, idleTimeoutMillis: 50 })
-  // Idle ones are killed, too.
+  // Idle clients are killed, too.
   pool.on('error', () => undefined)
   const run = new Run(pool, killer, name, random)
   let left = OPERATIONS
@@ -152,7 +152,7 @@ async function stress(seed: number, pipeline: boolean): Promise<Map<string, numb
   return run.tally
 }
 
-/** The server lets go of a session a moment after its client. */
+/** Waits until the sessions have ended on the server, a moment after their clients. */
 async function untilGone(client: Client, name: string): Promise<void> {
   const text = 'select count(*)::int as n from pg_stat_activity where application_name = $1'
   for (;;) {
@@ -163,7 +163,7 @@ async function untilGone(client: Client, name: string): Promise<void> {
 
 for (const pipeline of [false, true]) {
   const way = pipeline ? 'with shared connections' : 'with clients by themselves'
-  test(`whatever befalls a pool ${way}, each caller has its own answer, once`, { timeout: 90_000 }, async (t) => {
+  test(`under random faults a pool ${way} gives each caller its own answer, once`, { timeout: 90_000 }, async (t) => {
     const seed = Number(process.env['ONETRIP_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
     t.diagnostic(`ONETRIP_TEST_SEED=${seed}`)
     const tally = await stress(seed, pipeline)

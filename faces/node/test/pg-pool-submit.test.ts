@@ -53,7 +53,7 @@ for (const pipeline of [false, true]) {
   test(`a stream whose query fails gives its client back, ${way}`, limits, async () => {
     const one = pool({ pipeline })
     const stream = new QueryStream('select 1 / (n - 5) from generate_series(1, 10) n')
-    // As with pg both tell of it.
+    // As with pg, both the stream and the pool report the error.
     const over = settled(one.query(stream) as unknown as Promise<unknown>)
     const failed = await settled((async () => {
       for await (const _ of stream) await turn()

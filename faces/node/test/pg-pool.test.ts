@@ -16,7 +16,7 @@ function pool(config: PoolConfig = {}): Pool {
   return made
 }
 
-test('queries of a pool are answered each by its own result, on no more clients than allowed', async () => {
+test('each query of a pool gets its own result, on no more than max clients', async () => {
   const four = pool({ max: 4 })
   const results = await Promise.all(
     Array.from({ length: 100 }, (_, i) => four.query('select $1::int as n', [i])),
@@ -28,7 +28,7 @@ test('queries of a pool are answered each by its own result, on no more clients 
   assert.deepEqual([four.totalCount, four.idleCount, four.waitingCount], [4, 4, 0])
 })
 
-test('a client is lent to one at a time, in the order in which they asked', async () => {
+test('a client is lent to one caller at a time, in the order of the calls', async () => {
   const one = pool({ max: 1 })
   const first = await one.connect()
   const order: string[] = []
@@ -43,7 +43,7 @@ test('a client is lent to one at a time, in the order in which they asked', asyn
   assert.deepEqual(order, ['a', 'b', 'c'])
 })
 
-test('a second release is an error, whoever has the client by then', async () => {
+test('a second release is an error, also if the client is lent again', async () => {
   const one = pool({ max: 1 })
   const client = await one.connect()
   const { release } = client
@@ -68,7 +68,7 @@ test('a client that is released with an error is closed, and the next caller get
   next.release()
 })
 
-test('events tell of each client that comes, is lent, comes back and goes', async () => {
+test('events are emitted when clients connect, are lent, come back and are removed', async () => {
   const one = pool({ max: 1 })
   const told: string[] = []
   for (const event of ['connect', 'acquire', 'release', 'remove']) {
@@ -80,7 +80,7 @@ test('events tell of each client that comes, is lent, comes back and goes', asyn
   assert.deepEqual(told, ['connect', 'acquire', 'release', 'acquire', 'release', 'remove'])
 })
 
-test('who waits longer than allowed is refused, and its place goes to the next', async () => {
+test('a caller that waits longer than allowed is refused, and the next one is served', async () => {
   const one = pool({ max: 1, connectionTimeoutMillis: 50 })
   const client = await one.connect()
   await assert.rejects(one.connect(), /timeout exceeded when trying to connect/)
@@ -89,14 +89,14 @@ test('who waits longer than allowed is refused, and its place goes to the next',
   client.release()
 })
 
-test('what keeps clients from connecting is the error of those who wait', async () => {
+test('an error of connecting fails the callers that wait', async () => {
   const wrong = pool({ connectionString: undefined, host: '127.0.0.1', port: 1, user: 'nobody' })
   await assert.rejects(wrong.query('select 1'), /ECONNREFUSED/)
   await assert.rejects(wrong.connect(), /ECONNREFUSED/)
   assert.equal(wrong.totalCount, 0)
 })
 
-test('an idle client that its server ends is told of by the pool, and replaced', async () => {
+test('the pool emits the error of an idle client that its server ends, and replaces it', async () => {
   const two = pool({ max: 2 })
   const victim = await two.connect()
   const { processID } = victim
@@ -159,7 +159,7 @@ test('clients that were lent often enough are closed', async () => {
   assert.equal(processes.size, 3)
 })
 
-test('idle clients are closed in the end', async () => {
+test('idle clients are closed after idleTimeoutMillis', async () => {
   const one = pool({ idleTimeoutMillis: 100 })
   const removed = new Promise((resolve) => one.once('remove', resolve))
   await one.query('select 1')
@@ -167,7 +167,7 @@ test('idle clients are closed in the end', async () => {
   assert.equal(one.totalCount, 0)
 })
 
-test('onConnect prepares each client before it is lent, and its error is that of the caller', async () => {
+test('onConnect prepares each client before it is lent, and its error fails the caller', async () => {
   const named = pool({ onConnect: (client) => client.query("set application_name = 'pooled'") })
   const { rows } = (await named.query('show application_name')) as { rows: unknown[] }
   assert.deepEqual(rows, [{ application_name: 'pooled' }])

@@ -5,10 +5,10 @@ import { test } from 'node:test'
 import { Client, Pool, type PoolConfig } from '../src/pg'
 import { plain, url } from './pg-both'
 
-/** The same surface, by pg itself. */
+/** The real pg. */
 const theirs = require('pg') as { Pool: typeof Pool; Client: typeof Client }
 
-/** One of the two, and the pools that were made of it. */
+/** One of the two drivers, and its pools. */
 export class Side {
   readonly name: 'pg' | 'onetrip'
   readonly Pool: typeof Pool
@@ -32,7 +32,7 @@ export class Side {
   }
 }
 
-/** A test that does the same with pools of both, and compares what it returns. */
+/** A test that runs with pools of both drivers, and compares the results. */
 export function bothPools(name: string, run: (side: Side) => Promise<unknown>): void {
   test(name, { timeout: 20_000 }, async () => {
     const expected = await runOn(new Side('pg'), run)
@@ -48,12 +48,12 @@ async function runOn(side: Side, run: (side: Side) => Promise<unknown>): Promise
   }
 }
 
-/** What a pool is seen to have. */
+/** The counts of a pool. */
 export function counts(pool: Pool): number[] {
   return [pool.totalCount, pool.idleCount, pool.waitingCount, pool.expiredCount]
 }
 
-/** Notes the events of a pool, with what they bring: clients by the order in which they came. */
+/** Notes the events of a pool with their arguments. Clients are numbered in their order. */
 export class Diary {
   readonly lines: string[] = []
   readonly #pool: Pool
@@ -81,7 +81,7 @@ export class Diary {
   }
 }
 
-/** A server that takes connections and says nothing. */
+/** A server that takes connections and never answers. */
 export async function silentServer(): Promise<{ port: number; close(): void }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -98,12 +98,12 @@ export async function silentServer(): Promise<{ port: number; close(): void }> {
   }
 }
 
-/** The next turn of the event loop, when all that is under way without the server has happened. */
+/** The next turn of the event loop, when everything that needs no server has happened. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Resolves when a pool has told of so many events. */
+/** Resolves when a pool has emitted this many events. */
 export function events(pool: Pool, name: string, count = 1): Promise<void> {
   return new Promise((resolve) => {
     pool.on(name, () => {

@@ -104,7 +104,7 @@ test('particular values are prepared as pg prepares them', () => {
   }
 })
 
-test('bytes are those of the value itself, not of a copy', () => {
+test('bytes of a value are sent without a copy', () => {
   const buffer = Buffer.from('x')
   assert.equal(prepareValue(buffer), buffer)
   const bytes = new Uint8Array([1, 2])
@@ -124,7 +124,7 @@ test('dates are prepared in UTC if the defaults say so', () => {
 })
 
 for (const zone of ['America/St_Johns', 'Africa/Monrovia', 'Asia/Kolkata']) {
-  test(`values are prepared as pg prepares them where the time is that of ${zone}`, async () => {
+  test(`values are prepared as pg prepares them in the time zone ${zone}`, async () => {
     const env = { ...process.env, TZ: zone }
     await promisify(execFile)(process.execPath, [join(__dirname, 'pg/prepared.js'), '5000'], {
       env,
@@ -132,7 +132,7 @@ for (const zone of ['America/St_Johns', 'Africa/Monrovia', 'Asia/Kolkata']) {
   })
 }
 
-test('queries are normalized as pg normalizes them, and stay as they are', () => {
+test('queries are normalized as by pg, without changing the caller’s object', () => {
   const done = (): void => {}
   class Config {
     text = 'select 1'

@@ -6,14 +6,14 @@ import { url } from './pg-both'
 export const OURS = join(__dirname, '../src/pg')
 export const THEIRS = require.resolve('pg')
 
-/** What a process of its own came to: how it ended, what it said, and how long it took. */
+/** The end of a process: its code and its output. */
 export interface End {
   code: number | null
   out: string
   err: string
 }
 
-/** Runs a program that has `Client`, `Pool` and `url`, and is killed if it does not end by itself. */
+/** Runs a program with `Client`, `Pool` and `url`. It is killed if it does not end by itself. */
 export function run(from: string, program: string): Promise<End> {
   const text = `const { Client, Pool } = require(${JSON.stringify(from)});
     const url = ${JSON.stringify(url)};

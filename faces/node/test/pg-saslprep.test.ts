@@ -14,7 +14,7 @@ test('examples of RFC 4013', () => {
   assert.equal(saslprep('\u2168'), 'IX')
 })
 
-test('what may not be prepared stays as it is', () => {
+test('a prohibited password is not changed', () => {
   for (const password of ['\u0007\u2168', '\u0627\u0031\u2168', '\u2168\ue000', '\u2168\u{1f600}', '\u00ad']) {
     assert.equal(saslprep(password), password)
   }
@@ -34,7 +34,7 @@ test('passwords are prepared as the server prepares them', async () => {
   await client.query('rollback')
 })
 
-/** Whether a verifier (RFC 5803) is the one of a password. */
+/** Whether a verifier (RFC 5803) fits a password. */
 function isOf(password: string, verifier: string): boolean {
   const [, iterations = '', salt = '', stored] = /^SCRAM-SHA-256\$(\d+):(.*)\$(.*):/.exec(verifier) ?? []
   const salted = pbkdf2Sync(password, Buffer.from(salt, 'base64'), Number(iterations), 32, 'sha256')

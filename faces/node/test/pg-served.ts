@@ -10,7 +10,7 @@ after(() => {
   for (const server of servers) server.close()
 })
 
-/** What a cancel has in place of the version of the protocol. */
+/** The code of a CancelRequest, in place of the protocol version. */
 const CANCEL = 80877102
 
 /** A message of a server. */
@@ -31,8 +31,8 @@ export const ready = (status = 'I'): Buffer => message('Z', Buffer.from(status))
 export const WELCOME = Buffer.concat([message('R', Buffer.alloc(4)), message('K', Buffer.alloc(8)), ready()])
 
 /**
- * Listens for clients, and answers what each sends behind its first message. `serve` gets whole messages: the letter (or
- * `cancel`) and what is behind the length.
+ * Listens for clients, and answers the messages behind the first one of each. `serve` gets whole
+ * messages: the letter (or `cancel`) and the bytes behind the length.
  */
 export async function listen(
   serve: (tag: string, body: Buffer, socket: Socket) => void,
@@ -63,7 +63,7 @@ export async function listen(
   return (server.address() as AddressInfo).port
 }
 
-/** A client of a server that begins no transaction, and takes note of what it ran in place of running it. */
+/** A client of a server that refuses BEGIN, and notes statements in place of running them. */
 export async function served(config: ClientConfig): Promise<{ client: Client; ran: string[] }> {
   const ran: string[] = []
   let text = ''

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import type { ClientConfig } from '../src/pg'
 import { bothAlone, settled, type Side } from './pg-both'
 
-/** What a client tells the server first: names and values, in the order of names. */
+/** The parameters of a client's startup message, sorted by name. */
 async function told(side: Side, config: ClientConfig, environment: { [name: string]: string } = {}): Promise<unknown> {
   let first: Buffer | undefined
   const server = createServer((socket) => {

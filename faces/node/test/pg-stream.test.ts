@@ -9,7 +9,7 @@ import { message, ready, WELCOME } from './pg-served'
 
 const limits = { timeout: 20_000 }
 
-/** A server in this process, behind a stream that has the answer before `write` returns, but for the first `late` writes. */
+/** A stream to a server in this process. After `late` writes it answers before `write` returns. */
 class Near extends Duplex {
   readonly #late: number
   #writes = 0
@@ -71,7 +71,7 @@ for (const [late, when] of [[0, 'in the same call'], [2, 'in the same call after
     let asked = 0
     const ask = (then: () => void): void => {
       const n = asked++
-      // Some of them are more than waits for the end of a turn.
+      // Several of these are written before the end of the turn.
       client.query(`select ${n} ${' '.repeat(200)}`, (error: Error | null, results?: Results) => {
         assert.ifError(error)
         assert.deepEqual(rows(results), [{ n: `${n}` }])

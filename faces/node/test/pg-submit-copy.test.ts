@@ -33,7 +33,7 @@ both('a hundred thousand rows go in and come out as the same bytes', async (clie
   const given = [...lines(100_000)].join('')
   const into = client.query(copy.from(FROM))
   const bytes = Buffer.from(given)
-  // Chunks end anywhere.
+  // Chunks end at any byte.
   const chunks: Buffer[] = []
   for (let at = 0; at < bytes.length; at += 10_007) chunks.push(bytes.subarray(at, at + 10_007))
   await pipeline(Readable.from(chunks), into)
@@ -161,7 +161,7 @@ bothAlone('a copy goes both ways', async (side) => {
   const { xlogpos } = system.rows[0] as unknown as { xlogpos: string }
   const text = `START_REPLICATION PHYSICAL ${xlogpos}`
   const both = client.query(copy.both(text, { alignOnCopyDataFrame: true })) as Duplex
-  // A message that asks for an answer, and the answer: a keepalive.
+  // A keepalive message, and the answer to it.
   const status = Buffer.alloc(34)
   status.write('r')
   status[33] = 1
@@ -178,7 +178,7 @@ bothAlone('a copy goes both ways', async (side) => {
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** Bytes that are there only when they are asked for. */
+/** A stream that makes its bytes when they are read. */
 function much(chunks: number): Readable {
   const line = `${'1'.padStart(9, '0')}\t${'x'.repeat(1013)}\n`
   const chunk = Buffer.from(line.repeat(64))
@@ -194,7 +194,7 @@ for (const [name, transport] of [['', false], [' over TLS', true]] as const) {
     const chunks = 1600
     let peak = 0
     const watch = (): void => {
-      // What is garbage stays for as long as the version of Node finds that it may.
+      // Collect garbage, which some versions of Node keep for long.
       collect()
       const { arrayBuffers, external } = process.memoryUsage()
       peak = Math.max(peak, arrayBuffers, external)

@@ -158,12 +158,12 @@ both('notices and notifications come while a cursor is open', async (client) => 
   const cursor = client.query(new Cursor('select pg_temp.say(i) from generate_series(1, 3) i'))
   const batches = await readAll(cursor, 2)
   await behind(client)
-  // What differs from connection to connection.
+  // Fields that differ between connections.
   const own = ['processId', 'where', 'length']
   return [batches, JSON.parse(JSON.stringify(seen, (key, it: unknown) => (own.includes(key) ? 0 : it)))]
 })
 
-/** The same with pools of both. */
+/** A test with pools of both drivers. */
 function bothPools(name: string, run: (pool: Pool, side: Side) => Promise<unknown>): void {
   bothAlone(name, async (side) => {
     const pool = new (side.name === 'pg' ? theirs.Pool : Pool)({ connectionString: url, max: 2 })
@@ -200,7 +200,7 @@ bothPools('a stream runs by pool.query', async (pool) => {
   return [rows, result.command, await settled(pool.query(failing) as unknown as Promise<unknown>), (await pool.query('select 1 as a') as Result).rows]
 })
 
-test('a pipelining client runs a cursor when those before it are answered, and those behind it wait', { timeout: 10_000 }, async () => {
+test('a pipelining client runs a cursor after the queries before it, and later ones wait', { timeout: 10_000 }, async () => {
   const client = await connected({ pipeline: true })
   const order: string[] = []
   const ran = (name: string) => (result: unknown) => {

@@ -22,7 +22,7 @@ function logs(name: string, make: () => Logging, prepare?: (client: Client) => P
   })
 }
 
-/** Sends what an extended query is made of. */
+/** Sends the messages of an extended query. */
 function extended(text: string, values: unknown[] = [], rows = 0, name = ''): (it: Connection) => void {
   return (connection) => {
     connection.parse({ text, name })
@@ -37,7 +37,7 @@ function extended(text: string, values: unknown[] = [], rows = 0, name = ''): (i
 logs('a simple query is told all', () => new Logging((it) => it.query('select 1 as a, null as b; select 2')))
 logs('an empty query is told all', () => new Logging((it) => it.query('')))
 logs('an extended query is told all', () => new Logging(extended('select $1::text as t, $2::bytea', ['ä', Buffer.from([1, 0])])))
-logs('an error is told as the first of all', () => new Logging((it) => it.query('select 1 / 0 as "x"')))
+logs('an error is the first message', () => new Logging((it) => it.query('select 1 / 0 as "x"')))
 logs('a query reads in parts', () => {
   const more = (it: Connection): void => {
     it.execute({ portal: 'p', rows: 2 })
@@ -113,7 +113,7 @@ both('a query of pg runs on the emulated connection', async (client) => {
   ]
 })
 
-test('messages of the client have the bytes that those of pg have', () => {
+test('messages of the client have the same bytes as those of pg', () => {
   const said = (connection: Connection): string[] => {
     const seen: string[] = []
     const stream = {
@@ -150,7 +150,7 @@ test('messages of the client have the bytes that those of pg have', () => {
   assert.deepEqual(said(ours), said(new theirs.Connection({})))
 })
 
-test('a query that leaves something unsynced does not harm those behind it', { timeout: 10_000 }, async () => {
+test('a query that sends no Sync does not harm later queries', { timeout: 10_000 }, async () => {
   const client = await connected()
   const leaves = [
     extended('select 1', [], 1),
@@ -173,7 +173,7 @@ test('a query that leaves something unsynced does not harm those behind it', { t
   }
 })
 
-test('what is sent out of turn reaches nobody', { timeout: 10_000 }, async () => {
+test('a message that is sent out of turn reaches no one', { timeout: 10_000 }, async () => {
   const client = await connected()
   const { connection } = client
   assert.throws(() => connection.query('select 1'), /only until the server is ready/)
@@ -186,7 +186,7 @@ test('what is sent out of turn reaches nobody', { timeout: 10_000 }, async () =>
   assert.deepEqual(((await client.query('select 1 as a')) as { rows: unknown }).rows, [{ a: 1 }])
 })
 
-test('a query that returns or throws an error is told it, and others go on', { timeout: 10_000 }, async () => {
+test('a query that returns or throws an error gets it, and others go on', { timeout: 10_000 }, async () => {
   const client = await connected()
   const submits = [
     (): Error => new Error('returned'),
@@ -213,7 +213,7 @@ test('a query that returns or throws an error is told it, and others go on', { t
   ])
 })
 
-test('a query without a method for what comes is told so, and others go on', { timeout: 10_000 }, async () => {
+test('a query without a method for a message fails, and others go on', { timeout: 10_000 }, async () => {
   const client = await connected()
   await client.query('create temp table c (a int)')
   const simple = (text: string) => (it: Connection) => it.query(text)

@@ -16,14 +16,14 @@ async function kill(client: Client): Promise<void> {
   await killer.query('select pg_terminate_backend($1)', [client.processID])
 }
 
-/** What was emitted, without what our own errors say more. */
+/** The emitted events, without our additions to errors. */
 function words(seen: unknown[]): unknown {
   const all = seen.map((it) => (it as unknown[]).map((part) => (part instanceof Error ? part.message : part)))
-  // It depends on what was sent to a server that had gone already.
+  // These errors depend on what was sent to a server that had gone.
   return all.filter((it) => !/^(read ECONNRESET|write EPIPE|write ECONNRESET)$/.test(String(it[1])))
 }
 
-/** Queries that stand in the middle when something befalls the connection. Each returns what it saw. */
+/** Queries that are running when the connection fails. Each returns what it saw. */
 const OPEN: { [name: string]: (client: Client) => Promise<() => Promise<unknown>> } = {
   'a cursor': async (client) => {
     const cursor = client.query(new Cursor(NUMBERS, [1000]))
@@ -72,7 +72,7 @@ for (const [name, open] of Object.entries(OPEN)) {
   })
 }
 
-// A copy whose reader waits does not see the end of the line, with pg either.
+// A copy whose reader waits does not see the end of the line, as with pg.
 for (const name of ['a cursor', 'a cursor that reads', 'a copy into the server'] as const) {
   bothAlone(`${name} is in the middle when the server ends the connection`, async (side) => {
     const client = await connected({}, side)
@@ -86,7 +86,7 @@ for (const name of ['a cursor', 'a cursor that reads', 'a copy into the server']
 }
 
 // With pg such a stream never closes.
-test('a stream is in the middle when the connection is lost', { timeout: 10_000 }, async () => {
+test('a stream fails when the connection is lost while it runs', { timeout: 10_000 }, async () => {
   for (const lose of [(it: Client) => it.end(), (it: Client) => it.connection.stream.destroy(), kill]) {
     const client = await connected()
     client.on('error', () => {})
@@ -104,7 +104,7 @@ test('a stream is in the middle when the connection is lost', { timeout: 10_000 
   }
 })
 
-test('an error of a query that runs itself says what is known of its effect', { timeout: 10_000 }, async () => {
+test('an error of a query that runs itself has the right outcome', { timeout: 10_000 }, async () => {
   const client = await connected()
   client.on('error', () => {})
   const running = client.query(new Cursor(NUMBERS, [1000]))
@@ -148,7 +148,7 @@ both('a stream of rows that is destroyed in the middle of a transaction leaves t
   return [seen, await behind(client)]
 })
 
-// With pg the client waits for ever.
+// With pg the client would wait for ever.
 test('a copy out of the server that is destroyed is cancelled, and those behind it go on', { timeout: 20_000 }, async () => {
   for (const config of [{}, await secured()]) {
     const client = await connected(config)
@@ -205,7 +205,7 @@ bothAlone('a cursor ends the connection', async (side) => {
   return [rows, String((await lost)[0]), await settled(client.query('select 1'))]
 })
 
-test('the time of a query that runs itself includes its waiting', { timeout: 20_000 }, async () => {
+test('the timeout of a query that runs itself includes its wait', { timeout: 20_000 }, async () => {
   const client = await connected()
   await client.query('create temp table t (a int)')
   const limited = <T extends object>(query: T): T => Object.assign(query, { query_timeout: 100 })
@@ -225,7 +225,7 @@ test('the time of a query that runs itself includes its waiting', { timeout: 20_
   await behind(client)
 })
 
-/** The same with chunks that end anywhere. */
+/** The same with chunks that end at any byte. */
 async function inBytes(side: Side): Promise<unknown> {
   const config = await through((chunk, to) => {
     for (const byte of chunk) to.write(Buffer.from([byte]))
@@ -238,7 +238,7 @@ async function inBytes(side: Side): Promise<unknown> {
 }
 bothAlone('messages come byte by byte', inBytes)
 
-test('a message that has begun when a cursor is asked for is read to its end first', { timeout: 10_000 }, async () => {
+test('a message that has begun before a cursor is read to its end first', { timeout: 10_000 }, async () => {
   let release: (() => void) | undefined
   let isCut: () => void = () => {}
   const cut = new Promise<void>((resolve) => (isCut = resolve))
@@ -265,7 +265,7 @@ test('a message that has begun when a cursor is asked for is read to its end fir
   await behind(client)
 })
 
-test('a server that says what can not be loses the connection', { timeout: 10_000 }, async () => {
+test('a server that sends an impossible message loses the connection', { timeout: 10_000 }, async () => {
   const bytes = (...parts: (string | number)[]): Buffer =>
     Buffer.concat(parts.map((it) => (typeof it === 'string' ? Buffer.from(it) : Buffer.from([0, 0, 0, it]))))
   const login = bytes('R', 8, 0, 'K', 12, 1, 2, 'Z', 5, 'I')

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 
 import { Messages } from '../src/pg/wire-frames'
 
-test('messages are cut from chunks that end anywhere', () => {
+test('messages are cut from chunks that end at any byte', () => {
   for (let size = 1; size < 40; size++) {
     const messages = Array.from({ length: 60 }, (_, i) => {
       const bytes = Buffer.alloc(5 + ((i * i) % 37), i)
@@ -23,7 +23,7 @@ test('messages are cut from chunks that end anywhere', () => {
   }
 })
 
-test('what is left behind a message is taken as it came, and lengths that can not be are refused', () => {
+test('bytes behind a message are returned unchanged, and impossible lengths are refused', () => {
   const messages = new Messages()
   messages.add(Buffer.from([1, 0, 0, 0, 4, 2, 0]))
   messages.add(Buffer.from([0, 0]))

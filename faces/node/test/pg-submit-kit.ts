@@ -6,7 +6,7 @@ import type { Connection } from '../src/pg/connect'
 
 type Rows = Record<string, unknown>[]
 
-/** What of pg-cursor the tests use. */
+/** The parts of pg-cursor that the tests use. */
 export interface Cursor extends EventEmitter, Submittable {
   state: string
   read(rows: number): Promise<Rows>
@@ -32,7 +32,7 @@ export const QueryStream = require('pg-query-stream') as new (
 ) => Readable & Submittable
 export const copy = require('pg-copy-streams') as Streams
 
-/** Handlers that are told a message or nothing of interest. */
+/** Handlers of messages. */
 const HANDLERS = [
   'handleRowDescription',
   'handleDataRow',
@@ -47,14 +47,14 @@ const HANDLERS = [
 
 type Handler = (typeof HANDLERS)[number]
 
-/** What a logging query does when it is told something. */
+/** A reaction of a logging query to a message. */
 type Reaction = (connection: Connection) => void
 
-/** A query that notes all that it is told, and resolves when the server is ready for others. */
+/** A query that notes all its messages, and resolves when the server is ready for the next. */
 export class Logging implements Submittable {
   readonly log: unknown[] = []
   readonly done: Promise<unknown[]>
-  /** They send. */
+  /** Sends its messages. */
   readonly #begin: Reaction
   readonly #reactions: Partial<Record<Handler, Reaction>>
   #finish: (log: unknown[]) => void = () => {}
@@ -71,7 +71,7 @@ export class Logging implements Submittable {
   #note(name: Handler): void {
     const handlers = this as Record<string, unknown>
     handlers[name] = (...args: unknown[]): void => {
-      // Some are told the connection alone.
+      // Some handlers get only the connection.
       const told = args.filter((it) => !(it instanceof EventEmitter))
       this.log.push([name, ...told, `${args.length} arguments`])
       this.#reactions[name]?.(this.#connection as Connection)
@@ -94,7 +94,7 @@ export class Logging implements Submittable {
   }
 }
 
-/** All rows of a cursor, by so many. */
+/** Reads all rows of a cursor, `by` at a time. */
 export async function readAll(cursor: Cursor, by: number): Promise<Rows[]> {
   const batches: Rows[] = []
   for (;;) {
@@ -120,7 +120,9 @@ export function closed(stream: Readable | Writable): Promise<unknown> {
   })
 }
 
-/** A query behind what was tested: the connection is in order, and its status is known. */
+/**
+ * Runs a query after the test, to check that the connection is in order, and returns its status.
+ */
 export async function behind(client: Client): Promise<unknown> {
   return [await client.query("select 'behind' as it"), client.getTransactionStatus()]
 }

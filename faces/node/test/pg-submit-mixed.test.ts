@@ -15,7 +15,7 @@ const theirs: Side = { name: 'pg', ...(require('pg') as { Client: typeof Client;
 const rows = (count: number): string => `select i, repeat('x', i % 50) as t from generate_series(1, ${count}) i`
 const failing = (count: number): string => `select 1 / (${count} - i) as q from generate_series(1, 1000) i`
 
-/** What may be asked for; each asks before it first waits. */
+/** The steps. Each submits its query before it first waits. */
 const STEPS: ((client: Client, n: number) => Promise<unknown>)[] = [
   (client, n) => client.query(`select ${n} as n`),
   (client, n) => client.query('select $1::int as n', [n]),
@@ -38,7 +38,7 @@ const STEPS: ((client: Client, n: number) => Promise<unknown>)[] = [
   },
   async (client, n) => {
     const stream = client.query(new QueryStream(failing(n * 9), [], { batchSize: 7 }))
-    // With pg a COPY right behind it would get an answer that is not its own.
+    // With pg a COPY right behind this would get the wrong answer.
     const after = settled(client.query('select'))
     return [await settled(stream.toArray()), await after]
   },
@@ -72,7 +72,7 @@ async function run(client: Client, seed: number, atOnce: boolean): Promise<unkno
     const step = STEPS[next(STEPS.length)] as (typeof STEPS)[number]
     const ran = settled(step(client, next(9) + 1))
     seen.push(atOnce ? ran : await ran)
-    // An error is told before the status behind it.
+    // An error is reported before the status that follows it.
     if (!atOnce) seen.push(await settled(client.query('select')), client.getTransactionStatus())
   }
   const all = await Promise.all(seen)

@@ -3,7 +3,7 @@ import { both, settled } from './pg-both'
 
 const theirs = require('pg') as { Query: new (config: object, done: (...args: unknown[]) => void) => Submittable }
 
-/** A query of pg's own, which runs itself here. */
+/** Runs a Query of the real pg, which runs itself here. */
 function runsItself(client: Client, config: object): Promise<unknown> {
   return new Promise((resolve) => {
     client.query(new theirs.Query(config, (error, result) => resolve(error ?? result)))
@@ -15,7 +15,7 @@ const text = 'select $1::int as a'
 for (const pipeline of [false, true]) {
   const title = `pipeline: ${pipeline}`
   both(`a name that a query which runs itself has prepared stands for its text, ${title}`, async (client, { name }) => {
-    // There a client that pipelines takes no such query.
+    // With pg a pipelining client takes no such query.
     const config = { name: 'n', text, values: [1] }
     const seen = [pipeline && name === 'pg' ? await client.query(config) : await runsItself(client, config)]
     seen.push(await settled(client.query({ name: 'n', text: 'select 2 as a' })))

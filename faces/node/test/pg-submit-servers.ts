@@ -33,7 +33,7 @@ function server(): Socket {
   return keep(connect(Number(real.port), real.hostname))
 }
 
-/** How to connect to the real server by TLS, whether it has that or not. */
+/** A configuration for the real server over TLS, by a proxy. */
 export async function secured(): Promise<ClientConfig> {
   const port = await listen((socket) => {
     socket.once('data', () => {
@@ -48,7 +48,7 @@ export async function secured(): Promise<ClientConfig> {
   return { connectionString: '', host: 'localhost', port, ...login, ssl: { ca: cert } }
 }
 
-/** How to connect to the real server through what looks at the chunks that it sends. */
+/** A configuration for the real server through a proxy that sees its chunks. */
 export async function through(pass: (chunk: Buffer, to: Socket) => void): Promise<ClientConfig> {
   const port = await listen((socket) => {
     const outer = server()

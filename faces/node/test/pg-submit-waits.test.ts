@@ -9,12 +9,12 @@ import { connected, event, longQuery, settled } from './pg-both'
 import { behind, copy, Cursor, QueryStream } from './pg-submit-kit'
 import { through } from './pg-submit-servers'
 
-// What stands here waits for ever with pg, or says nothing of its effect.
+// With pg the queries of these tests wait for ever, or their errors don't tell the effect.
 
 const limits = { timeout: 20_000 }
 const SEVEN = 'select generate_series(1, 7) as i'
 
-/** Who reads to the end: rows by rows of a cursor, or a stream. Resolves to the error of it. */
+/** Readers to the end: of a cursor, or of a stream. They resolve to the error. */
 const READERS: { [name: string]: (client: Client, text: string) => Promise<unknown> } = {
   'a cursor': (client, text) => settled(client.query(new Cursor(text)).read(100)),
   'a stream': async (client, text) => {
@@ -27,7 +27,7 @@ async function drained(stream: Readable): Promise<void> {
   for await (const _ of stream);
 }
 
-/** The way to a server that says that rows were sent; what comes behind that is replaced. */
+/** A proxy to the server that passes the command tag `mark`, and then lets `lose` end the reply. */
 function lostBehind(mark: string, lose: (to: Socket) => void): Promise<ClientConfig> {
   const marked = new WeakSet<Socket>()
   return through((chunk, to) => {
@@ -37,7 +37,7 @@ function lostBehind(mark: string, lose: (to: Socket) => void): Promise<ClientCon
   })
 }
 
-/** All rows were sent, and so many as were asked for. */
+/** The tag behind all rows, as many as were requested. */
 const ALL = 'SELECT 7\0'
 const SOME = 's\0\0\0\x04'
 
@@ -47,7 +47,7 @@ function fatal(): Buffer {
   return Buffer.concat([head, fields])
 }
 
-/** How the answer fails to come that says that the rows stand. */
+/** The ways in which the ReadyForQuery behind the rows is lost. */
 const LOSSES: { [name: string]: { lose(to: Socket): void; config?: { query_timeout: number }; error: RegExp } } = {
   'the line is cut': { lose: (to) => to.destroy(), error: /terminated unexpectedly|ECONNRESET/ },
   'the server ends it, and leaves the line open': { lose: (to) => to.write(fatal()), error: /the end/ },
@@ -56,7 +56,7 @@ const LOSSES: { [name: string]: { lose(to: Socket): void; config?: { query_timeo
 
 for (const [reader, read] of Object.entries(READERS)) {
   for (const [name, { lose, config, error }] of Object.entries(LOSSES)) {
-    test(`${reader} that has its last row hears of it when ${name}`, limits, async () => {
+    test(`${reader} that has its last row fails when ${name}`, limits, async () => {
       for (const pipeline of [false, true]) {
         const pool = new Pool({ ...(await lostBehind(ALL, lose)), ...config, max: 1, pipeline } as PoolConfig)
         const client = await pool.connect()
@@ -70,7 +70,7 @@ for (const [reader, read] of Object.entries(READERS)) {
     })
   }
 
-  test(`${reader} that has its last row hears of it when the commit fails`, limits, async () => {
+  test(`${reader} that has its last row fails when the commit fails`, limits, async () => {
     const client = await connected()
     await client.query('create temp table t (a int unique deferrable initially deferred)')
     const failure = (await read(client, 'insert into t values (1), (1) returning a')) as QueryError
@@ -82,7 +82,7 @@ for (const [reader, read] of Object.entries(READERS)) {
   })
 }
 
-test('a cursor that is closed while it reads hears of the loss of its connection', limits, async () => {
+test('a cursor that is closed while it reads fails when its connection is lost', limits, async () => {
   const client = await connected()
   client.on('error', () => {})
   const cursor = client.query(new Cursor(await longQuery(client)))
@@ -96,7 +96,7 @@ test('a cursor that is closed while it reads hears of the loss of its connection
   assert.match(String(await settled(cursor.read(1))), /terminated unexpectedly/)
 })
 
-test('who closes a cursor waits no longer than its time', limits, async () => {
+test('closing a cursor waits no longer than its timeout', limits, async () => {
   for (const isClosedFirst of [true, false]) {
     const client = await connected(await lostBehind(SOME, () => {}))
     const cursor = client.query(Object.assign(new Cursor(SEVEN), { query_timeout: 200 }))
@@ -108,7 +108,7 @@ test('who closes a cursor waits no longer than its time', limits, async () => {
   }
 })
 
-test('a query that is taken back before its turn hears of it', limits, async () => {
+test('a query that is withdrawn before its turn fails', limits, async () => {
   const client = await connected()
   const cursor = client.query(new Cursor(SEVEN))
   await cursor.read(1)
@@ -118,7 +118,7 @@ test('a query that is taken back before its turn hears of it', limits, async () 
   const error = (await reading) as QueryError
   assert.deepEqual([error.message, error.outcome], ['Query was cancelled', 'NotSent'])
   await cursor.close()
-  // Its turn is next, when what is before it is answered.
+  // Its turn is next, once the query before it is answered.
   const slow = client.query('select pg_sleep(0.1)')
   const next = client.query(new Cursor(SEVEN))
   const waiting = settled(next.read(1))
@@ -151,12 +151,12 @@ test('a copy that the server refused, or that was destroyed, took no effect', li
   assert.deepEqual(rows, [])
 })
 
-/** The server takes what is written. */
+/** Waits until the server has taken the data. */
 function behindCopy(into: ReturnType<typeof copy.from>): Promise<unknown> {
   return new Promise((resolve) => into.write('2\n', resolve))
 }
 
-test('what may have left parts of its work is not called rejected', limits, async () => {
+test('a query that may have committed a part of its work is not Rejected', limits, async () => {
   const client = await connected()
   await client.query('create temp table t (a int unique)')
   const several = `copy pg_temp.t from stdin; commit; insert into t values (1)`

@@ -1,4 +1,4 @@
-/** A certificate of `localhost` for tests, signed by itself, and its key, which guards nothing. */
+/** A self-signed certificate of `localhost` for tests, and its key, which protects nothing. */
 export const cert = `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUG0xNFH5AAJ4mA1EImcXa5JhwLhcwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjAzNDgxNFoYDzIxMjYxMDI5
@@ -33,7 +33,7 @@ o9XGWc0YeEDtSS04dAThpPImUyfm4CP3W4W/T56WgQ==
 -----END CERTIFICATE-----
 `
 
-/** One that is signed with Ed25519, to which nothing can be bound, and its key. */
+/** An Ed25519 certificate, which allows no channel binding, and its key. */
 export const edwards = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBWzCCAQ2gAwIBAgIUJutFVdIOhvhhdBZDzl0JAeNH3CYwBQYDK2VwMBQxEjAQ

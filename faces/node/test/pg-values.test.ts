@@ -27,8 +27,8 @@ after(async () => {
 test('there are many expressions', () => assert.ok(EXPRESSIONS.length >= 150))
 
 for (const expression of EXPRESSIONS) {
-  test(`the value is the one that pg makes: ${expression}`, async () => {
-    // Rows are read by code only when there have been some.
+  test(`the value is the same as in pg: ${expression}`, async () => {
+    // Code is generated only after some rows.
     const text = `select ${expression} as value from generate_series(1, 20)`
     for (const rowMode of ['object', 'array'] as const) {
       const [expected, actual] = await Promise.all([
@@ -61,7 +61,7 @@ test('results are printed and copied as those of pg are', async () => {
       if (rowMode === 'array' && !text.startsWith('select')) continue
       const expected = await theirs.query({ text, rowMode })
       const actual = await ours.ask({ text, rowMode })
-      // Theirs know the types of their client; ours were asked without any.
+      // pg's results keep the types of their client; ours were made without.
       const shown = (result: object): string => inspect({ ...result, _types: undefined }, DEEP)
       assert.equal(shown(actual), shown(expected))
       assert.equal(json(actual), json(expected))
@@ -71,7 +71,7 @@ test('results are printed and copied as those of pg are', async () => {
   }
 })
 
-test('a result in many rows is the one that pg makes', async () => {
+test('a result of many rows is the same as in pg', async () => {
   const text = `select i as id, 'name ' || i as name, i * 1.5::float8 / 7 as score, i % 2 = 0 as ok,
     now() + i * interval '1 day' as at, (i * 1000)::int8 as big, case when i % 3 = 0 then null else i end as some,
     repeat('ä', i % 40) as wide, random()::float4 is null as never
@@ -118,7 +118,7 @@ test('binary values are those of pg, but for bytes that pg takes for broken text
   assert.deepStrictEqual(minus.rows, [{ a: -2 }])
 })
 
-test('errors and notices say what those of pg say', async () => {
+test('errors and notices have the same fields as in pg', async () => {
   const text = `select nope from pg_class`
   const raising = `do $$ begin raise exception using message = 'ä message', detail = 'd', hint = 'h', errcode = 'P0042',
     column = 'c', constraint = 'n', datatype = 't', table = 'tt', schema = 's'; end $$`
@@ -148,7 +148,7 @@ test('errors and notices say what those of pg say', async () => {
 
 const DEEP = { depth: 10, maxArrayLength: 1000, maxStringLength: 100_000 }
 
-/** Two dates that are none are not equal to the assertion, and here they ought to be. */
+/** Replaces invalid dates, which an assertion never finds equal. */
 function comparable(value: unknown): unknown {
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'no date' : value
   if (Array.isArray(value)) return value.map(comparable)
@@ -158,7 +158,7 @@ function comparable(value: unknown): unknown {
   return Object.fromEntries(entries) as object
 }
 
-/** Without their classes. */
+/** The objects without their classes. */
 function plain(objects: readonly object[]): object[] {
   return objects.map((one) => Object.fromEntries(Object.entries(one)))
 }

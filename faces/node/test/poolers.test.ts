@@ -1,5 +1,5 @@
-// Behind a PgBouncer in transaction mode that knows nothing of prepared statements: whoever comes next on a connection to
-// the server is another client, so a name that two of them use is one of them's.
+// Behind a PgBouncer in transaction mode that ignores prepared statements. Different clients use
+// the same server connection in turn, so the names of their prepared statements must differ.
 
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
@@ -8,12 +8,12 @@ import { postgres } from '../src/modern'
 import { Client, Pool, type Result, type Results } from '../src/pg'
 
 const urls = (process.env['ONETRIP_TEST_POOLERS'] ?? '').split(' ').filter((url) => url !== '')
-if (urls.length === 0) console.log('skipped: there is no PgBouncer here')
+if (urls.length === 0) console.log('skipped: no PgBouncer was found')
 const limits = { timeout: 60_000 }
 const closing: (() => Promise<void>)[] = []
 after(() => Promise.all(closing.map((close) => close())))
 
-/** Each client has a text of its own that looks like the other's to whoever counts uses. */
+/** Each client has its own text, which looks the same to a cache that ignores numbers. */
 const text = (client: number): string => `select ${client} as client, $1::int as number`
 
 interface Row {
@@ -25,7 +25,7 @@ const rowOf = (results: Results): Row => (results as Result).rows[0] as unknown 
 
 type Ask = (client: number, number: number) => Promise<Row | undefined>
 
-/** All rows are one's own, and no statement fails. */
+/** Checks that each client gets its own rows, and no statement fails. */
 async function holdAgainst(asks: readonly Ask[], rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     const rows = await Promise.all(asks.map((ask, client) => ask(client, round)))

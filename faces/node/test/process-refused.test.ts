@@ -10,7 +10,7 @@ const limits = { timeout: 30_000 }
 const sockets = new Set<Socket>()
 after(() => sockets.forEach((socket) => socket.destroy()))
 
-/** A server that answers the first words with these, and never closes a socket. */
+/** A server that answers the first bytes with `answer`, and never closes a socket. */
 async function holding(answer: string | Buffer): Promise<number> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket)
@@ -22,7 +22,7 @@ async function holding(answer: string | Buffer): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Runs a program that has to end by itself: what it says. */
+/** Runs a program that must end by itself, and returns its output. */
 function run(face: string, program: string): Promise<string> {
   const module = JSON.stringify(join(__dirname, '../src', face))
   const child = spawn(process.execPath, ['-e', `const it = require(${module}); ${program}`], {
@@ -61,7 +61,7 @@ test('a server that refuses TLS and holds the socket does not hold the process',
   }
 })
 
-test('a password that is not to be had ends the connection, whatever the server does', limits, async () => {
+test('a password function that fails ends the connection, whatever the server does', limits, async () => {
   const port = await holding(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
   const password = `() => Promise.reject(new Error('vault is shut'))`
   const config = `{ host: '127.0.0.1', port: ${port}, user: 'me', password: ${password} }`

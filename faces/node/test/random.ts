@@ -8,7 +8,7 @@ export function randomOf(seed: number): () => number {
   }
 }
 
-/** Whole numbers from 0 to below a limit, the same way. */
+/** Whole numbers from 0 to below a limit, from the same generator. */
 export function belowOf(seed: number): (limit: number) => number {
   const next = randomOf(seed)
   return (limit) => Math.floor(next() * limit)

@@ -10,7 +10,7 @@ before(async () => {
   server = await startRedis()
 })
 
-test('calls of one turn are answered each with its own reply', async () => {
+test('each call of one turn gets its own reply', async () => {
   await using client = redis(server.url)
   const replies = await Promise.all([
     client.set('a', 1),
@@ -23,7 +23,7 @@ test('calls of one turn are answered each with its own reply', async () => {
   assert.deepEqual(replies, ['OK', 2, '2', null, 'int', 'int'])
 })
 
-test('what its caller wants alone goes to a connection of its own', async () => {
+test('a command of alone() is sent on a connection of its own', async () => {
   await using client = redis(server.url)
   const id = (of: typeof client): Promise<number> => of.command<number>('CLIENT ID')
   const shared = await id(client)
@@ -33,10 +33,10 @@ test('what its caller wants alone goes to a connection of its own', async () => 
   const get = client.script<string>("return redis.call('GET', KEYS[1])")
   for (let i = 0; i < 3; i++) assert.equal(await client.alone().call(get, ['alone']), 'x')
   const piped = await client.alone().pipeline().command('CLIENT ID').run()
-  assert.deepEqual(piped, [shared], 'a pipeline goes as before')
+  assert.deepEqual(piped, [shared], 'a pipeline must use the shared connection')
 })
 
-test('an error belongs to its command and says that nothing happened', async () => {
+test('an error belongs to its command, with the outcome Rejected', async () => {
   await using client = redis(server.url)
   const [, wrong, right] = await Promise.allSettled([
     client.set('text', 'x'),
@@ -50,7 +50,7 @@ test('an error belongs to its command and says that nothing happened', async () 
   assert.deepEqual([error.code, error.outcome, error.command], ['WRONGTYPE', 'Rejected', 'LPUSH'])
 })
 
-test('arguments of all kinds arrive as they are', async () => {
+test('arguments of all kinds arrive unchanged', async () => {
   await using client = redis(server.url)
   const texts = [
     '',
@@ -92,7 +92,7 @@ test('arguments of all kinds arrive as they are', async () => {
   ])
 })
 
-test('what is no argument is refused before anything is sent', async () => {
+test('a value that cannot be an argument is refused before anything is sent', async () => {
   await using client = redis(server.url)
   for (const wrong of [null, undefined, {}, ['a'], true, Symbol.iterator]) {
     const call = client.command('SET', 'k', wrong as never)
@@ -197,7 +197,7 @@ test('every type of RESP3 is read', async () => {
   ])
 })
 
-test('integers beyond what a number holds are bigints', async () => {
+test('integers that a number cannot hold are bigints', async () => {
   await using client = redis(server.url)
   await client.set('big', '9223372036854775806')
   assert.equal(await client.incr('big'), 9223372036854775807n)
@@ -207,7 +207,7 @@ test('integers beyond what a number holds are bigints', async () => {
   assert.equal(await client.incr('big'), 9007199254740991)
 })
 
-test('what would harm a shared connection is refused with what to use instead', async () => {
+test('a command that would harm a shared connection is refused, with what to use instead', async () => {
   await using client = redis(server.url)
   for (const [name, ...args] of [
     ['WATCH', 'k'],
@@ -226,7 +226,7 @@ test('what would harm a shared connection is refused with what to use instead', 
   }
 })
 
-test('what blocks waits on a connection of its own', async () => {
+test('a blocking command waits on a connection of its own', async () => {
   await using client = redis(server.url)
   const waiting = client.blpop('queue', 0)
   assert.equal(await client.set('meanwhile', 1), 'OK')
@@ -234,7 +234,7 @@ test('what blocks waits on a connection of its own', async () => {
   assert.deepEqual(await waiting, ['queue', 'item'])
   assert.equal(await client.blpop('queue', 0.01), null)
   const entry = client.xread({ stream: '$' }, { block: 0 })
-  // It is sent before this, on another connection: entries are added until it has one.
+  // XREAD waits on another connection. Entries are added until it has got one.
   let read: unknown
   void entry.then((streams) => (read = streams))
   await until(async () => {
@@ -276,7 +276,7 @@ test('an atomic list runs as a whole or not at all', async () => {
   assert.equal(await client.get('n'), '2')
 })
 
-test('an atomic list of a session that watches does not run where a key was changed', async () => {
+test('an atomic list of a session does not run if a watched key was changed', async () => {
   await using client = redis(server.url)
   await using session = await client.session()
   await client.set('stock', 5)
@@ -291,7 +291,7 @@ test('an atomic list of a session that watches does not run where a key was chan
   assert.equal(await client.get('stock'), '9')
 })
 
-test('what a session changed is not handed on to the next', async () => {
+test('changes of a session are not passed on to the next', async () => {
   await using client = redis(server.url)
   {
     await using session = await client.session()
@@ -302,7 +302,7 @@ test('what a session changed is not handed on to the next', async () => {
   assert.equal(await session.get('only'), null)
 })
 
-test('a script is sent as a text once and healed when the server forgets it', async () => {
+test('a script is sent as a text once, and again if the server has forgotten it', async () => {
   await using client = redis(server.url)
   const script = client.script<number>("return redis.call('INCRBY', KEYS[1], ARGV[1])")
   await client.del('visits')

@@ -25,19 +25,19 @@ async function infoOf(node: number, name: string): Promise<number> {
   return Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1])
 }
 
-/** Waits until so many callers are blocked at a node. */
+/** Waits until this many callers are blocked at a node. */
 function blocked(node: number, count: number): Promise<void> {
   return until(async () => (await infoOf(node, 'blocked_clients')) === count)
 }
 
-/** A key's slot, who has it, and who is to get it. */
+/** A key's slot, the node that has it, and the node to move it to. */
 async function moveOf(key: string): Promise<[slot: number, from: number, to: number]> {
   const slot = slotOf(key)
   const from = await cluster.ownerOf(slot)
   return [slot, from, (from + 1) % 3]
 }
 
-test('what blocks follows its slot, be it sent before, while or after that moves', limits, async () => {
+test('a blocking command follows its slot, if it is sent before, during or after a move', limits, async () => {
   await using client = redis(cluster.url)
   const [slot, from, to] = await moveOf('{a}')
   const before = client.blpop('{a}', 0)
@@ -54,7 +54,7 @@ test('what blocks follows its slot, be it sent before, while or after that moves
   assert.equal(await client.llen('{a}'), 0)
 })
 
-test('what blocks takes each item once while its slot moves back and forth', limits, async () => {
+test('blocking commands take each item once while their slot moves back and forth', limits, async () => {
   await using client = redis(cluster.url)
   const [slot, from, to] = await moveOf('{b}')
   const [taken, count] = [[] as string[], 200]
@@ -102,21 +102,21 @@ test('a connection whose command was sent elsewhere is lent again', limits, asyn
   assert.equal(then, before)
 })
 
-test('what waits for a connection to a node that leaves goes elsewhere', limits, async () => {
+test('a command that waits for a connection to a node that leaves is sent elsewhere', limits, async () => {
   await using client = redis({ url: cluster.url, connectionsMax: 1 })
   const [slot, home] = await moveOf('{d}')
   await cluster.beginMove(slot, home, 3)
   await cluster.finishMove(slot, home, 3)
   const blocking = [client.blpop('{d}', 0), client.blpop('{d}', 0)]
   await blocked(3, 1)
-  // It has no slot then, so it is no part of the topology.
+  // Without a slot the node is not part of the topology.
   await cluster.beginMove(slot, 3, home)
   await cluster.finishMove(slot, 3, home)
   await client.rpush('{d}', 1, 2)
   assert.deepEqual((await Promise.all(blocking)).map((it) => it?.[1]).sort(), ['1', '2'])
 })
 
-test('what was blocked for longer than anything waits otherwise goes elsewhere all the same', limits, async () => {
+test('a command that was blocked for longer than waitTimeout is still sent elsewhere', limits, async () => {
   await using client = redis({ url: cluster.url, waitTimeout: 300 })
   const [slot, home] = await moveOf('{e}')
   await cluster.beginMove(slot, home, 4)
@@ -125,14 +125,14 @@ test('what was blocked for longer than anything waits otherwise goes elsewhere a
   await blocked(4, 1)
   const since = performance.now()
   await until(() => Promise.resolve(performance.now() - since > 300))
-  // A master that loses its last slot becomes a replica, and says so to what it blocks.
+  // A master that loses its last slot becomes a replica, and answers blocked commands so.
   await cluster.beginMove(slot, 4, home)
   await cluster.finishMove(slot, 4, home)
   await client.rpush('{e}', 1)
   assert.deepEqual(await blocking, ['{e}', '1'])
 })
 
-test('what a user unblocks is told so', limits, async () => {
+test('a command that CLIENT UNBLOCK ends gets that error', limits, async () => {
   await using client = redis(cluster.url)
   const [, from] = await moveOf('{f}')
   const told = client.blpop('{f}', 0).then(
@@ -150,7 +150,7 @@ test('what a user unblocks is told so', limits, async () => {
 const HOW = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 const ignore = (): void => undefined
 
-test('who waits for a connection to a node that is dropped hears that, and not that all is over', limits, async () => {
+test('a caller that waits for a connection to a dropped node gets node_gone, not closed', limits, async () => {
   const config = configOf('redis://127.0.0.1:1')
   const node = new Node(config, config.servers)
   const waiting = new Promise((_, reject) => {
@@ -161,7 +161,7 @@ test('who waits for a connection to a node that is dropped hears that, and not t
   await told
 })
 
-test('what blocks ends with its deadline, its signal or its client, and leaves its connection to nobody', limits, async () => {
+test('a blocking command ends with its deadline, signal or client, and its connection is closed', limits, async () => {
   const [, from] = await moveOf('{g}')
   const client = redis(cluster.url)
   await client.set('{g}', 'x')
@@ -185,7 +185,7 @@ test('what blocks ends with its deadline, its signal or its client, and leaves i
   await blocked(from, 0)
 })
 
-test('what waits for a node is given up unsent, and ends with its client', limits, async () => {
+test('a command that waits for a node is given up as NotSent, and ends with its client', limits, async () => {
   const client = redis({ url: 'redis://127.0.0.1:1?cluster=1' })
   const signal = new AbortController()
   const aborted = client.with({ signal: signal.signal }).get('a')
@@ -198,7 +198,7 @@ test('what waits for a node is given up unsent, and ends with its client', limit
   await assert.rejects(last, { outcome: 'NotSent' })
 })
 
-test('a list runs as a whole where its slot is, while that moves too', limits, async () => {
+test('a list runs as a whole on the node of its slot, also during a move', limits, async () => {
   await using client = redis(cluster.url)
   const [slot, from, to] = await moveOf('{h}')
   await client.set('{h}old', 0)
@@ -209,7 +209,7 @@ test('a list runs as a whole where its slot is, while that moves too', limits, a
   assert.deepEqual(await client.atomic().incr('{h}old').incr('{h}new').run(), [1, 3])
 })
 
-test('a client that is closed answers what it was asked, and takes nothing more', limits, async () => {
+test('a closed client answers its calls, and takes no new ones', limits, async () => {
   const client = redis(cluster.url)
   const asked = Array.from({ length: 100 }, (_, i) => client.incr(`closing:${i}`))
   await client.close()
@@ -217,12 +217,12 @@ test('a client that is closed answers what it was asked, and takes nothing more'
   await assert.rejects(client.get('a'), { code: 'closed', outcome: 'NotSent' })
 })
 
-test('when the module fails who waits is told, and the cluster is asked for anew', limits, async () => {
+test('when the module fails, calls fail, and the topology is queried again', limits, async () => {
   const client = redis(cluster.url)
   await client.set('{i}', 1)
   const told = (asked: Promise<unknown>): Promise<RedisError> =>
     asked.then(
-      () => assert.fail('it was answered'),
+      () => assert.fail('the call was answered'),
       (error: RedisError) => error,
     )
   const asked = [told(client.incr('{i}')), told(client.blpop('{i}list', 0))]

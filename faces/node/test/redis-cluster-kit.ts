@@ -8,14 +8,14 @@ export interface TestCluster {
   readonly servers: Server[]
   readonly plain: Client[]
   readonly url: string
-  /** Which of the nodes has a slot. */
+  /** The index of the node that has a slot. */
   ownerOf(slot: number): Promise<number>
   beginMove(slot: number, from: number, to: number): Promise<void>
   finishMove(slot: number, from: number, to: number): Promise<void>
   stop(): Promise<void>
 }
 
-/** Starts one of three masters, and others that have no slot. */
+/** Starts a cluster of three masters, and `others` nodes without slots. */
 export async function startCluster(others = 0): Promise<TestCluster> {
   const servers: Server[] = []
   const plain: Client[] = []
@@ -47,8 +47,8 @@ export async function startCluster(others = 0): Promise<TestCluster> {
       return servers.findIndex(({ port }) => port === range?.[2][1])
     },
     async beginMove(slot, from, to) {
-      // A node that has not heard of the last epoch takes a slot with an older one than that of the node
-      // it comes from, whose claim of the moment before then prevails: nobody has the slot
+      // A node that does not know the last epoch takes a slot with an older epoch than that of the
+      // node it comes from. The older claim of that node then wins, and no node has the slot
       // (clusterBumpConfigEpochWithoutConsensus in Redis' cluster.c).
       await until(async () => {
         const infos = plain.map((client) => client.command<string>('CLUSTER INFO'))

@@ -38,7 +38,7 @@ test('commands go to the nodes of their keys and are answered in the order of th
   )
 })
 
-test('commands of several slots are split and put together', async () => {
+test('commands of several slots are split, and their replies joined', async () => {
   await using client = redis(url)
   await client.mset({ a: 1, b: 2, c: 3, d: 4 })
   assert.deepEqual(await client.mget('d', 'none', 'a', 'b', 'a'), ['4', null, '1', '2', '1'])
@@ -74,7 +74,7 @@ test('keys of two hash slots are named', async () => {
   assert.deepEqual(await client.atomic().set('{t}one', 1).incr('{t}one').run(), ['OK', 2])
 })
 
-test('commands for all nodes are sent to all, and their replies put together', async () => {
+test('commands for all nodes are sent to all, and their replies joined', async () => {
   await using client = redis(url)
   await client.flushall()
   await Promise.all(Array.from({ length: 50 }, (_, i) => client.set(`all:${i}`, i)))
@@ -156,7 +156,7 @@ test('a slot that moves loses nothing and keeps its order', async () => {
   )
 })
 
-test('keys that are not there yet are asked for where their slot goes to', async () => {
+test('missing keys of a moving slot are looked up on the new node', async () => {
   await using client = redis(url)
   const slot = slotOf('{ask}')
   const from = await cluster.ownerOf(slot)
@@ -173,14 +173,14 @@ test('keys that are not there yet are asked for where their slot goes to', async
   assert.deepEqual(await client.mget('{ask}new', '{ask}old'), ['3', '1'])
 })
 
-test('what no node has ends in time', async () => {
+test('a command for a slot without a node fails in time', async () => {
   await using client = redis({ url, waitTimeout: 500 })
   await client.set('k', 1)
   await using nowhere = redis({ url: `redis://127.0.0.1:1?cluster=1`, waitTimeout: 300 })
   await assert.rejects(nowhere.get('k'), { outcome: 'NotSent' })
 })
 
-test('a node that goes takes along only what was sent to it', async () => {
+test('a node that ends fails only the commands that were sent to it', async () => {
   await using client = redis({ url, waitTimeout: 500 })
   await client.command('PING')
   const third = cluster.servers[2] as Server

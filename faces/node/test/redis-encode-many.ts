@@ -1,6 +1,7 @@
-// A program of redis-encode.test.ts: `node redis-encode-many.js SEED` writes commands of arguments of
-// all kinds and ends with an error on the first that differs from what stands in the specification
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/, "Arrays", "Bulk strings").
+// A program of redis-encode.test.ts: `node redis-encode-many.js SEED` writes commands of arguments
+// of all kinds and ends with an error on the first that differs from what stands in the
+// specification (https://redis.io/docs/latest/develop/reference/protocol-spec/, "Arrays", "Bulk
+// strings").
 import assert from 'node:assert/strict'
 
 import { memory } from '../src/engine/memory'
@@ -30,7 +31,7 @@ function expected(words: readonly Argument[]): Buffer {
 }
 
 const names = ['RPUSH', 'MGET', 'SET', 'GET', 'EVALSHA']
-// The compiler makes another program of it whenever kinds come that it has not seen.
+// The compiler optimizes again whenever it sees new kinds of arguments.
 for (let phase = 0; phase < 12; phase++) {
   const some = Array.from({ length: 1 + random(4) }, () => kinds[random(kinds.length)])
   const times = 200 + random(3000)

@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
-// Where Node 20 made a wrong program of `sizeOf`, one of five of these processes ended by a
+// When Node 20 miscompiled `sizeOf`, one in five of these processes ended with a
 // segmentation fault.
-test('arguments of all kinds, as they come, are written as the protocol says', () => {
+test('arguments of all kinds, in any order, are written as the protocol specifies', () => {
   for (let seed = 1; seed <= 20; seed++) {
     const { status, signal, stderr } = spawnSync(
       process.execPath,

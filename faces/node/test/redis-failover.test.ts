@@ -54,7 +54,7 @@ after(async () => {
   await Promise.all(servers.map((server) => server.stop()))
 })
 
-test('replicas are read from where the settings say so', async () => {
+test('replicas are read from if the settings allow it', async () => {
   const url = `redis://127.0.0.1:${(servers[1] as Server).port}?cluster=1`
   await using client = redis({ url, replicaReads: true })
   // A slot of the first master.
@@ -64,7 +64,7 @@ test('replicas are read from where the settings say so', async () => {
   assert.equal(await client.incr('{b}n'), 1)
 })
 
-test('a replica that took over is found, and what was acknowledged stands', async () => {
+test('a replica that took over is found, and acknowledged writes are kept', async () => {
   const url = `redis://127.0.0.1:${(servers[1] as Server).port}?cluster=1`
   await using client = redis({ url, waitTimeout: 15_000 })
   const key = '{b}count'

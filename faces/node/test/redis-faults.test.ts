@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => server.stop())
 
-/** A server that is handed each chunk and answers what it likes. It says hello by itself. */
+/** A server that answers each chunk by a function of the test. It answers HELLO by itself. */
 class Scripted {
   readonly sockets: Socket[] = []
   readonly chunks: string[] = []
@@ -62,7 +62,7 @@ test('calls of one turn leave in one write', async () => {
   scripted.close()
 })
 
-test('what was sent to a server that goes is unknown, and the next call finds another connection', async () => {
+test('a command sent to a server that ends is Unknown, and the next call finds another connection', async () => {
   const scripted = new Scripted((_, socket, count) => {
     if (count === 1) socket.write(':1\r\n')
     if (count === 1) socket.end()
@@ -82,7 +82,7 @@ test('what was sent to a server that goes is unknown, and the next call finds an
   scripted.close()
 })
 
-test('what may be repeated is sent again where its connection was lost', async () => {
+test('a repeatable command is sent again if its connection was lost', async () => {
   const scripted = new Scripted((_, socket, count) => {
     if (count < 3) socket.destroy()
     else socket.write('$1\r\nx\r\n')
@@ -95,7 +95,7 @@ test('what may be repeated is sent again where its connection was lost', async (
   scripted.close()
 })
 
-test('reads are repeated where the settings say so, and writes are not', async () => {
+test('reads are repeated with repeatReads, and writes are not', async () => {
   const scripted = new Scripted((chunk, socket, count) => {
     if (count === 1 || chunk.includes('SET')) socket.destroy()
     else socket.write('$1\r\nx\r\n')
@@ -107,7 +107,7 @@ test('reads are repeated where the settings say so, and writes are not', async (
   scripted.close()
 })
 
-test('a server that is not there fails calls in time, with the reason', async () => {
+test('without a server, calls fail in time, with the reason', async () => {
   const scripted = new Scripted(() => {})
   const url = await scripted.listen()
   scripted.close()
@@ -120,7 +120,7 @@ test('a server that is not there fails calls in time, with the reason', async ()
   await client.close()
 })
 
-test('a wrong password fails at once, and says so', async () => {
+test('a wrong password fails calls at once', async () => {
   const locked = await startRedis(['--requirepass', 'secret'])
   const wrong = redis(locked.url.replace('//', '//:wrong@'))
   await assert.rejects(wrong.get('a'), { code: 'WRONGPASS', outcome: 'NotSent' })
@@ -135,7 +135,7 @@ test('a wrong password fails at once, and says so', async () => {
   await locked.stop()
 })
 
-test('a server that is no Redis is called that', async () => {
+test('a server that is not Redis is reported as such', async () => {
   const http = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
@@ -165,7 +165,7 @@ test('a deadline ends a call, and its late reply goes to nobody else', async () 
   scripted.close()
 })
 
-test('a signal ends a call that was sent as unknown and one that waits as not sent', async () => {
+test('a signal ends a call that was sent as Unknown, and one that waits as NotSent', async () => {
   const scripted = new Scripted((_, socket, count) => {
     if (count === 2) socket.write('$1\r\na\r\n$1\r\nb\r\n')
     else abort.abort(new Error('enough'))
@@ -191,7 +191,7 @@ test('a signal ends a call that was sent as unknown and one that waits as not se
   nowhere.destroy()
 })
 
-test('a blocked call that is given up leaves its connection to nobody', async () => {
+test('the connection of a blocked call that is given up is closed', async () => {
   await using client = redis(server.url)
   const abort = new AbortController()
   const call = client.with({ signal: abort.signal }).blpop('nothing', 0)
@@ -201,7 +201,7 @@ test('a blocked call that is given up leaves its connection to nobody', async ()
   await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
 })
 
-test('a blocked call whose deadline is over leaves its connection to nobody', async () => {
+test('the connection of a blocked call whose deadline has passed is closed', async () => {
   await using client = redis(server.url)
   const late = { code: 'deadline', outcome: 'Unknown' }
   await assert.rejects(client.with({ timeout: 50 }).blpop('nothing', 0), late)
@@ -217,7 +217,7 @@ test('a blocked call whose deadline is over leaves its connection to nobody', as
   assert.notEqual(await other.command('CLIENT ID'), id)
 })
 
-test('replies that come in any pieces are the same', async () => {
+test('replies that arrive in any pieces are the same', async () => {
   const reply =
     '*8\r\n$5\r\nhello\r\n:12\r\n*2\r\n+OK\r\n$-1\r\n,1.5\r\n#t\r\n(123456789012345678901\r\n%1\r\n+k\r\n~1\r\n:1\r\n=7\r\ntxt:a\r\n\r\n'
   const bytes = Buffer.from(reply)
@@ -247,7 +247,7 @@ test('replies that come in any pieces are the same', async () => {
 const show = (_: string, value: unknown): unknown =>
   typeof value === 'bigint' ? `${value}` : value instanceof Set ? [...value] : value
 
-test('what breaks the protocol ends the connection and says so', async () => {
+test('a reply that breaks the protocol ends the connection, with that reason', async () => {
   const scripted = new Scripted((_, socket) => socket.write('hello\r\n'))
   const client = redis(await scripted.listen())
   await assert.rejects(client.get('a'), { code: 'protocol_violation', outcome: 'Unknown' })
@@ -255,7 +255,7 @@ test('what breaks the protocol ends the connection and says so', async () => {
   scripted.close()
 })
 
-test('more than the connection takes waits in order for room', async () => {
+test('commands beyond the window wait in order for room', async () => {
   await using client = redis({ url: server.url, inFlightBytesMax: 10_000, queueBytesMax: 10_000 })
   await client.del('full')
   const text = 'x'.repeat(1_000)
@@ -268,7 +268,7 @@ test('more than the connection takes waits in order for room', async () => {
   )
 })
 
-test('more than may wait is refused', async () => {
+test('commands beyond waitingBytesMax are refused', async () => {
   await using client = redis({
     url: server.url,
     inFlightBytesMax: 1_000,
@@ -288,7 +288,7 @@ test('more than may wait is refused', async () => {
   }
 })
 
-test('a client that is closed answers what it was asked and takes nothing more', async () => {
+test('a closed client answers its calls, and takes no new ones', async () => {
   const client = redis(server.url)
   const call = client.incr('closing')
   const closed = client.close()
@@ -299,7 +299,7 @@ test('a client that is closed answers what it was asked and takes nothing more',
   await client.close()
 })
 
-test('long values go both ways among others', async () => {
+test('long values are sent and received among others', async () => {
   await using client = redis(server.url)
   const long = Buffer.alloc(8 * 1024 * 1024, 'y')
   const calls = Array.from({ length: 5 }, (_, i) => client.set(`long${i}`, long))

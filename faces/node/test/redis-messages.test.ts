@@ -54,7 +54,7 @@ for (const protocol of [3, 2] as const) {
 }
 
 for (const after of ['RESP2', 'RESP3'] as const) {
-  test(`what is subscribed stays so, once, where the next server has ${after}`, async () => {
+  test(`channels stay subscribed, once, if the next server has ${after}`, async () => {
     const without = ['--rename-command', 'HELLO', '']
     const first = await startRedis(after === 'RESP2' ? [] : without)
     const second = await startRedis(after === 'RESP3' ? [] : without)
@@ -214,14 +214,14 @@ for (const protocol of [3, 2] as const) {
     await assert.rejects(bob.set('a', 1), { code: 'NOPERM', outcome: 'Rejected', command: 'SET' })
     await using byUrl = redis({ url: server.url.replace('//', '//bob:p%40ss%3A%2Fword@'), protocol })
     assert.equal(await byUrl.command('ACL WHOAMI'), 'bob')
-    // It is an answer: nothing is waited for.
+    // A wrong password is a final answer, so nothing is retried.
     const wrong = redis({ ...login, password: 'wrong', waitTimeout: 60_000 })
     await assert.rejects(wrong.ping(), { code: 'WRONGPASS', outcome: 'NotSent' })
     await wrong.close()
   })
 }
 
-test('URLs are read, and what is wrong with them is said', () => {
+test('URLs are read, and errors say what is wrong', () => {
   assert.throws(() => redis('http://x'), /a URL begins with redis:/)
   assert.throws(() => redis('redis://h:99999'), /a port is a number from 1 to 65535/)
   assert.throws(() => redis('redis://h/first'), /database takes a whole number/)

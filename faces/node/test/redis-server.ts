@@ -21,21 +21,21 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** What makes a server end with whoever started it, however that ends. */
+/** Makes a server end with the process that started it, however that ends. */
 const MORTAL = existsSync('/usr/bin/setpriv') ? ['/usr/bin/setpriv', '--pdeathsig', 'KILL'] : []
 
 const UNSAVED = ['--save', '', '--appendonly', 'no']
 
-/** Starts one. Whoever starts it stops it. */
+/** Starts a server. The caller stops it. */
 export async function startRedis(settings: string[] = [], fixed?: number): Promise<Server> {
   const port = fixed ?? (await freePort())
   const folder = mkdtempSync(join(tmpdir(), 'onetrip-redis-'))
   const socket = join(folder, 's')
   const program = process.env['ONETRIP_REDIS_SERVER']
-  if (!program) throw new Error('ONETRIP_REDIS_SERVER does not name a program: `make test` sets it')
+  if (!program) throw new Error('ONETRIP_REDIS_SERVER is not set to a program: `make test` sets it')
   const options = ['--bind', '127.0.0.1', '--port', `${port}`, '--unixsocket', socket, '--dir', folder]
   const [first, ...rest] = [...MORTAL, program, ...options, ...UNSAVED, ...settings] as [string]
-  // Were its standard error that of the tests, whoever reads that would wait for it to end.
+  // With the standard error of the tests, a reader of their output would wait for the server.
   const process_ = spawn(first, rest, { stdio: ['ignore', 'pipe', 'pipe'] })
   process_.stderr.pipe(process.stderr, { end: false })
   await new Promise<void>((resolve, reject) => {
@@ -61,9 +61,9 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
 }
 
-/** Asks until it holds, for half a minute at most. */
+/** Repeats until the condition holds, for half a minute at most. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + 30_000
   while (performance.now() < end) if (await holds()) return
-  assert.fail('it never held')
+  assert.fail('the condition never held')
 }

@@ -15,7 +15,7 @@ const ADD = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 const idOf = (sender: Pick<Client, 'command'>): Promise<number> =>
   sender.command<number>('CLIENT', 'ID')
 
-test('an atomic list runs as a whole where the server has forgotten its script', async () => {
+test('an atomic list runs as a whole although the server has forgotten its script', async () => {
   await using client = redis(server.url)
   await using other = redis(server.url)
   await using session = await client.session()
@@ -35,7 +35,7 @@ test('an atomic list runs as a whole where the server has forgotten its script',
   }
 })
 
-test('a script between MULTI and EXEC by hand runs though the server has forgotten it', async () => {
+test('a script between MULTI and EXEC by hand runs although the server has forgotten it', async () => {
   await using client = redis(server.url)
   await using session = await client.session()
   const script = session.script<number | string>(ADD)
@@ -57,7 +57,7 @@ test('a script between MULTI and EXEC by hand runs though the server has forgott
   assert.deepEqual([called, behind], [8, '8'])
 })
 
-test('errors within EXEC say of each command whether it may have left something', async () => {
+test('errors within EXEC have the outcome of their own command', async () => {
   await using client = redis(server.url)
   const failing = client.script(
     "redis.call('SET', KEYS[1], 1); return redis.call('LPUSH', KEYS[1], 1)",
@@ -82,12 +82,12 @@ test('errors within EXEC say of each command whether it may have left something'
   ])
 })
 
-test('a script whose text was taken back is not called by its hash', async () => {
+test('a script whose text was withdrawn is not called by its hash', async () => {
   await using client = redis({ url: server.url, inFlightBytesMax: 100 })
   const script = client.script<number>(`${ADD} -- taken back`)
   const controller = new AbortController()
   await client.connect()
-  // It waits for the window.
+  // The script waits for the window.
   const first = client.set('large', 'x'.repeat(1000))
   const given = client.with({ signal: controller.signal }).call(script, ['taken back'], [1])
   queueMicrotask(() => controller.abort())
@@ -97,7 +97,7 @@ test('a script whose text was taken back is not called by its hash', async () =>
   assert.deepEqual([called, behind], [1, 'PONG'])
 })
 
-test('what the lists of a session change is not handed on to the next', async () => {
+test('changes by the lists of a session are not passed on to the next', async () => {
   await using client = redis(server.url)
   const changes: ((session: Awaited<ReturnType<typeof client.session>>) => Promise<unknown>)[] = [
     (session) => session.pipeline().command('SELECT', 7).run(),
@@ -119,7 +119,7 @@ test('what the lists of a session change is not handed on to the next', async ()
   }
 })
 
-test('a connection whose stream sent what is not known serves nobody else', async () => {
+test('a connection whose stream sent an unknown command is not used again', async () => {
   await using client = redis(server.url)
   for (const [name, isLentAgain] of [
     ['ECHO', true],
@@ -134,7 +134,7 @@ test('a connection whose stream sent what is not known serves nobody else', asyn
   }
 })
 
-test('what changes nothing keeps the connection of a session for the next', async () => {
+test('the connection of a session that changed nothing is used again', async () => {
   await using client = redis(server.url)
   const session = await client.session()
   const id = await idOf(session)
@@ -147,7 +147,7 @@ test('what changes nothing keeps the connection of a session for the next', asyn
   assert.equal(await idOf(next), id)
 })
 
-test('what a session watches reaches nobody, whatever became of its list', async () => {
+test('the watches of a session affect no other, however its list ended', async () => {
   await using client = redis(server.url)
   for (const spoil of ['refused', 'never run', 'not sent', 'watched behind it']) {
     const session = await client.session()
@@ -163,7 +163,7 @@ test('what a session watches reaches nobody, whatever became of its list', async
   }
 })
 
-test('lists of a session are refused what is answered otherwise than once', async () => {
+test('lists of a session refuse commands that are not answered exactly once', async () => {
   await using client = redis(server.url)
   await using session = await client.session()
   for (const [name, ...args] of [
@@ -201,7 +201,7 @@ test("an atomic list does not begin within a MULTI of the session's own", async 
   assert.deepEqual(await session.atomic().get('own').run(), ['first'])
 })
 
-test('where EXEC is refused nobody is left within MULTI', async () => {
+test('after a refused EXEC no caller is left within MULTI', async () => {
   const without = await startRedis(['--rename-command', 'EXEC', ''])
   try {
     await using client = redis(without.url)
@@ -220,7 +220,7 @@ test('where EXEC is refused nobody is left within MULTI', async () => {
   }
 })
 
-test('a blocking XREADGROUP keeps nobody waiting, in whatever order its options stand', async () => {
+test('a blocking XREADGROUP has its own connection, whatever the order of its options', async () => {
   await using client = redis(server.url)
   await client.xgroup_create('s', 'streams', '$', { mkstream: true })
   const [group, streams] = [
@@ -240,7 +240,7 @@ test('a blocking XREADGROUP keeps nobody waiting, in whatever order its options 
   })
 })
 
-test('sessions and what blocks follow the shared connection to another server', async () => {
+test('sessions and blocking commands follow the shared connection to another server', async () => {
   const [first, second] = [await startRedis(), await startRedis()]
   let back: Server | undefined
   try {

@@ -13,7 +13,7 @@ const warn = ({ name }: Error): void => void warnings.push(name)
 process.on('warning', warn)
 after(() => process.off('warning', warn))
 
-/** Has many heed one signal, which is aborted: what they end with. */
+/** Runs many calls with one signal, aborts it, and returns the names of their errors. */
 async function aborted(ask: (signal: AbortSignal) => PromiseLike<unknown>): Promise<Set<string>> {
   const { signal, abort } = stopper()
   const errors = Array.from({ length: 30 }, () => failure(ask(signal)))
@@ -21,7 +21,7 @@ async function aborted(ask: (signal: AbortSignal) => PromiseLike<unknown>): Prom
   abort()
   const codes = new Set((await Promise.all(errors)).map((error) => error.code))
   assert.equal(getEventListeners(signal, 'abort').length, 0)
-  // A warning comes in the next tick.
+  // A warning would be emitted in the next tick.
   await new Promise((resolve) => setImmediate(resolve))
   assert.deepEqual(warnings, [])
   return codes
@@ -29,7 +29,7 @@ async function aborted(ask: (signal: AbortSignal) => PromiseLike<unknown>): Prom
 
 const ABORTED = new Set(['ABORT_ERR'])
 
-test('many queries of a client heed one signal by one listener', limits, async () => {
+test('many queries of a client share one listener of a signal', limits, async () => {
   const one = new Client({ connectionString: url })
   await one.connect()
   const text = 'select pg_sleep(100)'
@@ -37,7 +37,7 @@ test('many queries of a client heed one signal by one listener', limits, async (
   await one.end()
 })
 
-test('many queries of a pool heed one signal by one listener', limits, async () => {
+test('many queries of a pool share one listener of a signal', limits, async () => {
   const pool = new Pool({ connectionString: url, max: 1 })
   const lent = await pool.connect()
   assert.deepEqual(await aborted((signal) => pool.query({ text: 'select', signal })), ABORTED)
@@ -45,18 +45,18 @@ test('many queries of a pool heed one signal by one listener', limits, async () 
   await pool.end()
 })
 
-test('many statements of the modern face heed one signal by one listener', limits, async () => {
+test('many statements of the modern face share one listener of a signal', limits, async () => {
   const sql = client({ connectionsMax: 2 })
   assert.deepEqual(await aborted((signal) => sql`select pg_sleep(100)`.signal(signal).send()), ABORTED)
 })
 
-test('many commands heed one signal by one listener', limits, async () => {
+test('many commands share one listener of a signal', limits, async () => {
   const db = redis('redis://127.0.0.1:1')
   assert.deepEqual(await aborted((signal) => db.with({ signal }).get('k')), ABORTED)
   db.destroy()
 })
 
-test('who has ended heeds no more, and the others do', limits, async () => {
+test('a call that has ended leaves the signal, and the others stay', limits, async () => {
   const sql = client()
   const { signal, abort } = stopper()
   const first = sql`select 1`.signal(signal).send()

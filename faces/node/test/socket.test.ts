@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { InletSocket } from '../src/engine/socket'
 
-/** A socket, and the end of it that speaks. */
+/** A socket, and its other end, which sends. */
 async function pair(
   t: TestContext,
   received: (chunk: Buffer) => void,
@@ -25,7 +25,7 @@ async function pair(
   return { near, far }
 }
 
-/** Resolves each time that something came. */
+/** A listener, and promises of the chunks that it gets. */
 function inbox(): { received: (chunk: Buffer) => void; next: () => Promise<Buffer> } {
   const chunks: Buffer[] = []
   let wake: (() => void) | undefined
@@ -41,7 +41,7 @@ function inbox(): { received: (chunk: Buffer) => void; next: () => Promise<Buffe
   }
 }
 
-test('the one listener of a socket gets its bytes where they were read to', async (t) => {
+test('the one listener of a socket gets the bytes in the read buffer', async (t) => {
   const { received, next } = inbox()
   const { near, far } = await pair(t, received)
   near.on('data', received)
@@ -53,7 +53,7 @@ test('the one listener of a socket gets its bytes where they were read to', asyn
   assert.equal(one.toString(), 'two')
 })
 
-test('what another listener of a socket gets stays as it came', async (t) => {
+test('another listener of a socket gets a copy', async (t) => {
   const { received, next } = inbox()
   const { near, far } = await pair(t, received)
   const kept: Buffer[] = []
@@ -66,9 +66,9 @@ test('what another listener of a socket gets stays as it came', async (t) => {
   assert.deepEqual(kept.map(String), ['one', 'two'])
 })
 
-test('a listener in place of the one of a socket may keep what it gets', async (t) => {
+test('a listener that replaces the one of a socket may keep its chunks', async (t) => {
   const { received, next } = inbox()
-  const { near, far } = await pair(t, () => assert.fail('it does not listen'))
+  const { near, far } = await pair(t, () => assert.fail('the listener was removed'))
   near.on('data', received)
   far.write('one')
   const one = await next()
@@ -90,13 +90,13 @@ test('a socket is read as a stream, and then by its listener again', async (t) =
   await readable
   assert.equal(String(near.read()), 'read')
   near.on('data', received)
-  // That nobody waits for `readable` any more is known in the next tick.
+  // The socket knows only in the next tick that no one waits for `readable`.
   process.nextTick(() => near.resume())
   far.write('listened to again')
   assert.equal((await next()).toString(), 'listened to again')
 })
 
-test('a socket that nobody reads stops reading, and loses nothing', async (t) => {
+test('a socket without a reader stops reading, and loses nothing', async (t) => {
   const { received, next } = inbox()
   const { near, far } = await pair(t, received)
   near.on('data', received)

@@ -1,4 +1,4 @@
-//! The ledger against the table: pure, so that it can be shown to find what it should.
+//! Compares the ledger with the table. It does no I/O, so its own tests can show what it finds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) struct Window {
     pub(crate) to: Duration,
 }
 
-/// What was found, and what was counted on the way.
+/// The findings, and the counts made on the way.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) wrong: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
 /// How often each number is in the table.
 pub(crate) type Table = HashMap<i64, u64>;
 
-/// Compares all that was said with all that is there.
+/// Compares what the client said of every write with the rows in the table.
 pub(crate) fn check(units: &[Unit], windows: &[Window], table: &Table) -> Verdict {
     let mut verdict = Verdict::default();
     for unit in units {
@@ -105,7 +105,7 @@ impl Verdict {
     }
 }
 
-/// What the names of writes with a deadline of their own have in them.
+/// The name of every write with a deadline of its own contains this word.
 pub(crate) const WITH_DEADLINE: &str = "deadline";
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         Unit { what: "single", task: 0, numbers, began, ended, claims, said: Vec::new() }
     }
 
-    /// What is wrong with one unit when these rows are there and a fault struck from 15 to 18 ms.
+    /// The findings for one unit, given these rows and a fault from 15 to 18 ms.
     fn wrong(unit: Unit, rows: &[i64]) -> Vec<String> {
         let mut table = Table::new();
         rows.iter().for_each(|number| *table.entry(*number).or_default() += 1);

@@ -1,4 +1,5 @@
-//! What every kind of chaos does alike: tasks that write, one fault after the other, and an end.
+//! The parts that every kind of chaos shares: tasks that write, one fault after another, and an
+//! end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::plan::{Kind, Plan, PlannedFault};
 #[derive(Debug)]
 pub(crate) struct FaultWindow {
     pub(crate) kind: Kind,
-    /// When it struck; `None` if nothing may be lost by it.
+    /// When it struck. `None` if it may not lose any write.
     pub(crate) window: Option<Window>,
     /// How many connections it ended.
     pub(crate) broken: u64,
@@ -33,7 +34,7 @@ impl Writers {
         Writers { tasks: JoinSet::new(), stop: Arc::default() }
     }
 
-    /// One more, which ends soon after its flag is set.
+    /// Starts one more task, which ends soon after its flag is set.
     pub(crate) fn spawn<F>(&mut self, write_until: impl FnOnce(Arc<AtomicBool>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -41,7 +42,7 @@ impl Writers {
         self.tasks.spawn(write_until(self.stop.clone()));
     }
 
-    /// Tells all to stop. Whether they did in time; those that hang are given up.
+    /// Tells all tasks to stop. Returns whether they did in time; those that hang are abandoned.
     pub(crate) async fn stop(mut self) -> bool {
         self.stop.store(true, Ordering::Relaxed);
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -51,19 +52,19 @@ impl Writers {
     }
 }
 
-/// What a fault befalls.
+/// The system that the faults are injected into.
 pub(crate) trait Target {
-    /// What can befall it.
+    /// The kinds of fault that it can suffer.
     const KINDS: &'static [Kind];
 
-    /// The last words of what stands on the way and is not under test, for those who read why all
-    /// stands still.
+    /// The last log lines of a component on the way that is not under test (a pooler). They help to
+    /// explain a run that stopped making progress.
     fn said(&self) -> String {
         String::new()
     }
 
-    /// Carries a fault out, and returns when it is over: each connection that it broke has been let
-    /// go, and the server answers.
+    /// Carries a fault out. Returns when the fault is over: both ends have closed each connection
+    /// that it broke, and the server answers.
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
@@ -71,7 +72,7 @@ pub(crate) trait Target {
     ) -> Pin<Box<dyn Future<Output = FaultWindow> + 'a>>;
 }
 
-/// One fault after the other until the time is over, and each kind has come.
+/// Injects one fault after another until the time is over and each kind has come.
 pub(crate) async fn inject_for<T: Target>(
     options: &Options,
     target: &mut T,
@@ -91,7 +92,7 @@ pub(crate) async fn inject_for<T: Target>(
     faults
 }
 
-/// Looks until something comes true, for so long at most.
+/// Checks `wish` until it is true, for `patience` at most.
 pub(crate) async fn until(patience: Duration, mut wish: impl AsyncFnMut() -> bool) -> bool {
     let start = Instant::now();
     while !wish().await {
@@ -103,13 +104,13 @@ pub(crate) async fn until(patience: Duration, mut wish: impl AsyncFnMut() -> boo
     true
 }
 
-/// Runs it on threads of its own.
+/// Runs the future on a multi-threaded runtime of its own.
 pub(crate) fn on_threads<T>(work: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.unwrap().block_on(work)
 }
 
-/// What has not ended so long after the last fault hangs. Nothing here takes a second by itself;
-/// the longest wait that a client has by default is that for a connection, 30 s.
+/// A request that has not ended this long after the last fault hangs. Nothing here takes a second
+/// by itself; the longest wait that a client has by default is that for a connection, 30 s.
 const PATIENCE: Duration = Duration::from_secs(60);

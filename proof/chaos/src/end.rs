@@ -1,4 +1,4 @@
-//! When all has come to rest: what is wrong, and what was counted.
+//! After the run: the findings and the counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use crate::drive::FaultWindow;
 use crate::ledger::Ledger;
 use crate::report::Report;
 
-/// What is seen of the server and the client at the end.
+/// The state of the server and of the client at the end.
 pub(crate) struct Rest {
-    /// What is wrong there.
+    /// What is wrong with that state.
     pub(crate) findings: Vec<String>,
     pub(crate) table: Table,
     /// Connections that the client lost.
     pub(crate) lost: u64,
-    /// Whether it may lose no others than those that were broken.
+    /// Whether the client may lose only the connections that a fault broke.
     pub(crate) by_faults_alone: bool,
 }
 
-/// Holds the ledger against the table.
+/// Compares the ledger with the table.
 pub(crate) fn judge(
     options: &Options,
     ledger: &Ledger,
@@ -47,5 +47,5 @@ pub(crate) fn judge(
     Report { seed: options.seed, duration, tally: verdict.tally, faults, lost, findings }
 }
 
-/// How long all may take to come to rest.
+/// How long the client and the server may take to come to rest.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What was written, and what the client said of it.
+//! The ledger: what was written, and what the client said of it.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use onetrip::{Error, Outcome};
 
 use crate::drive::until;
 
-/// What is said of a write, by the client or by the one who gave it up.
+/// What the client, or the writer that gave it up, says of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Claim {
     /// Success, or an error with the outcome `Applied`.
@@ -17,16 +17,16 @@ pub(crate) enum Claim {
     Rejected,
     /// The writer undid it on purpose.
     RolledBack,
-    /// `Unknown`, and not since its own deadline passed.
+    /// `Unknown`, for another reason than the write's own deadline.
     Unknown,
-    /// `Unknown`, since the deadline passed.
+    /// `Unknown`, because the write's own deadline passed.
     Late,
     /// The writer dropped the reply.
     Forgotten,
 }
 
 impl Claim {
-    /// What a result says.
+    /// The claim that a result makes.
     pub(crate) fn of<T>(result: &Result<T, Error>) -> Claim {
         match result {
             Ok(_) => Claim::Acknowledged,
@@ -44,7 +44,7 @@ impl Claim {
         }
     }
 
-    /// Whether the rows are there; `None` if it does not say.
+    /// Whether the rows must be there; `None` if the claim leaves it open.
     pub(crate) fn is_there(self) -> Option<bool> {
         match self {
             Claim::Acknowledged => Some(true),
@@ -62,16 +62,16 @@ pub(crate) struct Unit {
     pub(crate) task: u32,
     pub(crate) numbers: Range<i64>,
     pub(crate) began: Duration,
-    /// None while the writer waits.
+    /// `None` while the writer waits.
     pub(crate) ended: Option<Duration>,
-    /// Of the unit as a whole and of its parts, which comes to the same.
+    /// Claims on the unit as a whole and on its parts; both count alike.
     pub(crate) claims: Vec<Claim>,
-    /// What the errors said, for those who read a finding.
+    /// The texts of the errors, shown with a finding.
     pub(crate) said: Vec<String>,
 }
 
 impl Unit {
-    /// What is known of it in the end: what says the most of all that was said.
+    /// What is known of the unit in the end: the most definite of its claims.
     pub(crate) fn verdict(&self) -> Option<Claim> {
         let definite = self.claims.iter().find(|claim| claim.is_there().is_some());
         let late = || self.claims.iter().find(|claim| **claim == Claim::Late);
@@ -105,13 +105,13 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// Takes note of what a result says of the unit.
+    /// Records what a result says of the unit.
     pub(crate) fn claim<T>(&mut self, result: &Result<T, Error>) {
         self.claims.push(Claim::of(result));
         self.said.extend(result.as_ref().err().map(|error| format!("{error:?}")));
     }
 
-    /// The same for what may still be undone: only a failure says something.
+    /// The same for a write that may still be undone: only a failure says something.
     pub(crate) fn provisional<T>(&mut self, result: &Result<T, Error>) {
         if result.as_ref().is_err_and(|error| error.outcome() != Outcome::Applied) {
             self.claim(result);
@@ -132,7 +132,7 @@ impl Ledger {
         self.start.elapsed()
     }
 
-    /// Gives out so many numbers for a unit that begins now.
+    /// Begins a unit of `rows` rows and gives it that many numbers.
     pub(crate) fn begin(&self, task: u32, what: &'static str, rows: i64) -> Begun {
         let mut state = self.state.lock().unwrap();
         let numbers = state.next_number..state.next_number + rows;
@@ -150,7 +150,7 @@ impl Ledger {
         Begun { id, numbers, claims: Vec::new(), said: Vec::new() }
     }
 
-    /// Nothing more will be heard of it.
+    /// Ends the unit: no claim follows.
     pub(crate) fn end(&self, begun: Begun) {
         let mut state = self.state.lock().unwrap();
         let now = self.now();
@@ -159,21 +159,21 @@ impl Ledger {
         (unit.claims, unit.said, unit.ended) = (begun.claims, begun.said, Some(now));
     }
 
-    /// Returns when some more writes were acknowledged: then the client has come back from what befell
-    /// it before.
+    /// Waits until some more writes were acknowledged, which shows that the client has recovered
+    /// from the last fault. Returns whether that happened in time.
     pub(crate) async fn is_at_work(&self) -> bool {
         let acknowledged = || self.state.lock().unwrap().acknowledged;
         let enough = acknowledged() + AT_WORK;
         until(PATIENCE, async || acknowledged() >= enough).await
     }
 
-    /// What has not ended, for those who read why not.
+    /// The units that have not ended, for a message that tells why a run hangs.
     pub(crate) fn under_way(&self) -> Vec<Unit> {
         let state = self.state.lock().unwrap();
         state.units.iter().filter(|unit| unit.ended.is_none()).cloned().collect()
     }
 
-    /// A reply that can't be that of its request.
+    /// Records a reply that can't belong to its request.
     pub(crate) fn wrong(&self, what: String) {
         self.state.lock().unwrap().wrong.push(what);
     }
@@ -190,6 +190,5 @@ impl Ledger {
 /// How many units must be acknowledged between two faults.
 const AT_WORK: u64 = 20;
 
-/// How long it may take until they are. The pause before the client looks for its server again grows to
-/// 10 s.
+/// How long that may take. The client's pause between two attempts to connect grows to 10 s.
 const PATIENCE: Duration = Duration::from_secs(60);

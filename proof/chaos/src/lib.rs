@@ -1,32 +1,34 @@
-//! Chaos: many tasks write numbered rows over one client while the line is cut, reset and stalled
-//! and the server is shut down, crashes and comes back. A ledger has what the client said of each
-//! write, and in the end it is held against the table.
+//! Chaos: many tasks write numbered rows over one client while connections are cut, reset and
+//! stalled, and while the server is shut down, crashes and comes back. A ledger records what the
+//! client said of each write. In the end the ledger is compared with the table.
 //!
-//! [`postgres`] does so with PostgreSQL, [`redis`] with a Redis server and with a cluster of six;
-//! what knows no protocol is theirs together: the ledger and its check, the plan of the faults, and
-//! those of the line.
+//! [`postgres`] does so with PostgreSQL, [`redis`] with a Redis server and with a cluster of six
+//! nodes. They share the parts that depend on no protocol: the ledger and its check, the plan of
+//! the faults, and the faults of the network.
 //!
-//! What must hold, with acknowledged writes on disk and nothing sent again by itself but what the
-//! server says it never started, or what its writer says may run twice:
+//! The server flushes acknowledged writes to disk. The client sends a write again only if the
+//! server says that it never started it, or if its writer says that it may run twice. Then these
+//! must hold:
 //!
 //! * a row that was acknowledged is there once;
 //! * one that was `NotSent` or `Rejected`, or whose transaction was rolled back, is absent;
-//! * one that is `Unknown` is there once or absent, and what stands or falls together does so;
-//! * `Unknown` is only what was in flight at a fault, see below;
-//! * every reply is that of its own request, and every request ends;
-//! * then the client serves again, nothing waits there, no connection was lost beyond those that
-//!   were struck, and the server has no session that is in a transaction or that nobody has.
+//! * one that is `Unknown` is there once or absent, and the rows of an atomic unit share one fate;
+//! * only a write that was in flight at a fault is `Unknown`, see below;
+//! * every reply belongs to its own request, and every request ends;
+//! * afterwards the client serves again and has no request waiting, no connection was lost beyond
+//!   those that a fault broke, and the server has no session that is in a transaction or that no
+//!   client holds.
 //!
 //! # In flight at a fault
-//! A fault has a *window*, from the moment when it is commanded until it is over: each connection
-//! that it breaks has been let go by the client, and the server answers again. A write is in flight
-//! at it when it began before the end of that time, and ended after its beginning. Between two
-//! faults there is a pause, and whatever begins and ends within one may not be `Unknown`. The one
-//! exception is a write with a deadline of its own that was late: that is counted apart.
+//! A fault has a *window*, from the moment when it is commanded until it is over: the client has
+//! closed each connection that the fault broke, and the server answers again. A write is in flight
+//! at the fault if it began before the end of the window and ended after its beginning. Between two
+//! faults there is a pause, and a write that begins and ends within a pause may not be `Unknown`.
+//! The one exception is a write that missed a deadline of its own: it is counted separately.
 //!
-//! The faults and what the writers choose follow from a seed; when they meet doesn't, since the
-//! server, the sockets and the clock are real. It is run by the tests, for ten seconds, and by the
-//! benchmarks, for sixty. This crate is for them alone and is never published.
+//! The faults and the writers' choices follow from a seed. Their timing does not, because the
+//! server, the sockets and the clock are real. Tests run chaos for ten seconds, benchmarks for
+//! sixty. This crate is for them alone and is never published.
 #![allow(clippy::unwrap_used, reason = "it is a test: whatever fails is to be seen")]
 
 mod check;
@@ -52,13 +54,13 @@ pub use report::{Report, Tally};
 pub struct Options {
     /// Of the faults and of what the writers choose.
     pub seed: u64,
-    /// How long faults come. It takes longer where not every kind has come by then, and the end
+    /// How long faults come. A run takes longer if not every kind has come by then, and its end
     /// takes some seconds more.
     pub duration: Duration,
 }
 
 impl Options {
-    /// The seed that `ONETRIP_SEED` says; otherwise one of its own from the clock.
+    /// Takes the seed from `ONETRIP_SEED`; without it, from the clock.
     ///
     /// # Panics
     /// If it says something that is no number.

@@ -1,4 +1,4 @@
-//! Faults of the line, whatever protocol is spoken on it.
+//! Faults of the network, independent of the protocol.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::plan::{Kind, PlannedFault};
 pub(crate) trait OnLine {
     fn proxy(&self) -> &Proxy;
 
-    /// How both ends see it, for those who read why a connection stays.
+    /// The state at both ends, for a message that tells why a connection stays open.
     fn ends(&self) -> impl Future<Output = String>;
 
     /// How many connections there were so far.
@@ -25,7 +25,7 @@ pub(crate) trait OnLine {
     }
 }
 
-/// Connections before a fault that befalls all of them.
+/// The connections that existed before a fault which hits all of them.
 pub(crate) struct Present {
     pub(crate) line: Vec<u64>,
     accepted: u64,
@@ -37,13 +37,15 @@ impl Present {
         Present { line: stage.line(), accepted }
     }
 
-    /// How many there were in all when it had struck: connections come and go all the time.
+    /// How many connections there were in all by the time the fault had struck: connections open
+    /// and close all the time.
     pub(crate) fn and_since(&self, stage: &impl OnLine) -> u64 {
         self.line.len() as u64 + stage.accepted() - self.accepted
     }
 }
 
-/// After some bytes, or soon where those never pass. Returns how many it ended.
+/// Ends connections after some bytes, or after a short time if those bytes never pass. Returns how
+/// many connections it ended.
 pub(crate) async fn end_line(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
     let victims = victims(stage, fault).await;
     let PlannedFault { direction, bytes, .. } = *fault;
@@ -58,7 +60,7 @@ pub(crate) async fn end_line(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
     all_gone(stage, &victims).await
 }
 
-/// For a while, and then it goes on or is cut.
+/// Stalls connections for a while, then releases or cuts them.
 pub(crate) async fn stall(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
     let victims = victims(stage, fault).await;
     let direction = fault.direction;
@@ -66,14 +68,14 @@ pub(crate) async fn stall(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
     tokio::time::sleep(fault.hold).await;
     let is_cut = fault.kind == Kind::StallCut;
     if is_cut {
-        // What is held back goes with the connection.
+        // The bytes held back are lost with the connection.
         put(stage, &victims, Fault::CutAfter { direction, bytes: 0 });
     }
     put(stage, &victims, Fault::Resume { direction });
     if is_cut { all_gone(stage, &victims).await } else { 0 }
 }
 
-/// A connection that reached no session yet may outlive the server behind it.
+/// Cuts the connections that remain: one that reached no session yet may outlive its server.
 pub(crate) async fn cut_what_is_left(stage: &impl OnLine, mut victims: Vec<u64>) -> u64 {
     victims.sort_unstable();
     victims.dedup();
@@ -85,7 +87,8 @@ pub(crate) fn cut(stage: &impl OnLine, victims: &[u64]) {
     put(stage, victims, Fault::CutAfter { direction: Direction::Up, bytes: 0 });
 }
 
-/// One connection or all, and never none: the client opens one when there is work.
+/// The connections that the fault hits: one or all, and never none. It waits until there is one;
+/// the client opens one when there is work.
 async fn victims(stage: &impl OnLine, fault: &PlannedFault) -> Vec<u64> {
     let mut line = Vec::new();
     let is_there = until(PATIENCE, async || {
@@ -103,8 +106,8 @@ fn put(stage: &impl OnLine, victims: &[u64], fault: Fault) {
     victims.iter().for_each(|id| stage.proxy().fault(fault, Scope::Connection(*id)));
 }
 
-/// Whether both sides have let go of each of them in time. A connection that is cut stays with the
-/// proxy until then.
+/// Waits until both ends have closed each of these connections; false if that takes too long. The
+/// proxy keeps a connection that was cut until then.
 pub(crate) async fn gone(stage: &impl OnLine, victims: &[u64], patience: Duration) -> bool {
     until(patience, async || stage.line().iter().all(|id| !victims.contains(id))).await
 }
@@ -124,6 +127,6 @@ async fn all_gone(stage: &impl OnLine, victims: &[u64]) -> u64 {
 /// How long a cut waits for its bytes to pass.
 const BYTES_PATIENCE: Duration = Duration::from_millis(150);
 
-/// How long each side may take to let go of a connection that has ended: a server runs the
-/// statement first that it is at.
+/// How long each end may take to close a connection that has ended: a server first finishes the
+/// statement that it is running.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: all of it from the seed.
+//! The plan: which faults come, and when. All of it follows from the seed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use onetrip_lab::proxy::Direction;
 
 use crate::random::Random;
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// An orderly end of stream after some bytes.
@@ -45,7 +45,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What befalls a PostgreSQL server.
+    /// The faults of a PostgreSQL server.
     pub const POSTGRES: [Kind; 9] = [
         Kind::Cut,
         Kind::Reset,
@@ -58,7 +58,7 @@ impl Kind {
         Kind::BackendKilled,
     ];
 
-    /// What befalls a PostgreSQL server under clients with sessions of their own.
+    /// The faults of a PostgreSQL server whose clients own sessions.
     pub const SESSIONS: [Kind; 7] = [
         Kind::Cut,
         Kind::Reset,
@@ -69,7 +69,7 @@ impl Kind {
         Kind::ImmediateRestart,
     ];
 
-    /// What befalls a Redis server.
+    /// The faults of a Redis server.
     pub const REDIS: [Kind; 7] = [
         Kind::Cut,
         Kind::Reset,
@@ -80,16 +80,16 @@ impl Kind {
         Kind::ServerKilled,
     ];
 
-    /// What befalls a cluster of Redis servers.
+    /// The faults of a Redis cluster.
     pub const REDIS_CLUSTER: [Kind; 4] =
         [Kind::ClientsKilled, Kind::SlotsMoved, Kind::ReplicaKilled, Kind::MasterKilled];
 
-    /// Whether it takes a second or more, while others are over soon.
+    /// Whether the fault takes a second or more.
     fn is_long(self) -> bool {
         self >= Kind::SmartRestart
     }
 
-    /// How the server goes, for those kinds for which it does.
+    /// The mode of the shutdown, for the kinds that shut the server down.
     pub(crate) fn shutdown(self) -> Option<Shutdown> {
         match self {
             Kind::SmartRestart => Some(Shutdown::Smart),
@@ -104,19 +104,19 @@ impl Kind {
 /// One fault.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedFault {
-    /// How long all is well before.
+    /// The pause without faults before it.
     pub(crate) pause: Duration,
     pub(crate) kind: Kind,
     pub(crate) direction: Direction,
     /// How many bytes still pass.
     pub(crate) bytes: u64,
-    /// Which connection of those there are, counted round; `None` for all.
+    /// The connection that it hits: an index, taken modulo their number. `None` hits all.
     pub(crate) victim: Option<u64>,
-    /// How long a stall takes, or the server is away.
+    /// How long a stall takes, or the server stays down.
     pub(crate) hold: Duration,
 }
 
-/// Faults without end.
+/// An endless sequence of faults.
 #[derive(Debug)]
 pub(crate) struct Plan {
     random: Random,
@@ -130,7 +130,7 @@ impl Plan {
         Plan { random: Random::new(seed, u64::MAX), kinds, first: kinds.to_vec() }
     }
 
-    /// Each kind comes once before any comes again.
+    /// The next fault. Each kind comes once before any comes again.
     pub(crate) fn next(&mut self) -> PlannedFault {
         let kind = self.kind();
         let random = &mut self.random;
@@ -149,7 +149,7 @@ impl Plan {
             let index = self.random.below(self.first.len() as u64);
             return self.first.swap_remove(index as usize);
         }
-        // A restart takes a second, so what befalls the line is four times as frequent.
+        // A restart takes a second, so faults of the network are four times as frequent.
         let long = self.random.one_in(5);
         let kinds: Vec<_> =
             self.kinds.iter().copied().filter(|kind| kind.is_long() == long).collect();

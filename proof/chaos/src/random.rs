@@ -4,7 +4,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Streams of one seed have nothing to do with one another.
+    /// The streams of one seed are independent of one another.
     pub(crate) fn new(seed: u64, stream: u64) -> Random {
         let mut random = Random(seed);
         Random(random.next() ^ Random(stream).next())

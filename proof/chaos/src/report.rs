@@ -1,4 +1,4 @@
-//! What a run came across and what it found.
+//! The report of a run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,25 +10,25 @@ use crate::plan::Kind;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Rows that the client said are written.
+    /// Rows that the client acknowledged.
     pub acknowledged: u64,
     /// Rows of which no byte was sent.
     pub not_sent: u64,
-    /// Rows that the server rejected, or that fell with others.
+    /// Rows that the server rejected, alone or with the rest of their unit.
     pub rejected: u64,
     /// Rows that their writer undid.
     pub rolled_back: u64,
-    /// Rows of which nobody knows, since a fault struck.
+    /// Rows whose fate is unknown because of a fault.
     pub unknown: u64,
-    /// Those of them that are there.
+    /// Those of the unknown rows that are in the table.
     pub unknown_there: u64,
-    /// Rows of which nobody knows, since their deadline passed.
+    /// Rows whose fate is unknown because their own deadline passed.
     pub late: u64,
     /// Rows whose reply was dropped.
     pub forgotten: u64,
     /// Rows that were in flight at a fault.
     pub in_flight: u64,
-    /// The same by the way in which they were written.
+    /// The same counts for each way of writing.
     pub ways: BTreeMap<&'static str, BTreeMap<String, u64>>,
 }
 
@@ -46,16 +46,16 @@ pub struct Report {
     pub faults: BTreeMap<Kind, u64>,
     /// Connections that the client lost.
     pub lost: u64,
-    /// What is wrong; nothing in a run that is as it should be.
+    /// What is wrong. Empty if the run is as it should be.
     pub findings: Vec<String>,
 }
 
 impl Report {
-    /// What a test says of it, once it is printed.
+    /// Prints the report and judges it, for a test.
     ///
     /// # Panics
-    /// If something is wrong. Also where one of these kinds of fault never came, or nothing was
-    /// acknowledged, `Unknown`, `NotSent` or `Rejected`: chaos that met nothing shows nothing.
+    /// If something is wrong. Also if one of these kinds of fault never came, or if no row was
+    /// acknowledged, `Unknown`, `NotSent` or `Rejected`: such a run would prove nothing.
     pub fn judge(&self, kinds: &[Kind]) {
         println!("{self}");
         let findings = self.findings.join("\n");

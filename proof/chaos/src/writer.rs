@@ -1,4 +1,4 @@
-//! What one task that writes has, whatever it writes to.
+//! A task that writes, independent of what it writes to.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -10,7 +10,7 @@ use std::task::Poll;
 use crate::ledger::{Begun, Claim, Ledger};
 use crate::random::Random;
 
-/// A task that writes over a client `C`, with what else it takes for that.
+/// A task that writes over a client `C`, with other state `O` that it needs.
 pub(crate) struct Writer<C, O> {
     pub(crate) task: u32,
     pub(crate) client: C,
@@ -35,7 +35,7 @@ impl<C, O> Writer<C, O> {
         self.ledger.begin(self.task, what, rows)
     }
 
-    /// Begins so many units of one row each, whose numbers follow one another.
+    /// Begins `rows` units of one row each, with consecutive numbers.
     pub(crate) fn begin_each(&self, what: &'static str, rows: i64) -> Vec<Begun> {
         (0..rows).map(|_| self.begin(what, 1)).collect()
     }
@@ -44,13 +44,13 @@ impl<C, O> Writer<C, O> {
         self.ledger.end(unit);
     }
 
-    /// Ends a unit with the one thing that is known of it.
+    /// Ends a unit with its only claim.
     pub(crate) fn end_as(&self, mut unit: Begun, claim: Claim) {
         unit.say(claim);
         self.end(unit);
     }
 
-    /// Says that a reply is that of another request, if it is.
+    /// Records it as wrong if a reply is that of another request.
     pub(crate) fn expect<T: PartialEq + Debug>(&self, unit: &Begun, got: Option<T>, own: T) {
         if got.as_ref().is_some_and(|got| *got != own) {
             let Begun { numbers, .. } = unit;
@@ -59,7 +59,7 @@ impl<C, O> Writer<C, O> {
     }
 }
 
-/// What comes of a future that is asked for so often in vain, once more, and then no longer.
+/// Polls a future up to `times` + 1 times; `None` if it is not ready by then.
 pub(crate) async fn polled<F: Future + Unpin>(future: &mut F, mut times: u64) -> Option<F::Output> {
     poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

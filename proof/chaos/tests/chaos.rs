@@ -1,5 +1,5 @@
 //! Ten seconds of chaos with PostgreSQL. `ONETRIP_SEED=n` repeats the faults of one seed,
-//! `ONETRIP_SECONDS=n` asks for another time.
+//! `ONETRIP_SECONDS=n` sets another duration.
 
 use onetrip_chaos::{Kind, Options, postgres};
 

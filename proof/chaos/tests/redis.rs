@@ -1,5 +1,5 @@
 //! Ten seconds of chaos with a Redis server. `ONETRIP_SEED=n` repeats the faults of one seed,
-//! `ONETRIP_SECONDS=n` asks for another time.
+//! `ONETRIP_SECONDS=n` sets another duration.
 
 use onetrip_chaos::{Kind, Options, redis};
 use onetrip_lab::redis::found_or_skipped;

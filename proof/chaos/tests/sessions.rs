@@ -1,5 +1,5 @@
-//! Ten seconds each of chaos with sessions whose owners leave something in them. `ONETRIP_SEED=n` repeats
-//! the choices of one seed, `ONETRIP_SECONDS=n` asks for another time.
+//! Ten seconds each of chaos with sessions whose owners leave something in them. `ONETRIP_SEED=n`
+//! repeats the choices of one seed, `ONETRIP_SECONDS=n` sets another duration.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,8 @@ use onetrip_chaos::sessions::{Setting, run};
 use onetrip_chaos::{Kind, Options};
 use onetrip_lab::postgres::pgbouncer::{PoolMode, find_all};
 
-/// Five hundred tasks each want a core, so they run one after the other.
+/// The runs have five hundred tasks each and would compete for the processors, so one runs at a
+/// time.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn held(setting: &Setting) {

@@ -1,4 +1,4 @@
-//! Reading an input piece by piece. It never fails: what is missing is zero or empty.
+//! Reading an input piece by piece. It never fails: a missing piece is zero or empty.
 
 use std::fmt;
 
@@ -47,13 +47,13 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// Bytes behind their length, which takes one.
+    /// A length in one byte, then as many bytes.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let len = self.u8();
         self.take(len.into())
     }
 
-    /// Bytes behind their length, which takes two.
+    /// A length in two bytes, then as many bytes.
     pub(crate) fn long_piece(&mut self) -> &'a [u8] {
         let len = self.u16();
         self.take(len.into())
@@ -64,12 +64,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The front of these bytes that is text.
+/// The longest prefix of these bytes that is valid UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> &str {
     bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }
 
-/// Cuts a stream as a network might: 0 not at all, 1 at each byte, others by chance that they seed.
+/// Cuts a stream as a network might. Plan 0 does not cut it, 1 cuts at each byte, and any other
+/// plan is the seed of random cuts.
 pub(crate) fn cut(plan: u8, mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rng = Rng::new(plan.into());
     std::iter::from_fn(move || {
@@ -87,7 +88,7 @@ pub(crate) fn cut(plan: u8, mut stream: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Writes a text nowhere, so that writing it is all that happens.
+/// Formats a text and discards it, so that only the formatting is tested.
 pub(crate) fn show(text: impl fmt::Display) {
     struct Nowhere;
     impl fmt::Write for Nowhere {
@@ -98,7 +99,7 @@ pub(crate) fn show(text: impl fmt::Display) {
     fmt::write(&mut Nowhere, format_args!("{text}")).expect("nowhere has room");
 }
 
-/// As [`show`], for what has no text but that of `Debug`.
+/// As [`show`], for a value that has only `Debug`.
 pub(crate) fn show_debug(value: impl fmt::Debug) {
     show(format_args!("{value:?}"));
 }

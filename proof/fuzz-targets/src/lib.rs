@@ -1,12 +1,14 @@
-//! What a hostile peer, a hostile text or an unlucky host can hand to onetrip, as plain functions over
-//! bytes.
+//! Plain functions over bytes, which hand onetrip what a hostile peer, a hostile text or a careless
+//! host could hand it.
 //!
-//! A [`Target`] reads its input, does with it what onetrip would, and panics where a promise is broken:
-//! a decoder that panics, an answer that depends on where the stream was cut, a password in an error,
-//! or more memory than the length of the input allows. Any bytes are an input of any target.
+//! A [`Target`] processes its input as onetrip would, and panics if a promise is broken: if a
+//! decoder panics, if an answer depends on where the stream was cut, if an error contains a
+//! password, or if more memory is allocated than the length of the input allows. Any bytes are
+//! valid input for any target.
 //!
-//! Two programs run them: `tests/corpus.rs`, over the checked-in `corpus/` and seeded changes of it, and
-//! the workspace in `proof/fuzz/` under cargo-fuzz. This crate is for tests alone and is never published.
+//! Two programs run them: `tests/corpus.rs`, over the checked-in `corpus/` and seeded changes of
+//! it, and the workspace in `proof/fuzz/` under cargo-fuzz. This crate is for tests alone and is
+//! never published.
 #![allow(clippy::unwrap_used, reason = "it is a test: whatever fails is to be seen")]
 
 mod input;
@@ -18,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 pub use mutate::Mutator;
 pub use targets::{TARGETS, row_types};
 
-/// A function that any bytes can be handed to.
+/// A function that takes any bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, which is also that of its directory in `corpus/`.
@@ -29,8 +31,8 @@ pub struct Target {
     pub memory: Memory,
 }
 
-/// How much memory may be taken at once: a constant, and so many bytes for each byte of the input. What a
-/// message says of its own length is no part of it.
+/// The most memory a target may hold at once: a constant, plus a number of bytes for each byte of
+/// the input. The length that a message claims for itself does not raise it.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// In bytes, whatever the input.
@@ -45,7 +47,7 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// Runs it and looks at what it allocates.
+    /// Runs the target and measures what it allocates.
     ///
     /// # Panics
     /// If the target panics, or takes more memory than it may.
@@ -59,6 +61,6 @@ impl Target {
         }
         let max = self.memory.fixed + self.memory.per_byte * data.len() as u64;
         let (name, len, taken) = (self.name, data.len(), info.bytes_max);
-        assert!(taken <= max, "{name} takes {taken} bytes for {len}, of {max} that it may");
+        assert!(taken <= max, "{name}: {taken} bytes held for {len} bytes of input, limit {max}");
     }
 }

@@ -1,4 +1,4 @@
-//! Changes to inputs, by chance and from a seed.
+//! Random changes to inputs, from a seed.
 
 use onetrip_lab::model::Rng;
 
@@ -6,15 +6,15 @@ use onetrip_lab::model::Rng;
 #[derive(Debug)]
 pub struct Mutator(Rng);
 
-/// What lengths and counts are most often mistaken for.
+/// Values that often break code which reads a length or a count.
 const NUMBERS: [i32; 14] =
     [0, 1, -1, 3, 4, 7, 0xff, 0xffff, 1 << 16, 1 << 28, 0x3fff_fffe, 1 << 30, i32::MAX, i32::MIN];
 
-/// No input grows beyond this by being changed.
+/// The longest input that a change may produce, in bytes.
 const LEN_MAX: usize = 16 << 10;
 
 impl Mutator {
-    /// The changes of this seed.
+    /// A mutator with this seed.
     pub fn new(seed: u64) -> Mutator {
         Mutator(Rng::new(seed))
     }
@@ -22,7 +22,7 @@ impl Mutator {
     /// One of `corpus` with up to eight changes.
     ///
     /// # Panics
-    /// If there is nothing in it.
+    /// If `corpus` is empty.
     pub fn next(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut data = corpus[self.0.index(corpus.len())].clone();
         let changes = if self.0.one_in(4) { 8 } else { 2 };
@@ -48,21 +48,21 @@ impl Mutator {
         }
     }
 
-    /// Replaces what stands at `at` by a length or a count.
+    /// Replaces the bytes at `at` by a length or a count.
     fn number(&mut self, data: &mut Vec<u8>, at: usize, width: usize) {
         let number = self.0.pick(&NUMBERS).to_be_bytes();
         let end = data.len().min(at + width);
         data.splice(at..end, number[4 - width..].iter().copied());
     }
 
-    /// Goes on with the end of another input.
+    /// Replaces the rest from `at` on by the end of another input.
     fn splice(&mut self, data: &mut Vec<u8>, at: usize, corpus: &[Vec<u8>]) {
         let other = &corpus[self.0.index(corpus.len())];
         data.truncate(at);
         data.extend_from_slice(&other[self.0.index(other.len() + 1)..]);
     }
 
-    /// Repeats a piece of it.
+    /// Repeats a piece of the input.
     fn repeat(&mut self, data: &mut Vec<u8>, at: usize) {
         let end = data.len().min(at + self.0.up_to(32));
         let piece = data[at..end].repeat(self.0.up_to(8));

@@ -1,7 +1,7 @@
 //! Every target over its corpus and over seeded changes of it.
 //!
-//! `ONETRIP_SEED=n` repeats the changes of one seed, `ONETRIP_RUNS=n` asks for another number of them for
-//! each target.
+//! `ONETRIP_SEED=n` repeats the changes of one seed; `ONETRIP_RUNS=n` sets the number of changed
+//! inputs for each target.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 use onetrip_fuzz_targets::{Mutator, TARGETS, Target};
 
-/// How many changed inputs a target gets: those of these names take milliseconds each, the others less
-/// than one.
+/// How many changed inputs a target gets. The targets named here take milliseconds for each input,
+/// the others less than one.
 fn runs(target: &Target) -> u64 {
     match target.name {
         "pool" | "values" => 200,
@@ -34,8 +34,8 @@ fn the_corpus_breaks_no_promise() {
 fn changed_inputs_break_no_promise() {
     let seed = number("ONETRIP_SEED").unwrap_or_else(clock);
     let asked = number("ONETRIP_RUNS");
-    // Past the harness, which keeps what is printed until a test ends: too large an allocation ends the
-    // process.
+    // Written to stderr directly: the test harness keeps printed text until a test ends, and an
+    // allocation that is too large ends the process before that.
     writeln!(std::io::stderr(), "ONETRIP_SEED={seed} repeats the changed inputs").unwrap();
     for target in TARGETS {
         let inputs: Vec<Vec<u8>> = corpus(target).into_iter().map(|(_, data)| data).collect();
@@ -92,7 +92,7 @@ fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    // The order of a directory is nobody's, and a seed has to mean the same everywhere.
+    // The order of a directory listing is undefined, and a seed has to mean the same everywhere.
     files.sort();
     files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }

@@ -1,4 +1,5 @@
-//! Private servers, model servers and simulations: docs/architecture/proof.md says what each is for.
+//! Private servers, model servers and simulations. docs/architecture/proof.md says what each is
+//! for.
 pub mod model;
 pub mod postgres;
 mod private;

@@ -1,5 +1,5 @@
-// The drop-in in the hands of a user of pg: lent clients are as their user leaves them, so who changed one cleans it
-// (`DISCARD ALL`) or has it destroyed, as with pg.
+// The drop-in, used as pg is. As with pg, a lent client keeps the state that its user leaves. So a
+// user who changed it cleans it (`DISCARD ALL`) or destroys it.
 
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -30,12 +30,12 @@ const INSERT = `insert into entry (n, own, fine, seen)
 const SLOW = INSERT.replace('$3::bool,', '$3::bool and pg_sleep(0.01) is not null,')
 const COUNTED = `insert into entry (n, counted, seen) select $1::bigint, true, ${SEEN} returning n::int as n, seen`
 
-/** A row that is only ever meant for a temporary table. */
+/** The number of rows that may only be in a temporary table. */
 const NOWHERE = -(2 ** 30)
 
 type Lent = PoolClient
 
-/** What pg's queries are given, and what comes of them. */
+/** A query of pg, and its result. */
 interface Asked {
   query(config: object): Promise<Result>
 }
@@ -90,7 +90,7 @@ export class DropIn implements Face {
     this.#stage.ledger.wrong.push(`${what} failed: ${message}`)
   }
 
-  /** A statement without a name, or with one where a server keeps it. */
+  /** A statement, with a name if the server keeps prepared statements. */
   #insert(on: unknown, n: number, own = false, fine = true): Promise<Result> {
     const named = this.#stage.below(4) === 0 && this.#stage.setting.pooler === undefined && !own
     const config = { text: INSERT, values: [n, own, fine], ...(named ? { name: 'insert' } : {}) }
@@ -129,7 +129,7 @@ export class DropIn implements Face {
     return this.#take(unit, this.#insert(this.#pool, unit.numbers[0] as number, false, false))
   }
 
-  /** By its time, or by a signal. */
+  /** Ends a query early, by a timeout or by a signal. */
   #givenUp(): Promise<void> {
     const { below, ledger } = this.#stage
     const unit = ledger.begin('insert that is given up')
@@ -143,7 +143,7 @@ export class DropIn implements Face {
     return this.#take(unit, pool.query({ text, values, signal: abort.signal }))
   }
 
-  /** A lent client and what is done with it; it is destroyed unless that says that it is clean. */
+  /** Runs with a lent client. The client is destroyed unless `use` returns that it is clean. */
   async #lent(what: string, use: (client: Lent) => Promise<boolean>): Promise<unknown> {
     let client: Lent
     try {
@@ -166,7 +166,9 @@ export class DropIn implements Face {
     return undefined
   }
 
-  /** In a transaction of a lent client. `undone`: it is rolled back, or just left. */
+  /**
+   * Runs in a transaction of a lent client. `undone`: the transaction is rolled back, or just left.
+   */
   async #within(unit: Unit, undone: boolean, work: (client: Lent) => Promise<void>): Promise<void> {
     const { ledger, below } = this.#stage
     const refused = await this.#lent('a transaction', async (client) => {
@@ -175,7 +177,7 @@ export class DropIn implements Face {
         await client.query('begin')
         await work(client)
         if (undone && below(2) === 0) {
-          // Destroyed in its transaction, or, where the pool undoes it, given back so.
+          // A client in a transaction is destroyed, or given back if the pool rolls it back.
           clean = this.#pipeline
         } else {
           const { command } = (await client.query(undone ? 'rollback' : 'commit')) as Result
@@ -184,7 +186,7 @@ export class DropIn implements Face {
         }
       } catch (error) {
         ledger.failed(unit, error)
-        // What failed before COMMIT was sent is undone with its connection.
+        // A failure before COMMIT is undone, by ROLLBACK or with its connection.
         clean = await client.query('rollback').then(() => true, () => false)
       }
       return clean
@@ -253,7 +255,7 @@ export class DropIn implements Face {
     ledger.end(unit, ...(finishes ? [] : (['absent'] as const)))
   }
 
-  /** A cursor, or a stream of rows. */
+  /** Reads by a cursor, or by a stream of rows. */
   async #streamed(): Promise<void> {
     const { below, ledger } = this.#stage
     const n = ledger.number()
@@ -270,7 +272,7 @@ export class DropIn implements Face {
     })
   }
 
-  /** A client whose user leaves something in it, and cleans it, or has it destroyed. */
+  /** Uses a client that its user leaves state in, and then cleans or destroys. */
   async #owned(): Promise<void> {
     const { below } = this.#stage
     await this.#lent('a client', async (client) => {
@@ -283,7 +285,7 @@ export class DropIn implements Face {
       }
       if (known && below(2) === 0) await this.#writeOwn(client, kept)
       if (below(3) === 0) return false
-      // Its own timeout may stop it.
+      // Its own statement_timeout may stop the rest.
       await client.query('set statement_timeout = 0')
       await client.query('discard all')
       return true
@@ -294,7 +296,7 @@ export class DropIn implements Face {
     const { ledger, stray } = this.#stage
     const has = (name: string): boolean => kept.some((state) => state.name === name)
     if (has('temp')) {
-      // Where only a function made it, a text that was prepared before may mean the other table.
+      // If a function made the table, a text prepared before may refer to the other table.
       const hidden = kept.some((state) => state.name === 'temp' && state.hidden)
       const text = hidden ? `${INSERT} -- ${ledger.number()}` : INSERT
       await client.query(text, [NOWHERE, true, true]).catch(() => undefined)

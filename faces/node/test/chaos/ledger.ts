@@ -1,9 +1,10 @@
-// What was written, what the client said of it, and how that is held against what is there.
+// The ledger: the rows that were written, the outcomes that the client reported, and the comparison
+// with the table.
 
-/** What is known of rows: they are there, they are not, or either. */
+/** What the outcomes claim about rows: they are there, they are absent, or either. */
 export type Claim = 'there' | 'absent' | 'either'
 
-/** Rows that stand or fall together. */
+/** Rows that are committed together. */
 export interface Unit {
   readonly what: string
   readonly numbers: readonly number[]
@@ -12,7 +13,7 @@ export interface Unit {
   ended: boolean
 }
 
-/** What an error has that says what is known. */
+/** An error with an outcome. */
 interface Failure extends Error {
   readonly outcome?: string
   readonly code?: string
@@ -37,12 +38,12 @@ export class Ledger {
     return unit
   }
 
-  /** One that is only read has a number, too. */
+  /** The next number. Rows that are only read get one, too. */
   number(): number {
     return this.#next++
   }
 
-  /** Takes note of what a failure says. */
+  /** Records the outcome of a failure. */
   failed(unit: Unit, error: unknown): void {
     const { outcome, code, message } = error as Failure
     const claim = CLAIMS[outcome ?? '']
@@ -51,7 +52,7 @@ export class Ledger {
     unit.said.push(`${outcome} ${code} ${message}`)
   }
 
-  /** Awaits what says whether the rows stand. */
+  /** Awaits the result that says whether the rows are committed. */
   async settle(unit: Unit, result: PromiseLike<unknown>): Promise<boolean> {
     try {
       await result
@@ -70,7 +71,7 @@ export class Ledger {
     unit.ended = true
   }
 
-  /** What is wrong, where these numbers are in the table so often. */
+  /** The differences from the table, which is given as the count of each number. */
   check(table: ReadonlyMap<number, number>): string[] {
     const wrong = [...this.wrong]
     const own = new Set<number>()
@@ -83,7 +84,7 @@ export class Ledger {
     return wrong
   }
 
-  /** How many rows are known to be there, and so on. */
+  /** The number of rows for each claim. */
   tally(): Record<string, number> {
     const tally: Record<string, number> = {}
     for (const { claims, numbers } of this.units) {

@@ -1,5 +1,5 @@
-// A program on its own: `node build/test/chaos/main.js '{"face": "modern", …}'` prints a line when it has begun, and its
-// report as the last one.
+// A program: `node build/test/chaos/main.js '{"face": "modern", …}'` prints a line when it has
+// begun, and its report as the last line.
 
 import { DropIn } from './drop-in'
 import { Modern } from './modern'

@@ -1,4 +1,4 @@
-// The modern face in the hands of its user: what docs/guide/node-modern.md allows, in a mixture.
+// The modern face, in a mixture of all uses that docs/guide/node-modern.md allows.
 
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -17,7 +17,7 @@ interface Seen {
   seen: string
 }
 
-/** A template with this text, by what the language makes of it: there is no other way to have one. */
+/** Makes a template literal with this text. Only generated code can: `sql` takes nothing else. */
 function template(text: string, ...names: string[]): (tag: unknown, ...values: unknown[]) => unknown {
   const escaped = text.replaceAll('\\', '\\\\').replaceAll('`', '\\`')
   return Function('tag', ...names, `return tag\`${escaped}\``) as (...given: unknown[]) => unknown
@@ -47,10 +47,10 @@ const COUNTED = template(
 const look = (tag: Tag, n: number): Query<Seen> => LOOK(tag, n) as Query<Seen>
 const insert = (tag: Tag, n: number, own = false, fine = true): Query<Seen> =>
   INSERT(tag, n, own, fine) as Query<Seen>
-/** A text of its own; templates are kept, so there are few of them. */
+/** A statement with this text. Templates are cached, so there must be few texts. */
 const said = (tag: Tag, text: string): Query<unknown> => template(text)(tag) as Query<unknown>
 
-/** A row that is only ever meant for a temporary table. */
+/** The number of rows that may only be in a temporary table. */
 const NOWHERE = -(2 ** 30)
 
 export class Modern implements Face {
@@ -89,14 +89,14 @@ export class Modern implements Face {
     return way < 31 ? this.#lent() : this.#owned()
   }
 
-  /** Whose reply it is, and that its statement worked in nobody's session. */
+  /** Checks that the reply is this statement's, and that it ran in a clean session. */
   #hold(what: string, n: number, row: Seen | undefined): void {
     const { ledger, world } = this.#stage
     if (row?.n !== n) ledger.wrong.push(`${what} got ${row?.n} for ${n}`)
     if (row?.seen !== world.clean) ledger.wrong.push(`${what} saw ${row?.seen}`)
   }
 
-  /** Where nothing breaks, a read fails only because its turn never came. */
+  /** Without faults, a read may fail only because it was never sent. */
   #bear(what: string, error: unknown): void {
     const { code, message } = error as PostgresError
     if (this.#stage.setting.faults || code === 'wait_timeout') return
@@ -118,7 +118,7 @@ export class Modern implements Face {
     await Promise.all(asked)
   }
 
-  /** What became of an insert that returns its row. */
+  /** Records the end of an insert that returns its row. */
   async #take(unit: Unit, rows: Promise<Seen>): Promise<void> {
     const held = rows.then((row) => this.#hold('an insert', unit.numbers[0] as number, row))
     await this.#stage.ledger.settle(unit, held)
@@ -138,7 +138,7 @@ export class Modern implements Face {
     return this.#take(unit, insert(this.#sql, unit.numbers[0] as number, false, false).one())
   }
 
-  /** By its time, or by a signal. */
+  /** Ends a statement early, by a timeout or by a signal. */
   #givenUp(): Promise<void> {
     const { below, ledger } = this.#stage
     const unit = ledger.begin('insert that is given up')
@@ -191,7 +191,7 @@ export class Modern implements Face {
     await this.#settleOrUndo(unit, done)
   }
 
-  /** What its function threw comes out as it is, and all is undone. */
+  /** Checks that `begin` rejects with the error that its function threw, and rolls back. */
   async #settleOrUndo(unit: Unit, done: Promise<unknown>): Promise<void> {
     const { ledger } = this.#stage
     try {
@@ -225,7 +225,7 @@ export class Modern implements Face {
     ledger.end(undone, 'absent')
   }
 
-  /** Counters that others count up too, in another order: conflicts and deadlocks. */
+  /** Increments counters that others increment in another order, for conflicts and deadlocks. */
   async #counted(): Promise<void> {
     const { below, ledger } = this.#stage
     const unit = ledger.begin('transaction that is run again')
@@ -259,7 +259,7 @@ export class Modern implements Face {
     ledger.end(unit, 'absent')
   }
 
-  /** Rows as they come, read to their end or left; or a COPY of them. */
+  /** Streams rows, to the end or not, or copies them. */
   async #streamed(): Promise<void> {
     const { below, ledger, setting, world } = this.#stage
     const n = ledger.number()
@@ -280,7 +280,7 @@ export class Modern implements Face {
     }
   }
 
-  /** Its own notification, or a gap. Few do so: each has a connection of its own. */
+  /** Waits for its own notification, or a gap. Few tasks do so, since each needs a connection. */
   async #heard(): Promise<void> {
     const { ledger, setting } = this.#stage
     if (setting.shared || this.#listeners >= 5) return this.#looks()
@@ -304,7 +304,7 @@ export class Modern implements Face {
     }
   }
 
-  /** What is lent without a session is its user's as much. */
+  /** Leaves state on connections that are lent for a transaction, a stream or a COPY. */
   async #lent(): Promise<void> {
     const { below } = this.#stage
     const { name, text } = anyState(below)
@@ -328,11 +328,11 @@ export class Modern implements Face {
         }
       }
     } catch {
-      // What it says is its user's business; what it leaves is everybody's.
+      // The reply is not checked. The state that it leaves must reach no other user.
     }
   }
 
-  /** A session from its beginning to one of its ends. */
+  /** Uses a session, and ends it in one of several ways. */
   async #owned(): Promise<void> {
     const { below, ledger } = this.#stage
     let session: Session
@@ -341,7 +341,7 @@ export class Modern implements Face {
     } catch (error) {
       return this.#bear('a session', error)
     }
-    // What is first may be what leaves something, or a look at what others left.
+    // The first statement may leave state, or look for state of others.
     if (below(3) === 0) {
       const n = ledger.number()
       try {
@@ -361,7 +361,7 @@ export class Modern implements Face {
     await this.#leave(session)
   }
 
-  /** Whether it is in force. */
+  /** Leaves a state in a session. Returns whether it is in force. */
   async #keep(session: Session, { name, text }: State): Promise<boolean> {
     const { below } = this.#stage
     try {
@@ -379,7 +379,7 @@ export class Modern implements Face {
           })
           return false
         case 3:
-          // Nobody waits for it.
+          // The statement is not awaited.
           said(session, text).send().catch(() => undefined)
           return false
         default:
@@ -391,7 +391,7 @@ export class Modern implements Face {
     }
   }
 
-  /** An insert by the owner, which goes where its state says. */
+  /** Inserts as the owner of a session, whose state decides on the table. */
   async #writeOwn(session: Session, kept: readonly State[]): Promise<void> {
     const { ledger, stray } = this.#stage
     const has = (name: string): boolean => kept.some((state) => state.name === name)
@@ -432,7 +432,7 @@ export class Modern implements Face {
             break
           }
         } catch {
-          // The session may be lost.
+          // The session may have been lost.
         }
         break
     }
@@ -440,5 +440,5 @@ export class Modern implements Face {
   }
 }
 
-/** What a transaction's function throws to have it undone. */
+/** The error that a transaction's function throws to roll it back. */
 class Undone extends Error {}

@@ -1,5 +1,5 @@
-// A program of a client's user: many tasks write numbered rows while connections are ended and cut, and what the client
-// said is held against what is there. The kinds of clients are in files of their own.
+// A program that uses a client: many tasks write numbered rows while connections are ended and cut.
+// The outcomes are compared with the table. Each kind of client has a file of its own.
 
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
@@ -23,22 +23,22 @@ export interface Setting {
   readonly shared?: boolean
 }
 
-/** What a face is given, and what it does. */
+/** What a face has to do. */
 export interface Stage {
   readonly url: string
   readonly name: string
   readonly setting: Setting
   readonly world: World
   readonly ledger: Ledger
-  /** Rows that are meant for the other schema. */
+  /** The ledger of the rows that are meant for the other schema. */
   readonly stray: Ledger
   readonly below: (limit: number) => number
 }
 
 export interface Face {
-  /** Does one thing, whatever comes of it. */
+  /** Does one operation. Failures are recorded, not thrown. */
   write(way: number): Promise<void>
-  /** Ends, and leaves no connection. */
+  /** Ends the client, and all its connections. */
   end(): Promise<void>
 }
 
@@ -51,12 +51,12 @@ export interface Report {
 
 const TASKS = 500
 const WAYS = 40
-/** How long one thing may take: several waits for a connection, one after the other. */
+/** How long one operation may take: several waits for a connection in a row. */
 const PATIENCE_MS = 150_000
 
 let runs = 0
 
-/** `begun` is told when the server may be restarted. */
+/** `begun` is called when the server may be restarted. */
 export async function run(
   setting: Setting,
   make: (stage: Stage) => Face,
@@ -91,12 +91,12 @@ async function task(face: Face, ledger: Ledger, until: number, below: (limit: nu
   while (Date.now() < until) {
     const way = below(WAYS)
     await limited(face.write(way), `way ${way}`, ledger)
-    // What failed at once must not keep the others from their turn.
+    // After an immediate failure, others get their turn.
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
 
-/** Notes what does not end. */
+/** Records work that does not end in time. */
 async function limited(work: Promise<void>, what: string, ledger: Ledger): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((resolve) => {
@@ -112,7 +112,7 @@ async function limited(work: Promise<void>, what: string, ledger: Ledger): Promi
   clearTimeout(timer)
 }
 
-/** Ends and cuts connections until the time is over. */
+/** Ends and cuts connections until the run is over. */
 async function strike(
   world: World,
   line: Line,
@@ -137,9 +137,9 @@ async function isGone(line: Line): Promise<number> {
   return line.count
 }
 
-/** What was said against what is there. */
+/** Compares the outcomes with the tables. */
 async function held(world: World, ledger: Ledger, stray: Ledger): Promise<string[]> {
-  // Of a session that was lost, the server runs the last statement to its end.
+  // The server runs the last statement of a lost session to its end.
   const busy = `select count(*)::text as text from pg_locks where relation = 'public.entry'::regclass
     and pid <> pg_backend_pid()`
   for (let tries = 0; (await world.texts(busy))[0] !== '0'; tries++) {
@@ -157,7 +157,7 @@ async function held(world: World, ledger: Ledger, stray: Ledger): Promise<string
   return [...wrong, ...(await world.texts(saw)), ...(await world.texts(counted))]
 }
 
-/** A way to the server on which connections can be cut. */
+/** A proxy whose connections can be cut. */
 class Line {
   readonly url: string
   readonly #server: Server
@@ -194,7 +194,7 @@ class Line {
     return new Line(target.href, server, pairs)
   }
 
-  /** Cuts one of them, or all. */
+  /** Cuts one connection, or all. */
   cut(victim: number | undefined): void {
     const all = [...this.#pairs]
     const chosen = victim === undefined ? all : all.slice(victim % Math.max(all.length, 1)).slice(0, 1)

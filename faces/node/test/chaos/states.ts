@@ -1,4 +1,5 @@
-// What can be left in a session, and the texts that leave it there. `chaos_do` in world.sql has the same names.
+// The states that can be left in a session, and the texts that leave them. `chaos_do` in world.sql
+// has the same names.
 
 type Below = (limit: number) => number
 
@@ -34,10 +35,10 @@ const HIDDEN: ((state: string, key: number) => string)[] = [
   (state) => `insert into public.chaos_indexed values ('${state}')`,
 ]
 
-/** Those more often by which rows get lost. */
+/** The states to choose from. Those that can lose rows are listed several times. */
 const STATES = [...Object.keys(OPEN), 'temp', 'temp', 'temp', 'temp', 'path', 'path']
 
-/** Something that a session keeps, and the text that leaves it there. */
+/** A state of a session, and the text that leaves it. */
 export interface State {
   readonly name: string
   readonly text: string

@@ -1,4 +1,4 @@
-// The tables, functions and roles that the programs work with: those of proof/chaos, in a database of their own.
+// The database of a run: the tables, functions and roles of proof/chaos.
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ interface Result {
   readonly rows: Record<string, unknown>[]
 }
 
-/** pg itself looks, so that nothing is held against itself. */
+/** The real pg reads the tables, so that the client under test is not checked by itself. */
 interface Observer {
   connect(): Promise<void>
   query(text: string): Promise<Result>
@@ -19,7 +19,7 @@ const pg = require('pg') as { Client: new (config: object) => Observer }
 const folder = join(__dirname, '../../../../../proof/chaos/src/sessions')
 const file = (name: string): string => readFileSync(join(folder, name), 'utf8')
 
-/** What a statement sees of its session, as an expression. */
+/** An expression for the state of the session that a statement runs in. */
 export const SEEN = file('seen.sql').trim()
 
 /** A URL with another database. */
@@ -32,7 +32,7 @@ export function inDatabase(url: string, name: string): string {
 /** One database on a server. */
 export class World {
   readonly url: string
-  /** What a statement sees in a session that is nobody's. */
+  /** The value of `SEEN` in a clean session. */
   clean = ''
 
   private constructor(url: string) {
@@ -42,7 +42,7 @@ export class World {
   static async make(server: string, name: string): Promise<World> {
     await asked(server, async (client) => {
       await client.query(`drop database if exists ${name} with (force)`)
-      // Others may be at its template.
+      // Another run may be using the template database.
       for (let tries = 0; ; tries++) {
         try {
           return await client.query(`create database ${name}`)
@@ -57,7 +57,7 @@ export class World {
     return world
   }
 
-  /** Asks until the server answers: it may be starting. */
+  /** Runs a statement, and retries while the server is starting. */
   async ask(text: string, patience = 60_000): Promise<Result> {
     const until = Date.now() + patience
     for (;;) {
@@ -76,13 +76,13 @@ export class World {
     return (await this.ask(text)).rows.map((row) => String(row['text']))
   }
 
-  /** How often each number is in a table. */
+  /** The count of each number in a table. */
   async table(name: string): Promise<Map<number, number>> {
     const { rows } = await this.ask(`select n::text as n, count(*)::int as count from ${name} group by n`)
     return new Map(rows.map((row) => [Number(row['n']), Number(row['count'])]))
   }
 
-  /** Ends one session of those with this name, or says how many there are. */
+  /** Ends one of the sessions with this application name. Returns how many there were. */
   end(name: string): Promise<Result> {
     return this.ask(`select pg_terminate_backend(pid) from pg_stat_activity
       where application_name = '${name}' order by random() limit 1`)

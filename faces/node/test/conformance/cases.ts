@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What stands in the files. Their form is described beside them. */
+/** The content of the files of cases, whose form proof/conformance/README.md describes. */
 export type Json = string | number | boolean | null | Json[] | { readonly [key: string]: Json }
 
 export interface ExpectedError {
-  /** A word of ours, where it is no error of the server's own. */
+  /** The code of an error that is not the server's. */
   readonly code?: string
   readonly sqlstate?: string
   readonly message?: string
-  /** The beginning of its message. */
+  /** The beginning of the message. */
   readonly says?: string
   readonly outcome: string
 }
@@ -28,7 +28,7 @@ export interface Asked {
   readonly killed?: boolean
 }
 
-/** One step of a case: a statement, or what holds steps. */
+/** One step of a case: a statement, or a list of steps. */
 export interface Step extends Partial<Asked> {
   readonly on?: 'client' | 'other'
   readonly session?: readonly Step[]
@@ -71,17 +71,17 @@ export interface Case {
   readonly drop?: string
 }
 
-/** What came of a statement. */
+/** The result of a statement. */
 export interface Came {
   readonly columns: readonly string[]
   readonly rows: readonly (readonly unknown[])[]
   readonly count: number | null
 }
 
-/** Compiled, the tests lie one directory deeper than they are written. */
+/** The compiled tests lie one directory deeper than the sources. */
 const FOLDER = join(__dirname, '../../../../../proof/conformance')
 
-/** The cases of a file, of which there has to be one at least. */
+/** The cases of a file, at least one. */
 export function casesOf<T = Case>(file: string): readonly T[] {
   const { cases } = JSON.parse(readFileSync(join(FOLDER, file), 'utf8')) as { cases: T[] }
   assert.ok(cases.length > 0, `${file} has no cases`)
@@ -90,24 +90,24 @@ export function casesOf<T = Case>(file: string): readonly T[] {
 
 let tables = 0
 
-/** The name of a table that nobody else has. */
+/** A unique name for a table. */
 export function newTable(): string {
   return `conformance_${process.pid}_${Date.now().toString(36)}_${++tables}`
 }
 
-/** A statement on this table. */
+/** The statement with the name of this table put in. */
 export function on(table: string, asked: Asked): Asked {
   const text = asked.text.replaceAll('{t}', table).replace('{spaces}', ' '.repeat(20_000))
   return { ...asked, text }
 }
 
-/** Whether what came of a statement, or its error, is what should have come. */
+/** Checks the result or the error of a statement. */
 export async function check(asked: Asked, came: PromiseLike<Came>): Promise<void> {
   if (asked.error !== undefined) {
     await assert.rejects(Promise.resolve(came), (error: Error) => checkError(error, asked.error as ExpectedError), asked.text)
     return
   }
-  assert.ok(asked.rows !== undefined || asked.count !== undefined, `nothing is expected of ${asked.text}`)
+  assert.ok(asked.rows !== undefined || asked.count !== undefined, `the case expects neither rows nor a count of ${asked.text}`)
   const { columns, rows, count } = await came
   if (asked.columns !== undefined) assert.deepEqual(columns, asked.columns, asked.text)
   if (asked.rows !== undefined) assert.deepEqual(rows.map(plain), asked.rows, asked.text)
@@ -128,7 +128,7 @@ export function checkError(
   return true
 }
 
-/** Numbers that a double does not hold stay as they are; others are compared as numbers. */
+/** Converts values for comparison. Numbers that a double cannot hold stay as they are. */
 function plain(row: readonly unknown[]): unknown[] {
   return row.map((value) => {
     const isText = typeof value === 'string' && /^-?\d+$/.test(value)

@@ -24,26 +24,34 @@ export interface Sent {
 
 export type Begin = NonNullable<Case['begin']>
 
-/** What statements are given to: a client, or what it lends. A face has no more than it has calls for. */
+/**
+ * A place where statements run: a client, a session, a transaction. Missing methods are not
+ * offered.
+ */
 export interface Place {
   ask(asked: Asked): Sent
   session?(run: (session: Place) => Promise<void>): Promise<void>
-  /** Commits when `run` returns; with the statement that it returns, if any. Undoes all when it throws. */
+  /**
+   * Commits when `run` returns, together with the statement that it returns; rolls back if it
+   * throws.
+   */
   begin?(options: Begin, run: (tx: Place) => Promise<Asked | undefined>): Promise<Came | undefined>
   savepoint?(run: (savepoint: Place) => Promise<void>): Promise<void>
-  /** All of them, and what came of each. */
+  /** Runs statements as a pipeline: its end, and the result of each. */
   pipeline?(all: readonly Asked[]): { readonly end: Promise<unknown>; readonly each: () => readonly Promise<Came>[] }
-  /** Runs texts in a transaction that is tried so often at most; `attempt` is called each time. */
+  /**
+   * Runs texts in a transaction, with `attemptsMax` attempts at most. `attempt` is called for each.
+   */
   run?(attemptsMax: number, texts: readonly string[], attempt: () => void): Promise<unknown>
 }
 
-/** A face: its name in the cases, and how it connects. */
+/** A face: its name in the cases, and its clients. */
 export interface Face {
   readonly name: string
   connect(url: string, settings: Readonly<Record<string, Json>>): { readonly client: Place; end(): Promise<unknown> }
 }
 
-/** Files whose cases say in their own words what their steps are: one way to run them, or several. */
+/** The files of cases, and how their cases become steps: in one way, or in several. */
 const FILES: Readonly<Record<string, (it: Case) => readonly (readonly Step[])[]>> = {
   'postgres_statements.json': ({ statements }) => [statements, [{ session: [{ together: statements }] }]],
   'postgres_pipelines.json': ({ statements, error }) => [[{ pipeline: statements, ...(error && { error }) }]],
@@ -63,7 +71,7 @@ function stepsOf({ steps = [] }: Case): readonly (readonly Step[])[] {
 
 const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
 
-/** Runs all cases that are for this face; `except` are files of which it has nothing. */
+/** Runs all cases for this face. `except`: files that do not apply to it. */
 export function runCases(face: Face, except: readonly string[] = []): void {
   for (const [file, ways] of Object.entries(FILES)) {
     if (except.includes(file)) continue
@@ -77,10 +85,10 @@ export function runCases(face: Face, except: readonly string[] = []): void {
   }
 }
 
-/** What undoes a transaction or a savepoint. */
+/** The error that undoes a transaction or a savepoint. */
 const UNDONE = new Error('undone by the case')
 
-/** A case while it runs. */
+/** One run of a case. */
 class Run {
   readonly #face: Face
   readonly #case: Case
@@ -115,7 +123,7 @@ class Run {
     }
   }
 
-  /** What differs must fail, or it differs no more. */
+  /** A case that is marked as different must fail here; otherwise the mark is out of date. */
   async #unlessItDiffers({ differs }: Pick<Step, 'differs'>, run: () => Promise<void>): Promise<void> {
     const why = differs?.[this.#face.name]
     if (why === undefined) return run()
@@ -123,7 +131,7 @@ class Run {
       () => false,
       () => true,
     )
-    assert.ok(failed, `it differs no more: ${why}`)
+    assert.ok(failed, `the case passes: remove its mark "differs" (${why})`)
   }
 
   async #steps(here: Place, steps: readonly Step[] = []): Promise<void> {
@@ -154,7 +162,7 @@ class Run {
     } else if (step.times !== undefined) {
       for (let i = 0; i < step.times; i++) await this.#steps(here, step.steps)
     } else {
-      assert.fail(`there is no step ${JSON.stringify(step)}`)
+      assert.fail(`unknown step ${JSON.stringify(step)}`)
     }
   }
 
@@ -189,7 +197,7 @@ class Run {
       if (asked.killed) await this.#onceItRuns(asked, 'select pg_terminate_backend(pid)')
       if (asked.cancelled) {
         await this.#onceItRuns(asked, 'select true')
-        assert.ok(sent.cancel, 'this can not be cancelled')
+        assert.ok(sent.cancel, 'this face cannot cancel a statement')
         sent.cancel()
       }
     }
@@ -197,7 +205,7 @@ class Run {
     await Promise.all(checks)
   }
 
-  /** Asks this of the process that runs a statement, once there is one. */
+  /** Runs a query about the server process that runs a statement, once the statement runs. */
   async #onceItRuns({ text }: Asked, what: string): Promise<void> {
     const sql = `${what} from pg_stat_activity where wait_event = 'PgSleep' and query = $1`
     for (;;) {
@@ -208,7 +216,7 @@ class Run {
 
   async #pipeline(here: Place, { error }: Step, statements: readonly Asked[]): Promise<void> {
     const all = statements.map((it) => this.#on(it))
-    assert.ok(here.pipeline, 'there are no pipelines here')
+    assert.ok(here.pipeline, 'this place has no pipelines')
     const { end, each } = here.pipeline(all)
     await (error === undefined ? end : rejects(end, error))
     await Promise.all(each().map((came, i) => check(all[i] as Asked, came)))
@@ -232,20 +240,20 @@ class Run {
   }
 }
 
-/** What a face has to have for this step. */
+/** The call of a face that this step needs. */
 function must<T>(promise: Promise<T> | undefined): Promise<T> {
   assert.ok(promise, 'the face has no call for it')
   return promise
 }
 
-/** Whether it ends as it should. */
+/** Checks how a step ends. */
 async function ends(done: Promise<unknown>, end: NonNullable<Step['end']>): Promise<void> {
   if (end === 'rollback' || end === 'drop') {
     const error: unknown = await done.then(
       () => undefined,
       (it: unknown) => it,
     )
-    if (error !== UNDONE) throw error ?? new Error('it was not undone')
+    if (error !== UNDONE) throw error ?? new Error('the transaction was not undone')
   } else if (typeof end === 'object') {
     const expected = 'release' in end ? end.release : 'commit' in end ? end.commit : undefined
     await rejects(done, expected as ExpectedError)
@@ -256,14 +264,14 @@ async function ends(done: Promise<unknown>, end: NonNullable<Step['end']>): Prom
 
 async function rejects(done: Promise<unknown>, expected: ExpectedError): Promise<void> {
   const error: unknown = await done.then(
-    () => assert.fail(`it succeeded in place of ${JSON.stringify(expected)}`),
+    () => assert.fail(`expected the error ${JSON.stringify(expected)}, and it succeeded`),
     (it: unknown) => it,
   )
   if (error instanceof assert.AssertionError) throw error
   checkError(error as Error, expected)
 }
 
-/** What is between a client and its server: counts trips as the lab's proxy does. */
+/** A proxy between a client and its server, which counts trips as the lab's proxy does. */
 class Wire {
   trips = 0
   readonly url: string
@@ -288,7 +296,7 @@ class Wire {
         answered = false
       })
       client.pipe(upstream)
-      // Over no distance at all an answer may be there before the second of two writes that follow each other.
+      // Without a delay an answer may arrive between two writes that belong to one trip.
       const later = (act: () => void): void => void setTimeout(act, DISTANCE_MS)
       upstream.on('data', (bytes: Buffer) =>
         later(() => {
@@ -318,5 +326,5 @@ class Wire {
   }
 }
 
-/** So long is an answer on its way to the client, where trips are counted. */
+/** The delay of answers, while trips are counted. */
 const DISTANCE_MS = 10

@@ -3,8 +3,8 @@ import type { Query, Tag } from '../../src/modern'
 type Make = (sql: Tag, values: readonly unknown[]) => Query<unknown[]>
 
 /**
- * A statement of a text with `$1`, `$2`, …: the modern face takes templates only, and only those that stand in a program. So
- * this is one. Each parameter may stand once, in order.
+ * Makes a statement of a text with `$1`, `$2`, …. The modern face takes only template literals of a
+ * program, so this generates one. Each parameter may occur once, in order.
  */
 export function statement(sql: Tag, text: string, values: readonly unknown[] = []): Query<unknown[]> {
   const escaped = text

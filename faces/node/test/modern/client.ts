@@ -24,5 +24,5 @@ export async function failure(promise: PromiseLike<unknown>): Promise<PostgresEr
   } catch (error) {
     return error as PostgresError
   }
-  throw new Error('it did not fail')
+  throw new Error('the promise did not reject')
 }

@@ -11,7 +11,7 @@ import { databaseError, notice } from '../../src/pg/report'
 import { Result } from '../../src/pg/result'
 import { pgTypes, type TypeSource } from '../../src/pg/types'
 
-/** What these tests use of the real `pg`. */
+/** The parts of the real pg that these tests use. */
 export interface Pg {
   Client: new (config: object | string) => PgClient
   types: TypeSource
@@ -53,7 +53,7 @@ interface Asking {
   flags?: number
 }
 
-/** One connection, which answers with results as a client would make them of what this package reads. */
+/** One connection of the engine, whose results are read as by a client. */
 export class Asker {
   readonly notices: NoticeMessage[] = []
   readonly #link: Link
@@ -151,7 +151,7 @@ class Answer implements Receiver {
   }
 }
 
-/** Numbers from a seed, which is printed where a test fails, and can be given as ONETRIP_SEED. */
+/** Random numbers from a seed. A failure prints the seed, and ONETRIP_SEED sets it. */
 export function seeded(): { seed: number; below(limit: number): number } {
   const seed = Number(process.env['ONETRIP_SEED'] ?? Date.now() % 1_000_000)
   let state = seed

@@ -8,7 +8,7 @@ import { seeded } from './ask'
 const parse = pgTypes().getTypeParser(1184)
 const direct = directOf(parse)
 
-/** Compares what is read from memory with what the parser of pg-types makes of the same text. */
+/** Compares a date read from memory with that of the parser of pg-types. */
 export function compareDate(text: string, hint = ''): void {
   assert.ok(direct)
   const bytes = Buffer.from(text)

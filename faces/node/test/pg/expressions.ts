@@ -1,7 +1,7 @@
 /** A schema for one run, with types of its own. */
 const schema = `values_${process.pid}_${Date.now() % 100_000}`
 
-/** Makes what is asked for, once. */
+/** Statements that make the types and tables, run once. */
 export const SETUP = [
   `create schema ${schema}`,
   `create type ${schema}.mood as enum ('sad', 'ok, "fine"', 'happy')`,
@@ -11,10 +11,10 @@ export const SETUP = [
 
 export const TEARDOWN = `drop schema ${schema} cascade`
 
-/** What is set on each connection. */
+/** Statements for each connection. */
 export const SETTINGS = [`set search_path = ${schema}, public`, "set timezone = 'Europe/Berlin'"]
 
-/** Values of all built-in types that a client is likely to meet, with those at their edges. */
+/** Values of the built-in types that clients meet, also those at the limits. */
 export const EXPRESSIONS = `
 true
 false

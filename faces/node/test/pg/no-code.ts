@@ -5,7 +5,7 @@ import { Field } from '../../src/pg/fields'
 import { pgTypes } from '../../src/pg/types'
 import { rowBody, withMessage } from './ask'
 
-// Run where code can't be made of texts.
+// A program that is run without the right to generate code.
 if (process.argv[2] === 'run') {
   assert.throws(() => new Function('return 1'), EvalError)
   const names = ['id', '__proto__', 'id', 'at', 'text']

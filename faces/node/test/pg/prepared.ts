@@ -4,7 +4,7 @@ import { inspect } from 'node:util'
 import { prepareValue } from '../../src/pg/prepare'
 import { pg, seeded } from './ask'
 
-/** What is sent, or what is thrown. Where pg says undefined it sends NULL too. */
+/** The prepared value, or the error. pg also sends NULL for undefined. */
 function outcome(prepare: () => unknown): unknown {
   try {
     return prepare() ?? null
@@ -19,7 +19,7 @@ export function same(value: unknown, hint = ''): void {
   assert.deepStrictEqual(actual, expected, `${inspect(value)}${hint}`)
 }
 
-/** Compares what is sent for values of all kinds, from a seed. */
+/** Compares the prepared values of all kinds of values, from a seed. */
 export function prepareMany(count: number): void {
   const { seed, below } = seeded()
   const text = (): string =>
@@ -48,7 +48,7 @@ export function prepareMany(count: number): void {
       case 9:
         return { a: text(), b: below(5), c: time() }
       default: {
-        // What stands for itself as bytes or NULL throws in an array, with a message that names a variable of pg.
+        // An object that becomes bytes or NULL throws in an array, with pg's internal message.
         const inner = depth === 0 ? make(depth + 1) : text()
         return { toPostgres: () => inner }
       }

@@ -1,4 +1,4 @@
-//! When the last fault is over: that all comes to rest.
+//! After the last fault: the client and the server must come to rest.
 
 use super::observer::Observer;
 use super::stage::Stage;
@@ -18,7 +18,7 @@ pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
     Rest { findings, table, lost, by_faults_alone: true }
 }
 
-/// The pool serves again.
+/// Checks that the pool serves again.
 async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
     let mut unit = ledger.begin(u32::MAX, "the last one", 1);
     let n = unit.numbers.start;
@@ -34,15 +34,15 @@ async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
     finding
 }
 
-/// Nothing waits in the client, and the server has no session that is at work or in a transaction, nor
-/// one that the client doesn't have.
+/// Checks that no request waits in the client, and that the server has no session that is busy, in
+/// a transaction, or unknown to the client.
 async fn is_at_rest(stage: &Stage) -> Vec<String> {
     let mut findings: Vec<_> = is_idle(stage).await.into_iter().collect();
     findings.extend(has_no_other_session(stage).await);
     findings
 }
 
-/// Nothing waits in the client.
+/// Checks that no request waits in the client.
 pub(crate) async fn is_idle(stage: &Stage) -> Option<String> {
     let pending = || {
         let pending = stage.client.pending();
@@ -52,7 +52,7 @@ pub(crate) async fn is_idle(stage: &Stage) -> Option<String> {
     (!is_idle).then(|| format!("the client has [in flight, queued, waiting] {:?}", pending()))
 }
 
-/// The server has the sessions that the client has, and all are idle.
+/// Checks that the server has exactly the client's sessions, and that all are idle.
 pub(crate) async fn has_no_other_session(stage: &Stage) -> Option<String> {
     let observer = Observer::connect(&stage.url).await;
     let mut seen = Default::default();
@@ -66,8 +66,8 @@ pub(crate) async fn has_no_other_session(stage: &Stage) -> Option<String> {
     (!at_rest).then(|| format!("the client has {count} connections, and the server has {seen:?}"))
 }
 
-/// What was written, once nobody writes any more: of a session that was lost, the server runs the last
-/// statement to its end.
+/// Reads the table once no session writes any more: after a session was lost, the server still
+/// finishes its last statement.
 pub(crate) async fn table(url: &str, name: &str) -> Table {
     let observer = Observer::connect(url).await;
     let is_free = until(PATIENCE, async || observer.at_work(name).await == 0).await;

@@ -1,4 +1,4 @@
-//! Carries a fault out, and sees when it is over.
+//! Carries faults out, and waits until they are over.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) async fn carry_out(
     FaultWindow { kind: fault.kind, window, broken }
 }
 
-/// An administrator ends one session, whatever it is at.
+/// An administrator ends one session, whatever it is doing.
 async fn end_session(stage: &mut Stage, fault: &PlannedFault) -> u64 {
     let observer = Observer::connect(&stage.url).await;
     let processes = observer.processes().await;
@@ -106,7 +106,7 @@ async fn kill_backend(stage: &mut Stage, fault: &PlannedFault) -> u64 {
     cut_what_is_left(stage, present.line).await.max(broken)
 }
 
-/// Does something with the server that takes its time.
+/// Runs slow work on the server in a thread that may block.
 async fn blocking<E: std::fmt::Display + Send + 'static>(
     mut server: PrivatePostgres,
     work: impl FnOnce(&mut PrivatePostgres) -> Result<(), E> + Send + 'static,

@@ -17,16 +17,16 @@ use crate::{Options, Report};
 
 use stage::Stage;
 
-/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
+/// Runs chaos on a private server of its own, and returns its report: see [`Report::findings`].
 ///
 /// # Panics
-/// When the lab fails: without a server there is nothing to say.
+/// If the lab fails, for example to start a server.
 pub fn run(options: &Options) -> Report {
     on_threads(run_here(options))
 }
 
-/// A table without any index that would hide a doubled row. The client's window is so narrow that
-/// its queues are in use.
+/// The table has no index, because a unique one would hide a doubled row. The client's window is so
+/// narrow that its queues are in use.
 async fn run_here(options: &Options) -> Report {
     let narrow = |config: Config| config.connections_max(8).in_flight_max(16);
     let mut stage = Stage::set(SCHEMA, None, narrow).await;

@@ -1,4 +1,4 @@
-//! One who looks at the server past the proxy.
+//! An observer: a connection to the server that bypasses the proxy.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::drive::until;
 pub(crate) struct Observer(Session);
 
 impl Observer {
-    /// Waits for the server if need be.
+    /// Connects; if the server does not answer yet, waits for it.
     pub(crate) async fn connect(url: &str) -> Observer {
         let mut session = None;
         let is_there = until(PATIENCE, async || {
@@ -52,7 +52,7 @@ impl Observer {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
-    /// Their processes, those first that are at work.
+    /// The processes of these sessions, the busy ones first.
     pub(crate) async fn processes(&self) -> Vec<u32> {
         let sql = "select pid from pg_stat_activity where application_name = $1 \
                    order by state = 'active' desc, pid";
@@ -60,7 +60,7 @@ impl Observer {
         rows.iter().map(|row| row.get::<i32>(0) as u32).collect()
     }
 
-    /// How many processes are at work on a table, in whatever session.
+    /// How many processes of any session are running a statement on a table.
     pub(crate) async fn at_work(&self, name: &str) -> i64 {
         let sql = "select count(*) from pg_locks \
                    where relation = $1::text::regclass and pid <> pg_backend_pid()";

@@ -11,19 +11,19 @@ use super::observer::Observer;
 use crate::line::OnLine;
 
 pub(crate) struct Stage {
-    /// None while it is being stopped or started.
+    /// `None` while it is being stopped or started.
     pub(crate) server: Option<PrivatePostgres>,
-    /// In between the proxy and the server, where there is one.
+    /// The pooler between the proxy and the server, if there is one.
     pub(crate) pooler: Option<PrivatePgBouncer>,
     pub(crate) proxy: Proxy,
     pub(crate) client: Client,
-    /// How the server is reached past the proxy.
+    /// The URL of the server, bypassing the proxy.
     pub(crate) url: String,
 }
 
 impl Stage {
-    /// A server with this schema, whose commits are on disk, and a client that reaches it through the
-    /// proxy, and through a pooler that is told so.
+    /// Starts a server with this schema, which flushes commits to disk, and a client that reaches
+    /// it through the proxy and, if one is given, through a pooler.
     pub(crate) async fn set(
         schema: &str,
         pooler: Option<&pgbouncer::Options>,
@@ -44,11 +44,11 @@ impl Stage {
     }
 }
 
-/// A server that has flushed all its files once, and how it is reached.
+/// Starts a server and has it flush all its files once. Returns it and its URL.
 async fn serve(schema: &str) -> (PrivatePostgres, String) {
     let durable = Options { durability: Durability::Full, ..Options::default() };
     let mut server = PrivatePostgres::start(durable.setting("synchronous_commit", "on")).unwrap();
-    // The first recovery takes seconds: it flushes all files, and none was before.
+    // The first recovery takes seconds, because it flushes all files and none was flushed before.
     server.shut_down(Shutdown::Immediate).unwrap();
     server.start_again().unwrap();
     let url = server.url();
@@ -70,5 +70,5 @@ impl OnLine for Stage {
     }
 }
 
-/// What the sessions of the client under test are called at the server.
+/// The `application_name` of the client under test.
 pub(crate) const NAME: &str = "chaos";

@@ -1,4 +1,5 @@
-//! What the replies said beside the ledger: positions in lists, and values of counters.
+//! What the replies said that the ledger does not record: positions in lists and values of
+//! counters.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,13 +12,13 @@ pub(crate) struct Book(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// A number, and the position that it was said to have in the list of its tag.
+    /// Tag, position in the tag's list as the reply gave it, and number.
     placed: Vec<(u64, u64, i64)>,
     /// INCRs by task, as they were called.
     counted: BTreeMap<u32, Vec<Counted>>,
 }
 
-/// What was said of one INCR.
+/// What the client said of one INCR, and the value in its reply.
 pub(crate) type Counted = (Claim, Option<i64>);
 
 impl Book {
@@ -46,7 +47,7 @@ impl Book {
             .collect()
     }
 
-    /// Counters whose replies can't be those of their own INCRs, in their order.
+    /// The counters whose replies can't be those of their own INCRs in the order of the calls.
     pub(crate) fn miscounted(&self, end: impl Fn(u32) -> i64) -> Vec<String> {
         let pages = self.0.lock().unwrap();
         let wrong = |(task, counted): (&u32, &Vec<Counted>)| {

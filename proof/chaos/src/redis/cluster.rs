@@ -1,4 +1,4 @@
-//! Six servers that share the hash slots, of which some die, and some slots of which move.
+//! A cluster of six servers: some of them die, and some hash slots move.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -18,17 +18,18 @@ use crate::ledger::Ledger;
 use crate::plan::{Kind, PlannedFault};
 
 pub(crate) struct Six {
-    /// None while something is done with it.
+    /// `None` while a fault is being carried out on it.
     cluster: Option<Cluster>,
     client: Client,
 }
 
-/// The keys of these have slots all over the cluster.
+/// These tags have hash slots all over the cluster.
 const KEYS: Keys = Keys { tags: 16, in_cluster: true };
 
 impl Six {
-    /// No replica takes over that is not told to: a master that says nothing for a while, since the
-    /// machine is busy, would lose what it has acknowledged meanwhile.
+    /// Starts the cluster. A replica takes over only when told to: otherwise a master that is
+    /// silent for a while, because the machine is busy, would lose the writes it acknowledges
+    /// meanwhile.
     pub(crate) async fn set() -> Six {
         let node_timeout = Duration::from_millis(1_500);
         let node = Settings::default().setting(NO_FAILOVER, "yes");
@@ -45,7 +46,7 @@ impl Six {
         self.cluster.as_ref().expect("it is there between two faults")
     }
 
-    /// Does something with the cluster, which is well again then.
+    /// Runs work on the cluster, then waits until the cluster is healthy again.
     async fn with(&mut self, work: impl FnOnce(&mut Cluster) + Send + 'static) {
         let cluster = self.cluster.take().expect("it is there between two faults");
         let work = |cluster: &mut Cluster| {
@@ -55,7 +56,7 @@ impl Six {
         self.cluster = Some(blocking(cluster, work).await);
     }
 
-    /// When the client reads keys of all tags.
+    /// Waits until the client reads keys of all tags.
     async fn answers(&self) {
         for tag in 0..KEYS.tags {
             let answers = until(PATIENCE, async || {
@@ -95,13 +96,14 @@ impl Six {
         .await;
     }
 
-    /// A master that answers no writes any more, and whose replica has all that it answered before.
+    /// Kills a master that has stopped answering writes and whose replica has every write it
+    /// answered.
     async fn kill_master(&mut self, ledger: &Ledger, fault: &PlannedFault) -> Window {
         let master = self.master(fault);
         let replica = replica_of(self.cluster(), master);
         self.with(move |cluster| let_catch_up(cluster, master, replica)).await;
         let from = ledger.now();
-        // Its replica has to take over before it comes back, with nothing in its memory.
+        // Its replica has to take over before it comes back, because it comes back empty.
         self.with(move |cluster| {
             may_take_over(cluster, replica, true);
             cluster.kill_node(master).unwrap();
@@ -138,7 +140,7 @@ fn master_of(cluster: &Cluster, tag: u64) -> usize {
     cluster.master_of(slot(cluster, tag)).unwrap()
 }
 
-/// The slot is for a while on its way: some keys here and some there.
+/// Moves the slot slowly: for a while it has some keys on each of the two nodes.
 fn move_slot(cluster: &Cluster, tag: u64, hold: Duration) {
     let (slot, from) = (slot(cluster, tag), master_of(cluster, tag));
     let masters: Vec<_> =
@@ -159,7 +161,7 @@ fn replicas(cluster: &Cluster) -> Vec<(usize, u16)> {
     nodes.filter_map(|(at, node)| Some((at, master_port(node)?))).collect()
 }
 
-/// Whose replica a node is, if it is one.
+/// The port of the node's master, if the node is a replica.
 fn master_port(node: &Server) -> Option<u16> {
     let role = node.plain().unwrap().tell(&Command::new("ROLE")).unwrap();
     match role.items() {
@@ -182,7 +184,7 @@ fn may_take_over(cluster: &Cluster, replica: usize, may: bool) {
     cluster.nodes()[replica].plain().unwrap().tell(&set).unwrap();
 }
 
-/// The master answers no writes any more, and its replica has what it answered before.
+/// Makes the master hold writes back, and waits until its replica has every write it answered.
 fn let_catch_up(cluster: &Cluster, master: usize, replica: usize) {
     let [master, replica] = [master, replica].map(|node| &cluster.nodes()[node]);
     let pause = Command::new("CLIENT PAUSE").arg(PAUSE_MS).arg("WRITE");
@@ -225,7 +227,7 @@ impl Target for Six {
                 }
                 _ => Some(self.kill_master(ledger, fault).await),
             };
-            // So many go to one node at most.
+            // One node has at most this many connections.
             let broken = if window.is_some() { CONNECTIONS_MAX as u64 + 1 } else { 0 };
             FaultWindow { kind: fault.kind, window, broken }
         })
@@ -251,10 +253,10 @@ impl Stage for Six {
     }
 }
 
-/// Whether a replica leaves its master alone when that is dead.
+/// The setting that keeps a replica from taking over a dead master by itself.
 const NO_FAILOVER: &str = "cluster-replica-no-failover";
 
-/// How long a master holds writes back that is to be killed: longer than that takes.
+/// How long a master that is about to be killed holds writes back: longer than killing it takes.
 const PAUSE_MS: u32 = 60_000;
 
 /// How long a replica may take to catch up, and the client to find its way.

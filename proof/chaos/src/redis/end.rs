@@ -1,4 +1,4 @@
-//! What is there when all has come to rest.
+//! After the last fault: the client and the servers must come to rest, and the data is read.
 
 use onetrip::Outcome;
 use onetrip::redis::{Client, Command, Sends};
@@ -12,7 +12,7 @@ use crate::drive::until;
 use crate::end::{PATIENCE, Rest};
 use crate::ledger::{Claim, Ledger};
 
-/// Waits until all is at rest, and reads what was written. `server` is the one that has a tag.
+/// Waits until all is at rest, and reads what was written. `server` returns the server of a tag.
 pub(crate) async fn rest<'a>(
     client: &Client,
     keys: Keys,
@@ -40,7 +40,8 @@ pub(crate) async fn rest<'a>(
     Rest { findings, table, lost: client.metrics().lost, by_faults_alone: true }
 }
 
-/// How often each number of a hash was written; what says no whole number of times is wrong.
+/// Counts how often each number of a hash was written. A sum that is no multiple of one write is
+/// wrong.
 fn count(table: &mut Table, hash: &[Answer]) -> Vec<String> {
     let mut wrong = Vec::new();
     for pair in hash.chunks_exact(2) {
@@ -57,8 +58,9 @@ fn number(answer: &Answer) -> i64 {
     answer.text().and_then(|text| text.parse().ok()).expect("all that is written are numbers")
 }
 
-/// The client serves again. Between two attempts to connect there is a pause, and a call waits for a
-/// connection no longer than its own limit: what was not sent is tried again.
+/// Checks that the client serves again. Between two attempts to connect there is a pause, and a
+/// call waits for a connection no longer than its own limit, so a call that was not sent is tried
+/// again.
 async fn is_at_work(client: &Client, ledger: &Ledger) -> Option<String> {
     let mut finding = None;
     until(PATIENCE, async || {
@@ -79,7 +81,8 @@ async fn is_at_work(client: &Client, ledger: &Ledger) -> Option<String> {
     finding
 }
 
-/// Nothing waits in the client, and the servers have its connections and no others.
+/// Checks that no request waits in the client, and that the servers have its connections and no
+/// others.
 async fn is_at_rest(client: &Client, servers: &[&Server]) -> Vec<String> {
     let mut findings = Vec::new();
     let pending = || {

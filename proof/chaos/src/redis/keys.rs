@@ -1,4 +1,4 @@
-//! Which keys there are, and what is written to them.
+//! The keys, and the commands that write to them.
 
 use onetrip::redis::{Client, Command, Sends};
 
@@ -9,27 +9,28 @@ pub(crate) struct Keys {
     pub(crate) in_cluster: bool,
 }
 
-/// Where the counter of a task begins: so far from the others that no reply of theirs could be its own.
+/// The first value of a task's counter: so far from the others that their replies can't be mistaken
+/// for its own.
 pub(crate) fn base(task: u32) -> i64 {
     i64::from(task + 1) * 1_000_000_000
 }
 
-/// Numbers by themselves, written by HINCRBY.
+/// The hash of numbers written by HINCRBY.
 pub(crate) fn written(tag: u64) -> String {
     format!("{{{tag}}}:written")
 }
 
-/// Numbers in the order in which they were pushed.
+/// The list of numbers in the order in which they were pushed.
 pub(crate) fn rows(tag: u64) -> String {
     format!("{{{tag}}}:rows")
 }
 
-/// A string, on which what is meant for a list fails.
+/// A string: a command for lists fails on it.
 pub(crate) fn text(tag: u64) -> String {
     format!("{{{tag}}}:text")
 }
 
-/// From where a number is moved to the rows.
+/// The list from which a number is moved to the rows.
 pub(crate) fn feed(tag: u64, n: i64) -> String {
     format!("{{{tag}}}:feed:{n}")
 }
@@ -44,7 +45,7 @@ pub(crate) fn push(tag: u64, n: i64) -> Command {
     Command::new("RPUSH").arg(rows(tag)).arg(n)
 }
 
-/// Is refused.
+/// A command that the server refuses.
 pub(crate) fn refused(tag: u64, n: i64) -> Command {
     Command::new("RPUSH").arg(text(tag)).arg(n)
 }
@@ -59,13 +60,13 @@ impl Keys {
         format!("{{{}}}:counter:{task}", self.tag_of(task))
     }
 
-    /// What a task watches. It is always there: a key that is absent when it is watched, and then written on
-    /// the node to which its hash slot moves, is one that Redis does not see changed.
+    /// The key that a task watches. It always exists: Redis misses the change of a key that was
+    /// absent when it was watched and is then written on the node to which its hash slot moved.
     pub(crate) fn watched(self, task: u32) -> String {
         format!("{{{}}}:watched:{task}", self.tag_of(task))
     }
 
-    /// Writes what must be there from the beginning.
+    /// Writes the keys that must exist from the beginning.
     pub(crate) async fn prepare(self, client: &Client, tasks: u32) {
         for tag in 0..self.tags {
             client.cmd("SET").arg(text(tag)).arg("text").send::<()>().await.unwrap();
@@ -78,5 +79,5 @@ impl Keys {
     }
 }
 
-/// What the connections of the client under test are called at the servers.
+/// The name of the client's connections at the servers.
 pub(crate) const CLIENT: &str = "chaos";

@@ -1,28 +1,27 @@
 //! Redis: 100 tasks over one client, and numbers in hashes and lists.
 //!
-//! The rows of PostgreSQL are numbers here, each written once by one of two commands whose replies
-//! show whose they are, and which show in the end how often they ran:
+//! A row of PostgreSQL is a number here. Each number is written once, by one of two commands. Their
+//! replies show which request they answer, and the data shows in the end how often they ran:
 //!
 //! * `HINCRBY written n n+1` answers `n+1`, and would leave twice that if it ran twice;
 //! * `RPUSH rows n` answers the position of its number in the list, from which nothing is ever
 //!   taken.
 //!
-//! And each task has a counter: of its INCRs, as it called them, the replies ascend by one where
-//! all are acknowledged, and by no more than there were others of which nobody knows.
+//! Each task also has a counter. In the order of the calls, the replies of its INCRs ascend by one
+//! if all are acknowledged; a gap may be no larger than the number of INCRs that are `Unknown`.
 //!
 //! # What survives
 //! A single server keeps an append-only file and flushes it before it answers (`appendfsync
-//! always`), so what was acknowledged survives a crash. A master of a cluster answers before its
-//! replica has the write, and what it had answered in its last moments would be lost by Redis and
-//! not by the client. So a master is killed only while it holds writes back (`CLIENT PAUSE …
-//! WRITE`) and once its replica has all that it had before: all that was ever acknowledged is
-//! there, and what was under way at that moment, and has come since, is under way when it is
-//! killed. That a write survives which Redis had not copied yet is promised by nobody and checked
-//! by nobody.
+//! always`), so acknowledged writes survive a crash. A master of a cluster answers before its
+//! replica has the write, so writes answered just before a crash would be lost by Redis and not by
+//! the client. Therefore a master is killed only while it holds writes back (`CLIENT PAUSE …
+//! WRITE`), and once its replica has caught up. Then every acknowledged write is on the replica,
+//! and the writes held back are in flight when the master is killed. Redis does not promise that a
+//! write survives which it had not copied yet, and no check here asks for it.
 //!
-//! In a cluster a connection is seen from its ends alone, there being no proxy. A fault is over
-//! there when all nodes agree, and the client has read a key of each kind. Moved slots and killed
-//! replicas break no connection that is in use: nothing is `Unknown` for their sake.
+//! A cluster runs without a proxy, so its connections are observed from their ends alone. A fault
+//! is over there when all nodes agree and the client has read a key of each tag. Moved slots and
+//! killed replicas break no connection in use, so they may make no write `Unknown`.
 
 mod book;
 mod cluster;
@@ -47,10 +46,10 @@ use keys::Keys;
 use single::Single;
 use writes::Own;
 
-/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
+/// Runs chaos on a private server of its own, and returns its report: see [`Report::findings`].
 ///
 /// # Panics
-/// When the lab fails: without a server there is nothing to say.
+/// If the lab fails, for example to start a server.
 pub fn run(options: &Options) -> Report {
     on_threads(async { run_on(options, Single::set().await).await })
 }
@@ -58,7 +57,7 @@ pub fn run(options: &Options) -> Report {
 /// The same on a cluster of six nodes, three of them masters.
 ///
 /// # Panics
-/// When the lab fails.
+/// If the lab fails.
 pub fn run_cluster(options: &Options) -> Report {
     on_threads(async { run_on(options, Six::set().await).await })
 }
@@ -69,7 +68,7 @@ trait Stage: Target {
 
     fn keys(&self) -> Keys;
 
-    /// What is there in the end. The servers are gone then.
+    /// Reads the state at the end, and stops the servers.
     async fn rest(self, ledger: &Ledger, book: &Book) -> Rest;
 }
 
@@ -90,7 +89,7 @@ async fn run_on(options: &Options, mut stage: impl Stage) -> Report {
     judge(options, &ledger, duration, &faults, in_time, rest)
 }
 
-/// Writes numbers and returns the last of them. Each few tasks have another text.
+/// A script that writes numbers and returns the last of them. Every few tasks use a different text.
 fn script(task: u32) -> Script {
     Script::new(format!(
         "for _, n in ipairs(ARGV) do redis.call('HINCRBY', KEYS[1], n, n + 1) end \

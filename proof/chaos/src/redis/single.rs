@@ -1,4 +1,4 @@
-//! One server that forgets nothing, behind a line that breaks.
+//! One server that keeps every acknowledged write, behind a network that breaks.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -20,15 +20,16 @@ use crate::line::{OnLine, PATIENCE, Present, cut_what_is_left, end_line, gone, s
 use crate::plan::{Kind, PlannedFault};
 
 pub(crate) struct Single {
-    /// None while it is being stopped or started.
+    /// `None` while it is being stopped or started.
     server: Option<Server>,
     proxy: Proxy,
     client: Client,
 }
 
 impl Single {
-    /// A server whose answers are on disk, and a client with so narrow a window that its queues are
-    /// in use, and with so little patience that not all wait for the server to come back.
+    /// Starts a server that flushes a write before it answers, and a client. The client's window is
+    /// so narrow that its queues are in use, and its limits are so short that not every call waits
+    /// until the server is back.
     pub(crate) async fn set() -> Single {
         let settings = Settings::default()
             .setting("appendonly", "yes")
@@ -85,7 +86,7 @@ pub(crate) fn limited(config: Config) -> Config {
     })
 }
 
-/// Connections of a client under test beside the shared one.
+/// The most connections that a client under test has besides the shared one.
 pub(crate) const CONNECTIONS_MAX: usize = 24;
 
 impl Target for Single {
@@ -139,7 +140,7 @@ impl Stage for Single {
     }
 }
 
-/// Does something with a server that takes its time.
+/// Runs slow work on a server in a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static, E: Display + Send + 'static>(
     mut server: T,
     work: impl FnOnce(&mut T) -> Result<(), E> + Send + 'static,

@@ -1,5 +1,5 @@
-//! The end: all comes to rest, no connection is left, and what was said is held against what is
-//! there.
+//! After the run: the client and the server must come to rest, no connection may remain, and the
+//! ledger is compared with the table.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::postgres::observer::Observer;
 use crate::postgres::stage::Stage;
 use crate::{Options, Report};
 
-/// What a statement sees in a session that is nobody's.
+/// What a statement sees in a session without any state of an owner.
 pub(crate) async fn clean(stage: &Stage) -> Arc<str> {
     let sql = format!("select seen from ({}) as it", LOOK.replace("$1", "0"));
     Observer::connect(&stage.url).await.texts(&sql).await.remove(0).into()
 }
 
-/// What is to be held.
+/// Everything that is checked at the end.
 pub(crate) struct All<'a> {
     pub(crate) setting: &'a Setting,
     pub(crate) ledger: &'a Ledger,
@@ -46,7 +46,7 @@ impl All<'_> {
         findings.extend(self.read(&stage.url).await);
         let lost = stage.client.metrics().lost;
         findings.extend(left(stage).await);
-        // Sessions that end while they are at work are given up by the client, too.
+        // The client also closes the connection of a session that ends while it is busy.
         let rest = Rest { findings, table: there, lost, by_faults_alone: false };
         judge(options, self.ledger, duration, faults, in_time, rest)
     }
@@ -59,7 +59,7 @@ impl All<'_> {
         wrong.into_iter().map(|wrong| format!("in the other schema, {wrong}")).collect()
     }
 
-    /// What rows say that they saw, and what counters count.
+    /// Checks what the rows saw, and the counters.
     async fn read(&self, url: &str) -> Vec<String> {
         let observer = Observer::connect(url).await;
         let clean = self.clean.replace('\'', "''");
@@ -76,7 +76,7 @@ impl All<'_> {
     }
 }
 
-/// Connections that outlive their client, which this one is the last of.
+/// Drops the last client, and checks that no connection outlives it.
 async fn left(stage: Stage) -> Vec<String> {
     let Stage { server, pooler, proxy, client, .. } = stage;
     drop(client);

@@ -1,4 +1,4 @@
-//! What is held of a reply: whose it is, and what its statement saw.
+//! Checks of a reply: which request it answers, and what its statement saw.
 
 use onetrip::{Error, Reply, Row};
 
@@ -6,7 +6,7 @@ use super::SessionsWriter;
 use crate::ledger::Begun;
 
 impl SessionsWriter {
-    /// A reply with a number and what its statement saw, in a session that is to be nobody's.
+    /// Checks a reply's number, and that its statement saw a session without state.
     pub(crate) fn hold(&self, what: &str, number: i64, row: &Row) {
         let (got, seen): (i64, &str) = (row.get(0), row.get(1));
         if got != number {
@@ -17,7 +17,7 @@ impl SessionsWriter {
         }
     }
 
-    /// Only its number: its session is somebody's own.
+    /// Checks the number alone: the session has an owner and may have state.
     pub(crate) fn hold_number(&self, what: &str, number: i64, row: &Row) {
         let got: i64 = row.get(0);
         if got != number {
@@ -25,7 +25,7 @@ impl SessionsWriter {
         }
     }
 
-    /// What became of the insert of a row on a shared connection or a fresh one.
+    /// Takes the reply of an insert on a shared connection or a new one.
     pub(crate) async fn take(&self, mut unit: Begun, reply: Reply<Row>) {
         let result = reply.await;
         unit.claim(&result);
@@ -33,7 +33,8 @@ impl SessionsWriter {
         self.end(unit);
     }
 
-    /// Where nothing breaks, a read fails only because its turn never came, or by its deadline.
+    /// Checks why a read failed: without faults, only because its turn never came or its deadline
+    /// passed.
     pub(crate) fn bear(&self, what: &str, error: &Error) {
         let is_usual = ["wait_timeout", "pool_timeout", "timeout"].contains(&error.code());
         if !self.own.setting.faults && !is_usual {
@@ -41,7 +42,7 @@ impl SessionsWriter {
         }
     }
 
-    /// The next number for something that is only read.
+    /// The next number for a read.
     pub(crate) fn number(&mut self) -> i64 {
         self.own.looked += 1;
         (i64::from(self.task) << 32) + self.own.looked

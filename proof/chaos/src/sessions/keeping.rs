@@ -8,13 +8,13 @@ use super::states::State;
 /// Where an insert of the owner goes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// To the table that is everybody's.
+    /// To the common table.
     Other,
     /// To the other schema.
     Path,
     /// To a temporary table.
     Temporary,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
@@ -22,7 +22,7 @@ impl Kept {
     fn and(self, state: State) -> Kept {
         match (self, state) {
             (Kept::Unknown, _) => Kept::Unknown,
-            // Temporary tables are looked for first.
+            // PostgreSQL looks for temporary tables first.
             (_, State::Temp) | (Kept::Temporary, _) => Kept::Temporary,
             (_, State::Path) => Kept::Path,
             (kept, _) => kept,
@@ -31,7 +31,7 @@ impl Kept {
 }
 
 impl SessionsWriter {
-    /// One to three states.
+    /// Sets one to three states.
     pub(crate) async fn keep(&mut self, session: &mut Session) -> Kept {
         let mut kept = Kept::Other;
         for _ in 0..self.some(1..4) {
@@ -46,7 +46,7 @@ impl SessionsWriter {
         kept
     }
 
-    /// Whether it is in force, as far as that is known.
+    /// Sends a state. Returns whether it is in force, as far as that is known.
     async fn send(
         &mut self,
         session: &mut Session,
@@ -90,7 +90,7 @@ impl SessionsWriter {
                 Ok(false)
             }
             8 => {
-                // Nobody waits for it.
+                // No one awaits these replies.
                 texts.iter().for_each(|text| drop(session.execute(text, &[])));
                 Ok(false)
             }

@@ -1,5 +1,5 @@
-//! Connections that the client lends without a session: to a transaction, a stream, a COPY. What is left in
-//! them is as much their user's own.
+//! Connections that the client lends without a session: to a transaction, a stream or a COPY. State
+//! left in them must not reach other users either.
 
 use onetrip::Error;
 
@@ -11,7 +11,7 @@ impl SessionsWriter {
         let state = State::any(&mut self.random);
         let key = self.number();
         let texts = state.statements(&mut self.random, key);
-        // What it says is the owner's business; what it leaves is everybody's.
+        // The result does not matter here; the state that is left in the connection does.
         let _: Result<(), Error> = match self.random.below(5) {
             0 => self.in_stream(state).await,
             1 => self.in_copy_out(state).await,

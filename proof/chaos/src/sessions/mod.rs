@@ -1,7 +1,6 @@
-//! PostgreSQL once more: 500 tasks over one pool, among them those that own sessions and leave in
-//! them whatever a session can keep, openly and inside functions. Each statement sees for itself
-//! whether it works in nobody's session but its own. `SESSIONS.md` has what they do, and what is
-//! held.
+//! PostgreSQL with sessions: 500 tasks over one pool. Some of them own sessions and leave in them
+//! every state that a session can keep, by plain statements and inside functions. Each statement
+//! checks whether it sees state of another owner. `SESSIONS.md` describes the tasks and the checks.
 
 mod end;
 mod holding;
@@ -29,21 +28,21 @@ use crate::postgres::stage::Stage;
 use crate::writer::Writer;
 use crate::{Kind, Options, Report};
 
-/// What is between the client and its server, and what befalls it.
+/// The setting of a run: what is between the client and its server, and whether faults come.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Connections of the pool.
     pub connections: usize,
-    /// A pooler on the way, and how it shares its connections.
+    /// The pooler between them, and its pool mode.
     pub pooler: Option<(Program, PoolMode)>,
-    /// Whether anything breaks.
+    /// Whether faults come.
     pub faults: bool,
 }
 
-/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
+/// Runs chaos on a private server of its own, and returns its report: see [`Report::findings`].
 ///
 /// # Panics
-/// When the lab fails: without a server there is nothing to say.
+/// If the lab fails, for example to start a server.
 pub fn run(options: &Options, setting: &Setting) -> Report {
     on_threads(run_here(options, setting))
 }
@@ -73,7 +72,7 @@ async fn run_here(options: &Options, setting: &Setting) -> Report {
     all.judge(options, befallen.0, &faults, in_time).await
 }
 
-/// The pooler's connections to the server are fewer than its clients where it shares them.
+/// If the pooler shares its connections to the server, it has fewer of them than clients.
 fn pooler(program: &Program, mode: PoolMode) -> pgbouncer::Options {
     let pool_size = if mode == PoolMode::Session { 60 } else { 4 };
     let options = pgbouncer::Options {
@@ -91,13 +90,13 @@ impl Setting {
         self.pooler.as_ref().is_some_and(|(_, mode)| *mode != PoolMode::Session)
     }
 
-    /// Whether names of prepared statements are safe.
+    /// Whether named prepared statements are safe.
     fn knows_names(&self) -> bool {
         let knows = |(program, _): &(Program, _)| program.knows_prepared_statements();
         !self.is_shared() || self.pooler.as_ref().is_none_or(knows)
     }
 
-    /// As docs/operations/poolers.md has it.
+    /// Applies the settings of docs/operations/poolers.md.
     fn tune(&self, config: Config) -> Config {
         let config = config.connections_max(self.connections).wait_timeout(WAIT);
         let is_old = |(program, _): &(Program, _)| !program.knows_prepared_statements();
@@ -111,12 +110,12 @@ impl Setting {
 
 /// What a task has besides the client.
 pub(crate) struct Own {
-    /// What a statement sees in a session that is nobody's.
+    /// What a statement sees in a session without state.
     clean: Arc<str>,
     /// Rows that are meant for the other schema.
     stray: Arc<Ledger>,
     setting: Setting,
-    /// How many reads there were, each of which has a number.
+    /// How many reads there were; each has a number.
     looked: i64,
 }
 
@@ -169,10 +168,10 @@ impl SessionsWriter {
     }
 }
 
-/// So many ways there are, by their weight.
+/// The sum of the ways' weights.
 const WAYS: u64 = 40;
 
-/// The stage, and what befalls it here.
+/// The stage with the faults of this run.
 struct Befallen(Stage);
 
 impl Target for Befallen {
@@ -191,7 +190,7 @@ impl Target for Befallen {
     }
 }
 
-/// The world with the expression that says what a statement sees.
+/// The schema, with the expression that shows what a statement sees.
 fn world() -> String {
     include_str!("world.sql").replace(":seen", include_str!("seen.sql"))
 }
@@ -203,26 +202,26 @@ macro_rules! seeing {
     };
 }
 
-/// Returns its number, and what it sees.
+/// Returns its number and what it sees.
 pub(crate) const LOOK: &str = seeing!("select $1::bigint as n, ", " as seen");
 
-/// Writes a row: its number, whether its session is somebody's own, whether it is fine.
+/// Writes a row: its number, whether its session has an owner, whether it is fine.
 pub(crate) const INSERT: &str = seeing!(
     "insert into entry (n, own, fine, seen) select $1::bigint, $2::bool, $3::bool, ",
     " returning n, seen"
 );
 
-/// A row whose transaction counts two counters up.
+/// A row whose transaction increments two counters.
 pub(crate) const COUNTED: &str =
     seeing!("insert into entry (n, counted, seen) select $1::bigint, true, ", " returning n, seen");
 
-/// A row whose answer can't be read where one was asked for: there are two.
+/// Returns two rows, so a call that wants one row can't read the answer.
 pub(crate) const TWO: &str = seeing!(
     "insert into entry (n, seen) select n, ",
     " from generate_series($1::bigint, $2::bigint) as n returning n, seen"
 );
 
-/// For batches and COPY: the table itself looks.
+/// For batches and COPY: a default of the table records what the statement sees.
 pub(crate) const PLAIN: &str = "insert into entry (n, fine) values ($1, $2)";
 
 /// Tasks that write at the same time.

@@ -13,7 +13,7 @@ impl SessionsWriter {
     /// One session from its beginning to one of its ends.
     pub(crate) async fn owned(&mut self) {
         let Ok(mut session) = self.client.session().await else { return };
-        // What is first may be what leaves something, or a look at what others left.
+        // The first statement may set a state, or look for state that others left.
         if self.random.one_in(3) {
             self.look_around(&session).await;
         }
@@ -56,7 +56,7 @@ impl SessionsWriter {
         ledger.end(unit);
     }
 
-    /// It ends as sessions end.
+    /// Ends the session in one of the ways that sessions end.
     async fn leave(&mut self, mut session: Session, kept: &Kept) {
         match self.random.below(8) {
             0 => self.leave_at_work(session, kept).await,
@@ -92,7 +92,7 @@ impl SessionsWriter {
         }
     }
 
-    /// What was submitted is still run, on the session that its owner made.
+    /// Drops the session while statements are under way: those submitted still run, in its state.
     async fn leave_at_work(&mut self, session: Session, kept: &Kept) {
         if *kept != Kept::Other {
             let replies = [1, 2, 3].map(|_| session.execute("select 1", &[]));

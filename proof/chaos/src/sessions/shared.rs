@@ -9,7 +9,7 @@ use crate::ledger::Claim;
 use crate::writer::polled;
 
 impl SessionsWriter {
-    /// Reads, one or twenty at once; now and then of those that may run twice.
+    /// Reads, one or twenty at once; now and then they are marked as safe to run twice.
     pub(crate) async fn looks(&mut self) {
         let count = if self.random.one_in(3) { 20 } else { 1 };
         let numbers: Vec<i64> = (0..count).map(|_| self.number()).collect();
@@ -43,7 +43,7 @@ impl SessionsWriter {
         self.take(unit, reply).await;
     }
 
-    /// One with little time, which sleeps now and then.
+    /// A statement with a short deadline, which sleeps now and then.
     pub(crate) async fn hurried(&mut self) {
         let time = Duration::from_millis(1 + self.random.below(30));
         let hurried = self.client.timeout(time);
@@ -56,7 +56,7 @@ impl SessionsWriter {
         self.take(unit, reply).await;
     }
 
-    /// Its future is dropped: at once, or when it was asked for in vain.
+    /// A statement whose future is dropped, at once or after it was polled some times.
     pub(crate) async fn dropped(&mut self) {
         let unit = self.begin("insert whose reply is dropped", 1);
         let n = unit.numbers.start;
@@ -66,7 +66,7 @@ impl SessionsWriter {
         self.end_as(unit, early.map_or(Claim::Forgotten, |result| Claim::of(&result)));
     }
 
-    /// Cancelled in its turn: what was told to have been cancelled is not there.
+    /// A statement that is cancelled. A row whose cancellation was reported must not be there.
     pub(crate) async fn cancelled(&mut self) {
         let mut unit = self.begin("insert that is cancelled", 1);
         let n = unit.numbers.start;
@@ -82,7 +82,8 @@ impl SessionsWriter {
         self.take(unit, reply).await;
     }
 
-    /// It takes effect, and its answer can't be read: there are two rows where one was asked for.
+    /// A statement that takes effect and whose answer can't be read: it returns two rows where one
+    /// was asked for.
     pub(crate) async fn unreadable(&mut self) {
         let mut unit = self.begin("insert whose answer can't be read", 2);
         let (first, last) = (unit.numbers.start, unit.numbers.end - 1);

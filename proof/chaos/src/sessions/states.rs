@@ -1,8 +1,8 @@
-//! What can be left in a session, and the ways to leave it there.
+//! The states that can be left in a session, and the ways to set them.
 
 use crate::random::Random;
 
-/// Something that a session keeps.
+/// A state that a session keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Path,
@@ -39,7 +39,7 @@ impl State {
         State::Cursor,
     ];
 
-    /// One of them; those more often by which rows get lost.
+    /// A random state; those that can lose rows come more often.
     pub(crate) fn any(random: &mut Random) -> State {
         match random.below(4) {
             0 => State::Temp,
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// As `chaos_do` knows it.
+    /// Its name for the SQL function `chaos_do`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             State::Path => "path",
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// The statement that says it.
+    /// The plain statement that sets it.
     fn open(self, key: i64) -> String {
         match self {
             State::Path => "set search_path = stray, public".into(),
@@ -104,7 +104,7 @@ impl State {
         })
     }
 
-    /// Statements that leave it, in one of so many ways.
+    /// Statements that set it in one of the many ways.
     pub(crate) fn statements(self, random: &mut Random, key: i64) -> Vec<String> {
         let word = self.word();
         let one = match random.below(18) {

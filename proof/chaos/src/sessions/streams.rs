@@ -43,7 +43,7 @@ impl SessionsWriter {
         self.end(unit);
     }
 
-    /// Rows as they come, read to the end or left; or a COPY of them.
+    /// A stream of rows, read to its end or dropped; or a COPY of them.
     pub(crate) async fn streamed(&mut self) {
         let is_copy = self.random.one_in(3);
         if is_copy && !self.own.setting.is_shared() {
@@ -82,7 +82,7 @@ impl SessionsWriter {
         }
     }
 
-    /// A value that is read while it is sent; now and then it ends too early.
+    /// A value sent from a reader; now and then the reader ends too early.
     pub(crate) async fn large(&mut self) {
         let mut unit = self.begin("insert with a large value", 1);
         let n = unit.numbers.start;
@@ -94,7 +94,8 @@ impl SessionsWriter {
         self.end(unit);
     }
 
-    /// Its own notification, or a gap. Few do so: each has a connection of its own.
+    /// A listener must get its own notification, or report a gap. Few tasks do this: each listener
+    /// has a connection of its own.
     pub(crate) async fn heard(&mut self) {
         if self.own.setting.is_shared() || !self.task.is_multiple_of(50) {
             return self.looks().await;
@@ -119,5 +120,5 @@ impl SessionsWriter {
 
 const LARGE: &str = "insert into entry (n, fine) select $1::bigint, length($2::bytea) > 0";
 
-/// A listener comes back after its connection was lost, and says so.
+/// How long a listener may take to come back after its connection was lost, and to report it.
 const HEARING: Duration = Duration::from_secs(60);

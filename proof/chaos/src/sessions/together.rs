@@ -1,4 +1,4 @@
-//! Pipelines and batches: what goes together, on the client and on sessions and transactions.
+//! Pipelines and batches on the client, in sessions and in transactions.
 
 use onetrip::{Pipeline, Reply, Row};
 
@@ -52,7 +52,7 @@ impl SessionsWriter {
         }
     }
 
-    /// Several segments, each by itself.
+    /// Several independent segments.
     pub(crate) async fn segments(&mut self) {
         let count = self.some(2..5);
         let mut pipeline = self.client.pipeline();
@@ -74,7 +74,7 @@ impl SessionsWriter {
         }
     }
 
-    /// A reply is taken before the end, which then comes or doesn't.
+    /// A reply is taken before the pipeline's end; then the pipeline is finished or dropped.
     pub(crate) async fn pipeline_in_part(&mut self) {
         let rows = self.some(2..5);
         let mut unit = self.begin("pipeline of which a reply is taken early", rows);
@@ -140,7 +140,7 @@ impl SessionsWriter {
         for (index, mut unit) in units.into_iter().enumerate() {
             let index = index as u64;
             if !failed.contains(&index) {
-                // What was not even taken from the iterator was not sent.
+                // A row that the batch never took from the iterator was not sent.
                 let is_taken = index < taken;
                 unit.say(if is_taken { Claim::Acknowledged } else { Claim::NotSent });
             }

@@ -1,4 +1,4 @@
-//! Transactions of the client's own: their ends, savepoints, and those that are run again.
+//! Transactions of the client: their ends, their savepoints, and those that are run again.
 
 use onetrip::{Error, Isolation, RunOptions, Transaction, TransactionOptions};
 
@@ -39,7 +39,7 @@ impl SessionsWriter {
         }
     }
 
-    /// One that is released and one that is undone, the latter in the former now and then.
+    /// One savepoint is released and one is undone; now and then the second is inside the first.
     pub(crate) async fn savepoints(&mut self) {
         let mut unit = self.begin("transaction with savepoints", 2);
         let mut undone = self.begin("savepoint that is undone", 1);
@@ -78,7 +78,8 @@ impl SessionsWriter {
         self.end(unit);
     }
 
-    /// Two counters, which others count up too and in another order: conflicts and deadlocks.
+    /// Increments two counters that other tasks increment in another order: conflicts and
+    /// deadlocks.
     pub(crate) async fn counted(&mut self) {
         let mut unit = self.begin("transaction that is run again", 1);
         let n = unit.numbers.start;

@@ -1,10 +1,11 @@
-//! What a host does behind the ABI, step by step; `src/targets/abi.rs` has the steps.
+//! Inputs of the ABI targets: the steps of a host, which `src/targets/abi.rs` defines.
 
 use std::io;
 
 use super::Corpus;
 
-/// Submits under the token behind it; writes all; says what has this number; takes back; lets time pass; says goodbye.
+/// The steps: submit under the token that follows; write everything; let the peer send the message
+/// of this number; cancel; let time pass; say goodbye.
 const ASK: u8 = 0;
 const WRITE: u8 = 7;
 const SAY: u8 = 8;

@@ -1,10 +1,10 @@
-//! What no server has said: cases that went wrong in clients before, and texts.
+//! Inputs that no server has sent: cases that went wrong in clients before, and texts.
 
 use std::io;
 
 use super::Corpus;
 
-/// Bytes of a message: its type, its length as it is claimed, and its body.
+/// The bytes of a message: its type, the length that it claims, and its body.
 fn message(tag: u8, claimed: u32, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &claimed.to_be_bytes(), body].concat()
 }
@@ -25,7 +25,7 @@ pub(super) fn write(corpus: &mut Corpus) -> io::Result<()> {
     pools(corpus)
 }
 
-/// Lengths that are wrong, for whoever cuts a stream and whoever waits for a reply.
+/// Wrong lengths, for the targets that cut a stream and those that wait for a reply.
 fn streams(corpus: &mut Corpus) -> io::Result<()> {
     let ready = message(b'Z', 5, b"I");
     let cases = [
@@ -51,7 +51,7 @@ fn streams(corpus: &mut Corpus) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts that are wrong, in all that have one.
+/// Wrong counts, in every message that has one.
 fn bodies(corpus: &mut Corpus) -> io::Result<()> {
     let cases: [(&str, u8, &[u8]); 24] = [
         ("row_of_65535_values", b'D', &[0xff, 0xff]),
@@ -281,7 +281,7 @@ fn configs(corpus: &mut Corpus) -> io::Result<()> {
     Ok(())
 }
 
-/// Steps of the host in `session`, by their numbers there.
+/// Steps of the host in the target `session`, by their numbers there.
 fn sessions(corpus: &mut Corpus) -> io::Result<()> {
     let cases: [(&str, &[u8]); 9] = [
         ("plain", &[0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 0, 9]),

@@ -1,7 +1,8 @@
-//! Writes the seeds of the corpus anew: what a real server says, and what went wrong before.
+//! Writes the seeds of the corpus anew: replies of real servers, and cases that went wrong before.
 //!
-//! `cargo run -p onetrip-fuzz-targets --example seeds`. Inputs that came otherwise stay where they are; what
-//! a server says differs in its salt and the like, so that a second run changes some files.
+//! `cargo run -p onetrip-fuzz-targets --example seeds`. Inputs that came otherwise stay where they
+//! are; what a server says differs in its salt and the like, so that a second run changes some
+//! files.
 
 mod abi;
 mod made;

@@ -1,4 +1,4 @@
-//! What a Redis server says, in both protocols; and what none says.
+//! Inputs recorded from a Redis server, in both protocols; and inputs that no server sends.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -13,13 +13,13 @@ use super::Corpus;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What `DEBUG PROTOCOL` knows.
+/// The types that `DEBUG PROTOCOL` knows.
 const TYPES: [&str; 13] = [
     "string", "integer", "double", "bignum", "null", "array", "set", "map", "attrib", "push",
     "verbatim", "true", "false",
 ];
 
-/// What commands answer with, by names.
+/// Commands whose replies become inputs, by the name of the input.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("strings", &["SET k v", "GET k", "GET none", "INCR n", "INCR k", "SET k v NX"]),
     ("hashes", &["HSET h a 1 b 2", "HGETALL h", "HMGET h a c", "HGETALL none"]),
@@ -59,7 +59,7 @@ pub(super) fn write(corpus: &mut Corpus) -> Result<()> {
     Ok(())
 }
 
-/// One stream of replies, for all who read such.
+/// Adds one stream of replies to every target that reads such streams.
 fn record(corpus: &mut Corpus, name: &str, protocol: u8, said: &[u8]) -> io::Result<()> {
     let name = format!("{name}_{protocol}");
     let replies = replies(said);
@@ -83,14 +83,14 @@ fn replies(mut said: &[u8]) -> Vec<&[u8]> {
     replies
 }
 
-/// All that a server says to these on a new connection.
+/// All that a server answers to these commands on a new connection.
 fn ask(server: &Server, protocol: u8, commands: &[&str]) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
     converse(&mut stream, &[&format!("HELLO {protocol}")])?;
     converse(&mut stream, commands)
 }
 
-/// Sends these, and reads what comes until the echo of a last one.
+/// Sends these commands and a last ECHO, and reads until the reply of that.
 fn converse(stream: &mut TcpStream, commands: &[&str]) -> Result<Vec<u8>> {
     const END: &[u8] = b"the end of it";
     let mut out = BytesMut::new();
@@ -111,7 +111,7 @@ fn converse(stream: &mut TcpStream, commands: &[&str]) -> Result<Vec<u8>> {
     Ok(said)
 }
 
-/// What no server says: forms that are in the specification alone, and lengths that are wrong.
+/// Inputs that no server sends: forms that only the specification has, and wrong lengths.
 fn made(corpus: &mut Corpus) -> io::Result<()> {
     let cases: [(&str, &str); 17] = [
         ("string_in_chunks", "$?\r\n;4\r\nHell\r\n;1\r\no\r\n;0\r\n"),

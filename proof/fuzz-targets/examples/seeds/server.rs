@@ -1,4 +1,4 @@
-//! A connection to a real server that keeps what it says, and no more than that.
+//! A minimal connection to a real server, which records what the server sends.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -14,10 +14,10 @@ use onetrip_postgres::startup::{NONCE_LEN, Startup, StartupConfig};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A session.
+/// A session with a server.
 pub(crate) struct Server {
     stream: TcpStream,
-    /// All that it said while it started.
+    /// All that the server sent during the startup.
     pub(crate) said: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Server {
             let bytes = server.read()?;
             server.said.extend_from_slice(&bytes);
             input.extend_from_slice(&bytes);
-            // What it says to a wrong password is worth keeping as well.
+            // The answer to a wrong password is recorded too.
             if !matches!(startup.handle_bytes(&mut input), Ok(None)) {
                 return Ok(server);
             }
@@ -52,7 +52,7 @@ impl Server {
         if len == 0 { Err("the server hung up".into()) } else { Ok(bytes[..len].to_vec()) }
     }
 
-    /// Sends this, and reads until so many ReadyForQuery have come.
+    /// Sends these bytes, and reads until `ready` ReadyForQuery messages have come.
     pub(crate) fn ask(&mut self, bytes: &[u8], ready: usize) -> Result<Vec<u8>> {
         self.stream.write_all(bytes)?;
         let mut said = Vec::new();

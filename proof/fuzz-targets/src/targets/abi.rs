@@ -1,7 +1,8 @@
-//! A host behind the ABI that does what the input says, and a peer that says what the input says.
+//! A host that drives the ABI, and a peer. The input chooses what both do.
 //!
-//! What has to hold for both protocols: a request that was taken ends once and nothing comes for it before it began
-//! or after its end; a connection ends once and takes nothing afterwards; and when it ends, all end.
+//! For both protocols these must hold: an accepted request ends once, and no event for it comes
+//! before it begins or after it ends; a connection ends once and accepts nothing afterwards; and
+//! when a connection ends, all its requests end.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +12,17 @@ use onetrip_abi::fuzzing::{Asked, Host};
 
 use crate::input::Input;
 
-/// More steps than this show nothing new.
+/// The most steps of an input: more show nothing new.
 const STEPS_MAX: usize = 300;
 
-/// What a protocol has of its own.
+/// The parts that differ between the protocols.
 pub(super) struct Speech {
-    /// Whole messages of a peer that is honest.
+    /// Whole messages of an honest peer.
     pub(super) says: &'static [&'static [u8]],
-    /// Bytes of a request, with the arguments beside it.
+    /// Makes the bytes of a request and its arguments.
     pub(super) ask: fn(&mut Input<'_>, &mut Asked) -> Vec<u8>,
     pub(super) submit: fn(&mut Host, f64, Asked, &[u8]) -> f64,
-    /// What else a host can do.
+    /// The other steps of a host.
     pub(super) other: fn(&mut Test<'_>, &mut Input<'_>),
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Test<'a> {
     pub(super) host: Host,
     speech: &'a Speech,
     pub(super) now: f64,
-    /// The tokens of requests that were taken and have not ended.
+    /// The tokens of requests that were accepted and have not ended.
     live: BTreeSet<u32>,
     closed: bool,
     wrote: bool,
@@ -41,7 +42,7 @@ impl Test<'_> {
         Test { host, speech, now: 0.0, live: BTreeSet::new(), closed: false, wrote: false }
     }
 
-    /// Does what the input says, and ends.
+    /// Does the steps of the input, and closes the connection.
     pub(super) fn run(mut self, input: &mut Input<'_>) {
         for _ in 0..STEPS_MAX {
             if input.is_empty() {
@@ -83,7 +84,7 @@ impl Test<'_> {
         let number = input.u8();
         let mut asked = Asked {
             token: match number {
-                // Nobody's, and too large a one.
+                // A token of no request, and one that is too large.
                 254 => 0,
                 255 => (1 << 20) + 1,
                 _ => u32::from(number % 32) + 1,
@@ -98,7 +99,7 @@ impl Test<'_> {
         self.began(asked.token, place);
     }
 
-    /// What was asked under this token was taken, or refused.
+    /// Records whether the request under this token was accepted or refused.
     pub(super) fn began(&mut self, token: u32, place: f64) {
         if place < 0.0 {
             return assert!((refused::NAME_TAKEN..=refused::CLOSED).contains(&place), "{place}");
@@ -113,7 +114,7 @@ impl Test<'_> {
         self.host.written(self.now, len.min(unsent));
     }
 
-    /// Says that more was written than there is.
+    /// Claims that more bytes were written than there were.
     pub(super) fn write_too_much(&mut self) {
         self.wrote |= !self.host.transmit().is_empty();
         self.host.written(self.now, usize::MAX);
@@ -124,15 +125,16 @@ impl Test<'_> {
         self.host.receive(self.now, bytes, more);
     }
 
-    /// Takes back what is at a place, whether or not that was ever said: whoever it is ends by it.
+    /// Cancels the request at a place, which may be one that was never given out. If there is a
+    /// request there, it ends.
     fn cancel(&mut self, number: u8) {
         let before = self.live.len();
         let done = self.host.cancel(self.now, number.into());
         self.take();
-        assert!(!done || self.live.len() < before, "nobody was at {number}");
+        assert!(!done || self.live.len() < before, "no request was at {number}");
     }
 
-    /// Takes note of what happened.
+    /// Takes the records and checks them.
     fn take(&mut self) {
         for record in self.host.take() {
             let is_live = self.live.contains(&record.token);
@@ -144,7 +146,7 @@ impl Test<'_> {
                     assert!(self.live.remove(&record.token), "{record:?} is nobody's");
                     let (how, known) = (record.b & 0xff, record.b >> 8);
                     assert_eq!(how <= end::PROVISIONAL, known == outcome::NONE, "{record:?}");
-                    // One whose time is over while it lies here may be sent yet.
+                    // A request whose deadline passes in the queue may have been sent by then.
                     let sent = how == end::CLOSED && known != outcome::NOT_SENT;
                     assert!(self.wrote || !sent, "nothing was written: {record:?}");
                 }

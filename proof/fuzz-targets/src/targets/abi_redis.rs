@@ -83,11 +83,11 @@ fn ask(input: &mut Input<'_>, asked: &mut Asked) -> Vec<u8> {
 
 fn other(test: &mut Test<'_>, input: &mut Input<'_>) {
     match input.below(4) {
-        // What a host says beside the truth is cut to it.
+        // A count that is too large is reduced to the true one.
         0 => test.write_too_much(),
         1 => show_debug(look(input.piece()).expect("there is memory")),
         2 => assert!((1..=4).contains(&outcome(input.piece(), input.flag()))),
-        // Of another protocol: nothing comes of it.
+        // A call of the other protocol has no effect.
         _ => {
             assert!(test.host.sync(test.now, 1) < 0.0);
             test.host.want_cancel(test.now, 1, 1);

@@ -1,4 +1,5 @@
-//! Every decoder of what a server sends, and that what was understood can be written and read again.
+//! Every decoder of a server's messages. A message that was decoded must survive writing and
+//! reading.
 
 use bytes::BytesMut;
 use onetrip_postgres::message::{
@@ -25,7 +26,7 @@ pub(super) fn run(data: &[u8]) {
     assert_eq!(BackendMessage::decode(again), Ok(message));
 }
 
-/// Writes it as a server would; nothing where the message is its type alone.
+/// Writes a message as a server would; nothing if the message has only its type.
 fn write(message: &BackendMessage<'_>, out: &mut BytesMut) -> Result<(), EncodeError> {
     use BackendMessage as M;
     match *message {

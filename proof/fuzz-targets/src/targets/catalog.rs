@@ -1,4 +1,4 @@
-//! What the catalog of a hostile server says of types that are not built in.
+//! The catalog of a hostile server, asked about types that are not built in.
 
 use bytes::{BufMut, BytesMut};
 use onetrip::fuzzing;

@@ -1,4 +1,4 @@
-//! Connection strings: URLs, `keyword=value` pairs, environment variables. None is ever quoted.
+//! Connection strings: URLs, `keyword=value` pairs, environment variables. No error may quote one.
 
 use onetrip::Config;
 use onetrip::config::ConfigError;
@@ -38,7 +38,7 @@ fn look_at(config: Result<Config, ConfigError>) {
     };
     show_debug(config.settings());
     let other = config.clone().password("an other one");
-    // It may stand in any other place, for whoever writes it there; not because it is the password.
+    // The text may also stand in another place if the input puts it there, but not as the password.
     if has_password(&config.redacted_url()) {
         assert_eq!(config.redacted_url(), other.redacted_url());
         assert_eq!(format!("{config:?}"), format!("{other:?}"));

@@ -1,4 +1,4 @@
-//! What a client sends: read by the decoders of model servers, written, and read again.
+//! A client's messages: read by the decoders that model servers use, written, and read again.
 
 use bytes::BytesMut;
 use onetrip_postgres::message::{
@@ -8,8 +8,8 @@ use onetrip_postgres::message::{
 
 use crate::input::{Input, show_debug, text};
 
-/// The type of a message, then its body; type 0 is the first packet of a connection, type 1 makes
-/// messages of the pieces of the input.
+/// The type of a message, then its body. Type 0 is the first packet of a connection; type 1 makes
+/// messages from the pieces of the input.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     match input.u8() {
@@ -85,7 +85,7 @@ fn first_packet(data: &[u8]) {
     }
 }
 
-/// Names and texts that nobody has checked: a message is written as it was meant, or not at all.
+/// Unchecked names and texts: a message with them is written as it was meant, or not at all.
 fn pieces(mut input: Input<'_>) {
     let mut out = BytesMut::from(&b"before"[..]);
     let (name, sql) = (text(input.piece()), text(input.long_piece()));

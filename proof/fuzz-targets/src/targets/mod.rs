@@ -25,14 +25,18 @@ use crate::{Memory, Target};
 
 /// All of them.
 ///
-/// What a byte of the input may cost follows from what is made of it: a message of five bytes is noted
-/// twice in 16 bytes (`frames`), each of the first 255 may be a request, whose places in the queue and in
-/// the notes grow to 400 (`replies`), an empty value of four becomes an element of 32 in a list that doubles
-/// (`rows`), a pair of JSON in seven becomes a map of 600, and a `numeric` of ten bytes has up to 131,072
-/// digits where another number is made of it (`rows`, `values`). The input of `startup` may say that it
-/// comes again and again, until it is longer than anything a stranger may say. The peer of `resp_peer` makes room for 64 KiB
-/// of items before it looks for them, at each level. `abi_postgres` puts a message together that was announced, for which up
-/// to a MiB is taken ahead.
+/// How much memory a byte of the input may cost depends on the target:
+///
+/// * `frames`: a message of five bytes is recorded twice, in 16 bytes each.
+/// * `replies`: each of the first 255 bytes may be a request, whose entries in the queue and in the
+///   target's own notes grow to 400 bytes.
+/// * `rows`: an empty value of four bytes becomes an element of 32 in a list that doubles its
+///   capacity, and a JSON pair of seven bytes becomes a map of 600.
+/// * `rows`, `values`: a `numeric` of ten bytes has up to 131,072 digits when converted to another
+///   type.
+/// * `startup`: the input may be repeated until it is longer than a peer may send before the login.
+/// * `resp_peer`: the other parser allocates 64 KiB of items at each level before it reads them.
+/// * `abi_postgres`: for a message that was announced, up to 1 MiB is allocated ahead.
 pub const TARGETS: &[Target] = &[
     target("abi_postgres", abi_postgres::run, 2 << 20, 512),
     target("abi_redis", abi_redis::run, 64 << 10, 512),
@@ -59,7 +63,7 @@ const fn target(name: &'static str, run: fn(&[u8]), fixed: u64, per_byte: u64) -
     Target { name, run, memory: Memory { fixed, per_byte } }
 }
 
-/// The types of the target `rows`, in the order in which its inputs number them.
+/// The types of the target `rows`, in the order of their numbers in its inputs.
 pub fn row_types() -> Vec<onetrip::types::Type> {
     rows::TYPES.iter().map(|case| (case.type_)()).collect()
 }

@@ -1,4 +1,5 @@
-//! The policy of a pool: the engine's own random host, which takes its choices from the input.
+//! The policy of a pool, driven by the engine's own random host, which takes its choices from the
+//! input.
 
 #[path = "../../../../core/engine/tests/it/pool_random/actions.rs"]
 mod actions;
@@ -14,7 +15,7 @@ mod sim;
 use rng::Rng;
 use sim::Sim;
 
-/// Eight bytes of seed, then choices; when they are used up the seed goes on.
+/// Eight bytes of seed, then choices. After the last choice the seed decides.
 pub(super) fn run(data: &[u8]) {
     let (seed, choices) = data.split_at(data.len().min(8));
     let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));

@@ -1,5 +1,5 @@
-//! Commands that were all sent, and whatever a server answers to them. Each ends once, and what callers are
-//! told must not depend on where the stream was cut.
+//! Commands that were all sent, and any answer of a server. Each command ends once, and what its
+//! caller gets must not depend on where the stream was cut.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use onetrip_redis::{Expect, Redis};
 
 use crate::input::{Input, cut, show_debug};
 
-/// What was told about each request, and about none.
+/// The outputs for each request, and those for none.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     replies: BTreeMap<u64, (Vec<u8>, Option<End>)>,
@@ -22,8 +22,8 @@ struct Told {
 }
 
 impl Told {
-    /// How much is handed over of a reply that the connection's end cuts short is a matter of where the
-    /// stream was cut.
+    /// If the connection ends within a reply, how much of the reply was handed over depends on
+    /// where the stream was cut. So that part is not compared.
     fn forget_what_broke_off(&mut self) {
         for (bytes, end) in self.replies.values_mut() {
             if matches!(end, Some(End::Failed(Failure { cause: Cause::Closed, .. }))) {
@@ -33,8 +33,8 @@ impl Told {
     }
 }
 
-/// A byte of plan, one of the kind of connection, a piece with a byte for each request, then what the
-/// server sends.
+/// A byte with the plan of the cuts, one with the kind of connection, a piece with a byte for each
+/// request, then what the server sends.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (plan, subscriber) = (input.u8(), input.flag());
@@ -106,11 +106,11 @@ fn note(connection: &mut Connection<Redis>, told: &mut Told) {
             Output::Data { token, block } => part(told, token, &block, None),
             Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
             Output::Event { block, .. } => told.events.push(block.to_vec()),
-            // Of a reply that nobody asked for it depends on the cut which fault is found first.
+            // Which violation an unasked reply shows first depends on where the stream was cut.
             Output::Closed(CloseReason::Violation(_)) => told.closed.push("violation".to_owned()),
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
             Output::Full | Output::Drained => {}
-            _ => panic!("nobody asked"),
+            _ => panic!("an output that no request asked for"),
         }
     }
     assert!(told.closed.len() <= 1);

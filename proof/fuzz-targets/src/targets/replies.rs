@@ -1,5 +1,5 @@
-//! The steady state: requests that were all sent, and whatever a server answers to them. What callers are
-//! told must not depend on where the stream was cut.
+//! The steady state: requests that were all sent, and any answer of a server. What a caller gets
+//! must not depend on where the stream was cut.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use onetrip_postgres::{Expect, Postgres};
 
 use crate::input::{Input, cut, show_debug};
 
-/// What was told about each request, and about none.
+/// The outputs for each request, and those for none.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     replies: BTreeMap<u64, (Vec<u8>, Option<End>)>,
@@ -21,8 +21,8 @@ struct Told {
 }
 
 impl Told {
-    /// How much is handed over of a reply that the connection's end cuts short is a matter of where the
-    /// stream was cut.
+    /// If the connection ends within a reply, how much of the reply was handed over depends on
+    /// where the stream was cut. So that part is not compared.
     fn forget_what_broke_off(&mut self) {
         for (bytes, end) in self.replies.values_mut() {
             if matches!(end, Some(End::Failed(Failure { cause: Cause::Closed, .. }))) {
@@ -32,7 +32,8 @@ impl Told {
     }
 }
 
-/// A byte of plan, a piece with a byte for each request, then what the server sends.
+/// A byte with the plan of the cuts, a piece with a byte for each request, then what the server
+/// sends.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let plan = input.u8();
@@ -74,7 +75,7 @@ fn submit(connection: &mut Connection<Postgres>, requests: &[u8]) {
         }
         put(connection, request);
     }
-    // Whatever segment is open ends here.
+    // A segment that is still open ends here.
     let last = Request::isolated(Token(requests.len() as u64), Expect::sync());
     put(connection, Request { sync: SyncPoint::Only, ..last });
 }
@@ -113,11 +114,11 @@ fn note(connection: &mut Connection<Postgres>, told: &mut Told) {
             Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
             Output::Event { .. } => told.events += 1,
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
-            Output::Granted { .. } | Output::Room { .. } => panic!("nobody asked"),
+            Output::Granted { .. } | Output::Room { .. } => panic!("no request asked for it"),
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }
-            | Output::Astray => panic!("nobody cancels"),
+            | Output::Astray => panic!("no request was cancelled"),
             Output::Full | Output::Drained => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Replies of RESP2 and RESP3: a stream of a server, cut anywhere, and what is made of each reply.
+//! Replies of RESP2 and RESP3: a server's stream, cut anywhere, and how each reply is read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,14 +10,15 @@ use onetrip_redis::{Reply, Value};
 
 use crate::input::{Input, cut, show, show_debug};
 
-/// What the scanner found: kind, attributes and bytes of each reply, and why it stopped.
+/// What the scanner found: the kind, the attributes and the bytes of each reply, and why it
+/// stopped.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     replies: Vec<(u8, usize, usize)>,
     end: Option<Violation>,
 }
 
-/// A byte of plan and one of how the host behaves, then the stream.
+/// A byte with the plan of the cuts, one with the behaviour of the host, then the stream.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (plan, host) = (input.u8(), input.u8());
@@ -46,7 +47,8 @@ fn limits(small: bool) -> ScanLimits {
     }
 }
 
-/// A host that takes off what was seen, or that keeps it until a reply is whole.
+/// Scans the stream as a host that removes the bytes already scanned, or as one that keeps them
+/// until a reply is whole.
 fn scan(plan: u8, takes_off: bool, stream: &[u8], limits: &ScanLimits) -> Found {
     let (mut scanner, mut found) = (Scanner::new(limits.clone()), Found::default());
     let (mut buffer, mut gone) = (Vec::new(), 0);
@@ -81,18 +83,19 @@ fn scan(plan: u8, takes_off: bool, stream: &[u8], limits: &ScanLimits) -> Found 
     without_starts(found)
 }
 
-/// Where a reply began of which so much was taken off: it can't be known if that was a part of it.
+/// How long the attributes are if so many bytes were removed: unknown if those were a part of the
+/// reply.
 fn attributes(start: usize, gone: usize) -> usize {
     if start == 0 { 0 } else { start + gone }
 }
 
-/// Where a reply begins is compared by what is read of it: a host that takes off forgets it.
+/// The result without the places where replies begin: a host that removes bytes does not know them.
 fn without_starts(mut found: Found) -> Found {
     found.replies.iter_mut().for_each(|(_, start, _)| *start = 0);
     found
 }
 
-/// What is whole can be read, and what is written of it says the same.
+/// A whole reply can be read, and writing it gives the same value again.
 fn read_whole(bytes: &[u8]) {
     let block = Bytes::copy_from_slice(bytes);
     let (attributes, reply, rest) = Reply::read_with_attributes(&block).unwrap();
@@ -117,7 +120,7 @@ fn resp3(value: &Value) -> Bytes {
     out.freeze()
 }
 
-/// What nobody has looked at may be anything.
+/// Reads bytes that the scanner has not checked: they may be anything.
 fn read_any(bytes: &[u8]) {
     match Reply::read(bytes) {
         Ok((reply, _)) => convert(&reply, &Bytes::new()),

@@ -1,15 +1,16 @@
-//! Our reader of RESP beside that of the crate `redis-protocol`: both have to find the same end and the same
-//! values, or one has a reason that is listed here.
+//! Compares our RESP reader with that of the crate `redis-protocol`: both have to find the same end
+//! and the same values. The differences allowed are listed here.
 //!
-//! What it takes and we refuse: [`STRICTER`]. What we take and it refuses:
+//! [`STRICTER`] lists what it accepts and we refuse. We accept and it refuses:
 //!
-//! * streamed strings and aggregates, which it hands out piece by piece, and with RESP3 the nulls of RESP2,
-//!   which it takes for those ([`has_streams`]);
-//! * with RESP3, verbatim strings of other formats than `txt` and `mkd`, aggregates, big numbers and verbatim
-//!   strings as keys or members, and attributes in front of a null or of other attributes: its types have no
-//!   place for them. So of what it refuses only RESP2 is held against us.
+//! * streamed strings and aggregates, which it hands out piece by piece, and with RESP3 the nulls
+//!   of RESP2, which it mistakes for streamed values ([`has_streams`]);
+//! * with RESP3, verbatim strings of other formats than `txt` and `mkd`, aggregates, big numbers
+//!   and verbatim strings as keys or members, and attributes in front of a null or of other
+//!   attributes: its types have no place for them. So when it refuses an input, that counts only
+//!   for RESP2.
 //!
-//! What it finds incomplete we may refuse already.
+//! We may already refuse an input that it finds incomplete.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use redis_protocol::resp3::types::{RangeFrame, VerbatimStringFormat};
 
 use crate::input::{Input, contains};
 
-/// What we refuse and it takes, and why.
+/// What we refuse and it accepts, and why.
 const STRICTER: &[(&str, &str)] = &[
     ("a length is not a number", "it takes signs: `+5`, `-0`, and in RESP3 `-1` for a stream"),
     ("a string is longer than its length", "it does not look at what ends a string"),
@@ -38,7 +39,7 @@ const STRICTER: &[(&str, &str)] = &[
     ("attributes have no value", "to it `.` is one"),
 ];
 
-/// How many bytes of an input may open something: it has no limit of depth but its stack.
+/// How many bytes of an input may open an aggregate: its only limit of depth is the stack.
 const OPENING_MAX: usize = 64;
 
 /// Whether it is RESP3, then the bytes.
@@ -55,7 +56,7 @@ pub(super) fn run(data: &[u8]) {
     }
 }
 
-/// How many bytes the reply takes and what it is; nothing where it is not whole.
+/// The reply's length in bytes and its value; `None` if it is not whole.
 type Ours = Result<Option<(usize, Value)>, Violation>;
 
 fn ours(bytes: &[u8]) -> Ours {
@@ -113,7 +114,8 @@ fn assert_stricter(violation: Violation) {
     assert!(known, "only we refuse: {violation}");
 }
 
-/// They are written alike. In sets and maps it keeps no order, and one of several equal keys.
+/// Whether the two values are equal. The other parser keeps no order in sets and maps, and only one
+/// of several equal keys.
 fn same(ours: &Value, theirs: &Value) {
     match (ours, theirs) {
         (Value::Array(ours), Value::Array(theirs)) | (Value::Push(ours), Value::Push(theirs)) => {
@@ -145,7 +147,7 @@ fn written<'a>(values: impl Iterator<Item = &'a Value>) -> BTreeSet<BytesMut> {
     values.map(write).collect()
 }
 
-/// With everything that has no order in one, and nothing twice.
+/// The value with its sets and maps sorted and without duplicates.
 fn canonical(value: &Value) -> Value {
     let all = |items: &[Value]| items.iter().map(canonical).collect::<Vec<_>>();
     match value {

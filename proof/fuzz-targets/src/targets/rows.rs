@@ -1,4 +1,5 @@
-//! Rows of a result, as a caller reads them: each type as every Rust type that takes it.
+//! Rows of a result, as a caller reads them: each PostgreSQL type as every Rust type that accepts
+//! it.
 
 mod readers;
 mod types;
@@ -12,8 +13,8 @@ use onetrip_postgres::message::{Field, Format, Header, row_description, tag};
 use crate::input::{Input, show, show_debug};
 pub(crate) use readers::TYPES;
 
-/// A byte that says how many columns, up to seven, and two for each: its type in the list of [`TYPES`],
-/// and its format. Then the body of a DataRow.
+/// A byte with the number of columns, up to seven, and two bytes for each: its type in the list of
+/// [`TYPES`], and its format. Then the body of a DataRow.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let columns: Vec<_> =
@@ -44,7 +45,7 @@ fn read(rows: &Rows, columns: &[(usize, bool)]) {
     }
 }
 
-/// The body of a RowDescription whose columns have names and formats; types they have elsewhere.
+/// The body of a RowDescription with the names and formats of columns; the caller sets the types.
 pub(super) fn describe_named<'a>(
     columns: impl IntoIterator<Item = (&'a str, Type, Format)>,
 ) -> Bytes {

@@ -1,4 +1,4 @@
-//! SCRAM, both sides: each against whatever the other may say.
+//! Both sides of SCRAM, each against any message of the other.
 
 use onetrip_postgres::auth::{ChannelBinding, Password, ScramClient, ScramServer};
 
@@ -7,7 +7,7 @@ use crate::input::{Input, show, show_debug};
 /// The nonce of the client in the corpus.
 const NONCE: [u8; 18] = [9; 18];
 
-/// More than the corpus was recorded with, and few enough for many runs.
+/// More iterations than the corpus was recorded with, and few enough for many runs.
 const ITERATIONS_MAX: u32 = 16;
 
 /// A byte that chooses the binding, the first message as a piece, and the last message.

@@ -1,4 +1,4 @@
-//! Errors and notices: what becomes of them, what they say, and that they can be passed on.
+//! Errors and notices: how they are read, what their text says, and that they can be encoded again.
 
 use bytes::BytesMut;
 use onetrip_postgres::message::{ErrorResponse, Frame, Header, NoticeResponse, ServerError, frame};

@@ -1,8 +1,8 @@
-//! A host that does what the input says, in any order, with a connection whose peer is the model server,
-//! until the input says that the peer lies.
+//! A host whose steps the input chooses, with a connection to the model server. The input may also
+//! make the server break the protocol.
 //!
-//! What has to hold: each request that was taken ends once, nothing follows its end, and an honest server
-//! finds nothing to object to in what the client wrote, and answers all of it.
+//! These must hold: each accepted request ends once, no output for it follows its end, and an
+//! honest server accepts and answers everything that the client wrote.
 
 mod host;
 mod requests;
@@ -10,7 +10,7 @@ mod requests;
 use crate::input::Input;
 use host::Host;
 
-/// Two bytes of limits, then one or more for each thing that the host does.
+/// Two bytes of limits, then one or more bytes for each step of the host.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut host = Host::new(&mut input);

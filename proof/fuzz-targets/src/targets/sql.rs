@@ -1,4 +1,4 @@
-//! What a text shows of what it does: the lexer.
+//! The lexer of SQL texts.
 
 use allocation_counter::measure;
 use onetrip_postgres::sql::{Place, classify, refusal};
@@ -13,7 +13,7 @@ const PLACES: [Place; 5] = [
     Place::Session { in_transaction: true },
 ];
 
-/// A text.
+/// The input is the text.
 pub(super) fn run(data: &[u8]) {
     let sql = text(data);
     let mut traits = classify("");
@@ -25,7 +25,7 @@ pub(super) fn run(data: &[u8]) {
             assert!(!refusal.code().is_empty());
         }
     }
-    // What the server passes over changes nothing in front of a text.
+    // Comments and blanks in front of a text change nothing.
     let commented = format!(" \n--; commit\n/* /* begin; */ ' */\t{sql}");
     assert_eq!(classify(&commented), traits);
 }

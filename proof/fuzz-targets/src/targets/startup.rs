@@ -1,4 +1,4 @@
-//! The startup: a stranger from the first byte on.
+//! The startup, with a peer that is hostile from the first byte on.
 
 use onetrip_postgres::auth::Password;
 use onetrip_postgres::startup::{
@@ -8,17 +8,17 @@ use onetrip_postgres::startup::{
 
 use crate::input::{Input, buffer, contains, cut, show_debug};
 
-/// What a server must not learn, and no error may say.
+/// The password, which the server must not learn and no error may contain.
 const PASSWORD: &str = "secret";
 
 /// AuthenticationOk.
 const OK: &[u8] = &[b'R', 0, 0, 0, 8, 0, 0, 0, 0];
 
-/// More than a stranger may say.
+/// More than a peer may send before the login.
 const STREAM_LEN_MAX: usize = PRE_AUTH_LEN_MAX + PRE_AUTH_LEN_MAX / 2;
 
-/// Two bytes of configuration, one of plan, then what the server sends. The three highest bits of the
-/// first say that it sends it again and again.
+/// Two bytes of configuration, one with the plan of the cuts, then what the server sends. If the
+/// three highest bits of the first byte are set, the server sends it again and again.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let (given, refused, plan) = (input.u8(), input.u8(), input.u8());
@@ -33,7 +33,7 @@ pub(super) fn run(data: &[u8]) {
     }
 }
 
-/// The bits that the corpus leaves at zero are those that refuse something.
+/// The bits that refuse something are those that the corpus leaves at zero.
 fn config(given: u8, refused: u8) -> StartupConfig {
     let has = |bit: u8| given & (1 << bit) != 0;
     let allows = |bit: u8| refused & (1 << bit) == 0;
@@ -48,13 +48,13 @@ fn config(given: u8, refused: u8) -> StartupConfig {
         channel_binding_required: !allows(4),
         parameters: vec![("_pq_.x".to_owned(), "1".to_owned())],
         methods,
-        // More than the corpus was recorded with, and few enough for many runs.
+        // More iterations than the corpus was recorded with, and few enough for many runs.
         scram_iterations_max: 16,
         ..StartupConfig::new("lab")
     }
 }
 
-/// How a startup ended: the text of what came out, what was sent, and how much was taken.
+/// How a startup ended: the text of the result, the bytes sent, and how many were taken.
 #[derive(Debug, PartialEq, Eq)]
 struct Ended {
     result: Option<Result<String, StartupError>>,
@@ -88,7 +88,7 @@ fn describe(ready: Ready) -> String {
 
 fn check(config: &StartupConfig, ended: &Ended, stream: &[u8]) {
     assert!(ended.taken <= RECEIVED_LEN_MAX);
-    assert!(ended.taken <= PRE_AUTH_LEN_MAX || contains(stream, OK), "a stranger said too much");
+    assert!(ended.taken <= PRE_AUTH_LEN_MAX || contains(stream, OK), "too much before the login");
     let plain = config.secure_channel || config.allow_cleartext;
     let sent = contains(&ended.sent, PASSWORD.as_bytes());
     assert!(!sent || (plain && config.methods.password), "the password went out");

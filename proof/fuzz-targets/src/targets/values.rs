@@ -1,4 +1,4 @@
-//! Values as texts: what can be read is written, and read again as the same.
+//! Values as texts: a value that was read is written, and must be read again as the same.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;

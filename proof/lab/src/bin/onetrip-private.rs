@@ -1,5 +1,5 @@
-//! Runs a command beside a private PostgreSQL and, where there is one, a private Redis: for tests and the demo in other
-//! languages.
+//! Runs a command beside a private PostgreSQL server and, if one is installed, a private Redis
+//! server: for tests and demos in other languages.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
@@ -53,7 +53,7 @@ fn run(
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
     let redis = match redis::Installation::find() {
         Ok(found) => {
-            // The command may go to another directory.
+            // The command may change its directory.
             command.env(redis::REDIS_SERVER_VARIABLE, std::path::absolute(found.path())?);
             Some(redis::Server::start(redis::Settings::default())?)
         }
@@ -71,7 +71,7 @@ fn run(
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each PgBouncer that is found, as those before 1.21 are: it knows nothing of prepared statements.
+/// Starts each PgBouncer that is found, set up like one before 1.21: without prepared statements.
 fn poolers(
     server: &postgres::PrivatePostgres,
 ) -> Result<Vec<PrivatePgBouncer>, Box<dyn std::error::Error>> {
@@ -83,7 +83,8 @@ fn poolers(
     find_all()?.into_iter().map(start).collect()
 }
 
-/// The URL of a server as it is from afar: by way of a proxy, which is added to those that are kept.
+/// The URL of a server through a proxy that adds the round trip. The proxy is added to those that
+/// are kept running.
 fn away(
     url: String,
     port: u16,

@@ -1,4 +1,5 @@
-//! Says which PostgreSQL servers tests can run on, and through which poolers: for scripts, which so need not know the places.
+//! Prints the PostgreSQL servers and the poolers that tests can use, so that scripts need not
+//! search for them.
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ struct Arguments {
     from: u64,
     seed: Option<u64>,
     trace: bool,
-    /// The one simulation that is asked for.
+    /// The one simulation to run, if one was named.
     only: Option<Kind>,
 }
 
@@ -67,7 +67,7 @@ impl Arguments {
     }
 }
 
-/// Runs what was asked for of one simulation, and says what it came across.
+/// Runs one simulation as the arguments say, and prints what happened in it.
 fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
     let started = Instant::now();
     let report = match arguments.seed {
@@ -81,7 +81,7 @@ fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
     Ok(())
 }
 
-/// The arguments; none if help is asked for.
+/// Parses the arguments; `None` if help was asked for.
 fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments { seeds: 2000, from: 1, seed: None, trace: false, only: None };
     while let Some(name) = given.next() {
@@ -97,7 +97,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--redis" => arguments.only = Some(Kind::Redis),
             "--cluster" => arguments.only = Some(Kind::Cluster),
             "--help" | "-h" => return Ok(None),
-            _ => return Err(format!("there is no argument {name}")),
+            _ => return Err(format!("unknown argument {name}; see --help")),
         }
     }
     if arguments.trace && arguments.seed.is_none() {
@@ -107,7 +107,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
 }
 
 fn one<S: Side>(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
-    // Whoever reads it may have seen enough.
+    // The reader may have closed the pipe.
     let lines = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
     let trace: Trace = if trace { Some(Box::new(lines)) } else { None };
     let run = run::<S>(seed, None, trace);
@@ -120,7 +120,8 @@ fn one<S: Side>(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
 
 fn many<S: Side>(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
     let terminal = std::io::stderr().is_terminal();
-    // A line for each tenth where nobody watches, a hundred updates where someone does.
+    // On a terminal the progress is updated a hundred times; otherwise there is a line for each
+    // tenth.
     let step = (seeds / if terminal { 100 } else { 10 }).max(1);
     let progress = |done| {
         if done % step == 0 || done == seeds {

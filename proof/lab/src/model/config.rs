@@ -4,30 +4,31 @@ use onetrip_postgres::auth::Password;
 
 use super::Rng;
 
-/// How a model server behaves, beside what the statements ask for.
+/// How a model server behaves, apart from what the statements ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// How a client has to prove who it is. Default: not at all.
+    /// How a client has to authenticate. Default: not at all.
     pub auth: Auth,
     /// Messages between the messages of replies. Default: none.
     pub noise: Option<Noise>,
 }
 
-/// How a client has to prove who it is.
+/// How a client has to authenticate.
 #[derive(Clone, Debug, Default)]
 pub enum Auth {
     /// Not at all.
     #[default]
     Trust,
-    /// SCRAM-SHA-256 with this password, 4,096 iterations, and a salt and a nonce that never change.
+    /// SCRAM-SHA-256 with this password, 4,096 iterations, and a salt and a nonce that never
+    /// change.
     Scram(Password),
 }
 
 /// Notices, notifications and changed parameters between any two messages of replies.
 #[derive(Clone, Debug)]
 pub struct Noise {
-    /// When, and which.
+    /// Decides when one comes, and which.
     pub rng: Rng,
-    /// One in how many messages gets one in front.
+    /// On average, one in this many messages gets one in front of it.
     pub one_in: u64,
 }

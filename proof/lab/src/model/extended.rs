@@ -11,7 +11,7 @@ use super::{Effect, Fail, Server, Statement, Verb, rows};
 pub(super) struct Prepared {
     text: String,
     types: Vec<u32>,
-    /// Its plan returns other columns than it did.
+    /// Whether its plan now returns other columns than when it was prepared.
     pub(super) stale: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Prepared {
 pub(super) struct Portal {
     statement: Statement,
     formats: [Format; 3],
-    /// The row that comes next; none before it began.
+    /// The number of the next row; `None` before it began.
     next: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Ran {
         tag: String,
     },
     Empty,
-    /// The error, or the end of the session, was told.
+    /// The error, or the end of the session, was sent.
     Failed,
 }
 
@@ -99,7 +99,7 @@ impl Server {
                 Some(code::PROTOCOL)
             }
             (Some(statement), _) if statement.fail == Some(Fail::Bind) => Some(code::INVALID_TEXT),
-            // What returns no rows has no columns that could change.
+            // A statement that returns no rows has no columns that could change.
             (Some(statement), Some(prepared)) if prepared.stale && statement.returns_rows => {
                 Some(code::STALE)
             }
@@ -242,7 +242,7 @@ impl Server {
                 return Ran::Failed;
             }
             *next = Some(row);
-            // As in ExecutePlan: that the end was reached shows only when a row more is asked for.
+            // As in ExecutePlan: the end shows only when one more row is asked for.
             if rows_max > 0 && row - first == rows_max {
                 return Ran::Suspended;
             }
@@ -254,7 +254,8 @@ impl Server {
         }
     }
 
-    /// COMMIT and ROLLBACK; others end nothing. Says which tag to send if it isn't the command's.
+    /// Ends the transaction for COMMIT and ROLLBACK, and does nothing for other commands. Returns
+    /// the tag to send if it is not the command's own.
     pub(super) fn end_block(
         &mut self,
         verb: Verb,
@@ -285,7 +286,7 @@ impl Server {
         self.put(|out| CommandComplete { tag }.encode(out).expect("there is no NUL in a tag"));
     }
 
-    /// An error in place of the rest of the reply; what follows is skipped up to the Sync.
+    /// Sends an error instead of the rest of the reply. Messages up to the next Sync are skipped.
     pub(super) fn fail(&mut self, code: &str, op: Option<u64>) {
         self.transaction.fail(&self.log);
         self.skipping = true;
@@ -328,7 +329,7 @@ impl Server {
         }
     }
 
-    /// A transaction that has failed takes nothing but its end.
+    /// Whether the command is refused: a failed transaction accepts only its end.
     fn is_refused(&self, verb: Verb) -> bool {
         self.transaction.has_failed() && !verb.ends_transaction()
     }

@@ -1,11 +1,11 @@
-//! A model of a PostgreSQL server: what a real one can't be made to do on demand, or not twice the
-//! same way.
+//! A model of a PostgreSQL server. It does on demand, and repeatably, what a real server can't be
+//! made to do.
 //!
 //! [`Server`] is one session without I/O, written with the message codecs of `onetrip-postgres`. It
-//! knows no SQL. The text of a statement says what is to happen ([`Statement`]) and carries an
-//! identity, which every reply to it carries too, and [`Log`] keeps what became of each identity: so
-//! a test can compare what a client was told with what is true. It keeps, too, whose state each of
-//! them found in its session ([`Kind`]), and how resets ended.
+//! knows no SQL. The text of a statement says what will happen ([`Statement`]) and has an identity,
+//! which every reply to it repeats. [`Log`] records what became of each identity, so a test can
+//! compare what a client was told with what happened. The log also records whose state each
+//! statement found in its session ([`Kind`]), and how resets ended.
 //!
 //! Two hosts drive it: the simulation ([`crate::sim`]), in memory and in virtual time, and
 //! [`serve`], on a real socket, for tests of clients.

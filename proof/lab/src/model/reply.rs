@@ -29,7 +29,7 @@ pub mod code {
     pub const ABORTED: &str = "25P02";
     /// There is no transaction, or there is one already.
     pub const NO_TRANSACTION: &str = "25P01";
-    /// A cancel hit it.
+    /// A cancel request ended the statement.
     pub const CANCELLED: &str = "57014";
     /// The client broke the protocol.
     pub const PROTOCOL: &str = "08P01";
@@ -37,10 +37,11 @@ pub mod code {
     pub const PASSWORD: &str = "28P01";
 }
 
-/// The name of the function that reports a stale plan: with the code, all that tells it apart.
+/// The name of the function that reports a stale plan. Only this and the code identify that error.
 const STALE_ROUTINE: &str = "RevalidateCachedQuery";
 
-/// An error about a statement. Its message begins with `op=` and the identity.
+/// An error about a statement. If the statement has an identity, the message begins with `op=` and
+/// it.
 pub(super) fn error(severity: &str, code: &str, op: Option<u64>) -> ServerError {
     let what = match code {
         code::DIVISION => "division by zero",

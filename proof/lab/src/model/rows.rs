@@ -1,5 +1,4 @@
-//! What the rows of the model hold: the identity, the number of the row, and a payload that tells
-//! both apart from others.
+//! The rows of the model: the identity, the number of the row, and a payload that depends on both.
 
 use bytes::BytesMut;
 use onetrip_postgres::message::{Field, Format, data_row, row_description};

@@ -8,22 +8,22 @@ use std::thread::JoinHandle;
 
 use super::{Config, Log, Server};
 
-/// What goes wrong on a connection. Bytes are counted behind the startup, unless the fault was
-/// planned with [`Model::plan_startup`]; where a connection has several, each happens once.
+/// A fault of a connection. Bytes are counted from the end of the startup, unless the fault was
+/// planned with [`Model::plan_startup`]. If a connection has several faults, each happens once.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// Closes it when this many bytes were written to the client.
+    /// Closes the connection when this many bytes were written to the client.
     CloseAfter(usize),
-    /// Writes these bytes in between when so many bytes were written, and goes on.
+    /// Inserts these bytes when so many bytes were written, and goes on.
     Hostile {
         /// How many bytes of the server come before.
         after: usize,
-        /// What comes in between.
+        /// The bytes to insert.
         bytes: Vec<u8>,
     },
-    /// Works on, but writes nothing more when this many bytes were written.
+    /// Goes on working but writes nothing more once this many bytes were written.
     Silence(usize),
-    /// Reads nothing more when this many bytes were read. What was read is worked off.
+    /// Reads nothing more once this many bytes were read. The bytes already read are processed.
     Deaf(usize),
 }
 
@@ -219,7 +219,7 @@ struct Over;
 
 impl Session<'_> {
     fn serve(&mut self) {
-        // Whoever ends it: what is left of the session is undone.
+        // However the connection ends, the open transaction is rolled back.
         let _ = self.serve_on();
         self.server.handle_closed();
         self.drop_output();
@@ -258,7 +258,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what the server has to say, with the faults in between.
+    /// Writes the server's output, with the faults in between.
     fn write(&mut self) -> Result<(), Over> {
         while let Some((at, position)) = self.due() {
             while self.written < position && !self.server.transmit().is_empty() {
@@ -316,7 +316,7 @@ impl Session<'_> {
         (&self.open.stream).write_all(bytes).map_err(|_| Over)
     }
 
-    /// Nobody reads what the server says.
+    /// Discards the server's output.
     fn drop_output(&mut self) {
         while !self.server.transmit().is_empty() {
             self.server.handle_written(self.server.transmit().len());

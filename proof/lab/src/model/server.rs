@@ -15,8 +15,8 @@ use super::startup::Startup;
 use super::transaction::Transaction;
 use super::{Config, Log, Noise};
 
-/// Replies are kept to this many bytes until a Sync, a Flush, an error or a notice: PqSendBuffer in
-/// src/backend/libpq/pqcomm.c.
+/// Replies are buffered until a Sync, a Flush, an error or a notice, or until there are this many
+/// bytes: PqSendBuffer in src/backend/libpq/pqcomm.c.
 pub const SEND_BUFFER_LEN: usize = 8192;
 
 /// One session of the model server, without I/O.
@@ -29,32 +29,32 @@ pub const SEND_BUFFER_LEN: usize = 8192;
 ///   [`lose_statements`](Self::lose_statements), [`make_stale`](Self::make_stale).
 /// - Drain: [`transmit`](Self::transmit).
 ///
-/// As the real one it does one thing at a time: while it has bytes to write it takes none, so that
-/// a client that does not read while it writes waits for ever. A host that hands it bytes only when
-/// [`wants_bytes`](Self::wants_bytes) says so sees the same.
+/// Like a real server it does one thing at a time: while it has bytes to write it reads none, so a
+/// client that does not read while it writes waits for ever. To reproduce this, a host hands it
+/// bytes only when [`wants_bytes`](Self::wants_bytes) says so.
 pub struct Server {
     pub(super) config: Config,
     pub(super) log: Log,
     pub(super) phase: Phase,
     pub(super) input: BytesMut,
-    /// Replies that are kept back.
+    /// Buffered replies.
     held: BytesMut,
     /// Replies on their way to the socket. While there are any, nothing else is done.
     output: BytesMut,
-    /// The client sends no more.
+    /// Whether the client has closed its side.
     ended: bool,
-    /// Nothing came since the last ReadyForQuery.
+    /// Whether nothing came since the last ReadyForQuery.
     idle: bool,
-    /// An error came: everything up to the next Sync is skipped.
+    /// Whether an error was sent, so that everything up to the next Sync is skipped.
     pub(super) skipping: bool,
-    /// A cancel hits what runs next.
+    /// Whether a cancel is pending: it ends the next statement that runs.
     cancelled: bool,
     pub(super) transaction: Transaction,
     pub(super) statements: HashMap<String, Prepared>,
     pub(super) portals: HashMap<String, Portal>,
 }
 
-/// What the session is at.
+/// The phase of a session.
 pub(super) enum Phase {
     Startup(Startup),
     Ready,
@@ -113,7 +113,7 @@ impl Server {
         self.idle && self.input.is_empty() && self.output.is_empty()
     }
 
-    /// Bytes that it holds: a message that is not all there, and replies.
+    /// How many bytes it buffers: an incomplete message, and replies.
     pub fn buffered(&self) -> usize {
         self.input.len() + self.held.len() + self.output.len()
     }
@@ -134,15 +134,15 @@ impl Server {
         self.run();
     }
 
-    /// The client sends no more. What it sent is still worked off.
+    /// The client has closed its side. Messages that it sent before are still processed.
     pub fn handle_closed(&mut self) {
         self.ended = true;
         self.run();
     }
 
-    /// A cancel arrives: as if while it worked at the next message of which something can be undone, which
-    /// fails. The real one, too, looks for interrupts only while it works at a message
-    /// (`DoingCommandRead` in src/backend/tcop/postgres.c).
+    /// A cancel request arrives. It fails the next message whose work can be undone, as if it had
+    /// arrived during that work. A real server also looks for interrupts only while it processes a
+    /// message (`DoingCommandRead` in src/backend/tcop/postgres.c).
     pub fn cancel(&mut self) {
         self.cancelled = true;
     }
@@ -152,7 +152,7 @@ impl Server {
         self.cancelled
     }
 
-    /// Nothing that comes from here on is hit. Says whether something was.
+    /// Drops a pending cancel. Returns whether one was pending.
     pub fn forget_cancel(&mut self) -> bool {
         !std::mem::take(&mut self.cancelled)
     }
@@ -170,8 +170,8 @@ impl Server {
         self.flush();
     }
 
-    /// Forgets all prepared statements, as DISCARD ALL does. A real session does so only where it
-    /// [is idle](Self::is_idle), or because it was told to.
+    /// Drops all prepared statements, as DISCARD ALL does. A real session does so only while it
+    /// [is idle](Self::is_idle), or because a statement says so.
     pub fn lose_statements(&mut self) {
         self.statements.clear();
     }
@@ -216,7 +216,8 @@ impl Server {
         self.idle = true;
     }
 
-    /// Writes everything: errors and notices do so too (send_message_to_frontend in elog.c).
+    /// Moves all buffered replies to the output. Errors and notices do so too
+    /// (send_message_to_frontend in elog.c).
     pub(super) fn flush(&mut self) {
         let held = self.held.split();
         self.output.unsplit(held);
@@ -233,7 +234,7 @@ impl Server {
         self.flush();
     }
 
-    /// Says why, and ends the session.
+    /// Sends the error, and ends the session.
     pub(super) fn fatal(&mut self, code: &str, op: Option<u64>) {
         if self.is_closed() {
             return;
@@ -272,7 +273,7 @@ impl Server {
 
     // --- reading ---
 
-    /// Works off what came, until there are bytes to write.
+    /// Processes the input until there are bytes to write.
     fn run(&mut self) {
         while self.output.is_empty() && !self.is_closed() {
             let went_on = match self.phase {
@@ -290,7 +291,7 @@ impl Server {
         }
     }
 
-    /// Works off a message; false if none is all there.
+    /// Processes one message. Returns false if none is complete.
     fn next_message(&mut self) -> bool {
         let len = match frame(&self.input, frontend_max_len) {
             Ok(None) => return false,
@@ -333,13 +334,14 @@ impl Server {
                     self.log.violation("bytes behind Terminate".to_owned());
                 }
             }
-            // Outside a COPY these are left over from one that failed; the server drops them too.
+            // Outside a COPY these are left over from one that failed. A real server drops them
+            // too.
             M::CopyData(_) | M::CopyDone | M::CopyFail(_) => {}
             M::Password(_) => self.violation("a password that was not asked for"),
         }
     }
 
-    /// Whether a cancel hits what runs now.
+    /// Takes the pending cancel for the statement that runs now. Returns whether there was one.
     pub(super) fn is_hit(&mut self) -> bool {
         std::mem::take(&mut self.cancelled)
     }

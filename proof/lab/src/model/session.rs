@@ -1,4 +1,5 @@
-//! What outlives a statement in its session: who left it there, and how it goes away.
+//! The state that outlives a statement in its session: which statement left it, and how it goes
+//! away.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use onetrip_postgres::message::data_row;
 
 use super::{Log, Server, Statement};
 
-/// What a session keeps.
+/// A kind of session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A setting: SET, `set_config`.
@@ -34,51 +35,52 @@ pub enum Act {
     /// Nothing.
     #[default]
     Nothing,
-    /// It leaves something there.
+    /// It leaves state of this kind.
     Leave(Kind),
-    /// All of these kinds go away.
+    /// It removes all state of these kinds.
     Forget(&'static [Kind]),
-    /// Advisory locks go, and it fails where a statement of PREPARE is left.
+    /// It releases advisory locks, and fails if a statement of PREPARE is left.
     Check,
-    /// It asks for the server process, and whether this prepared statement is known.
+    /// It asks for the server process, and whether this prepared statement exists.
     Probe(String),
 }
 
-/// What fails in a reset.
+/// A failure of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// This one of its statements, as if a timeout of the session had come. Where it has fewer, none.
+    /// Its statement with this number fails, as if a timeout had passed. If it has fewer, none
+    /// fails.
     Statement(u32),
-    /// Its commit.
+    /// Its commit fails.
     Commit,
 }
 
-/// What is left in a session, by whom.
+/// The state that is left in a session, and by which statements.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// As the client may be told of it.
+    /// The process id as the client is told it.
     pub(super) process_id: i32,
-    /// As behind a pooler that gives names of its own.
+    /// Whether it acts as behind a pooler that renames prepared statements.
     renames: bool,
-    /// As behind a pooler that changes servers.
+    /// Whether it acts as behind a pooler that switches servers.
     changes: bool,
     marks: Vec<Mark>,
-    /// What the open transaction has taken away.
+    /// State that the open transaction has removed.
     taken: Vec<Mark>,
-    /// What fails in the resets to come, one after the other.
+    /// The failures of the next resets, one for each.
     sabotage: VecDeque<Sabotage>,
-    /// A reset is under way: how many of its statements are still to run before one fails.
+    /// While a reset is under way: how many of its statements run before one fails.
     resetting: Option<Option<u32>>,
-    /// The last reset has failed.
+    /// Whether the last reset failed.
     unreset: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     kind: Kind,
-    /// Who left it.
+    /// The statement that left it.
     op: u64,
-    /// Its transaction is open.
+    /// Whether the transaction of that statement is still open.
     pending: bool,
 }
 
@@ -95,7 +97,7 @@ impl Kind {
         Kind::Channel,
     ];
 
-    /// The value of `leaves=` that asks for it.
+    /// Its value of `leaves=`.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Setting => "setting",
@@ -113,12 +115,12 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Whether a ROLLBACK takes away what came.
+    /// Whether a ROLLBACK removes state of this kind that its transaction added.
     fn comes_with_commit(self) -> bool {
         !matches!(self, Kind::Lock | Kind::Name)
     }
 
-    /// Whether a ROLLBACK brings back what went.
+    /// Whether a ROLLBACK restores state of this kind that its transaction removed.
     fn goes_with_commit(self) -> bool {
         self.comes_with_commit() && self != Kind::Cursor
     }
@@ -138,21 +140,22 @@ impl Session {
         }
     }
 
-    /// What the open transaction did to it stands.
+    /// The open transaction commits: its changes of the state become final.
     pub(super) fn commit(&mut self) {
         self.taken.clear();
         self.marks.retain(|mark| mark.kind != Kind::Local);
         self.marks.iter_mut().for_each(|mark| mark.pending = false);
     }
 
-    /// It is as it was before the open transaction, but for what knows of none.
+    /// The open transaction is rolled back: its changes are undone, except in state that is not
+    /// transactional.
     pub(super) fn roll_back(&mut self) {
         self.marks.retain(|mark| !(mark.pending && mark.kind.comes_with_commit()));
         self.marks.append(&mut self.taken);
         self.commit();
     }
 
-    /// A Parse of this comes.
+    /// A Parse of this statement arrives.
     pub(super) fn expect(&mut self, statement: &Statement, log: &Log) {
         if statement.resets && self.resetting.is_none() {
             log.reset_begins();
@@ -165,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Whether this statement of a reset is to fail.
+    /// Whether this statement of a reset must fail.
     pub(super) fn trips(&mut self, statement: &Statement) -> bool {
         match &mut self.resetting {
             Some(Some(left)) if statement.resets && *left != u32::MAX => {
@@ -177,7 +180,7 @@ impl Session {
         }
     }
 
-    /// Whether the commit of a reset is to fail, that of this statement.
+    /// Whether the commit of this reset's statement must fail.
     pub(super) fn fails_commit(&self, statement: &Statement) -> bool {
         statement.resets && self.resetting == Some(Some(u32::MAX))
     }
@@ -205,26 +208,26 @@ impl Session {
 }
 
 impl Server {
-    // --- what lies between it and its client ---
+    // --- poolers ---
 
-    /// A pooler gives prepared statements names of its own.
+    /// From now on it acts as behind a pooler that renames prepared statements.
     pub fn rename_statements(&mut self) {
         self.transaction.session.renames = true;
     }
 
-    /// A pooler changes servers at each Sync.
+    /// From now on it acts as behind a pooler that switches servers at each Sync.
     pub fn change_processes(&mut self) {
         self.transaction.session.changes = true;
     }
 
-    /// The resets that come fail so, one after the other.
+    /// Makes the next resets fail in these ways, one after the other.
     pub fn sabotage(&mut self, resets: &[Sabotage]) {
         self.transaction.session.sabotage.extend(resets);
     }
 
     // --- statements ---
 
-    /// A statement begins to run: what it sees, and what it does to its session.
+    /// A statement begins to run: records what it sees, and changes the session.
     pub(super) fn act(&mut self, statement: &Statement) {
         let session = &mut self.transaction.session;
         if let Some(op) = statement.op {
@@ -244,13 +247,14 @@ impl Server {
         }
     }
 
-    /// Whether this is the check of a reset, and finds that something is left.
+    /// Whether the statement is the check of a reset, and state is left.
     pub(super) fn finds_fault(&self, statement: &Statement) -> bool {
         let mut marks = self.transaction.session.marks.iter();
         statement.act == Act::Check && marks.any(|mark| mark.kind == Kind::Name)
     }
 
-    /// The row of a statement that asks something about the session.
+    /// Writes the row of a statement that asks about the session. Returns false for other
+    /// statements.
     pub(super) fn put_answer(&mut self, statement: &Statement) -> bool {
         let session = &self.transaction.session;
         let process = session.process_id.to_string();

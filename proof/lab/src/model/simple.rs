@@ -63,7 +63,7 @@ impl Server {
             Ok(other) => self.put_tag(&other.unwrap_or(tag)),
             Err(culprit) => self.fail(code::UNIQUE, culprit),
         }
-        // The mark that a failure leaves in either protocol.
+        // In either protocol a failure sets this.
         !self.skipping
     }
 }

@@ -10,22 +10,22 @@ use super::reply::code;
 use super::server::Phase;
 use super::{Auth, Server};
 
-/// How far a startup is.
+/// The step that a startup is at.
 #[derive(Default)]
 pub(super) enum Startup {
-    /// The first packet is to come, or the one behind a request for encryption.
+    /// Waits for the first packet, or for the one after a request for encryption.
     #[default]
     Packet,
-    /// The client is to begin the SCRAM exchange.
+    /// Waits for the first message of the SCRAM exchange.
     ScramFirst(ScramServer, u32),
-    /// The client is to prove that it knows the password.
+    /// Waits for the client's proof that it knows the password.
     ScramFinal(ScramServer, u32),
 }
 
 /// Minor version 2 of the protocol has longer cancel keys.
 const VERSION_3_2: u32 = 3 << 16 | 2;
 const ITERATIONS: u32 = 4096;
-/// What a session says of its process.
+/// The process id of every session.
 pub(super) const PROCESS_ID: i32 = 4711;
 const MECHANISM: &str = "SCRAM-SHA-256";
 
@@ -41,7 +41,7 @@ const PARAMETERS: [(&str, &str); 7] = [
 ];
 
 impl Server {
-    /// Works off a message of the startup; false if none is all there.
+    /// Processes a message of the startup. Returns false if none is complete.
     pub(super) fn start_up(&mut self) -> bool {
         match std::mem::replace(&mut self.phase, Phase::Startup(Startup::Packet)) {
             Phase::Startup(Startup::Packet) => self.take_packet(),

@@ -8,12 +8,12 @@ use super::{Act, Kind};
 /// ```text
 /// insert op=7 rows=3 size=100       three rows of 100 bytes, tag `INSERT 7 3`
 /// select op=8 rows=5 fail=execute after=2
-///                                   an error behind two rows
+///                                   an error after two rows
 /// insert op=$1 rows=$2              values are parameters, given by Bind
 /// select op=9 leaves=temp           a function makes a temporary table, and no tag tells of it
 /// ```
 ///
-/// Words without `=` mean nothing. What each key says is told by the field of its name.
+/// Words without `=` are ignored. The field of the same name documents each key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statement {
     /// The first word: which command it is.
@@ -26,15 +26,16 @@ pub struct Statement {
     pub size: usize,
     /// Where it fails.
     pub fail: Option<Fail>,
-    /// For [`Fail::Execute`] and [`Fail::Fatal`]: behind how many rows.
+    /// For [`Fail::Execute`] and [`Fail::Fatal`]: after how many rows it fails.
     pub after: u32,
     /// How many notices it raises before its rows.
     pub notices: u32,
-    /// Whether it returns rows at all, be it none: `select` does, `insert` where `rows=` stands.
+    /// Whether it returns a result, possibly an empty one. `select` does, and `insert` with
+    /// `rows=`.
     pub returns_rows: bool,
     /// What it does to its session: `leaves=`, or what its command does by itself.
     pub act: Act,
-    /// Whether it is of a reset: it has no identity, and is no probe.
+    /// Whether it belongs to a reset: it has no identity, and is no probe.
     pub resets: bool,
 }
 
@@ -46,9 +47,9 @@ pub enum Verb {
     Empty,
     /// `select`, and every verb that is not listed here.
     Select,
-    /// `insert`: its tag carries the identity where the object id used to stand.
+    /// `insert`: its tag has the identity in the place of the former object id.
     Insert,
-    /// `call`: when it fails, a part of its effect stands.
+    /// `call`: when it fails, a part of its effect remains.
     Call,
     /// `begin`
     Begin,
@@ -83,7 +84,7 @@ impl Statement {
         Statement::bind(text, &[])
     }
 
-    /// Reads a text; `$1` stands for the first parameter, and for nothing where there is none.
+    /// Reads a text. `$1` stands for the first parameter, and for nothing if there is none.
     pub fn bind(text: &str, parameters: &[Option<String>]) -> Statement {
         let mut statement =
             Statement { verb: Verb::of(text), size: SIZE_DEFAULT, ..Statement::default() };
@@ -180,7 +181,7 @@ impl Fail {
         }
     }
 
-    /// The value of `fail=` that asks for it.
+    /// Its value of `fail=`.
     pub fn word(self) -> &'static str {
         match self {
             Fail::Parse => "parse",
@@ -192,7 +193,7 @@ impl Fail {
     }
 }
 
-/// Commands that say openly what they do to their session: how they begin, their tag, and that.
+/// Commands that change their session by themselves: their first words, their tag, and the change.
 const COMMANDS: [(&str, &str, Act); 17] = [
     ("set local ", "SET", Act::Leave(Kind::Local)),
     ("set role ", "SET", Act::Leave(Kind::Role)),
@@ -209,7 +210,7 @@ const COMMANDS: [(&str, &str, Act); 17] = [
     ("discard temp", "DISCARD TEMP", Act::Forget(&[Kind::Temp])),
     ("discard all", "DISCARD ALL", Act::Forget(&Kind::ALL)),
     ("deallocate all", "DEALLOCATE ALL", Act::Forget(&[Kind::Name])),
-    // What the reset runs to deallocate what PREPARE has named.
+    // A reset runs it to deallocate the statements of PREPARE.
     ("do $$ declare n ", "DO", Act::Forget(&[Kind::Name])),
     ("do ", "DO", Act::Nothing),
 ];
@@ -233,7 +234,7 @@ impl Act {
     }
 }
 
-/// Bytes of payload in a row whose statement does not say.
+/// The default size of a row's payload, in bytes.
 const SIZE_DEFAULT: usize = 8;
 
 fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {

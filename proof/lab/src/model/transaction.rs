@@ -1,4 +1,4 @@
-//! Which statements stand and fall together.
+//! Transactions: which statements are committed or rolled back together.
 
 use onetrip_postgres::message::TransactionStatus;
 
@@ -9,13 +9,13 @@ use super::{Effect, Log};
 /// The transaction of a session: the one between two Syncs, or one with BEGIN.
 #[derive(Debug)]
 pub(super) struct Transaction {
-    /// Idle also within an implicit transaction.
+    /// `Idle` also within an implicit transaction.
     pub(super) block: TransactionStatus,
     /// Statements that ran in it.
     ops: Vec<Option<u64>>,
     /// One of them makes the commit fail.
     deferred: Option<Option<u64>>,
-    /// What outlives it.
+    /// The state that outlives the transaction.
     pub(super) session: Session,
 }
 
@@ -46,7 +46,7 @@ impl Transaction {
         }
     }
 
-    /// Commits; or undoes everything, and says whose fault it was.
+    /// Commits. If the commit fails, undoes everything and returns the statement that made it fail.
     pub(super) fn commit(&mut self, log: &Log) -> Result<(), Option<u64>> {
         if let Some(culprit) = self.deferred {
             self.roll_back(log);

@@ -1,7 +1,8 @@
-//! Where PostgreSQL's server binaries are.
+//! Finds PostgreSQL's server binaries.
 //!
-//! [`PG_MAJOR_VARIABLE`] chooses among them. Looked at in this order: [`PG_BIN_VARIABLE`], the PATH, the places that distributions use, and
-//! `target/postgres/` where `scripts/setup` puts what it downloads.
+//! It searches in this order: [`PG_BIN_VARIABLE`], the PATH, the places that distributions use, and
+//! `target/postgres/`, where `scripts/setup` puts its downloads. [`PG_MAJOR_VARIABLE`] chooses a
+//! version.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,8 +16,8 @@ use crate::private::{LabError, downloaded, newest_first};
 /// several of them separated as in PATH, the preferred one first.
 pub const PG_BIN_VARIABLE: &str = "ONETRIP_PG_BIN";
 
-/// The environment variable that has [`find`] take this major version, like 12, instead of the first
-/// that it comes across.
+/// The environment variable that makes [`find`] take this major version, like 12, instead of the
+/// first that it finds.
 pub const PG_MAJOR_VARIABLE: &str = "ONETRIP_PG_MAJOR";
 
 /// A directory whose `postgres` and `initdb` belong together.
@@ -72,8 +73,7 @@ impl Installation {
     }
 }
 
-/// The installation to use when nobody asks for a certain one: of the version that
-/// [`PG_MAJOR_VARIABLE`] names, if it is set.
+/// The default installation. If [`PG_MAJOR_VARIABLE`] is set, it has that version.
 ///
 /// # Errors
 /// When there is none; the message says how to get one. When the variable is not a number.
@@ -122,7 +122,8 @@ pub fn find_all() -> Result<Vec<Installation>, LabError> {
     }
 }
 
-/// Empty when the variable is unset. A wrong entry is an error: who names a server wants that one.
+/// The installations that the variable names; empty if it is unset. A wrong entry is an error,
+/// because the user wants that server and no other.
 fn overridden() -> Result<Vec<Installation>, LabError> {
     let value = env::var_os(PG_BIN_VARIABLE).unwrap_or_default();
     let directories = env::split_paths(&value).filter(|path| !path.as_os_str().is_empty());
@@ -141,13 +142,13 @@ fn none_found() -> LabError {
     ))
 }
 
-/// Every directory worth a look, lazily: most searches end at the first.
+/// Every directory to search, lazily: most searches end at the first.
 fn places() -> impl Iterator<Item = PathBuf> {
     on_path().into_iter().chain(usual_places()).chain(downloaded("postgres"))
 }
 
-/// What is on the PATH may be a link or a copy without its siblings, so both programs are followed
-/// to where they really are, and `pg_config` is asked as well.
+/// A program on the PATH may be a link, or a copy without its siblings. So links are followed to
+/// their targets, and `pg_config` is asked too.
 fn on_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut places = Vec::new();

@@ -1,13 +1,13 @@
-//! A PostgreSQL server of one's own: for tests, the demo and benchmarks.
+//! Private PostgreSQL servers for tests, the demo and benchmarks.
 //!
 //! [`PrivatePostgres::start`] gives a server within a fraction of a second. It listens on 127.0.0.1
 //! only, asks for a password, touches no other server of the machine and ends with the process
 //! that started it, however that process ends.
 //!
-//! Here belongs: finding the binaries (`installation`), the data directories that servers are copied
-//! from (`template`), a server's life (`server`), and a pooler in front of it (`pgbouncer`). What
-//! servers of any kind have in common is in `private`. Nothing here speaks the protocol: SQL is for
-//! the client under test.
+//! This module has: finding the binaries (`installation`), the data directories that servers are
+//! copied from (`template`), a server's life (`server`), and a pooler in front of it (`pgbouncer`).
+//! The parts common to servers of any kind are in `private`. Nothing here speaks the protocol: SQL
+//! is for the client under test.
 //!
 //! ```no_run
 //! use onetrip_lab::postgres::{Options, PrivatePostgres};

@@ -20,26 +20,26 @@ pub const USER: &str = "postgres";
 /// Default of [`Options::connections_max`]: room for a test binary whose tests run in parallel.
 pub const CONNECTIONS_MAX_DEFAULT: u16 = 200;
 
-/// Fast shutdown and immediate shutdown. SIGKILL only on order: it leaves the server's children behind
-/// for a while.
+/// The signals of a fast and of an immediate shutdown. SIGKILL is sent only when asked for, because
+/// it leaves the server's child processes behind for a while.
 const SIGNALS_OF_POSTGRES: Signals = Signals { orderly: "INT", immediate: "QUIT" };
 
-/// What a commit is worth.
+/// What a commit guarantees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing is flushed to disk. Survives everything but a crash of the machine: for tests.
     #[default]
     Fast,
-    /// PostgreSQL's own defaults: for benchmarks, where a commit has to cost what it costs.
+    /// PostgreSQL's own defaults: for benchmarks, which have to include the real cost of a commit.
     Full,
 }
 
-/// How a server is stopped that keeps its data.
+/// How to stop a server while keeping its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Takes no new sessions and waits for those that there are (SIGTERM).
+    /// Accepts no new sessions, and waits for the existing ones to end (SIGTERM).
     Smart,
-    /// Ends all sessions, and rolls back what they were at (SIGINT).
+    /// Ends all sessions, and rolls back their open transactions (SIGINT).
     Fast,
     /// Cuts all sessions and writes nothing: the next start recovers (SIGQUIT).
     Immediate,
@@ -61,16 +61,16 @@ impl Shutdown {
 /// How to start a server; `Options::default()` is right for tests.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which binaries. Default: [`find`](super::find).
+    /// The binaries to run. Default: the result of [`find`](super::find).
     pub installation: Option<Installation>,
     /// Default: [`Durability::Fast`].
     pub durability: Durability,
     /// PostgreSQL's `max_connections`. Default: [`CONNECTIONS_MAX_DEFAULT`].
     pub connections_max: u16,
-    /// Further settings by name, as in `postgresql.conf`; they win over everything above.
+    /// Further settings by name, as in `postgresql.conf`. They override all of the above.
     pub settings: Vec<(String, String)>,
-    /// Further files by name, in the data directory, which only the server may read: certificates
-    /// and keys, or a `pg_hba.conf` in the place of its own.
+    /// Further files by name, written to the data directory and readable by the server only:
+    /// certificates and keys, or a `pg_hba.conf` that replaces the default one.
     pub files: Vec<(String, Vec<u8>)>,
 }
 
@@ -104,10 +104,10 @@ impl Options {
 
 /// A server that belongs to this process. It listens on 127.0.0.1 and on a Unix socket, asks for a
 /// password (SCRAM) on both, and stops with its owner: on [`stop`](Self::stop), on drop, and when
-/// this process ends in any way, also while it is being started. Its directory goes with it: at
-/// once on the first two, a second or so later when this process ended by itself, since others do it
-/// then. Those others are shells, which only SIGKILL can stop; what they leave, the next start of
-/// any private server removes.
+/// this process ends in any way, even while the server is being started. Its directory is removed
+/// too: at once by `stop` and drop. If this process ends without them, shells that watch it do so
+/// within about a second. Only SIGKILL can stop those shells; the next start of any private server
+/// removes what they leave.
 pub struct PrivatePostgres {
     // Fields drop in this order: the server before its directory.
     supervisor: Option<Supervisor>,
@@ -166,7 +166,7 @@ impl PrivatePostgres {
     /// Open connections are closed by the server.
     ///
     /// # Errors
-    /// When the server or its directory could not be seen to end.
+    /// When the server does not end, or its directory could not be removed.
     pub fn stop(mut self) -> Result<(), LabError> {
         let Some(supervisor) = self.supervisor.take() else { return Ok(()) };
         let status =
@@ -180,8 +180,8 @@ impl PrivatePostgres {
         }
     }
 
-    /// Ends the server as a crash would ([`Shutdown::Immediate`]) and returns when it is gone. Its data
-    /// stays for [`start_again`](Self::start_again).
+    /// Ends the server as a crash would ([`Shutdown::Immediate`]) and returns when it is gone. Its
+    /// data stays for [`start_again`](Self::start_again).
     ///
     /// # Errors
     /// When it is not running.
@@ -189,9 +189,9 @@ impl PrivatePostgres {
         self.shut_down(Shutdown::Immediate)
     }
 
-    /// Ends the server in one of its ways and returns when the last of its processes is gone. Its data
-    /// stays for [`start_again`](Self::start_again). One that takes more than 20 s becomes an immediate
-    /// one.
+    /// Shuts the server down in this mode, and returns when the last of its processes is gone. Its
+    /// data stays for [`start_again`](Self::start_again). A shutdown that takes more than 20 s
+    /// becomes an immediate one.
     ///
     /// # Errors
     /// When it is not running, or its processes do not end.
@@ -208,8 +208,8 @@ impl PrivatePostgres {
             .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))
     }
 
-    /// Kills (SIGKILL) one of the server's processes: that of a session, by the number that
-    /// `pg_backend_pid()` says. The server then ends all other sessions and recovers by itself.
+    /// Kills (SIGKILL) the process of one session, given the number from `pg_backend_pid()`. The
+    /// server then ends all other sessions and recovers by itself.
     ///
     /// # Errors
     /// When there is no such process of this server.
@@ -227,7 +227,7 @@ impl PrivatePostgres {
     /// data after recovery.
     ///
     /// # Errors
-    /// As [`start`](Self::start), and when it is running, and when somebody took its port.
+    /// As [`start`](Self::start); also when it is running, and when another process took its port.
     pub fn start_again(&mut self) -> Result<(), LabError> {
         if self.supervisor.is_some() {
             return Err(LabError::new("the server is running; stop it first"));
@@ -241,7 +241,7 @@ impl PrivatePostgres {
         self.database_url("postgres")
     }
 
-    /// The URL of one database. Creating it is up to the client that asks.
+    /// The URL of one database. This does not create the database.
     #[must_use]
     pub fn database_url(&self, database: &str) -> String {
         format!("postgres://{USER}:{}@127.0.0.1:{}/{database}", self.password, self.port)
@@ -347,7 +347,7 @@ impl PrivatePostgres {
                 return Err("did not start".into());
             }
             let found = fs::read_to_string(&path).ok().and_then(|text| ready_pid(&text));
-            // A postmaster that was killed leaves its file, so the one before does not count.
+            // A killed postmaster leaves its file, so the previous process id does not count.
             if let Some(pid) = found.filter(|&pid| pid != self.postmaster_pid) {
                 return Ok(pid);
             }
@@ -368,11 +368,11 @@ impl fmt::Debug for PrivatePostgres {
     }
 }
 
-/// One server for the whole process, started with the default options by whoever asks first. It
-/// stops when the process ends.
+/// One server for the whole process, started with the default options by the first call. It stops
+/// when the process ends.
 ///
 /// # Panics
-/// When it can't be started: without it no test that asks can say anything.
+/// When it can't be started.
 pub fn shared() -> &'static PrivatePostgres {
     static SHARED: OnceLock<PrivatePostgres> = OnceLock::new();
     SHARED.get_or_init(|| match PrivatePostgres::start(Options::default()) {
@@ -403,7 +403,7 @@ impl From<LabError> for LaunchError {
     }
 }
 
-/// Everything up to a data directory that is ready to be started.
+/// Does everything that comes before the start, up to a complete data directory.
 fn prepare(
     installation: Installation,
     account: &Account,
@@ -445,7 +445,7 @@ fn ready_pid(text: &str) -> Option<u32> {
     (lines.nth(6)?.trim() == "ready").then_some(pid)
 }
 
-/// The parent of a process, as Linux tells it: the second word behind the name, which ends with the last
+/// The parent of a process on Linux: the second word after the name, which ends with the last
 /// parenthesis (proc(5)).
 fn parent_of(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

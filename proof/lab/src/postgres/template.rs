@@ -31,7 +31,7 @@ impl Base {
         Ok(installation.moved_to(bin))
     }
 
-    /// The template for this installation, made when there is none.
+    /// The template for this installation. Creates it if there is none.
     pub(super) fn template(
         &self,
         installation: &Installation,
@@ -89,7 +89,7 @@ impl Base {
 }
 
 impl WorkDirectory {
-    /// Fills the data directory. The account copies, so that everything is its own.
+    /// Fills the data directory. The account runs the copy, so that it owns all files.
     pub(super) fn copy(&self, template: &Template, account: &Account) -> Result<(), LabError> {
         let mut command = account.command("cp");
         command.arg("-Rp").arg(&template.data).arg(self.data());
@@ -103,6 +103,6 @@ const INITDB_OPTIONS: [&str; 5] = [
     USER,
     "--auth=scram-sha-256",
     "--encoding=UTF8",
-    // A template that a crash damages is not worth an fsync: nothing in it is anybody's data.
+    // A template holds no one's data, so a crash that damages it does not justify an fsync.
     "--no-sync",
 ];

@@ -1,5 +1,6 @@
-//! The operating-system user that servers run as. PostgreSQL refuses to run as root, so root
-//! hands everything to an unprivileged user; anybody else runs it as themselves.
+//! The operating-system user that servers run as. PostgreSQL refuses to run as root, so if this
+//! process runs as root, servers run as an unprivileged user. Otherwise they run as the user of
+//! this process.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,12 +11,12 @@ use std::process::{Command, Stdio};
 
 use super::error::LabError;
 
-/// Whose processes and files the server's are.
+/// The user that owns the server's processes and files.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     uid: u32,
     gid: u32,
-    /// Set when this process is root and the account is somebody else.
+    /// Whether this process is root and the account is another user.
     dropped: bool,
 }
 
@@ -38,7 +39,7 @@ impl Account {
         let account = Self { uid, gid, dropped: true };
         match account.can_enter(Path::new("/")) {
             true => Ok(account),
-            // A container or namespace that knows a single user.
+            // A container or namespace with a single user.
             false => Err(LabError::new(format!(
                 "a server does not run as root, and root may not become user {uid} here; start \
                  this as an ordinary user"
@@ -57,7 +58,7 @@ impl Account {
         command
     }
 
-    /// The same as whoever runs this process: root can end and remove what the account can't.
+    /// The same as the user of this process: root can end and remove what the account can't.
     pub(crate) fn own_command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_clear().env("LC_ALL", "C").env("TZ", "UTC");

@@ -5,8 +5,8 @@
 //! - `pg-*`: one working directory per server, removed with it.
 //!
 //! Each `pg-*` has a `log` that stays locked (flock) while anything of its server lives: the kernel
-//! releases the lock with the last process that inherited the file. So what a power cut, or a
-//! SIGKILL that took everybody, left behind is told apart from what is in use, and the next start
+//! releases the lock with the last process that inherited the file. So a directory left behind by a
+//! power cut, or by a SIGKILL of all processes, can be told from one in use, and the next start
 //! removes it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -27,8 +27,8 @@ use super::guard::Guard;
 /// comes after the base directory.
 const BASE_BYTES_MAX: usize = 74;
 
-/// Cleaners of temporary directories take files unused for ten days, one by one; what is kept here
-/// is made anew before they can have made holes in it.
+/// Cleaners of temporary directories remove files unused for ten days, one by one. Templates are
+/// made anew before a cleaner can have removed a part of one.
 const KEPT_AGE_MAX: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 
 const WORK_PREFIX: &str = "pg-";
@@ -51,13 +51,13 @@ pub(crate) struct BaseLock(File);
 pub(crate) struct WorkDirectory {
     path: PathBuf,
     log: File,
-    /// None while a supervisor answers for the directory.
+    /// `None` while a supervisor is responsible for the directory.
     guard: Option<Guard>,
 }
 
 impl Base {
-    /// In the temporary directory, or in `/tmp` where that one's path is too long for a socket or
-    /// the account can't get into it.
+    /// Opens it in the temporary directory. If that path is too long for a socket, or the account
+    /// can't enter it, opens it in `/tmp`.
     pub(crate) fn open(account: &Account) -> Result<Self, LabError> {
         let preferred = std::env::temp_dir();
         let preferred = preferred.canonicalize().map_err(|error| {
@@ -88,8 +88,8 @@ impl Base {
         Ok(lock)
     }
 
-    /// Removes the directories of servers that ended without cleaning up, and what is too old to be
-    /// trusted. What can't be removed stays for the next time.
+    /// Removes the directories of servers that ended without cleaning up, and templates that are
+    /// too old to be trusted. What can't be removed stays until the next time.
     pub(crate) fn sweep(&self, _lock: &BaseLock) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
@@ -109,7 +109,7 @@ impl Base {
     /// A new, empty working directory with its guard and its locked log.
     pub(crate) fn work_directory(&self, _lock: &BaseLock) -> Result<WorkDirectory, LabError> {
         let path = self.unused_path()?;
-        // Before the directory exists, so that there is no moment at which nobody knows it.
+        // Started before the directory exists, so that the directory is never without a guard.
         let guard = guard_of(&path)?;
         DirBuilder::new()
             .mode(0o700)
@@ -125,7 +125,8 @@ impl Base {
         Ok(WorkDirectory { path, log, guard: Some(guard) })
     }
 
-    /// A name that stays unused while the lock is held: whoever makes one holds it too.
+    /// A name that stays unused while the lock is held: a process takes the lock before it uses a
+    /// name.
     fn unused_path(&self) -> Result<PathBuf, LabError> {
         loop {
             let path = self.path.join(format!("{WORK_PREFIX}{}", &random_digits()?[..6]));
@@ -136,7 +137,7 @@ impl Base {
     }
 
     /// `program`, or a copy of it when the account can't execute it where it is (binaries under
-    /// `/root`, say). It is copied with all that is in its `bin` directory and beside that.
+    /// `/root`, say). The copy includes its `bin` directory and the directories beside that.
     pub(crate) fn reachable_program(
         &self,
         program: &Path,
@@ -177,8 +178,8 @@ impl Base {
         )))
     }
 
-    /// Names a program and everything else that what is made by it depends on. A file's size and
-    /// time tell an upgrade in place.
+    /// A name for a program and all else that its output depends on. The file's size and time are
+    /// part of it, so that an upgrade in place changes the name.
     pub(crate) fn name_of(
         &self,
         program: &Path,
@@ -194,7 +195,7 @@ impl Base {
 }
 
 impl BaseLock {
-    /// From here on others may copy templates too, but still not replace them.
+    /// Makes the lock shared: other processes may copy templates too, but still not replace them.
     pub(crate) fn share(&self) -> Result<(), LabError> {
         self.flock(FlockOperation::LockShared)
     }
@@ -207,7 +208,7 @@ impl BaseLock {
 }
 
 impl WorkDirectory {
-    /// Makes an empty data directory, for those that copy no template.
+    /// Makes an empty data directory, for a server that copies no template.
     pub(crate) fn make_data(&self, account: &Account) -> Result<(), LabError> {
         make_private(&self.data(), account)
     }
@@ -227,7 +228,7 @@ impl WorkDirectory {
         }
     }
 
-    /// Has the directory guarded: to be called before its supervisor gives it up.
+    /// Starts a guard. Call it before the supervisor gives the directory up.
     pub(crate) fn guard(&mut self) -> Result<(), LabError> {
         if self.guard.is_none() {
             self.guard = Some(guard_of(&self.path)?);
@@ -235,7 +236,7 @@ impl WorkDirectory {
         Ok(())
     }
 
-    /// Lets the guard go: to be called when a supervisor has taken over.
+    /// Ends the guard. Call it when a supervisor has taken over.
     pub(crate) fn unguard(&mut self) {
         if let Some(guard) = self.guard.take() {
             guard.leave();
@@ -274,7 +275,7 @@ impl WorkDirectory {
         self.log.try_clone().map_err(|error| LabError::io("cannot open again", &path, error))
     }
 
-    /// What the server said so far.
+    /// The server's log so far.
     pub(crate) fn log_text(&self) -> String {
         let text = fs::read(self.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
@@ -282,7 +283,8 @@ impl WorkDirectory {
 }
 
 impl Drop for WorkDirectory {
-    /// The guard removes it, or the supervisor has; this is for when one of them was killed.
+    /// The guard removes the directory, or the supervisor has removed it. This is for the case that
+    /// they were killed.
     fn drop(&mut self) {
         drop(self.guard.take());
         let _ = fs::remove_dir_all(&self.path);
@@ -294,7 +296,8 @@ fn guard_of(path: &Path) -> Result<Guard, LabError> {
         .map_err(|error| LabError::io("cannot start a guard for", path, error))
 }
 
-/// Someone else's directory of that name, or one open to others, is refused: it holds passwords.
+/// Makes a directory for this account alone, because it holds passwords. A directory of that name
+/// that belongs to another user, or is open to others, is refused.
 pub(crate) fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => account.own(path)?,

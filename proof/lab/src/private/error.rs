@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Output;
 
-/// Why a server could not be had. Displays as one line: what failed, where, and what to do.
+/// Why a server could not be provided. Displays as one line: what failed, where, and what to do.
 pub struct LabError {
     message: String,
     source: Option<io::Error>,
@@ -22,7 +22,7 @@ impl LabError {
         Self { message, source: Some(source) }
     }
 
-    /// A program ran and said no; what it said tells why.
+    /// A program ran and failed; the error includes its output.
     pub(crate) fn program(what: &str, output: &Output) -> Self {
         let said = String::from_utf8_lossy(&output.stderr);
         Self::new(format!("{what}: {} ({})", essence(&said), output.status))
@@ -36,7 +36,7 @@ impl fmt::Display for LabError {
 }
 
 impl fmt::Debug for LabError {
-    /// As Display: a test that unwraps shows the line that was made to be read.
+    /// The same as Display, so that a test that unwraps shows the readable line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
@@ -51,7 +51,8 @@ impl std::error::Error for LabError {
 /// Lines of a log that an error repeats: enough for PostgreSQL's message, its detail and its hint.
 const LOG_LINES: usize = 4;
 
-/// What matters of a log or of stderr, as one line: the first trouble that we know, else the end.
+/// The essential part of a log or of stderr, as one line: the first known problem, otherwise the
+/// end.
 pub(crate) fn essence(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let Some(known) = lines.iter().find(|line| advice_on(line).is_some()) {
@@ -77,7 +78,7 @@ fn advice_on(message: &str) -> Option<&'static str> {
     let known = [
         ("No space left on device", SPACE),
         ("Disk quota exceeded", SPACE),
-        // PostgreSQL's words when the disk took a part of a page.
+        // PostgreSQL's message when only a part of a page fitted on the disk.
         ("wrote only", SPACE),
         ("Read-only file system", "set TMPDIR to a directory that can be written"),
         ("Permission denied", OWNER),

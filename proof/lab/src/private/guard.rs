@@ -1,9 +1,9 @@
 //! The shell that removes a working directory when the process that made it can't.
 //!
-//! A process that gets SIGKILL removes nothing, so somebody else has to know its directory before
-//! that exists. The guard does, until a [supervisor](super::supervisor) that knows it too has taken
-//! over. It is a shell for the reasons given there, and in a process group of its own, which
-//! Ctrl-C at the terminal does not reach.
+//! A process that gets SIGKILL removes nothing, so another process has to know its directory before
+//! that exists. The guard knows it until a [supervisor](super::supervisor) has taken over. It is a
+//! shell for the reasons given there, and in a process group of its own, which Ctrl-C at the
+//! terminal does not reach.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 const SCRIPT: &str = include_str!("guard.sh");
 
-/// The shell, from outside. Dropping it without an order is the order to remove the directory.
+/// A handle on the shell. Dropping it makes the shell remove the directory.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Child,
@@ -27,18 +27,18 @@ impl Guard {
         Ok(Self { shell: shell.spawn()? })
     }
 
-    /// Makes a command one that the guard ends when the owner has died.
+    /// Puts a command under the guard, which ends it when the owner has died.
     pub(crate) fn watch(&self, command: &mut Command) {
         // A process id is positive and fits.
         command.process_group(self.shell.id().cast_signed());
     }
 
-    /// Ends the guard and keeps the directory: from here on somebody else answers for it.
+    /// Ends the guard and keeps the directory: another process is responsible for it now.
     pub(crate) fn leave(mut self) {
         self.finish(b"leave\n");
     }
 
-    /// Waits for the end; a second order finds nobody and does nothing.
+    /// Gives the order and waits for the shell to end. A second order has no effect.
     fn finish(&mut self, order: &[u8]) {
         if let Some(mut orders) = self.shell.stdin.take() {
             let _ = orders.write_all(order);

@@ -1,8 +1,9 @@
-//! Servers of one's own, whatever they serve: what they have in common.
+//! The parts common to private servers of any kind.
 //!
-//! Here belongs: the operating-system user that runs them (`account`), the directories that they live in
-//! (`base`) and who removes those (`guard`), starting and ending them with their owner (`supervisor`),
-//! where programs are (`places`), free ports (`port`), and the error of all of them (`error`).
+//! This module has: the operating-system user that runs them (`account`), the directories that they
+//! live in (`base`) and who removes those (`guard`), starting and ending them with their owner
+//! (`supervisor`), where programs are (`places`), free ports (`port`), and the error of all of them
+//! (`error`).
 
 mod account;
 mod base;

@@ -1,10 +1,11 @@
-//! Where `scripts/setup` puts what it downloads, and which of several is the newest.
+//! Where `scripts/setup` puts its downloads, and which of several versions is the newest.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The `bin` directories of what `scripts/setup` has put into `target/<name>/`.
-/// The program that runs lies in `target/<profile>/` or deeper; people stand in the repository.
+/// The `bin` directories of what `scripts/setup` has put into `target/<name>/`. They are searched
+/// relative to the running program, which lies in `target/<profile>/` or deeper, and relative to
+/// the current directory, usually the repository.
 pub(crate) fn downloaded(name: &str) -> impl Iterator<Item = PathBuf> {
     let given = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let around = env::current_exe().unwrap_or_default();

@@ -1,10 +1,10 @@
 //! A running server and the shell that watches over it.
 //!
-//! The server must end with its owner even when that one gets SIGKILL, so somebody else has to stop
-//! it. That is a POSIX shell with a script of twenty lines: `/bin/sh` is on every machine that runs
-//! PostgreSQL, while a binary of our own would have to be found first (cargo builds it for this
-//! crate's tests only), and running the current executable again would start a test harness. Shell
-//! and server form a process group of their own, which Ctrl-C at the terminal does not reach.
+//! The server must end with its owner even if the owner gets SIGKILL, so another process has to
+//! stop it. That is a POSIX shell with a script of twenty lines: `/bin/sh` is on every machine that
+//! runs PostgreSQL, while a binary of our own would have to be found first (cargo builds it for
+//! this crate's tests only), and running the current executable again would start a test harness.
+//! Shell and server form a process group of their own, which Ctrl-C at the terminal does not reach.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -26,21 +26,22 @@ pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a start looks whether the server is ready, in milliseconds.
 pub(crate) const READY_POLL_MS: u32 = 5;
 
-/// What ends a server, as `kill` names signals: in an orderly way, and when that takes too long or
-/// was not wished.
+/// The signals that end a server, as `kill` names them: for an orderly end, and for an immediate
+/// one, if the orderly one takes too long or is not wanted.
 #[derive(Debug)]
 pub(crate) struct Signals {
     pub(crate) orderly: &'static str,
     pub(crate) immediate: &'static str,
 }
 
-/// The shell, from outside.
+/// A handle on the shell.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     shell: Child,
-    /// The end that the shell waits on; closing it is the order to stop and clean up.
+    /// The pipe that the shell reads. Closing it is the order to stop and clean up.
     orders: Option<ChildStdin>,
-    /// Nobody writes here. It ends when the server and its children have.
+    /// A pipe to which nothing is written. It reaches its end when the server and its children have
+    /// ended.
     life: ChildStdout,
 }
 
@@ -63,7 +64,7 @@ impl Supervisor {
         Ok(Self { shell, orders, life })
     }
 
-    /// Waits that long for the server's end, and says whether it has ended.
+    /// Waits up to this long for the server's end. Returns whether it has ended.
     pub(crate) fn has_ended_within(&self, milliseconds: u32) -> bool {
         let (seconds, rest) = (i64::from(milliseconds / 1000), i64::from(milliseconds % 1000));
         let timeout = Timespec { tv_sec: seconds, tv_nsec: rest * 1_000_000 };
@@ -76,8 +77,8 @@ impl Supervisor {
         self.finish()
     }
 
-    /// Stops the server by this signal, keeps its directory, and waits until the last of its processes
-    /// has ended, for so long at most.
+    /// Stops the server by this signal and keeps its directory. Waits until the last of its
+    /// processes has ended, for `milliseconds` at most.
     pub(crate) fn stop_by(mut self, signal: &str, milliseconds: u32) -> io::Result<()> {
         if let Some(orders) = &mut self.orders {
             writeln!(orders, "{signal}")?;
@@ -96,7 +97,8 @@ impl Supervisor {
 }
 
 impl Drop for Supervisor {
-    /// An owner that forgets to stop it still waits, so that nothing outlives a test.
+    /// If the owner did not call `stop`, dropping stops the server and waits, so that nothing
+    /// outlives a test.
     fn drop(&mut self) {
         if self.orders.is_some() {
             let _ = self.finish();

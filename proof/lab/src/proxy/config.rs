@@ -1,5 +1,5 @@
-//! What a proxy is told: where it listens, where it leads, and what the line in between is like.
-//! Checked here, used elsewhere.
+//! The configuration of a proxy: where it listens, where it connects to, and the properties of the
+//! simulated network. It is checked here and used elsewhere.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ pub enum Direction {
     Down,
 }
 
-/// Where the proxy leads.
+/// Where the proxy connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upstream {
     /// A TCP address, on this machine or another.
@@ -30,8 +30,8 @@ impl From<SocketAddr> for Upstream {
     }
 }
 
-/// What the line does to the bytes of one direction. The default does nothing: no delay, no jitter,
-/// no bandwidth limit.
+/// How the simulated network treats the bytes of one direction. Default: no delay, no jitter, no
+/// bandwidth limit.
 ///
 /// Bytes are stamped when the proxy reads them and leave, in order and never early, at
 /// `stamp + serialisation + delay ± jitter`.
@@ -61,7 +61,7 @@ impl Link {
         (Link::delayed(up), Link::delayed(rtt - up))
     }
 
-    /// Says what is wrong with a link, if anything is.
+    /// Checks the link; the error says what is wrong with it.
     pub(super) fn check(&self, direction: Direction) -> io::Result<()> {
         let name = match direction {
             Direction::Up => "up",
@@ -88,13 +88,14 @@ impl Link {
     }
 }
 
-/// What [`Proxy::start`](super::Proxy::start) is given. [`ProxyConfig::new`] fills in the defaults.
+/// The argument of [`Proxy::start`](super::Proxy::start). [`ProxyConfig::new`] fills in the
+/// defaults.
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
     /// Where to listen. Default `127.0.0.1:0` (a free port). Only loopback addresses are accepted:
     /// the proxy has no authentication of its own.
     pub listen: SocketAddr,
-    /// Where to lead.
+    /// Where to connect to.
     pub upstream: Upstream,
     /// Client to server. Default: no delay.
     pub up: Link,
@@ -128,7 +129,7 @@ impl ProxyConfig {
         self
     }
 
-    /// Says what is wrong with the configuration, if anything is.
+    /// Checks the configuration; the error says what is wrong with it.
     pub(super) fn check(&self) -> io::Result<()> {
         if !self.listen.ip().is_loopback() {
             return Err(invalid(format!(

@@ -1,5 +1,5 @@
-//! One client's connection and its upstream: two sockets, a pipe each way, and the rules of how it
-//! ends.
+//! One client's connection and its upstream: two sockets, a pipe for each direction, and the rules
+//! for its end.
 
 use super::config::{Direction, Link};
 use super::faults::Fault;
@@ -101,7 +101,8 @@ impl Connection {
         }
     }
 
-    /// Nobody answers upstream: the client sees a reset, as far away as the server would have been.
+    /// The upstream does not answer: the client sees a reset, delayed as one from the server would
+    /// be.
     fn dial_failed(&mut self, now_ns: u64) {
         self.phase = Phase::Open;
         self.server.broken = true;
@@ -137,7 +138,8 @@ impl Connection {
         }
     }
 
-    /// Nothing comes any more: a trip without an answer is none that others run beside.
+    /// The connection is over: other trips no longer run side by side with a trip that got no
+    /// answer.
     pub(super) fn over(&mut self, side_by_side: &mut SideBySide) {
         self.trips.ended(side_by_side);
     }
@@ -225,8 +227,8 @@ impl Connection {
         }
     }
 
-    /// A side to which a write failed is gone: nothing is kept for it, and the other side will be
-    /// reset. Where the end of its own bytes was not read yet, reading finds the reset behind them.
+    /// A side to which a write failed is gone: its bytes are dropped, and the other side will be
+    /// reset. If the end of its own bytes was not read yet, reading will find the reset after them.
     fn give_up_on_broken(&mut self, now_ns: u64, pool: &mut Pool) {
         if self.client.broken {
             self.down.discard(pool);

@@ -39,7 +39,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// Answers a [`Command`]: with what it asked for.
+/// The answer to a [`Command`].
 pub(super) enum Answer {
     Done,
     Stats(Stats),
@@ -339,7 +339,7 @@ impl EventLoop {
         }
     }
 
-    /// Of all connections, in the order in which it left.
+    /// The passages of all connections, in the order in which they left.
     fn recorded(&mut self) -> Vec<Passage> {
         let mut passages: Vec<Passage> =
             self.connections.values_mut().flat_map(Connection::recorded).collect();
@@ -372,10 +372,10 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// A timer alone wakes a halted virtual CPU 20-100 µs late, twice a round trip. Measured on two
 /// EPYC vCPUs without guest halt polling, as the median round trip above the configured one:
 /// without spinning 192-207 µs at 1 ms and 297-337 µs at 10 ms, with 60 µs 56-93 µs and 79-200 µs
-/// (the base cost alone is 40-130 µs). 30 µs were too few. On a day on which the host was busy 60 µs left
-/// 170-190 µs at 10 ms, and 150 µs left 80-90 µs. Staying awake
-/// for 50 µs after each delivery as well, to meet the peer's answer, made it worse: the thread then
-/// holds a CPU the peer needs.
+/// (the base cost alone is 40-130 µs). 30 µs were too few. While the host was busy, spinning for 60
+/// µs gave 170-190 µs at 10 ms, and 150 µs gave 80-90 µs. Staying awake for 50 µs after each
+/// delivery as well, to meet the peer's answer, made it worse: the thread then holds a CPU that the
+/// peer needs.
 const SPIN_NS: u64 = 150_000;
 
 /// Connections open at once: 4,096; further ones are reset. Each may hold twice the byte cap.

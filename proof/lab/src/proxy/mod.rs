@@ -1,8 +1,7 @@
 //! A TCP proxy in user space that adds a network's round trip to a local server, counts trips and
 //! breaks the line on command.
 //!
-//! What belongs here: the line between one client and one server as bytes see it. What does not:
-//! anything that reads the bytes; the proxy knows no protocol.
+//! The proxy knows no protocol: it never interprets the bytes that pass through it.
 //!
 //! One thread, `epoll` and a timer. Each read is stamped, and its bytes leave in order at `stamp +
 //! delay`; all due bytes leave in one write. Reading never waits for writing until the byte cap, so
@@ -29,8 +28,9 @@
 //! A trip is under way from its first client bytes until server bytes are delivered on its
 //! connection. It ran side by side with others if a trip of another connection was under way at the
 //! same time, or if it began while bytes of its own connection were on the line: sent, and not
-//! delivered yet. Without a delay nothing is on the line, so the proxy then sees only what ran
-//! beside it on other connections. A trip that was not side by side was waited for before the next.
+//! delivered yet. Without a delay no bytes are on the line, so the proxy then sees only trips that
+//! ran side by side on other connections. A trip that was not side by side was waited for before
+//! the next.
 
 mod config;
 mod connection;
@@ -71,9 +71,11 @@ use event_loop::{Answer, Command, EventLoop};
 /// use std::time::Duration;
 /// use onetrip_lab::proxy::{Proxy, ProxyConfig};
 ///
-/// let server = std::net::TcpListener::bind("127.0.0.1:0")?; let proxy =
-/// Proxy::start(ProxyConfig::new(server.local_addr()?).with_rtt(Duration::from_millis(10)))?; let
-/// client = std::net::TcpStream::connect(proxy.addr())?; assert_eq!(proxy.stats().trips, 0);
+/// let server = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// let config = ProxyConfig::new(server.local_addr()?).with_rtt(Duration::from_millis(10));
+/// let proxy = Proxy::start(config)?;
+/// let client = std::net::TcpStream::connect(proxy.addr())?;
+/// assert_eq!(proxy.stats().trips, 0);
 /// # drop(client);
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -84,7 +86,7 @@ pub struct Proxy {
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// The way to the thread: one command at a time, each answered.
+/// The channel to the thread: one command at a time, each answered.
 #[derive(Debug)]
 struct Remote {
     commands: SyncSender<Command>,
@@ -163,8 +165,8 @@ impl Proxy {
         self.call(Command::Record);
     }
 
-    /// What has arrived since [`record`](Self::record) on connections that are still open, in the
-    /// order in which it left. This ends the recording.
+    /// The passages that have arrived since [`record`](Self::record) on connections that are still
+    /// open, in the order in which they left. This ends the recording.
     pub fn recorded(&self) -> Vec<Passage> {
         match self.call(Command::Recorded) {
             Answer::Recorded(passages) => passages,

@@ -44,8 +44,8 @@ impl Pipe {
         self.buffer_max = config::buffer_max(buffer_max, link);
     }
 
-    /// Reads what the source has, up to the byte cap and [`READ_MAX`], and returns how many bytes
-    /// that was.
+    /// Reads what the source has, up to the byte cap and [`READ_MAX`]. Returns the number of bytes
+    /// read.
     pub(super) fn fill(&mut self, source: &mut Socket, now_ns: u64, pool: &mut Pool) -> usize {
         let mut total = 0;
         while self.can_fill(source) && total < READ_MAX {
@@ -71,7 +71,8 @@ impl Pipe {
         total
     }
 
-    /// Writes what is due, and returns how many bytes that was. At most [`WRITES_MAX`] writes.
+    /// Writes the bytes that are due, in [`WRITES_MAX`] writes at most. Returns the number of bytes
+    /// written.
     pub(super) fn drain(
         &mut self,
         destination: &mut Socket,
@@ -108,7 +109,7 @@ impl Pipe {
         self.recording = Some(recording.behind(self.queue.queued()));
     }
 
-    /// What has arrived of what was recorded. Nothing more is.
+    /// The recorded passages that have arrived. This ends the recording.
     pub(super) fn recorded(&mut self) -> impl Iterator<Item = Passage> + use<> {
         self.recording.take().into_iter().flat_map(Recording::end)
     }

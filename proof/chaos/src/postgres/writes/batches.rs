@@ -4,7 +4,7 @@ use super::{INSERT, PostgresWriter};
 use crate::ledger::{Begun, Claim};
 
 impl PostgresWriter {
-    /// All rows or none; one that is refused now and then takes the others along.
+    /// All rows or none. Now and then one row is refused, and all others with it.
     pub(crate) async fn atomic_batch(&mut self) {
         let rows = self.some(2..32);
         let mut unit = self.begin("atomic batch", rows);
@@ -12,7 +12,8 @@ impl PostgresWriter {
         let rows = unit.numbers.clone().map(|n| (n, Some(n) != refused));
         let batch = self.client.batch(INSERT, rows).atomic();
         if self.random.one_in(10) {
-            // So short a batch has left by now, sync point and all, or waits for a connection.
+            // By now a batch this short has been sent with its sync point, or waits for a
+            // connection.
             drop(batch);
             return self.end_as(unit, Claim::Forgotten);
         }
@@ -50,14 +51,14 @@ impl PostgresWriter {
             match failed.contains(&index) {
                 true => {}
                 false if index < taken => unit.say(Claim::Acknowledged),
-                // It was not even taken from the iterator.
+                // The batch never took it from the iterator.
                 false => unit.say(Claim::NotSent),
             }
             self.end(unit);
         }
     }
 
-    /// The row of a unit that the server is to refuse, if any.
+    /// The row of a unit that the server will refuse, if any.
     fn refused(&mut self, unit: &Begun) -> Option<i64> {
         self.random.one_in(8).then_some(unit.numbers.end - 1)
     }

@@ -1,5 +1,5 @@
-//! One task: it writes until it is told to stop, each time in another way. There is one file for each
-//! kind of way; each records what it wrote and what it was told.
+//! One task: it writes until it is told to stop, each time in another way. Each file has the ways
+//! of one kind. Each way records what it wrote and what the client said of it.
 
 mod batches;
 mod pipelines;
@@ -13,14 +13,14 @@ use onetrip::{Client, Statement};
 
 use crate::writer::Writer;
 
-/// With a statement that is prepared once, and used on whatever connection there is then.
+/// A task with a statement that is prepared once and used on any later connection.
 pub(crate) type PostgresWriter = Writer<Client, Option<Statement>>;
 
 impl PostgresWriter {
     pub(crate) async fn write_until(mut self, stop: Arc<AtomicBool>) {
         while !stop.load(Ordering::Relaxed) {
             self.write().await;
-            // What failed at once must not keep the others from their turn.
+            // A write that failed at once must not starve the other tasks.
             tokio::task::yield_now().await;
         }
     }
@@ -45,7 +45,7 @@ impl PostgresWriter {
     }
 }
 
-/// Writes one row and says how many that were.
+/// Writes one row; the result is the number of rows.
 pub(crate) const INSERT: &str = "insert into written (n, fine) values ($1, $2)";
 
 /// Writes one row and returns it, so that it shows whose reply it is.

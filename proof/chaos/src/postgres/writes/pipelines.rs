@@ -6,8 +6,8 @@ use super::{INSERT, PostgresWriter};
 use crate::ledger::{Begun, Claim};
 
 impl PostgresWriter {
-    /// One segment. Now and then it is flushed, a reply is taken early, or a row is refused, and with it
-    /// all others.
+    /// One segment. Now and then it is flushed, a reply is taken early, or a row is refused and all
+    /// others with it.
     pub(crate) async fn pipeline(&mut self) {
         let rows = self.some(2..9);
         let mut unit = self.begin("pipeline", rows);
@@ -35,7 +35,7 @@ impl PostgresWriter {
             let replies = self.push(&mut pipeline, &unit);
             segments.push((unit, replies, pipeline.sync()));
         }
-        // It says what failed first, which may be any of them.
+        // The result has the first failure, which may be that of any segment.
         let finished = pipeline.finish().await;
         for (mut unit, replies, sync) in segments {
             unit.claim(&sync.await);
@@ -70,7 +70,7 @@ impl PostgresWriter {
         numbers.map(push).collect()
     }
 
-    /// Replies behind the end of their pipeline, which are final.
+    /// Takes replies after their pipeline has ended: they are final.
     async fn take(&self, unit: &mut Begun, replies: Vec<Reply<u64>>) {
         for reply in replies {
             let result = reply.await;

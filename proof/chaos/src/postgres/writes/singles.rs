@@ -1,4 +1,5 @@
-//! Statements that stand alone: shared, prepared, late, forgotten, rejected, and those of a session.
+//! Statements that stand alone: shared, prepared, late, forgotten, rejected, and those of a
+//! session.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::ledger::{Begun, Claim};
 use crate::writer::polled;
 
 impl PostgresWriter {
-    /// Some at once, of which each returns its own number.
+    /// Several statements at once, each of which returns its own number.
     pub(crate) async fn singles(&mut self) {
         let count = self.some(1..6);
         let units: Vec<(Begun, Reply<Row>)> = (0..count)
@@ -50,7 +51,7 @@ impl PostgresWriter {
         }
     }
 
-    /// One that has little time.
+    /// One statement with a short deadline.
     pub(crate) async fn hurried_single(&mut self) {
         let time = Duration::from_millis(1 + self.random.below(60));
         let unit = self.begin("single with a deadline", 1);
@@ -59,7 +60,7 @@ impl PostgresWriter {
         self.take_row(unit, reply).await;
     }
 
-    /// Its reply is dropped: at once, or when it was asked for in vain.
+    /// One statement whose reply is dropped, at once or after it was polled some times.
     pub(crate) async fn forgotten_single(&mut self) {
         let unit = self.begin("single whose reply is dropped", 1);
         let mut reply = self.client.execute(INSERT, &[&unit.numbers.start, &true]);
@@ -68,7 +69,7 @@ impl PostgresWriter {
         self.end_as(unit, early.map_or(Claim::Forgotten, |result| Claim::of(&result)));
     }
 
-    /// Statements on a connection of their own, which are sent one behind the other.
+    /// Statements on a connection of their own, sent without waiting for the replies in between.
     pub(crate) async fn session(&mut self) {
         let count = self.some(1..5);
         let mut units = self.begin_each("statement of a session", count);
@@ -84,7 +85,7 @@ impl PostgresWriter {
             .map(|unit| session.query_one(INSERT_RETURNING, &[&unit.numbers.start, &true]))
             .collect();
         if self.random.one_in(4) {
-            // What was submitted is still run.
+            // The statements already submitted still run.
             drop(session);
         }
         for (unit, reply) in units.into_iter().zip(replies) {

@@ -1,4 +1,5 @@
-//! Transactions: committed, committed with their last statement, undone, and forgotten at their end.
+//! Transactions: committed, committed with their last statement, undone, and forgotten at their
+//! end.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ impl PostgresWriter {
         self.end(unit);
     }
 
-    /// A part of it is undone, and the rest stands or falls by itself.
+    /// A part of the transaction is undone; the rest is committed or undone independently.
     pub(crate) async fn transaction_with_a_savepoint(&mut self) {
         let mut unit = self.begin("transaction around a savepoint", 2);
         let mut part = self.begin("savepoint that is undone", 2);
@@ -92,7 +93,7 @@ impl PostgresWriter {
         }
     }
 
-    /// With statements that are awaited before, or after.
+    /// Commits. The statements are awaited before the COMMIT or after it.
     async fn commit(&mut self, unit: &mut Begun, tx: Transaction<'_>, replies: Vec<Reply<u64>>) {
         let (first, later) = match self.random.one_in(2) {
             true => (replies, Vec::new()),
@@ -126,14 +127,14 @@ impl PostgresWriter {
         replies: Vec<Reply<u64>>,
     ) {
         self.take_statements(unit, replies).await;
-        // It stands without its last row, so that one is in there, too.
+        // COMMIT would succeed without the last row, so that row is sent with it.
         let last = tx.execute(INSERT, &[&(unit.numbers.end - 1), &true]);
         drop(tx.commit());
         unit.provisional(&last.await);
         unit.say(Claim::Forgotten);
     }
 
-    /// Whether they stand is said by the commit.
+    /// Takes the replies of the statements. The COMMIT says whether their rows are there.
     async fn take_statements(&self, unit: &mut Begun, replies: Vec<Reply<u64>>) {
         for reply in replies {
             let result = reply.await;

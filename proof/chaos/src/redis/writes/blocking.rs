@@ -5,7 +5,7 @@ use crate::ledger::Claim;
 use crate::redis::keys::{feed, rows};
 
 impl RedisWriter {
-    /// A number is moved to the rows as soon as it is there to be moved.
+    /// A blocking command moves a number to the rows as soon as the number has been pushed.
     pub(crate) async fn blocking(&mut self) {
         let (tag, mut unit) = (self.tag(), self.begin("blocking move", 1));
         let n = unit.numbers.start;
@@ -13,7 +13,7 @@ impl RedisWriter {
         let command = self.client.cmd("BLMOVE").args([&from, &to]).args(["LEFT", "RIGHT"]);
         let moved = command.arg(TIMEOUT_SECONDS).send::<Option<i64>>();
         if self.client.cmd("RPUSH").arg(&from).arg(n).send::<i64>().await.is_err() {
-            // It may wait for nothing.
+            // Nothing may be pushed for it.
             drop(moved);
             return self.end_as(unit, Claim::Forgotten);
         }
@@ -28,5 +28,5 @@ impl RedisWriter {
     }
 }
 
-/// The server gives up then, and nothing is moved.
+/// After this time the server answers without having moved anything.
 const TIMEOUT_SECONDS: u32 = 5;

@@ -1,4 +1,4 @@
-//! Lists of commands: each for itself, all or none, and those that are given up.
+//! Pipelines: independent commands, atomic ones, and pipelines that are dropped.
 
 use onetrip::Error;
 use onetrip::redis::{Pipeline, Position, Running, Sends};
@@ -7,7 +7,7 @@ use super::RedisWriter;
 use crate::ledger::{Begun, Claim};
 use crate::redis::keys::{push, put, refused, written};
 
-/// A command of a pipeline: its unit, where its reply will be, and what that has to be.
+/// A command of a pipeline: its unit, the position of its reply, and the reply it must get.
 type Added = (Begun, Position<i64>, i64);
 
 impl RedisWriter {
@@ -36,7 +36,8 @@ impl RedisWriter {
         (commands, pipeline.run())
     }
 
-    /// Adds a command that writes a number; returns where its reply will be, and what it has to be.
+    /// Adds a command that writes a number. Returns the position of its reply and the reply it must
+    /// get.
     fn add(&mut self, pipeline: &Pipeline<'_>, n: i64) -> (Position<i64>, i64) {
         let tag = self.tag();
         match self.random.below(16) {
@@ -52,7 +53,7 @@ impl RedisWriter {
         self.end(unit);
     }
 
-    /// Dropped before it is run: nothing of it is ever sent.
+    /// A pipeline that is dropped before it is run: none of its commands is ever sent.
     pub(crate) async fn pipeline_given_up(&mut self) {
         let count = self.some(1..5);
         let units = self.begin_each("pipeline that is given up", count);
@@ -64,8 +65,8 @@ impl RedisWriter {
         units.into_iter().for_each(|unit| self.end_as(unit, Claim::RolledBack));
     }
 
-    /// All or none. A command that the server refuses to queue takes the others along; one that fails as
-    /// it runs doesn't.
+    /// All or none. If the server refuses to queue a command, none of them runs; if a command fails
+    /// as it runs, the others still take effect.
     pub(crate) async fn atomic(&mut self) {
         let (tag, rows) = (self.tag(), self.some(2..12));
         let (mut unit, mut wrong) = (self.begin("atomic", rows), None);

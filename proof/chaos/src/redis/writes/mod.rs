@@ -1,5 +1,5 @@
-//! One task: it writes until it is told to stop, each time in another way. There is one file for each
-//! kind of way; each records what it wrote and what it was told.
+//! One task: it writes until it is told to stop, each time in another way. Each file has the ways
+//! of one kind. Each way records what it wrote and what the client said of it.
 
 mod blocking;
 mod lists;
@@ -17,7 +17,7 @@ use super::keys::Keys;
 use crate::ledger::Begun;
 use crate::writer::Writer;
 
-/// What a task has beside its client.
+/// What a task has besides its client.
 pub(crate) struct Own {
     pub(crate) keys: Keys,
     pub(crate) book: Arc<Book>,
@@ -30,7 +30,7 @@ impl RedisWriter {
     pub(crate) async fn write_until(mut self, stop: Arc<AtomicBool>) {
         while !stop.load(Ordering::Relaxed) {
             self.write().await;
-            // What failed at once must not keep the others from their turn.
+            // A write that failed at once must not starve the other tasks.
             tokio::task::yield_now().await;
         }
     }
@@ -56,12 +56,13 @@ impl RedisWriter {
         }
     }
 
-    /// Any tag.
+    /// A random tag.
     fn tag(&mut self) -> u64 {
         self.random.below(self.own.keys.tags)
     }
 
-    /// Ends a unit of one number with what is said of it, which answers the next number.
+    /// Ends a unit of one number with its result. The command must have answered the number plus
+    /// one.
     fn answered(&self, mut unit: Begun, result: &Result<i64, onetrip::Error>) {
         unit.claim(result);
         self.expect(&unit, result.as_ref().ok().copied(), unit.numbers.start + 1);

@@ -1,4 +1,5 @@
-//! Connections of one's own: several commands, and lists that run unless a key has changed.
+//! Sessions: several commands on one connection, and transactions that run unless a key has
+//! changed.
 
 use onetrip::Error;
 use onetrip::redis::{Running, Sends, Session};
@@ -8,7 +9,7 @@ use crate::ledger::{Begun, Claim};
 use crate::redis::keys::{put, written};
 
 impl RedisWriter {
-    /// Commands that are sent one behind the other.
+    /// Commands sent without waiting for the replies in between.
     pub(crate) async fn session(&mut self) {
         let (tag, count) = (self.tag(), self.some(1..5));
         let units = self.begin_each("command of a session", count);
@@ -19,7 +20,7 @@ impl RedisWriter {
         let put = |unit: &Begun| session.send::<i64>(put(tag, unit.numbers.start));
         let replies: Vec<_> = units.iter().map(put).collect();
         if self.random.one_in(4) {
-            // What was submitted is still run.
+            // The commands already submitted still run.
             drop(session);
         }
         for (unit, reply) in units.into_iter().zip(replies) {
@@ -27,7 +28,8 @@ impl RedisWriter {
         }
     }
 
-    /// A list that may not run when what it depends on was changed meanwhile, and must run otherwise.
+    /// A transaction that must not run if a watched key was changed meanwhile, and must run
+    /// otherwise.
     pub(crate) async fn watching(&mut self) {
         let (tag, rows) = (self.own.keys.tag_of(self.task), self.some(1..4));
         let mut unit = self.begin("watching", rows);
@@ -38,7 +40,7 @@ impl RedisWriter {
         };
         let watches = session.watch([&key]).await;
         if watches.is_err() {
-            // Without it the list would run whatever happened.
+            // Without WATCH the transaction would run whatever happened.
             return self.end_as(unit, Claim::RolledBack);
         }
         let changes = self.random.one_in(3);
@@ -53,7 +55,7 @@ impl RedisWriter {
         unit.claim(&result);
         match result {
             Ok(_) if changed => {
-                self.ledger.wrong(format!("a list of task {} ran over a change", self.task));
+                self.ledger.wrong(format!("a transaction of task {} ran over a change", self.task));
             }
             Err(error) if error.code() == "watched_key_changed" && !may_change => {
                 self.ledger.wrong(format!("no key of task {} was changed", self.task));

@@ -1,4 +1,5 @@
-//! Commands that stand alone: shared, pushed, counted, late, forgotten, rejected, repeatable, and scripts.
+//! Commands that stand alone: shared, pushed, counted, late, forgotten, rejected, repeatable, and
+//! scripts.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::redis::keys::{push, put, refused, written};
 use crate::writer::polled;
 
 impl RedisWriter {
-    /// Some at once, of which each answers its own number.
+    /// Several commands at once; each reply is the command's own number plus one.
     pub(crate) async fn singles(&mut self) {
         let count = self.some(1..6);
         let mut units = Vec::new();
@@ -24,7 +25,7 @@ impl RedisWriter {
         }
     }
 
-    /// Some at once, of which each answers where its number is.
+    /// Several pushes at once; each reply is the position of the number.
     pub(crate) async fn pushes(&mut self) {
         let (count, tag) = (self.some(1..6), self.tag());
         let units = self.begin_each("push", count);
@@ -38,7 +39,7 @@ impl RedisWriter {
         }
     }
 
-    /// The task's counter, some times at once.
+    /// Several INCRs of the task's counter at once.
     pub(crate) async fn counts(&mut self) {
         let count = self.some(1..8);
         let key = self.own.keys.counter(self.task);
@@ -56,7 +57,7 @@ impl RedisWriter {
         self.own.book.counted(self.task, counted);
     }
 
-    /// What is sent comes back, short or long.
+    /// ECHO: a short or a long text must come back unchanged.
     pub(crate) async fn echo(&mut self) {
         let mut unit = self.begin("echo", 0);
         let times = self.some(1..2_000) as usize;
@@ -74,7 +75,7 @@ impl RedisWriter {
         self.end(unit);
     }
 
-    /// One that has little time.
+    /// One command with a short deadline.
     pub(crate) async fn hurried_single(&mut self) {
         let time = Duration::from_millis(1 + self.random.below(60));
         let (tag, unit) = (self.tag(), self.begin("single with a deadline", 1));
@@ -82,7 +83,7 @@ impl RedisWriter {
         self.answered(unit, &reply.await);
     }
 
-    /// Its reply is dropped: at once, or when it was asked for in vain.
+    /// One command whose reply is dropped, at once or after it was polled some times.
     pub(crate) async fn forgotten_single(&mut self) {
         let (tag, unit) = (self.tag(), self.begin("single whose reply is dropped", 1));
         let mut reply = self.client.send::<i64>(put(tag, unit.numbers.start));
@@ -91,7 +92,7 @@ impl RedisWriter {
         self.end_as(unit, early.map_or(Claim::Forgotten, |result| Claim::of(&result)));
     }
 
-    /// One that is sent again when its connection is lost: running twice does it no harm.
+    /// One command that may run twice, so it is sent again when its connection is lost.
     pub(crate) async fn repeated_single(&mut self) {
         let (tag, mut unit) = (self.tag(), self.begin("repeatable single", 1));
         let n = unit.numbers.start;
@@ -101,12 +102,13 @@ impl RedisWriter {
         self.end(unit);
     }
 
-    /// All numbers of a call or none. Now and then the server forgets all scripts.
+    /// A script that writes all its numbers or none. Now and then the server's script cache is
+    /// flushed.
     pub(crate) async fn script(&mut self) {
         if self.random.one_in(20) {
             let unit = self.begin("forgetting scripts", 0);
             let _ = self.client.cmd("SCRIPT FLUSH").send::<()>().await;
-            // Of several nodes some may have done it and others not.
+            // Some nodes may have done it and others not.
             self.end_as(unit, Claim::Forgotten);
         }
         let (tag, rows) = (self.tag(), self.some(1..20));

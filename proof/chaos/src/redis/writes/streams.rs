@@ -12,8 +12,8 @@ use crate::ledger::{Begun, Claim};
 use crate::redis::keys::put;
 
 impl RedisWriter {
-    /// Some hundred commands, of which each begins when it is taken from the iterator. Whatever was taken
-    /// has an end, unless the stream is given up.
+    /// A few hundred commands; each begins when it is taken from the iterator. Each command taken
+    /// ends, unless the stream is dropped.
     pub(crate) async fn stream(&mut self) {
         let (count, window) = (self.some(1..400), self.some(1..100));
         let last = if self.random.one_in(4) { self.some(0..count) } else { i64::MAX };
@@ -30,7 +30,7 @@ impl RedisWriter {
         for _ in 0..last {
             let Some(result) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await else { return };
             let unit = taken.lock().unwrap().pop_front();
-            // Without a connection nothing is taken.
+            // Without a connection the stream takes no command.
             let Some(unit) = unit else { return };
             self.answered(unit, &result);
         }

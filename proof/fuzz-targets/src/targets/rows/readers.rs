@@ -1,5 +1,5 @@
-//! Which types there are, and how each is read. New ones go to the end: the inputs of the corpus name
-//! them by their place.
+//! The types, and how each is read. Add new ones at the end: the inputs of the corpus refer to a
+//! type by its place in the list.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,13 +17,13 @@ use crate::input::show_debug;
 
 type Reader = fn(&RowRef<'_>, usize) -> Result<(), Error>;
 
-/// A type of PostgreSQL, and every way to read it that is looked at.
+/// A PostgreSQL type, and every way to read it that is tested.
 pub(crate) struct Case {
     pub(crate) type_: fn() -> Type,
     pub(super) readers: &'static [Reader],
 }
 
-/// What a column in the text format is read as.
+/// The ways to read a column in the text format.
 pub(super) const TEXT: &[Reader] = &[round::<String>, read::<AsText<String>>, read::<Vec<u8>>];
 
 macro_rules! cases {
@@ -109,7 +109,7 @@ fn read<T: for<'a> FromSql<'a> + std::fmt::Debug>(
     row.try_get::<T>(index).map(show_debug)
 }
 
-/// What was read can be written, which need not be the same bytes; these then mean the same.
+/// A value that was read can be written. The bytes may differ, but they must mean the same value.
 fn round<T>(row: &RowRef<'_>, index: usize) -> Result<(), Error>
 where
     T: for<'a> FromSql<'a> + ToSql + std::fmt::Debug,
@@ -124,7 +124,7 @@ where
     Ok(())
 }
 
-/// `postgres-types` reads `-infinity` as a moment that it can't write again: negating it overflows.
+/// `postgres-types` reads `-infinity` as a time that it can't write again: negating it overflows.
 fn system_time(row: &RowRef<'_>, index: usize) -> Result<(), Error> {
     read::<SystemTime>(row, index)?;
     match row.try_get::<Timestamp<SystemTime>>(index)? {
@@ -136,7 +136,8 @@ fn system_time(row: &RowRef<'_>, index: usize) -> Result<(), Error> {
     }
 }
 
-/// `Some(None)` is NULL; `None` is what goes as text and comes as something else, or can't be written.
+/// Writes a value. `Some(None)` is NULL. `None` means that the value can't be written, or that it
+/// is written as text and would be read as another type.
 fn write<T: ToSql>(value: &T, type_: &Type) -> Option<Option<BytesMut>> {
     if matches!(value.encode_format(type_), Format::Text) {
         return None;

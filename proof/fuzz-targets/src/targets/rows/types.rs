@@ -1,4 +1,4 @@
-//! Types that are not built in, and what they are in Rust.
+//! Types that are not built in, and their Rust types.
 
 use onetrip::types::{Field, FromSql, Interval, Kind, Numeric, Range, ToSql, Type};
 

@@ -1,4 +1,4 @@
-//! The host, and what it was told.
+//! The host, and the outputs that it received.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,17 +19,17 @@ pub(super) struct Host {
     server: Server,
     statement: StatementId,
     now: Time,
-    /// What came from the server and is not a whole message yet.
+    /// Bytes from the server that are not a whole message yet.
     input: BytesMut,
-    /// Requests that were taken, and whether they have ended.
+    /// Requests that were accepted, and whether they have ended.
     taken: BTreeMap<u64, bool>,
     tickets: Vec<Ticket>,
-    /// Callers that wait for room, with what they hold.
+    /// Callers that wait for room, with their requests.
     waiting: BTreeMap<u64, Asked>,
     rooms: VecDeque<u64>,
     groups: VecDeque<Wish>,
     undelivered: usize,
-    /// The peer did what no server does, so that nothing is known of the end.
+    /// Whether the peer broke the protocol: then the final checks do not apply.
     lied: bool,
     closed: bool,
     next: u64,
@@ -165,7 +165,7 @@ impl Host {
     pub(super) fn close_group(&mut self) {
         if self.groups.front().is_some_and(|wish| wish.mid_segment) {
             self.put_to_group(Asked::SYNC);
-            // Where that was refused the segment stays open, and so does the group.
+            // If that was refused, the segment stays open, and so does the group.
             if self.groups[0].mid_segment && !self.engine.is_closed() {
                 return;
             }
@@ -216,7 +216,7 @@ impl Host {
         self.engine.handle_bytes(self.now, &mut self.input);
     }
 
-    /// Whatever can go on its way does.
+    /// Moves bytes in both directions until there are none left to move.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             if self.engine.transmit().is_empty() && self.server.transmit().is_empty() {
@@ -232,14 +232,14 @@ impl Host {
         panic!("no end: {:?}", self.server);
     }
 
-    // --- what befalls it ---
+    // --- disturbances ---
 
     pub(super) fn pass_time(&mut self, micros: u16) {
         self.now = self.now.after(Duration::from_micros(micros.into()));
         self.engine.handle_time(self.now);
     }
 
-    /// What happens to honest servers too.
+    /// Disturbances that honest servers cause too.
     pub(super) fn disturb(&mut self, how: u8) {
         match how % 16 {
             0 => self.server.shut_down(),
@@ -267,7 +267,7 @@ impl Host {
         self.engine.terminate(self.now);
     }
 
-    // --- what it is told ---
+    // --- outputs ---
 
     pub(super) fn take_outputs(&mut self) {
         for _ in 0..100_000 {
@@ -301,7 +301,7 @@ impl Host {
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }
-            | Output::Astray => panic!("nobody cancels"),
+            | Output::Astray => panic!("no request was cancelled"),
             Output::Event { .. } | Output::Full | Output::Drained => {}
         }
     }

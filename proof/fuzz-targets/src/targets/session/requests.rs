@@ -1,4 +1,4 @@
-//! Requests of the model server's kind, out of a few bits.
+//! Requests in the model server's language, made from a few bits.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::SyncPoint;
@@ -12,7 +12,7 @@ use crate::input::Input;
 /// The one statement that is prepared under a name.
 const NAME: &str = "s";
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     kind: u8,
@@ -43,7 +43,7 @@ impl Asked {
         self.kind & (4 << bit) != 0
     }
 
-    /// Where it stands: a simple query brings its own sync point.
+    /// Its sync point: a simple query is its own.
     pub(super) fn sync(self, in_group: bool) -> SyncPoint {
         match in_group && !self.is_simple() && self.how & 0x80 == 0 {
             _ if self.is_sync() => SyncPoint::Only,
@@ -105,7 +105,7 @@ fn put_bind(name: &str, out: &mut BytesMut) -> Result<(), EncodeError> {
     bind::write(out, "", name, Formats::AllText, 0, no_value, Formats::AllBinary)
 }
 
-/// What prepares the named statement anew.
+/// The messages that prepare the named statement again.
 pub(super) fn heal() -> Bytes {
     let mut out = BytesMut::new();
     let target = Target::Statement(NAME);

@@ -1,4 +1,4 @@
-//! What a pooler is told: the options, and the two files that they become.
+//! The configuration of a pooler: its options, and the two files written from them.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub const POOL_SIZE_DEFAULT: u16 = 20;
 pub enum PoolMode {
     /// When the client leaves.
     Session,
-    /// At the end of each transaction. What a session keeps is lost, or becomes somebody else's.
+    /// At the end of each transaction. Session state is lost, or reaches another client.
     #[default]
     Transaction,
     /// At the end of each statement; transactions of several statements are refused.
@@ -29,14 +29,14 @@ pub enum Login {
     /// With the password, by SCRAM.
     #[default]
     Scram,
-    /// Without: the name of a user that the pooler knows is enough.
+    /// Without a password: the name of a user that the pooler knows is enough.
     Trust,
 }
 
 /// How to start a pooler; `Options::default()` is right for most tests.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which PgBouncer. Default: [`find`](super::find).
+    /// The PgBouncer to run. Default: the result of [`find`](super::find).
     pub program: Option<Program>,
     /// Default: [`PoolMode::Transaction`].
     pub pool_mode: PoolMode,
@@ -47,13 +47,13 @@ pub struct Options {
     pub pool_size: u16,
     /// Clients in all (`max_client_conn`). Default: [`CLIENTS_MAX_DEFAULT`].
     pub clients_max: u16,
-    /// Prepared statements that are kept track of for each server connection
+    /// Prepared statements tracked for each server connection
     /// (`max_prepared_statements`), 0 for none. PgBouncer before 1.21 has no such setting and is
     /// not told ([`Program::knows_prepared_statements`]). Default: PgBouncer's own.
     pub prepared_max: Option<u32>,
     /// Names and passwords of users besides the server's superuser. Default: none.
     pub users: Vec<(String, String)>,
-    /// Further settings by name, as in `pgbouncer.ini`; they win over everything above.
+    /// Further settings by name, as in `pgbouncer.ini`. They override all of the above.
     pub settings: Vec<(String, String)>,
 }
 

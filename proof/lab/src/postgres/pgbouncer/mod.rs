@@ -1,11 +1,10 @@
-//! A PgBouncer of one's own in front of a private server: for tests of what a client does behind a
-//! pooler.
+//! Private PgBouncers in front of a private server, for tests of clients behind a pooler.
 //!
 //! [`PrivatePgBouncer::start`] takes a tenth of a second. Like the server it listens on 127.0.0.1
 //! and on a Unix socket in a directory of its own, does not run as root, and ends with the process
 //! that started it, however that process ends.
 //!
-//! Here belongs: finding the program (`program`), its configuration (`config`), and its life
+//! This module has: finding the program (`program`), its configuration (`config`), and its life
 //! (`pooler`).
 
 mod config;

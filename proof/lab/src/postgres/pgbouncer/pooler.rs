@@ -15,9 +15,10 @@ use crate::private::{
 const CONFIGURATION: &str = "pgbouncer.ini";
 const USERS: &str = "users.txt";
 
-/// A PgBouncer that belongs to this process, in front of a server of this process. It stops with
-/// its owner and leaves nothing, as [`PrivatePostgres`] does; connections through it are cut then.
-/// It does not keep the server: when that one ends first, the pooler answers with errors.
+/// A PgBouncer that belongs to this process, in front of a server of this process. Like
+/// [`PrivatePostgres`] it stops with its owner and leaves nothing behind; connections through it
+/// are cut then. It does not keep the server alive: if the server ends first, the pooler answers
+/// with errors.
 pub struct PrivatePgBouncer {
     // Fields drop in this order: the pooler before its directory.
     supervisor: Option<Supervisor>,
@@ -73,7 +74,7 @@ impl PrivatePgBouncer {
         Ok(Self { supervisor: None, work, program, port, password })
     }
 
-    /// False when somebody else has the port.
+    /// Starts the pooler. Returns false if another process has the port.
     fn launch(&mut self, account: &Account) -> Result<bool, LabError> {
         let mut shell = account.command("/bin/sh");
         shell.stderr(self.work.log()?);
@@ -102,7 +103,7 @@ impl PrivatePgBouncer {
     /// when both are done.
     ///
     /// # Errors
-    /// When the pooler or its directory could not be seen to end.
+    /// When the pooler does not end, or its directory could not be removed.
     pub fn stop(mut self) -> Result<(), LabError> {
         let Some(supervisor) = self.supervisor.take() else { return Ok(()) };
         let status =
@@ -122,7 +123,7 @@ impl PrivatePgBouncer {
         self.database_url("postgres")
     }
 
-    /// The URL of one database; that of `pgbouncer` is the console of the pooler itself.
+    /// The URL of one database. The database `pgbouncer` is the pooler's own console.
     #[must_use]
     pub fn database_url(&self, database: &str) -> String {
         format!("postgres://{USER}:{}@127.0.0.1:{}/{database}", self.password, self.port)
@@ -146,7 +147,7 @@ impl PrivatePgBouncer {
         self.program.version()
     }
 
-    /// Whether this version keeps track of prepared statements in transaction mode.
+    /// Whether this version tracks prepared statements in transaction mode.
     #[must_use]
     pub fn knows_prepared_statements(&self) -> bool {
         self.program.knows_prepared_statements()
@@ -170,8 +171,8 @@ impl fmt::Debug for PrivatePgBouncer {
     }
 }
 
-/// Once the log says that the pooler is up, whether it listens on this port: it goes on with the
-/// socket alone when it can't.
+/// Whether the pooler listens on this port; `None` until its log says that it is up. If it can't
+/// bind the port, it goes on with the Unix socket alone.
 fn has_port(log: &str, port: u16) -> Option<bool> {
     let listens = format!("listening on 127.0.0.1:{port}");
     let is_up = log.contains("process up: ");

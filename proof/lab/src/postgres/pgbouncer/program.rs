@@ -1,7 +1,7 @@
-//! Where PgBouncer is.
+//! Finds PgBouncer.
 //!
-//! Looked at: [`PGBOUNCER_VARIABLE`] and nothing else if it is set; otherwise the PATH, where
-//! systems put daemons, and `target/pgbouncer/` where `scripts/setup` puts what it downloads.
+//! If [`PGBOUNCER_VARIABLE`] is set, it searches nowhere else. Otherwise it searches the PATH,
+//! where systems put daemons, and `target/pgbouncer/`, where `scripts/setup` puts its downloads.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,8 +18,8 @@ pub const PGBOUNCER_VARIABLE: &str = "ONETRIP_PGBOUNCER";
 /// `max_prepared_statements`.
 const SINCE_PREPARED: [u32; 2] = [1, 21];
 
-/// Since 1.23 SIGTERM waits until the clients have left, and SIGQUIT ends at once. Before, SIGTERM
-/// ends at once, and nothing is done about SIGQUIT.
+/// Since 1.23 SIGTERM waits until the clients have left, and SIGQUIT ends PgBouncer at once.
+/// Before, SIGTERM ended it at once, and SIGQUIT was not handled.
 const SINCE_QUIT: [u32; 2] = [1, 23];
 
 /// Debian, source builds and Homebrew. Not every user has them on the PATH.
@@ -68,13 +68,13 @@ impl Program {
         &self.version
     }
 
-    /// Whether it keeps track of prepared statements in transaction mode: version 1.21 and later.
+    /// Whether it tracks prepared statements in transaction mode: version 1.21 and later.
     #[must_use]
     pub fn knows_prepared_statements(&self) -> bool {
         self.is_since(SINCE_PREPARED)
     }
 
-    /// What ends it without waiting for its clients.
+    /// The signals that end it without waiting for its clients.
     pub(super) fn signals(&self) -> Signals {
         let at_once = if self.is_since(SINCE_QUIT) { "QUIT" } else { "TERM" };
         Signals { orderly: at_once, immediate: at_once }
@@ -107,7 +107,7 @@ pub fn find() -> Result<Program, LabError> {
 /// One PgBouncer of every version there is, the newest first; empty when there is none.
 ///
 /// # Errors
-/// When [`PGBOUNCER_VARIABLE`] is wrong: who names a program wants that one.
+/// When [`PGBOUNCER_VARIABLE`] is wrong: no other program replaces the one that the user named.
 pub fn find_all() -> Result<Vec<Program>, LabError> {
     let mut by_version = BTreeMap::new();
     for program in candidates()? {

@@ -74,10 +74,10 @@ impl Core {
         }
     }
 
-    fn end(&mut self, token: Token, block: Bytes, end: End) {
+    fn end(&mut self, token: Token, mut block: Bytes, end: End) {
         self.count(&end);
         if !matches!(end, End::Failed(_)) {
-            self.replies.came(token, block.clone());
+            self.replies.came(token, std::mem::take(&mut block));
         }
         self.doubt_scripts(token, &end);
         if let Some(flight) = self.replies.entry(token).and_then(|entry| entry.flight) {

@@ -158,6 +158,8 @@ impl Load {
         let direct = format!("@{addr}/");
         let mut recorded =
             Node::start(ours, &url.replace(&direct, &format!("@{}/", recorder.addr())))?;
+        // A statement is prepared when it was used some times: that must not be in what is sent again.
+        recorded.round(self.operations)?;
         let before = recorder.cut()?;
         let checksum = recorded.round(self.operations)?.checksum;
         let protocol = if url.starts_with("redis") { Protocol::Redis } else { Protocol::Postgres };

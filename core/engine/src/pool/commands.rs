@@ -66,7 +66,7 @@ impl Pool {
         }
     }
 
-    /// Asks for a connection for one caller, which [`Output::Granted`](super::Output::Granted)
+    /// Asks for a connection for one caller, which [`Output::Granted`]
     /// brings: at once if one is idle and no caller waits, else when the caller's turn comes.
     ///
     /// `deadline` is the moment after which the caller no longer waits, kept to the millisecond;
@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// Puts a shared statement in line for which [`place`](Self::place) found no connection.
-    /// [`Output::Placed`](super::Output::Placed) says where it goes. `deadline` is as in
+    /// [`Output::Placed`] says where it goes. `deadline` is as in
     /// [`checkout`](Self::checkout).
     pub fn wait_shared(
         &mut self,
@@ -149,7 +149,7 @@ impl Pool {
     /// [`Cause::OpenFailed`]: there are no further attempts.
     ///
     /// When nobody is in line, openings are given up; idle connections are closed, others when they
-    /// have drained or are released. [`Output::Closed`](super::Output::Closed) comes when none is
+    /// have drained or are released. [`Output::Closed`] comes when none is
     /// left.
     pub fn close(&mut self) {
         if self.life == Life::Open {

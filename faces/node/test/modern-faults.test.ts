@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net'
 import { test } from 'node:test'
 
-import { postgres } from '../src/modern'
+import { postgres, type PostgresError } from '../src/modern'
 import { client, failure, url } from './modern/client'
 import { listen as served, message, ready } from './pg-served'
 
@@ -78,6 +78,35 @@ test(
       assert.match(error.message, /^the connection was lost: terminating connection/)
     }
     assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
+  },
+)
+
+test(
+  'a statement of a transaction or session whose connection is gone is refused, and was not sent',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client({ connectionsMax: 1 })
+    let end: PostgresError | undefined
+    const over = failure(
+      sql.begin(async (tx) => {
+        const pid = (await tx`select pg_backend_pid() as p`.one())['p']
+        await kill(pid)
+        // The first one learns of the loss.
+        await failure(tx`select 1`)
+        end = await failure(tx`select 2`)
+        throw end
+      }),
+    )
+    const error = await over
+    assert.equal(error, end)
+    assert.deepEqual([error.code, error.outcome], ['connection_lost', 'NotSent'])
+    const session = await sql.session()
+    await kill((await session`select pg_backend_pid() as p`.one())['p'])
+    await failure(session`select 1`)
+    const listed = await failure(session.begin((tx) => [tx`select 1`]))
+    assert.deepEqual([listed.code, listed.outcome], ['connection_lost', 'NotSent'])
+    session.release()
+    await sql.end()
   },
 )
 

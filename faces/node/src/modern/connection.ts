@@ -99,7 +99,8 @@ export class Connection implements Owner, Reached {
 
   /** Has `leaving` called at the end of this turn, for a statement that is held back. */
   hold(): void {
-    this.#link?.schedule()
+    if (this.#link === undefined || this.#isOver) this.leaving()
+    else this.#link.schedule()
   }
 
   leaving(): void {
@@ -292,6 +293,8 @@ export class Connection implements Owner, Reached {
   #tell(permanent: boolean): void {
     if (this.#isOver) return
     this.#isOver = true
+    // A statement that is held back is refused now: no turn of the link will submit it.
+    this.leaving()
     this.#host.gone(this, permanent)
     this.#tellIdle()
   }

@@ -152,7 +152,8 @@ export class Transaction implements Keeper {
     const error = failed?.status === 'rejected' ? (failed.reason as unknown) : undefined
     if (error instanceof PostgresError) {
       const outcome = this.connection.act(Act.WITH_COMMIT, OUTCOMES.indexOf(error.outcome))
-      error.outcome = OUTCOMES[outcome] ?? 'Unknown'
+      // A connection that is gone has no COMMIT to tell of, and what is not committed is undone.
+      if (outcome >= 0) error.outcome = OUTCOMES[outcome] ?? 'Unknown'
     }
     if (error !== undefined) throw error
     if (committed !== undefined) throw committed

@@ -37,6 +37,9 @@ pub enum Output<E> {
         block: Bytes,
         /// How it ended.
         end: End,
+        /// It shared its sync point with others, so all of them ended at once, and the time of
+        /// each is not known.
+        together: bool,
     },
     /// Something that belongs to no request.
     Event {
@@ -106,11 +109,12 @@ impl<E: fmt::Debug> fmt::Debug for Output<E> {
                 .field("len", &block.len())
                 .field("left", left)
                 .finish(),
-            Output::Ended { token, block, end } => f
+            Output::Ended { token, block, end, together } => f
                 .debug_struct("Ended")
                 .field("token", token)
                 .field("len", &block.len())
                 .field("end", end)
+                .field("together", together)
                 .finish(),
             Output::Event { event, block } => {
                 f.debug_struct("Event").field("event", event).field("len", &block.len()).finish()

@@ -34,7 +34,7 @@ pub(crate) fn table() -> String {
         ("oneOf", says::ONE_OF),
         ("whole", says::WHOLE),
         ("atLeast", says::AT_LEAST),
-        ("smaller", says::SMALLER),
+        ("atMost", says::AT_MOST),
         ("unknown", says::UNKNOWN),
         ("needs", says::NEEDS),
         ("lacking", says::LACKING),

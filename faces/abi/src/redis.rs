@@ -258,7 +258,7 @@ impl Redis {
             Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 to.push(kind::DATA, token.0 as u32, (0, 0), block);
             }
-            Output::Ended { token, block, end } => {
+            Output::Ended { token, block, end, .. } => {
                 if let Some(live) = self.live.get_mut(token.0 as usize)
                     && std::mem::replace(live, Live::No) == Live::Script
                     && matches!(end, End::Failed(_))

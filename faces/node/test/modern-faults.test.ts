@@ -431,19 +431,20 @@ test('where no connection can be opened for them, they hear why, and the end is 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const sql = postgres(`postgres://me@127.0.0.1:${port}/d?sslmode=disable`)
-  const waiting = failure(sql`select 1`)
+  const waiting = failure(sql`select 1`.send())
   await sql.end()
-  const error = await waiting
-  assert.equal(error.outcome, 'NotSent')
-  assert.notEqual(error.code, 'closed')
   server.close()
+  const error = await waiting
+  assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
 })
 
 test('an end with a limit refuses those who wait', { timeout: 20_000 }, async () => {
   const sql = postgres({ url, connectionsMax: 1 })
   const session = await sql.session()
-  const waiting = failure(sql`select 1`)
-  await sql.end({ timeoutMs: 50 })
+  const waiting = failure(sql`select 1`.send())
+  const ending = sql.end({ timeoutMs: 50 })
+  assert.equal(sql.stats.waiting, 1)
+  await ending
   const error = await waiting
   assert.deepEqual([error.code, error.outcome], ['closed', 'NotSent'])
   session.release()

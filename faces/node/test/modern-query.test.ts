@@ -25,7 +25,8 @@ test('settings may stand behind a URL, and nowhere else', async () => {
   const [row] = await sql<{ name: string }>`select current_setting('application_name') as name`
   assert.equal(row?.name, 'behind')
   assert.throws(() => postgres({}, {}), /the first is a URL/)
-  assert.throws(() => postgres(url, { url }), /without one/)
+  assert.throws(() => postgres(undefined, {}), /no url, not undefined: is its variable set\?/)
+  assert.throws(() => postgres(url, { url }), /the object has no url/)
 })
 
 test('values are sent unchanged, whatever characters they have', async () => {
@@ -96,7 +97,7 @@ test('an object that cannot be a value is refused by its number, and nothing is 
   const sql = client()
   for (const [value, says] of [
     [undefined, /parameter 2 is undefined/],
-    [{ a: 1 }, /parameter 2 is an object: say sql\.json/],
+    [{ a: 1 }, /parameter 2 is an object: use sql\.json/],
     [() => 1, /parameter 2 is a function/],
     [new Date(NaN), /parameter 2 is an invalid Date/],
     [[1, undefined], /parameter 2\[1\] is undefined/],
@@ -294,10 +295,13 @@ test('wrong settings are refused by name, and never shown', () => {
     ['postgres://h,h2:1,h3:2?port=1,2', /one port for all hosts/],
     [{ connectionsMax: -1 }, /connections_max must be at least 1/],
     [{ connectionsMax: 'many' }, /connections_max takes a whole number/],
-    [{ queueMax: 2 ** 31 }, /queue_max takes a smaller number/],
+    [{ queueMax: 2 ** 31 }, /queue_max must be at most 2147483647/],
+    [{ slowHeadMs: 1e300 }, /slow_head_ms must be at most 2147483647/],
+    [{ slowHeadMs: Infinity }, /slow_head_ms must be at most 2147483647/],
+    [{ slowHeadMs: NaN }, /slow_head_ms takes a whole number/],
     ['postgres://h/db?service=x', /service needs the service file, which isn't in this version/],
     [{ tpyes: {} }, /there is no keyword tpyes/],
-    [{ types: { nope: String } }, /nope is no type/],
+    [{ types: { nope: String } }, /nope is not a built-in type/],
   ] as const) {
     assert.throws(
       () => postgres(config as string),

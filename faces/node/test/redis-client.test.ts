@@ -325,6 +325,21 @@ test('a script is sent as a text once, and again if the server has forgotten it'
   assert.deepEqual(await client.atomic().call(script, ['visits'], [1]).run(), [24])
 })
 
+test('a call of what is no script says how commands are sent', async () => {
+  await using client = redis(server.url)
+  await using session = await client.session()
+  const given = 'PING' as unknown as ReturnType<typeof client.script>
+  const expected = { code: 'no_script', outcome: 'NotSent', message: /command\(name, / }
+  for (const call of [
+    () => client.call(given),
+    () => session.call(given),
+    () => client.pipeline().call(given),
+    () => client.call(undefined as unknown as typeof given),
+  ]) {
+    assert.throws(call, expected)
+  }
+})
+
 test('the error of a script leaves its outcome unknown', async () => {
   await using client = redis(server.url)
   const script = client.script(

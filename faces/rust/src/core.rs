@@ -653,6 +653,13 @@ impl Core {
         }
     }
 
+    /// A statement ended together with others, so how long it took is not known.
+    fn pass_task(&mut self, token: Token) {
+        if let Some(task) = self.replies.entry(token).and_then(|entry| entry.task.take()) {
+            self.workload.pass(self.clock, task);
+        }
+    }
+
     /// Whether the pool is to be told of the connection now; true once per report.
     pub(crate) fn take_report(&mut self) -> bool {
         std::mem::take(&mut self.reports)
@@ -686,7 +693,10 @@ impl Core {
             Output::Piece { token, block, left } => {
                 self.came(now, token, Part::Piece(block, left));
             }
-            Output::Ended { token, block, end } => {
+            Output::Ended { token, block, end, together } => {
+                if together {
+                    self.pass_task(token);
+                }
                 // If nobody will take a reply, its bytes count as consumed as they come; so does
                 // the message of an error.
                 if matches!(end, End::Failed(_)) || !self.replies.is_wanted(token) {

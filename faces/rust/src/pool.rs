@@ -87,13 +87,13 @@ impl Pool {
     pub(crate) async fn open(config: Config) -> Result<Arc<Pool>, Error> {
         let resolved = config.resolve().map_err(Error::config)?;
         let settings = resolved.settings().clone();
-        let limits = limits(&settings);
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
-        let policy = policy::Pool::new(limits.clone(), u64::from_le_bytes(seed));
+        let policy = policy::Pool::new(limits(&settings), u64::from_le_bytes(seed));
         let pool = Arc::new(Pool {
             hedges: policy.hedges().clone(),
+            limits: policy.limits().clone(),
             config: Arc::new(config),
             context: Context::new(
                 options(&settings, trace::Options::new(&resolved)),
@@ -112,7 +112,6 @@ impl Pool {
                 relist: false,
                 armed: Time::NEVER,
             }),
-            limits,
             exchange: Exchange::new(),
             changed: Arc::default(),
             over: Notify::new(),

@@ -473,7 +473,7 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     fn end(&mut self, token: Token, block: Bytes, end: End) {
         if token != Token::DISCARD {
-            self.outputs.push_back(Output::Ended { token, block, end });
+            self.outputs.push_back(Output::Ended { token, block, end, together: false });
         }
     }
 

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use super::Connection;
 use super::state::{HeadFailure, NOT_SENT_AGAIN, SharedSyncFailure};
 use super::wire::{Slot, Want};
-use crate::{Cause, End, Outcome, Protocol, Token};
+use crate::{Cause, End, Outcome, Output, Protocol, Token};
 
 impl<P: Protocol> Connection<P> {
     /// The head was answered. Its shared-Sync group goes on, or ends with it.
@@ -48,10 +48,16 @@ impl<P: Protocol> Connection<P> {
         match self.shared_sync_failure.take() {
             Some(failed) => self.dissolve(failed),
             None => {
+                let before = self.outputs.len();
                 while let Some((slot, block)) = self.wire.next_done() {
                     self.end(slot.token, block, End::Complete);
                 }
                 self.end_head(block, End::Complete);
+                for output in self.outputs.range_mut(before..) {
+                    if let Output::Ended { together, .. } = output {
+                        *together = true;
+                    }
+                }
             }
         }
         self.update_window();

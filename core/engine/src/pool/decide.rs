@@ -29,7 +29,7 @@ impl Pool {
             self.fail_all(Cause::OpenFailed);
         }
         self.open_for(self.waiters.count(Kind::Exclusive), now);
-        self.refuse_newest();
+        self.refuse_newest(now);
         self.claim(now, load_of);
         self.serve_shared(None, now, load_of);
         self.open_for(self.callers(), now);
@@ -244,11 +244,15 @@ impl Pool {
         self.load(index, load_of).rank(now, &self.limits, Expected::Untold)
     }
 
-    fn refuse_newest(&mut self) {
-        while self.waiters.len() > self.limits.waiting_max {
-            let Some(waiter) = self.waiters.pop_newest() else { return };
-            let cause = Cause::LineFull;
-            self.outputs.push_back(Output::Failed { token: waiter.token, cause });
+    /// Refuses those that came last, if the line is too long. A caller for whom a connection is
+    /// opened is about to leave it, so it does not count.
+    fn refuse_newest(&mut self, now: Time) {
+        let next = self.may_open() && now >= self.backoff.until();
+        let leaving = self.opening() + usize::from(next);
+        let cause = if self.backoff.failing() { Cause::OpenFailed } else { Cause::LineFull };
+        while self.waiters.len() > self.limits.waiting_max.saturating_add(leaving) {
+            let Some(Waiter { token, .. }) = self.waiters.pop_newest() else { return };
+            self.outputs.push_back(Output::Failed { token, cause });
         }
     }
 

@@ -21,7 +21,8 @@ pub struct Limits {
     /// the more places in line are taken when the server is slow or away.
     pub wait_timeout: Duration,
     /// Callers that may wait. Default 16,384, at 50 bytes each here. Beyond it the newest are
-    /// refused. At 0 no caller waits: it is served at once or refused.
+    /// refused. A caller for whom a connection is opened does not count. At 0 no caller waits for
+    /// another one: it is served at once, or by a connection that is opened for it, or refused.
     pub waiting_max: usize,
     /// How long a connection may be idle before it is closed, unless only `connections_min` are
     /// left; such a connection is looked at again after the same time. Default 10 min. A shorter
@@ -38,7 +39,7 @@ pub struct Limits {
     /// shared statement, none goes to one whose oldest unanswered statement is older. A text whose
     /// statements took longer than this, and than a round trip, runs alone. Default 10 ms. Less
     /// avoids more waiting behind slow statements and opens connections sooner; set it well above
-    /// the round trip.
+    /// the round trip. Less than 1 ms counts as 1 ms.
     pub slow_head: Duration,
     /// Known work on all connections together, up to which a statement known to be quick goes to a
     /// busy connection rather than to an idle one. Default 1 ms, or a quarter of a round trip if
@@ -107,6 +108,7 @@ impl Limits {
             connections_min: self.connections_min.min(connections_max),
             idle_timeout: self.idle_timeout.max(IDLE_TIMEOUT_MIN),
             lifetime: self.lifetime.max(LIFETIME_MIN),
+            slow_head: self.slow_head.max(RESOLUTION),
             opening_max: self.opening_max.max(1),
             backoff_min,
             backoff_max: self.backoff_max.max(backoff_min),

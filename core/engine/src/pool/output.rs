@@ -89,7 +89,8 @@ pub enum Cause {
     /// Its deadline passed while other callers had the connections, or one was being opened.
     Deadline,
     /// Its deadline passed after the last attempt to open a connection failed. Or no connection is
-    /// left, and a new one would fail for the same reason. The host keeps the error.
+    /// left, and a new one would fail for the same reason; or the line is too long while the last
+    /// attempt failed. The host keeps the error.
     OpenFailed,
     /// The pool closes.
     Closed,

@@ -552,7 +552,7 @@ impl Host {
                     self.replies.remove(&token.0);
                     self.seen.restarted += 1;
                 }
-                Output::Ended { token, block, end } => self.ended(token.0, &block, end),
+                Output::Ended { token, block, end, .. } => self.ended(token.0, &block, end),
                 Output::Granted { token } => {
                     self.seen.granted += 1;
                     self.senders_free(token.0);

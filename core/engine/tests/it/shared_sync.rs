@@ -42,6 +42,7 @@ fn none_waits_for_others() {
     pair.join(3, "o");
     assert_eq!(completed(&pair.run()), [1, 2, 3]);
     assert_eq!(pair.server.syncs, 2);
+    assert_eq!(pair.together, 2, "the first one ended by itself");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Postgres {
             | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}
             Output::Data { token, .. } | Output::Piece { token, .. }
                 if role_of(token).is_some() => {}
-            Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
+            Output::Ended { token: BEGIN, block, end, .. } => self.begun(block, end),
             Output::Ended { token: BEGIN_SYNC, .. } => self.own_requests -= 1,
             Output::Data { token, ref block } | Output::Piece { token, ref block, .. }
                 if self.is_left(token, block.len(), to) => {}
@@ -58,9 +58,15 @@ impl Postgres {
                 to.push(kind::PIECE, token, (statement, left as u32), block);
             }
             Output::Piece { token, block, left } => self.gather(token, block, left, to),
-            Output::Ended { token, block, end } => match role_of(token) {
+            Output::Ended { token, block, end, together } => match role_of(token) {
                 Some(role) => self.own_ended(role, &block, end),
-                None => self.ended(token.0 as u32, block, end, to),
+                None => {
+                    let token = token.0 as u32;
+                    if together {
+                        self.pass_task(token);
+                    }
+                    self.ended(token, block, end, to);
+                }
             },
             Output::Restarted { token } => {
                 self.gathered = None;
@@ -164,6 +170,12 @@ impl Postgres {
 }
 
 impl Postgres {
+    /// A statement ended together with others, so how long it took is not known.
+    fn pass_task(&mut self, token: u32) {
+        let task = self.uses.get_mut(token as usize).and_then(|used| used.task.take());
+        task.into_iter().for_each(|task| self.workload.pass(self.clock, task));
+    }
+
     fn end_task(&mut self, task: Task, is_member: bool, end: &End, to: &mut Completions) {
         let Some(timings) = &self.timings else { return };
         if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {

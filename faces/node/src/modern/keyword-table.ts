@@ -155,7 +155,7 @@ export const SAYS = {
   oneOf: 'takes one of ',
   whole: 'takes a whole number',
   atLeast: 'must be at least ',
-  smaller: 'takes a smaller number',
+  atMost: 'must be at most ',
   unknown: 'there is no keyword ',
   needs: ' needs ',
   lacking: ", which isn't in this version: remove it",

@@ -79,9 +79,10 @@ export function checked(name: Name, text: string): string {
   if (text.includes('\0')) throw wrong('has a zero byte in it')
   if (form === 'text') return text
   if (typeof form === 'number') {
+    const number = Number(text)
+    if (number > NUMBER_MAX) throw wrong(SAYS.atMost + NUMBER_MAX)
     if (!/^-?[0-9]{1,10}$/.test(text)) throw wrong(SAYS.whole)
-    if (Number(text) < form) throw wrong(SAYS.atLeast + form)
-    if (Number(text) > NUMBER_MAX) throw wrong(SAYS.smaller)
+    if (number < form) throw wrong(SAYS.atLeast + form)
     return text
   }
   const words = form === 'switch' ? SWITCH : form

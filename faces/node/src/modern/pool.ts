@@ -1,3 +1,4 @@
+import { delay } from '../engine/clock'
 import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/exports'
 import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
@@ -128,7 +129,7 @@ export class Pool implements Opener, Host, Scope {
       this.#hedged++
       new Hedge(statement)._run(other)
     } else if (number < 0 && number > -Infinity) {
-      setTimeout(() => this.#hedgeLater(statement), -number).unref()
+      setTimeout(() => this.#hedgeLater(statement), delay(-number)).unref()
     }
   }
 
@@ -279,7 +280,7 @@ export class Pool implements Opener, Host, Scope {
       )
       this.#adapter.cut()
       for (const connection of [...this.#members.values()]) connection.destroy(why)
-    }, timeoutMs)
+    }, delay(timeoutMs))
     this.#whenOver.push(() => clearTimeout(timer))
   }
 

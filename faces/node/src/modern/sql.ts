@@ -153,7 +153,10 @@ export function postgres(config?: string | Config, more?: Config): Sql {
 
 function withUrl(url: string | Config | undefined, more: Config): Config {
   if (typeof url === 'string' && more.url === undefined) return { ...more, url }
-  throw new TypeError('postgres: with two arguments, the first is a URL and the object has no url')
+  const what = url === undefined ? ', not undefined: is its variable set?' : ''
+  throw new TypeError(
+    `postgres: with two arguments, the first is a URL and the object has no url${what}`,
+  )
 }
 
 function pipelineOn(pool: Pool, defaults: Defaults) {

@@ -7,7 +7,7 @@ import type { Argument } from './encode'
 import { misuse, RedisError } from './error'
 import { List, type Runner } from './list'
 import type { Reply } from './reply'
-import { Script, scriptArguments } from './script'
+import { Script, scriptArguments, scriptOf } from './script'
 import { addCommands, type Sender } from './sender'
 import { Session } from './session'
 import { type Known, type Spec, specOf } from './spec'
@@ -108,7 +108,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     keys: readonly Key[] = [],
     args: readonly Argument[] = [],
   ): Promise<R> {
-    return this.#call(script, scriptArguments(keys, args))
+    return this.#call(scriptOf(script), scriptArguments(keys, args))
   }
 
   #call<R>(script: Script<R>, args: Argument[]): Promise<R> {

@@ -4,7 +4,7 @@ import type { Commands, InBytes, Key } from './commands'
 import type { Argument } from './encode'
 import type { RedisError } from './error'
 import type { Reply } from './reply'
-import { type Script, scriptArguments } from './script'
+import { type Script, scriptArguments, scriptOf } from './script'
 import { addCommands, type Sender } from './sender'
 import { type Spec, specOf } from './spec'
 
@@ -59,7 +59,7 @@ export class List<T extends unknown[] = [], B extends boolean = false> implement
       spec: specOf('EVAL'),
       args: scriptArguments(keys, args),
       shape: undefined,
-      script,
+      script: scriptOf(script),
     })
     return this as unknown as List<[...T, R], B>
   }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { ScriptText } from './call'
 import type { Argument } from './encode'
 import type { Key } from './commands'
+import { misuse } from './error'
 import type { Reply } from './reply'
 
 /**
@@ -27,6 +28,17 @@ export class Script<R = Reply> implements ScriptText {
   run(keys: readonly Key[] = [], args: readonly Argument[] = []): Promise<R> {
     return this.#run(this, scriptArguments(keys, args))
   }
+}
+
+/** The script of a call. JavaScript may pass anything. */
+export function scriptOf<R>(given: Script<R>): Script<R> {
+  if (typeof given?.text === 'string' && typeof given.sha === 'string') return given
+  const what = typeof given === 'string' ? JSON.stringify(given) : typeof given
+  throw misuse(
+    'no_script',
+    `call takes a script that script(text) has made, not ${what}: ` +
+      'a command that is no method goes by command(name, ...arguments)',
+  )
 }
 
 /** The arguments of EVAL behind the text or the hash. */

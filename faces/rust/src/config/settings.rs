@@ -126,6 +126,7 @@ pub struct Settings {
     /// Keyword `wait_timeout_ms`, at least 1.
     pub wait_timeout: Duration,
     /// How many callers may wait for a connection; further ones are refused. Default 16,384.
+    /// Callers for whom a connection is being opened do not count.
     pub waiting_max: usize,
     /// How long a connection may be idle before it is closed, unless only `connections_min` are
     /// left. Default 10 min. Keyword `idle_timeout_ms`, at least 1.
@@ -135,7 +136,8 @@ pub struct Settings {
     pub lifetime: Duration,
     /// If a connection's oldest unanswered statement is older than this, the connection gets no
     /// statements of other callers as long as another connection can take them. Default 10 ms; set
-    /// it well above the round trip. Keyword `slow_head_ms`, at least 1.
+    /// it well above the round trip. Less than 1 ms counts as 1 ms. Keyword `slow_head_ms`, at
+    /// least 1.
     pub slow_head: Duration,
     /// Which of several idle connections is taken first. Default: the one that was used last.
     pub idle_order: IdleOrder,

@@ -269,6 +269,18 @@ fn errors_say_what_where_and_what_to_do() {
 }
 
 #[test]
+fn a_number_out_of_range_is_told_its_bound() {
+    for (text, says) in [
+        ("slow_head_ms=0", "slow_head_ms must be at least 1"),
+        ("slow_head_ms=99999999999999999999", "slow_head_ms must be at most 2147483647"),
+        ("slow_head_ms=many", "slow_head_ms takes a whole number"),
+    ] {
+        let error = error(text).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn what_asks_for_something_that_is_not_there_is_refused() {
     for text in [
         "gssencmode=require",

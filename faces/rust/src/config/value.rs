@@ -1,6 +1,7 @@
 //! Reads the values of keywords from text.
 
 use std::net::IpAddr;
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -225,7 +226,14 @@ impl<'a> Value<'a> {
     fn number(self) -> Result<Option<i64>, ConfigError> {
         let Some(text) = self.filled() else { return Ok(None) };
         let number = text.trim().parse::<i32>();
-        number.map(|number| Some(number.into())).map_err(|_| self.wrong(says::WHOLE))
+        number.map(|number| Some(number.into())).map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => self.too_large(),
+            _ => self.wrong(says::WHOLE),
+        })
+    }
+
+    fn too_large(self) -> ConfigError {
+        self.wrong(&format!("{}{}", says::AT_MOST, i32::MAX))
     }
 
     /// A number of units as a duration; `None` for zero or less.
@@ -248,7 +256,7 @@ impl<'a> Value<'a> {
             Some(number) if number < i64::from(least) => {
                 Err(self.wrong(&format!("{}{least}", says::AT_LEAST)))
             }
-            Some(number) => T::try_from(number).map_err(|_| self.wrong(says::SMALLER)),
+            Some(number) => T::try_from(number).map_err(|_| self.too_large()),
         }
     }
 

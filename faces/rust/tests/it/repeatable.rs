@@ -99,6 +99,26 @@ fn neighbouring_reads_share_a_sync_point() {
 }
 
 #[test]
+fn a_quick_read_is_not_blamed_for_a_slow_one_of_its_sync_point() {
+    run(async {
+        let (client, syncs) = counted("").await;
+        let (quick, slow) = ("select 1 /* quick */", "select pg_sleep(0.05)");
+        for text in [quick, slow, "select 2"] {
+            client.repeatable().query(text, &[]).await.unwrap();
+        }
+        syncs.store(0, Ordering::SeqCst);
+        let texts = ["select 2", quick, quick, slow, quick];
+        let replies = texts.map(|text| client.repeatable().query(text, &[]));
+        for reply in replies {
+            reply.await.unwrap();
+        }
+        assert_eq!(syncs.load(Ordering::SeqCst), 2, "all but the first shared one");
+        let blamed = client.metrics().slow_neighbours;
+        assert!(!blamed.iter().any(|one| &*one.text == quick), "{blamed:?}");
+    });
+}
+
+#[test]
 fn no_more_than_64_share_one() {
     run(async {
         let (client, syncs) = counted("").await;

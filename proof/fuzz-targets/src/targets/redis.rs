@@ -104,7 +104,7 @@ fn note(connection: &mut Connection<Redis>, told: &mut Told) {
         show_debug(&output);
         match output {
             Output::Data { token, block } => part(told, token, &block, None),
-            Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
+            Output::Ended { token, block, end, .. } => part(told, token, &block, Some(end)),
             Output::Event { block, .. } => told.events.push(block.to_vec()),
             // Which violation an unasked reply shows first depends on where the stream was cut.
             Output::Closed(CloseReason::Violation(_)) => told.closed.push("violation".to_owned()),

@@ -111,7 +111,7 @@ fn note(connection: &mut Connection<Postgres>, told: &mut Told) {
             Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 part(told, token, &block, None)
             }
-            Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
+            Output::Ended { token, block, end, .. } => part(told, token, &block, Some(end)),
             Output::Event { .. } => told.events += 1,
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
             Output::Granted { .. } | Output::Room { .. } => panic!("no request asked for it"),

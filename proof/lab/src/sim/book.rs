@@ -154,7 +154,7 @@ impl<S: Side> Book<S> {
     pub(crate) fn note(&mut self, now: Time, output: &Output<<S::Driven as Driven>::Event>) {
         match output {
             Output::Data { token, block } => self.note_data(*token, block),
-            Output::Ended { token, block, end } => self.note_end(now, *token, block, *end),
+            Output::Ended { token, block, end, .. } => self.note_end(now, *token, block, *end),
             Output::Room { token } => self.note_room(*token),
             Output::Full => {
                 self.report.count("full");

@@ -139,7 +139,8 @@ impl<Own: OwnMutation> Mutator<Own> {
             Mutation::DuplicateEnd => duplicate_end(outputs),
             Mutation::EndDiscarded => {
                 let end = failed(Outcome::NotSent, Cause::Cancelled);
-                outputs.push(Output::Ended { token: Token::DISCARD, block: Bytes::new(), end });
+                let (token, block) = (Token::DISCARD, Bytes::new());
+                outputs.push(Output::Ended { token, block, end, together: false });
                 true
             }
             Mutation::TruncateReply => truncate_reply(outputs, S::truncate),
@@ -208,8 +209,9 @@ pub(crate) fn drop_first<E>(
 /// Says an end twice.
 pub(crate) fn duplicate_end<E>(outputs: &mut Vec<Output<E>>) -> bool {
     let end = outputs.iter().find_map(|output| match output {
-        Output::Ended { token, block, end } => {
-            Some(Output::Ended { token: *token, block: block.clone(), end: *end })
+        Output::Ended { token, block, end, together } => {
+            let (token, block) = (*token, block.clone());
+            Some(Output::Ended { token, block, end: *end, together: *together })
         }
         _ => None,
     });

@@ -127,6 +127,7 @@ fn values_that_no_pool_can_work_with_are_replaced() {
         backoff_max: seconds(0),
         idle_timeout: seconds(0),
         lifetime: seconds(0),
+        slow_head: seconds(0),
         ..Limits::default()
     };
     let host = Host::new(zero);
@@ -134,6 +135,7 @@ fn values_that_no_pool_can_work_with_are_replaced() {
     assert_eq!((limits.connections_max, limits.connections_min, limits.opening_max), (1, 1, 1));
     assert!(limits.backoff_min > seconds(0) && limits.backoff_max >= limits.backoff_min);
     assert!(limits.idle_timeout > seconds(0) && limits.lifetime > seconds(0));
+    assert!(limits.slow_head > seconds(0));
 }
 
 #[test]

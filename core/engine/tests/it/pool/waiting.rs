@@ -96,12 +96,26 @@ fn where_nobody_may_wait_a_caller_is_served_at_once_or_refused() {
     host.checkout(1);
     assert_eq!(host.take(), [Did::Granted(1, 0)]);
     host.checkout(2);
-    assert_eq!(host.take(), [Did::Open(1), Did::Failed(2, Cause::LineFull)]);
-    assert_eq!(host.opened(1), [Did::Shared(1)]);
+    assert_eq!(host.take(), [Did::Open(1)], "a connection is opened for it");
+    host.checkout(3);
+    assert_eq!(host.take(), [Did::Failed(3, Cause::LineFull)]);
+    assert_eq!(host.opened(1), [Did::Granted(2, 1)]);
+    host.release(1);
     host.busy(1);
     host.checkout(3);
     assert_eq!(host.take(), [Did::Failed(3, Cause::LineFull)], "and nothing is claimed");
     assert_eq!(host.pool.claimed(), 0);
+}
+
+#[test]
+fn where_nobody_may_wait_the_first_caller_hears_why_no_connection_could_be_opened() {
+    let mut host = Host::new(Limits { waiting_max: 0, ..max(2) });
+    assert_eq!(host.place(), None);
+    host.wait_shared(1);
+    assert_eq!(host.take(), [Did::Open(0)]);
+    assert_eq!(host.open_failed(0), [Did::Failed(1, Cause::OpenFailed)]);
+    host.wait_shared(2);
+    assert_eq!(host.take(), [Did::Failed(2, Cause::OpenFailed)], "before the next attempt");
 }
 
 #[test]

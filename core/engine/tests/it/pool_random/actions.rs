@@ -121,6 +121,9 @@ impl Sim {
                 let is_for_good = self.pauses.permanent && self.now < self.pauses.latest;
                 // A pool that closes does not try again.
                 let gives_up = self.closing && self.opening.is_empty();
+                if failing && newest && line > self.limits.waiting_max {
+                    return self.saw("line full while attempts fail");
+                }
                 assert!(failing && (is_for_good || gives_up));
                 // If one had been claimed for it, that connection would take shared work by now.
                 let serving = self.pool.shared() + self.pool.exclusive();

@@ -26,7 +26,7 @@ impl Sim {
         assert_eq!(pool.shared(), count(|conn| conn.gate));
         assert_eq!(pool.claimed() + pool.retiring(), count(|conn| conn.drain));
         assert_eq!(pool.waiting(), self.callers.line().len());
-        assert!(pool.waiting() <= self.limits.waiting_max);
+        assert!(pool.waiting() <= self.limits.waiting_max + pool.opening() + 1);
         assert!(pool.claimed() <= self.callers.count(Kind::Exclusive), "claims for nobody");
     }
 

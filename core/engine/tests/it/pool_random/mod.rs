@@ -40,7 +40,7 @@ fn every_caller_ends_once_in_its_turn_and_nobody_waits_in_vain() {
 }
 
 /// What the runs must cover.
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
     "placed at once",
     "placed without asking",
     "placed from the line",
@@ -52,6 +52,7 @@ const EVENTS: [&str; 22] = [
     "open failed",
     "failed for good",
     "line full",
+    "line full while attempts fail",
     "pool closed",
     "pool cut",
     "served while closing",

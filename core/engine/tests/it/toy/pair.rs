@@ -51,6 +51,8 @@ pub struct Pair {
     pub replies: HashMap<u64, Vec<u8>>,
     /// Bytes of blocks that the test still holds, by token.
     pub delivered: HashMap<u64, usize>,
+    /// Requests that ended together with those of the same sync point.
+    pub together: usize,
     input: BytesMut,
 }
 
@@ -63,6 +65,7 @@ impl Pair {
             chunk: usize::MAX,
             replies: HashMap::new(),
             delivered: HashMap::new(),
+            together: 0,
             input: BytesMut::new(),
         }
     }
@@ -220,7 +223,8 @@ impl Pair {
                 self.replies.entry(token.0).or_default().extend_from_slice(&block);
                 return None;
             }
-            Output::Ended { token, block, end } => {
+            Output::Ended { token, block, end, together } => {
+                self.together += usize::from(together);
                 *self.delivered.entry(token.0).or_default() += block.len();
                 self.replies.entry(token.0).or_default().extend_from_slice(&block);
                 Out::Ended(token.0, end)

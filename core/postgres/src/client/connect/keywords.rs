@@ -267,8 +267,8 @@ pub mod says {
     pub const WHOLE: &str = "takes a whole number";
     /// The least number follows.
     pub const AT_LEAST: &str = "must be at least ";
-    /// The number is too large.
-    pub const SMALLER: &str = "takes a smaller number";
+    /// The largest number follows.
+    pub const AT_MOST: &str = "must be at most ";
     /// The unknown name follows.
     pub const UNKNOWN: &str = "there is no keyword ";
     /// Between the name and the thing that it needs.

@@ -40,7 +40,7 @@ impl Core {
                     false => self.engine.handle_taken(bytes),
                 }
             }
-            Output::Ended { token, block, end } => self.end(token, block, end),
+            Output::Ended { token, block, end, .. } => self.end(token, block, end),
             Output::Event { event: Event::Push, block } => {
                 let wakers = self.context.pushes.take(&block);
                 self.wakers.extend(wakers);

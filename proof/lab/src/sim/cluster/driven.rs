@@ -275,7 +275,7 @@ impl Cluster {
                     flight.reply.clear();
                 }
             }
-            Said::Ended { token, block, end } => match self.nodes[at].sent.remove(&token.0) {
+            Said::Ended { token, block, end, .. } => match self.nodes[at].sent.remove(&token.0) {
                 Some(Sent::Flight(flight)) => self.land(now, at, flight, &block, end),
                 Some(Sent::Topology(mut reply)) => {
                     reply.extend_from_slice(&block);
@@ -335,7 +335,12 @@ impl Cluster {
         let Some(call) = self.callers.remove(&token.0) else {
             // It ends for the second time.
             let end = End::Complete;
-            return self.said.push_back(Said::Ended { token, block: Bytes::new(), end });
+            return self.said.push_back(Said::Ended {
+                token,
+                block: Bytes::new(),
+                end,
+                together: false,
+            });
         };
         let leaves = Spec::of(&call.command).is_none_or(Spec::may_leave_effects);
         let (block, end) = match result {
@@ -358,7 +363,7 @@ impl Cluster {
                 )
             }
         };
-        self.said.push_back(Said::Ended { token, block, end });
+        self.said.push_back(Said::Ended { token, block, end, together: false });
     }
 
     fn connections(&self) -> impl Iterator<Item = &Connection<Redis>> {

@@ -174,7 +174,7 @@ impl Machine {
     }
 }
 
-/// Whether a step waits for all earlier replies: a `\\sleep` belongs after them, and several
+/// Whether a step waits for all earlier replies: a `\sleep` belongs after them, and several
 /// statements sent as one text are awaited by themselves.
 fn is_barrier(action: &Action<Statement>) -> bool {
     match action {

@@ -128,7 +128,8 @@ fn by_default_the_password_is_required() {
     }
 }
 
-/// Whose work a statement is done by, asked twice, while another client asks in between.
+/// The server process of a client's statement, asked twice, with another client's statement in
+/// between.
 fn pids_of(pooler: &PrivatePgBouncer) -> [String; 3] {
     const PID: &str = "select pg_backend_pid()";
     let [mut one, mut other] =

@@ -462,7 +462,7 @@ fn a_trip_that_begins_while_bytes_of_its_connection_are_on_the_line_is_side_by_s
     proxy.set_links(Link::delayed(Duration::from_secs(60)), Link::default()).unwrap();
     client.write_all(b"2").unwrap();
     assert_eq!((proxy.stats().trips, proxy.stats().side_by_side), (2, 0));
-    // Something that nobody asked for ends the trip, whose bytes are still on their way.
+    // An unsolicited message ends the trip, whose bytes are still on their way.
     server.write_all(b"!").unwrap();
     client.read_exact(&mut [0]).unwrap();
     client.write_all(b"3").unwrap();

@@ -1,5 +1,5 @@
-//! The router against a cluster that is made up: slots move, key by key, while commands are under way,
-//! connections are lost, topologies are late.
+//! The router against a cluster that is made up: slots move, key by key, while commands are under
+//! way, connections are lost, topologies are late.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,8 +59,8 @@ struct Model {
     to_node: Vec<VecDeque<Sent>>,
     from_node: Vec<VecDeque<(FlightId, Bytes)>>,
     slots: Slots,
-    /// By tag: what was under way when it had moved last. It does not move again before that has ended:
-    /// a slot takes longer to move than a command does.
+    /// By tag: what was under way when it had moved last. It does not move again before that has
+    /// ended: a slot takes longer to move than a command does.
     wake: Vec<Vec<u64>>,
     /// By key: what was done, in order.
     done: Vec<Vec<u64>>,
@@ -179,7 +179,7 @@ impl Model {
 
     fn answer_refresh(&mut self) {
         let Some(early) = self.refresh.take() else { return };
-        // Where the first can't be had, nobody waits for the next.
+        // If the first node can't be reached, no request waits for the next one.
         if !self.nodes.is_empty() && self.random.chance(10) {
             return self.router.handle_no_topology(self.now);
         }

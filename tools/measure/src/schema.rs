@@ -26,7 +26,7 @@ pub fn search_path_of_scripts() -> String {
     format!("{},\"$user\",public", search_path())
 }
 
-/// The schema of one run. It bears a mark of that run, so that nobody drops another's by mistake,
+/// The schema of one run. It has a mark of that run, so that no run drops another's by mistake,
 /// whatever happened since.
 #[derive(Debug)]
 pub(crate) struct Schema {

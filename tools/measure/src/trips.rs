@@ -388,7 +388,7 @@ impl Task {
         done.map(drop).map_err(|error| Error::new(error.to_string()))
     }
 
-    /// The types of the columns are those of the insert, so nobody has to be asked for them.
+    /// The types of the columns are those of the insert, so the server need not be asked for them.
     async fn copy(&mut self) -> Result<()> {
         let (rows, insert) = (self.rows(), self.first.clone());
         let copy = self.session()?.copy_in(COPY).await?;

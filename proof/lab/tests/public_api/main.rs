@@ -1,8 +1,9 @@
 //! What of the crate `onetrip` a program can name, against the list in
 //! docs/reference/public-api/crate-onetrip.txt: a change of it is meant, and seen.
 //!
-//! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's JSON
-//! changes with the compiler, so the list is compared with the one alone that it was written with.
+//! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's
+//! JSON changes with the compiler, so the list is compared with the one alone that it was written
+//! with.
 
 #![allow(clippy::unwrap_used)]
 
@@ -117,7 +118,7 @@ fn items(name: &str) -> Vec<String> {
     api.items().map(|item| short(&item.to_string())).collect()
 }
 
-/// Where a name of the standard library stands there is nobody's business.
+/// Removes the internal path of a standard library name, which does not matter to users.
 fn short(line: &str) -> String {
     let is_path = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
     let mut shorter = String::with_capacity(line.len());

@@ -1,5 +1,6 @@
-//! What of the crate `onetrip` a program can name, against the list in
-//! docs/reference/public-api/crate-onetrip.txt: a change of it is meant, and seen.
+//! Compares the public items of the crate `onetrip` with the list in
+//! docs/reference/public-api/crate-onetrip.txt, so that every change of them is deliberate and
+//! visible.
 //!
 //! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's
 //! JSON changes with the compiler, so the list is compared with the one alone that it was written
@@ -13,7 +14,7 @@ use std::process::Command;
 
 use public_api::PublicApi;
 
-/// What the crate exports under its own name of those below it, by the names that it has there.
+/// The items of lower crates that this crate exports under its own name, by their names there.
 const BELOW: [(&str, &[&str]); 3] = [
     ("onetrip-engine", &["IdleOrder", "Outcome"]),
     (
@@ -104,7 +105,8 @@ fn items(name: &str) -> Vec<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["rustdoc", "--quiet", "--locked", "--lib", "--all-features", "-p", name]);
     cargo.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // For rustdoc alone: with this variable everybody else would be compiled anew.
+    // A target directory for rustdoc alone: this variable would make other builds compile
+    // everything anew.
     let rustdoc = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/public_api/rustdoc");
     let output = cargo.env("RUSTDOC", rustdoc).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! The router against a cluster that is made up: slots move, key by key, while commands are under
-//! way, connections are lost, topologies are late.
+//! The router against a model of a cluster: slots move, key by key, while commands are in flight,
+//! connections are lost, and topologies are late.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,8 +59,8 @@ struct Model {
     to_node: Vec<VecDeque<Sent>>,
     from_node: Vec<VecDeque<(FlightId, Bytes)>>,
     slots: Slots,
-    /// By tag: what was under way when it had moved last. It does not move again before that has
-    /// ended: a slot takes longer to move than a command does.
+    /// By tag: the commands in flight when its slot last moved. The slot does not move again before
+    /// they have ended, because moving a slot takes longer than a command.
     wake: Vec<Vec<u64>>,
     /// By key: what was done, in order.
     done: Vec<Vec<u64>>,

@@ -3,8 +3,8 @@
 //! visible.
 //!
 //! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's
-//! JSON changes with the compiler, so the list is compared with the one alone that it was written
-//! with.
+//! JSON changes with the compiler, so the list is compared only under the compiler that it was
+//! written with.
 
 #![allow(clippy::unwrap_used)]
 
@@ -68,7 +68,7 @@ fn the_public_interface_is_the_one_that_is_listed() {
     let gone = known.difference(&found).map(|line| format!("- {line}"));
     let new = found.difference(&known).map(|line| format!("+ {line}"));
     let changes: Vec<String> = gone.chain(new).collect();
-    assert!(changes.is_empty(), "write the list anew if this is meant:\n{}", changes.join("\n"));
+    assert!(changes.is_empty(), "if this is deliberate, write the list anew:\n{}", changes.join("\n"));
 }
 
 const HEAD: &str = "#

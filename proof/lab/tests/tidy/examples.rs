@@ -27,7 +27,7 @@ fn every_example_is_compiled_or_run() {
         wrong.extend(faults);
     }
     wrong.dedup();
-    assert!(wrong.is_empty(), "nothing tries these examples:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "no test runs these examples:\n{}", wrong.join("\n"));
 }
 
 /// What is wrong with an example on a page that is or isn't a doctest, and is or isn't one of

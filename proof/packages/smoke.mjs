@@ -1,5 +1,4 @@
-// A program of somebody who took the packages from where they are published: run by scripts/package
-// on private servers.
+// A user's program on the published packages. scripts/package runs it on private servers.
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 

@@ -1,5 +1,4 @@
-//! A program of somebody who took onetrip from where it is published: run by scripts/package on
-//! private servers.
+//! A user's program on the published crate. scripts/package runs it on private servers.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::turns;
 
 pub struct Progress {
-    /// None where nobody watches.
+    /// `None` if standard error is no terminal.
     bar: Option<ProgressBar>,
     /// Whether it is another process that asks for the rounds.
     is_asked: bool,

@@ -23,7 +23,7 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// Quartiles of the ratio; of `ours` where there is no ratio.
     pub spread: Option<[f64; 2]>,
-    /// What `ratio`, or else `ours`, is held against.
+    /// The bar for `ratio`, or for `ours` if there is no ratio.
     pub bar: Option<f64>,
     /// `max`: at most the bar; `min`: at least.
     pub bar_is: &'static str,

@@ -20,7 +20,7 @@ pub enum Said {
     Figures(Vec<Figure>),
 }
 
-/// A row of one side, as far as the other can be held against it.
+/// A row of one side, with the figures that can be compared with the other side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub name: String,

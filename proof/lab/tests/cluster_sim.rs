@@ -1,4 +1,5 @@
-//! The client's policy of a cluster over many simulated networks, while slots move; and whether the checks can fail.
+//! The client's policy of a cluster over many simulated networks, while slots move; and whether the
+//! checks can fail.
 #![allow(clippy::unwrap_used)]
 
 mod simulated;
@@ -33,7 +34,8 @@ const COVERAGE: [(&str, u64); 24] = [
     ("slot moved", 1000),
 ];
 
-/// A cluster's client has no queue of its own that its callers hear of, and sends nothing that nobody waits for.
+/// Whether a mutation can be applied. A cluster's client reports no queue to its callers, and sends
+/// no request without a caller.
 fn has_an_occasion(mutation: &Mutation<OfCluster>) -> bool {
     !matches!(mutation, Mutation::DropDrained | Mutation::DoubleFull | Mutation::DropRoom)
 }

@@ -1,4 +1,5 @@
-//! The model server: what its sessions keep, who finds it there, and how a reset takes it away.
+//! The model server: the state that sessions keep, which statements find it, and how a reset
+//! removes it.
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
@@ -39,7 +40,7 @@ impl Session {
         self.send(&out);
     }
 
-    /// Who left what the statement 100 finds.
+    /// The statements whose state statement 100 finds.
     fn found(&mut self) -> Vec<u64> {
         // A reset that failed leaves its transaction open.
         self.segment(&["rollback op=99"]);

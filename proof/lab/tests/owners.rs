@@ -1,4 +1,5 @@
-//! A session that changes hands, step by step: an engine and a model server, without a network between.
+//! A session with several owners in turn, step by step: an engine and a model server without a
+//! network.
 #![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
@@ -12,10 +13,10 @@ use onetrip_postgres::message::{bind, execute, parse};
 use onetrip_postgres::session::NOT_RESET;
 use onetrip_postgres::{Event, Expect, Names, Postgres};
 
-/// What the model server says of its process.
+/// The process id of the model server.
 const PROCESS_ID: i32 = 4711;
 
-/// Both sides, and what the host was told.
+/// Both sides, and the outputs to the host.
 struct Pair {
     engine: Connection<Postgres>,
     server: Server,
@@ -29,7 +30,7 @@ impl Pair {
         Pair::to(PROCESS_ID)
     }
 
-    /// To a server whose login named this process.
+    /// A connection to a server whose login named this process.
     fn to(process_id: i32) -> Pair {
         let mut postgres = Postgres::new(TransactionStatus::Idle);
         postgres.identify(process_id, 0xabc);
@@ -46,7 +47,7 @@ impl Pair {
         self.engine.protocol_mut()
     }
 
-    /// One has had the session, and the next gets it, who shares it or not. Whether a reset is owed.
+    /// Gives the session to the next owner, exclusively if `lent`. Returns whether a reset is owed.
     fn change_hands(&mut self, lent: bool) -> bool {
         let owed = self.protocol().take_back();
         match lent {
@@ -81,7 +82,7 @@ impl Pair {
         submitted.unwrap();
     }
 
-    /// Moves all bytes there and back until none is left.
+    /// Moves bytes in both directions until there are none left.
     fn run(&mut self) {
         loop {
             while let Some(output) = self.engine.poll_output() {
@@ -117,7 +118,7 @@ impl Pair {
         self.server.log().entry(op).executed
     }
 
-    /// One gets the session, and leaves something there that no tag tells of.
+    /// An owner gets the session and leaves state there that no tag shows.
     fn touched() -> Pair {
         let mut pair = Pair::new();
         pair.protocol().lend();
@@ -243,12 +244,12 @@ fn nobody_is_blamed_for_what_was_changed_on_another_server() {
     assert_eq!(pair.closed, None);
 }
 
-/// A lent session, of which it is known that a pooler changes servers under it.
+/// A lent session behind a pooler that is known to change servers.
 fn behind_changing_servers() -> Pair {
     let mut pair = Pair::new();
     pair.server.change_processes();
     pair.protocol().lend();
-    // Behind an odd number of Syncs the process is another one.
+    // After an odd number of Syncs the process is another one.
     (1..3).for_each(|op| pair.submit(op, &format!("select op={op} leaves=setting")));
     pair.run();
     assert!(pair.change_hands(true));
@@ -259,7 +260,7 @@ fn behind_changing_servers() -> Pair {
     pair
 }
 
-/// The most sync points that were on the way at once while so many statements were submitted at once.
+/// The most sync points in flight while these statements were submitted at once.
 fn syncs_at_once(pair: &mut Pair, statements: std::ops::Range<u64>) -> usize {
     statements.clone().for_each(|op| pair.submit(op, &format!("select op={op}")));
     let at_once = pair.engine.transmit().windows(5).filter(|it| *it == SYNC).count();

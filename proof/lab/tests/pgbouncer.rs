@@ -1,4 +1,4 @@
-//! Private poolers: what a test that uses one relies on.
+//! Private poolers: the behaviour that tests rely on.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -18,8 +18,8 @@ use onetrip_lab::postgres::{self, PrivatePostgres, shared};
 /// What is waited for at most.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Every version there is. Says past the runner, which hides what a test that passes prints, that
-/// there is none.
+/// The installed PgBouncers, one of each version. If there is none, prints that past the test
+/// runner, which hides the output of tests that pass.
 fn programs() -> Vec<Program> {
     let programs = find_all().unwrap();
     if programs.is_empty() {
@@ -128,7 +128,8 @@ fn by_default_the_password_is_required() {
     }
 }
 
-/// Whose work a statement is done by, asked twice, while another client asks in between.
+/// The server process of a client's statement, asked twice, with another client's statement in
+/// between.
 fn pids_of(pooler: &PrivatePgBouncer) -> [String; 3] {
     const PID: &str = "select pg_backend_pid()";
     let [mut one, mut other] =
@@ -223,7 +224,7 @@ fn a_pooler_ends_when_its_parent_is_killed() {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(parent.stdout.take().unwrap()));
     let port = lines.find_map(|line| line.unwrap().strip_prefix("pooler ").map(str::to_owned));
     let port: u16 = port.expect("the parent names its pooler").parse().unwrap();
-    // Logged in, since the kernel keeps one that says nothing to itself (tcp_defer_accept).
+    // It logs in, because the kernel does not hand over a silent connection (tcp_defer_accept).
     let mut client = Plain::connect(tcp(port), "postgres", "postgres").0;
     parent.kill().unwrap();
     parent.wait().unwrap();

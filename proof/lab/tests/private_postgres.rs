@@ -227,7 +227,7 @@ fn binaries_that_do_not_belong_together_are_refused() {
     assert!(error.contains("17.1") && error.contains("16.2"), "{error}");
 }
 
-/// Two servers of which nothing but the version is real, and what is found of them.
+/// The result of a search among two fake servers, which only report a version.
 fn found_with(major: Option<&str>, argument: Option<&str>) -> Output {
     let directories = ["99.1", "12.3"].map(|version| {
         let directory = tempfile::tempdir().unwrap();
@@ -288,8 +288,8 @@ fn the_server_ends_when_its_parent_is_killed() {
     assert!(!directory.exists(), "{} was left behind", directory.display());
 }
 
-/// The test runs itself as the parent, for each signal, and that one waits for an initdb that never
-/// ends: a script that says who it is and where it works.
+/// For each signal the test runs itself as a parent process. The parent waits for a fake initdb
+/// that never ends: a script that reports its process id and its directory.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_start_that_a_signal_ends_leaves_no_directory() {
@@ -314,7 +314,7 @@ fn a_start_that_a_signal_ends_leaves_no_directory() {
         );
         write_script(&place.path().join("initdb"), &initdb);
         let mut parent = Command::new("env");
-        // A harness that was started with nohup would pass on that SIGHUP is ignored.
+        // If the harness was started with nohup, its child processes would ignore SIGHUP.
         parent.arg("--default-signal=HUP,INT,TERM").arg(std::env::current_exe().unwrap());
         parent.args(["--exact", NAME]).env(ROLE, place.path()).env("TMPDIR", place.path());
         let mut parent = parent.stdout(std::process::Stdio::null()).spawn().unwrap();
@@ -374,7 +374,7 @@ fn has_ended(process: &rustix::fd::OwnedFd) -> bool {
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).unwrap() == 1
 }
 
-/// None where there is no psql: the packages that scripts/setup can download lack it.
+/// `None` if there is no psql: the packages that scripts/setup can download lack it.
 fn psql(url: &str, query: &str) -> Option<Output> {
     let output = Command::new("psql").args(["-X", "-A", "-t", "-w", "-c", query, url]).output();
     match output {

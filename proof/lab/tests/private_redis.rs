@@ -1,4 +1,4 @@
-//! Private Redis servers: what a test that uses one relies on.
+//! Private Redis servers: the behaviour that tests rely on.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

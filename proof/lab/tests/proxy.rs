@@ -1,5 +1,5 @@
-//! The latency proxy against real loopback sockets. Nothing here asserts a time: precision is the
-//! self-check's affair. Every wait is a socket wait with a limit.
+//! The latency proxy with real loopback sockets. No test here asserts a time: the self-check
+//! measures the precision. Every wait is a socket wait with a limit.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ use onetrip_lab::proxy::{
 };
 use rustix::net::sockopt::set_socket_linger;
 
-/// A test that hears nothing for this long has failed.
+/// A test that receives nothing for this long has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const MS: Duration = Duration::from_millis(1);
@@ -94,8 +94,8 @@ fn read_to_any_end(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     (bytes, error)
 }
 
-/// Asks until the counts are as wished. The questions themselves make the proxy turn; their number
-/// is bounded.
+/// Reads the counts until they meet the condition. Each reading makes the proxy work; the number of
+/// readings is bounded.
 fn wait_for(proxy: &Proxy, wish: impl Fn(&Stats) -> bool) -> Stats {
     for _ in 0..1_000_000 {
         let stats = proxy.stats();
@@ -462,7 +462,7 @@ fn a_trip_that_begins_while_bytes_of_its_connection_are_on_the_line_is_side_by_s
     proxy.set_links(Link::delayed(Duration::from_secs(60)), Link::default()).unwrap();
     client.write_all(b"2").unwrap();
     assert_eq!((proxy.stats().trips, proxy.stats().side_by_side), (2, 0));
-    // Something that nobody asked for ends the trip, whose bytes are still on their way.
+    // An unsolicited message ends the trip, whose bytes are still on their way.
     server.write_all(b"!").unwrap();
     client.read_exact(&mut [0]).unwrap();
     client.write_all(b"3").unwrap();

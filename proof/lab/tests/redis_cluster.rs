@@ -1,4 +1,4 @@
-//! Private clusters: what a test that uses one relies on.
+//! Private clusters: the behaviour that tests rely on.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use onetrip_lab::redis::{Answer, Cluster, ClusterSettings, Plain, Settings, found_or_skipped};
 use onetrip_redis::Command;
 
-/// Keys of this tag have one hash slot, 5061: it is that of `bar` in the specification of Redis Cluster.
+/// Keys of this tag have one hash slot, 5061: it is that of `bar` in the specification of Redis
+/// Cluster.
 const TAG: &str = "{bar}";
 const SLOT: u16 = 5061;
 
 fn start(masters: usize, replicas: usize) -> Option<Cluster> {
     let installation = Some(found_or_skipped()?);
     let node = Settings { installation, ..Settings::default() };
-    // On a busy machine a node may say nothing for a second.
+    // On a busy machine a node may be silent for a second.
     let node_timeout = Duration::from_secs(3);
     let settings = ClusterSettings { masters, replicas, node, node_timeout };
     Some(Cluster::start(&settings).unwrap())

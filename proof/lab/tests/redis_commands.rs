@@ -1,4 +1,4 @@
-//! What is known of commands before they are sent, against what a server says.
+//! Compares the table of commands with the descriptions of a server.
 #![allow(clippy::unwrap_used)]
 
 use onetrip_lab::redis::{Answer, Plain, Server, Settings, found_or_skipped, shared};
@@ -23,7 +23,7 @@ fn keys(plain: &mut Plain, command: &Command) -> (Vec<Answer>, Option<Vec<Answer
     }
 }
 
-/// Commands with keys in every place in which there are some.
+/// Commands that together have keys in every place where a command can have them.
 const WITH_KEYS: &[&str] = &[
     "GET k",
     "get k",
@@ -83,7 +83,7 @@ const WITH_KEYS: &[&str] = &[
     "RESTORE k 0 x",
 ];
 
-/// What a server says has no keys.
+/// Commands that have no keys according to a server.
 const WITHOUT_KEYS: &[&str] = &[
     "PING",
     "EVAL return 0",
@@ -147,7 +147,7 @@ fn every_command_of_the_server_is_in_the_table() {
     }
 }
 
-/// What holds for the commands of a module holds for those that the table has.
+/// The rules for the commands of a module give the right result for the commands of the table.
 #[test]
 fn what_the_server_describes_is_what_the_table_says() {
     let Some(server) = shared() else { return };

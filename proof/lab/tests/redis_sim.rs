@@ -47,7 +47,7 @@ const COVERAGE: [(&str, u64); 37] = [
     ("waited for room", 6000),
 ];
 
-/// Where the connection ends before anything else comes, nobody misses these.
+/// Mutations that stay unnoticed if the connection ends before anything else comes.
 const FORGETTABLE: [Mutation<OfRedis>; 3] =
     [Mutation::DropDrained, Mutation::Own(OfRedis::DropPush), Mutation::Own(OfRedis::PushIsReply)];
 

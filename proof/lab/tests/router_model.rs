@@ -1,5 +1,5 @@
-//! The router against a cluster that is made up: slots move, key by key, while commands are under way,
-//! connections are lost, topologies are late.
+//! The router against a model of a cluster: slots move, key by key, while commands are in flight,
+//! connections are lost, and topologies are late.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,14 +16,14 @@ use onetrip_redis::slots::SLOTS;
 
 const NODES: usize = 4;
 
-/// What may happen in a run.
+/// The chances of events in a run, in percent.
 #[derive(Clone, Copy)]
 struct Chances {
-    /// A connection is lost, of a hundred steps.
+    /// A step loses a connection.
     cuts: u64,
-    /// A node refuses for a while, of a hundred commands.
+    /// A command meets a node that refuses for a while.
     refusals: u64,
-    /// A topology is as old as its question, not as its answer, of a hundred.
+    /// A topology has the state at its question, not at its answer.
     late: u64,
 }
 
@@ -59,8 +59,8 @@ struct Model {
     to_node: Vec<VecDeque<Sent>>,
     from_node: Vec<VecDeque<(FlightId, Bytes)>>,
     slots: Slots,
-    /// By tag: what was under way when it had moved last. It does not move again before that has ended:
-    /// a slot takes longer to move than a command does.
+    /// By tag: the commands in flight when its slot last moved. The slot does not move again before
+    /// they have ended, because moving a slot takes longer than a command.
     wake: Vec<Vec<u64>>,
     /// By key: what was done, in order.
     done: Vec<Vec<u64>>,
@@ -179,7 +179,7 @@ impl Model {
 
     fn answer_refresh(&mut self) {
         let Some(early) = self.refresh.take() else { return };
-        // Where the first can't be had, nobody waits for the next.
+        // If the first node can't be reached, no request waits for the next one.
         if !self.nodes.is_empty() && self.random.chance(10) {
             return self.router.handle_no_topology(self.now);
         }
@@ -247,7 +247,7 @@ impl Model {
         self.to_node[self.nodes[&node]].push_back(Sent { flight, asking, key, number });
     }
 
-    /// Nothing is resharded or lost any more; all that was submitted has to end.
+    /// No slot moves and no connection is lost any more; every submitted command has to end.
     fn come_to_rest(&mut self) {
         self.chances = Chances { cuts: 0, refusals: 0, late: 0 };
         for _ in 0..100_000 {
@@ -271,7 +271,7 @@ impl Model {
             match &self.ended[number] {
                 Ok(reply) if reply.starts_with(b"-LOADING") => assert_eq!(times, 0),
                 Ok(reply) => {
-                    assert_eq!(*reply, format!(":{number}\r\n"), "somebody else's reply");
+                    assert_eq!(*reply, format!(":{number}\r\n"), "the reply of another command");
                     assert!(times == 1 || (repeatable && times > 1), "{number}: {times} times");
                 }
                 Err(Outcome::Unknown) => assert!(times <= 1 || repeatable, "{number}: {times}"),
@@ -322,7 +322,7 @@ fn each_ends_once_and_truly_whatever_is_lost() {
     assert!(both || seeds(60).count() == 1, "{kinds:?}");
 }
 
-/// The model is worth something only if its tags lie in different slots.
+/// The model needs tags in different slots.
 #[test]
 fn tags_of_the_model_have_slots_of_their_own() {
     let mut slots: Vec<u16> = (0..TAGS).map(slot).collect();

@@ -1,4 +1,4 @@
-//! Arguments that can't be understood, in one line.
+//! Explains invalid arguments in one line.
 
 use std::process::ExitCode;
 
@@ -9,11 +9,11 @@ use crate::command_line::concealed;
 use crate::output::tell;
 use crate::stop::STATUS_FAILED;
 
-/// Prints what was asked for (help, the version), or says in one line what is wrong.
+/// Prints the help or the version if that was asked for; otherwise says in one line what is wrong.
 pub(crate) fn explain(error: &Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // Nobody may be reading.
+            // Standard output may be closed.
             let _ = error.print();
             ExitCode::SUCCESS
         }
@@ -29,7 +29,7 @@ pub(crate) fn explain(error: &Error) -> ExitCode {
     }
 }
 
-/// What clap says, without the usage that it repeats and the line about --help.
+/// Clap's message without its usage lines and its line about --help.
 fn one_line(message: &str) -> String {
     let is_more = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more");
     let said = message.lines().map(str::trim).take_while(|line| !is_more(line));

@@ -1,15 +1,16 @@
-//! The arguments of this program, as they may be shown to everybody.
+//! The arguments of this program without secrets, to be shown and stored.
 
 use std::ffi::OsString;
 
 use onetrip::Config;
 use onetrip_measure::{redis, target};
 
-/// The arguments without user information: of a URL or key-value string only the place.
+/// The arguments without user information: a URL or key-value string is reduced to its host, port
+/// and database.
 pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut shown = vec!["onetrip".to_owned()];
     let mut is_url = false;
-    // A path need not be text.
+    // A path need not be valid UTF-8.
     for argument in arguments.skip(1).map(|it| it.to_string_lossy().into_owned()) {
         shown.push(match argument.split_once('=') {
             _ if is_url => place(&argument),
@@ -21,7 +22,8 @@ pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<Str
     shown
 }
 
-/// Only what reads it can tell a password from a host.
+/// The place in a URL. Only a full parser can tell a password from a host; `…` if it can't be
+/// parsed.
 fn place(url: &str) -> String {
     if let Some(place) = redis::shown(url) {
         return place;
@@ -30,7 +32,8 @@ fn place(url: &str) -> String {
     read.map_or_else(|_| "…".to_owned(), |it| target::without_user(&it.redacted_url()))
 }
 
-/// A line about an argument that may be a URL in the wrong place, without its user information.
+/// An error line about an argument, without user information, in case the argument is a misplaced
+/// URL.
 pub(crate) fn concealed(line: &str) -> String {
     let mut line = line.to_owned();
     if let Some((scheme, rest)) = line.split_once("://")

@@ -1,18 +1,20 @@
-//! `onetrip doctor`: what a client may rely on where it connects to, and which settings to use.
+//! `onetrip doctor`: what is between a client and its server, and which settings the client needs.
 
 use clap::Args;
 use onetrip::blocking::Client;
 
 use crate::output::{End, print};
 
-/// Find out what is between a client and a server, and which settings to use. Nothing is made there.
+/// Find out what is between a client and a server, and which settings to use. It changes nothing on
+/// the server.
 ///
 /// The exit status is 1 if a client with these settings would run into errors or wait for ever.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
-    /// The server or pooler, as a URL or key-value string with the settings that the client is to
-    /// have, such as postgres://alice@db:6432/shop?prepare_threshold=0. It shows in the list of processes: leave the
-    /// password to PGPASSWORD or the password file (PGPASSFILE, ~/.pgpass).
+    /// The server or pooler, as a URL or key-value string with the settings that the client will
+    /// use, such as postgres://alice@db:6432/shop?prepare_threshold=0. Other users can see it in
+    /// the list of processes, so give the password in PGPASSWORD or in the password file
+    /// (PGPASSFILE, ~/.pgpass).
     url: String,
 }
 

@@ -1,4 +1,4 @@
-//! How a run goes, for those who wait: a bar on a terminal, plain lines elsewhere.
+//! Shows the progress of a run: as a bar on a terminal, as plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use onetrip_measure::run::{Progress, Watch};
 
 use crate::output::{tell, thousands};
 
-/// Shows it on standard error.
+/// The progress display on standard error.
 #[derive(Clone)]
 pub(crate) struct Live {
     bar: Option<ProgressBar>,
@@ -44,7 +44,7 @@ impl Live {
         }
     }
 
-    /// Clears what is half drawn.
+    /// Clears the bar.
     pub(crate) fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -86,8 +86,8 @@ impl Watch for Live {
     }
 }
 
-/// The time left, the rate and p99 so far, and what is measured: that comes last, since a line that is
-/// too long for the terminal is cut at its end.
+/// The time left, the rate and p99 so far, and what is measured: that comes last, since a line that
+/// is too long for the terminal is cut at its end.
 fn message(progress: &Progress<'_>) -> String {
     let snapshot = progress.snapshot;
     let mut parts = Vec::new();

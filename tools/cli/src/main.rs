@@ -20,10 +20,11 @@ use clap::{Parser, Subcommand};
 
 use output::{End, tell};
 
-/// The exit status of a command that looked for something bad and found it.
+/// The exit status of a check that found a problem.
 const STATUS_FOUND: u8 = 1;
 
-/// A PostgreSQL client that hides the round trip, and tools to see what one costs.
+/// Tools around onetrip, a client for PostgreSQL and Redis: measure round trips, simulate latency,
+/// and diagnose connections.
 #[derive(Parser, Debug)]
 #[command(name = "onetrip", version, arg_required_else_help = true)]
 struct Arguments {
@@ -31,7 +32,7 @@ struct Arguments {
     command: Command,
 }
 
-/// What each does is said by its arguments: a comment here would take the place of all of it.
+/// The subcommands. A doc comment on a variant would replace the description at its arguments.
 #[derive(Subcommand, Debug)]
 enum Command {
     Demo(demo::DemoArgs),

@@ -1,4 +1,4 @@
-//! A measuring run of the command, from the server's start to the end of what is left on it.
+//! A measuring run of the command, from the server's start until its schema or keys are removed.
 
 use onetrip_measure::redis;
 use onetrip_measure::results::Results;
@@ -11,14 +11,14 @@ use crate::output::End;
 use crate::runtime::runtime;
 use crate::stop::Stop;
 
-/// What shows how runs go, and what ends them: one for all runs of the command.
+/// The progress display and the signals: one for all runs of a command.
 pub(crate) struct Measuring {
     live: Live,
     stop: Stop,
 }
 
 impl Measuring {
-    /// From here on a signal is caught.
+    /// Begins to catch signals.
     ///
     /// # Errors
     /// The system allows no thread or no handler, in one line.
@@ -29,11 +29,11 @@ impl Measuring {
         Ok(Measuring { live, stop })
     }
 
-    /// Measures what is planned, on the PostgreSQL of this URL or a private one, and shows how it goes. A
-    /// signal ends it with what was measured so far.
+    /// Runs the plan on the PostgreSQL server of this URL or on a private one, and shows the
+    /// progress. A signal ends it with the results so far.
     ///
     /// # Errors
-    /// What kept it from beginning: one line.
+    /// One line that says why it could not begin.
     pub(crate) fn postgres(&self, plan: &Plan, url: Option<&str>) -> Result<Finished, End> {
         self.live.begin();
         let finished = runtime(plan.threads)?.block_on(async {
@@ -44,7 +44,7 @@ impl Measuring {
                     Target::start(plan.connections())?
                 }
             };
-            // A private server takes the schema with it.
+            // The schema ends with a private server.
             let is_left = target.private().is_none() && plan.has_tables();
             self.stop.tidy_first(if is_left { schema::LEFT } else { "" });
             run(&target, plan, &self.live, self.stopped()).await
@@ -53,7 +53,7 @@ impl Measuring {
         Ok(finished.map_err(|error| error.to_string())?)
     }
 
-    /// The same on the Redis or Valkey of this URL, or a private one.
+    /// The same on the Redis or Valkey server of this URL, or on a private one.
     ///
     /// # Errors
     /// As [`postgres`](Self::postgres).
@@ -85,7 +85,7 @@ impl Measuring {
     }
 }
 
-/// What a run has to say that ended early, or measured nothing since all of it failed.
+/// Fails if a run ended early, or if all its operations failed.
 ///
 /// # Errors
 /// That line.
@@ -97,7 +97,7 @@ pub(crate) fn ended(finished: &Finished) -> Result<(), End> {
     }
 }
 
-/// A measurement of which every operation failed is none.
+/// The first cell in which every operation failed, as an error line.
 fn nothing_succeeded(results: &Results) -> Option<String> {
     let cell = results.cells.iter().find(|cell| {
         !cell.errors.is_empty() && cell.repetitions.iter().all(|it| it.operations == 0)

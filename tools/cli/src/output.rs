@@ -1,20 +1,20 @@
-//! What the command prints, and how it ends where nobody can read that.
+//! Output of the command, and how it ends if standard output is closed.
 
 use std::io::{self, Write};
 
-/// Why the command ends before it has done all it was asked for.
+/// Why the command ends with another status than success.
 #[derive(Debug)]
 pub(crate) enum End {
     /// One line: what failed, where, and what to do.
     Failed(String),
-    /// It did all of it, and what it found is bad and has been printed.
+    /// It finished, and it printed a problem that it found.
     Found,
-    /// Whoever reads standard output has closed it, and so wants no more. Not a failure.
+    /// The reader of standard output has closed it. That is no failure.
     Unread,
 }
 
 impl End {
-    /// A failure says which command it is of.
+    /// Adds the name of the command to a failure.
     pub(crate) fn within(self, command: &str) -> End {
         match self {
             End::Failed(message) => End::Failed(format!("{command}: {message}")),
@@ -29,10 +29,10 @@ impl From<String> for End {
     }
 }
 
-/// Prints a text and a line's end to standard output, at once.
+/// Prints a text and a line end to standard output, and flushes it.
 ///
 /// # Errors
-/// It is closed, or what it leads to can't take more: a full disk.
+/// It is closed, or can't be written, for example because the disk is full.
 pub(crate) fn print(text: &str) -> Result<(), End> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| match error.kind() {
@@ -41,12 +41,12 @@ pub(crate) fn print(text: &str) -> Result<(), End> {
     })
 }
 
-/// Prints a line to standard error; where that can't be written there is nowhere left to say so.
+/// Prints a line to standard error. Errors are ignored, because they could be reported nowhere.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A number without a fraction, with commas between its thousands.
+/// A number without a fraction, with commas between groups of three digits.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

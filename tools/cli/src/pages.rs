@@ -1,4 +1,4 @@
-//! What is made of the definition of the arguments: manual pages and completions for shells.
+//! Manual pages and shell completions, made from the definition of the arguments.
 
 use std::path::PathBuf;
 
@@ -44,8 +44,8 @@ pub(crate) fn man<C: CommandFactory>(args: &ManArgs) -> Result<(), End> {
 
 fn page(command: clap::Command) -> String {
     let mut page = Vec::new();
-    // Into memory, which takes all of it.
+    // Writing to memory can't fail.
     let rendered = clap_mangen::Man::new(command).render(&mut page);
-    rendered.expect("memory takes a page");
+    rendered.expect("writing to memory can't fail");
     String::from_utf8_lossy(&page).trim_end().to_owned()
 }

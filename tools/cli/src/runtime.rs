@@ -1,8 +1,8 @@
-//! The runtime that a command's work runs on.
+//! The asynchronous runtime of a command.
 
 use tokio::runtime::{Builder, Runtime};
 
-/// With one thread all is done on the caller's own.
+/// Builds a runtime. With one thread, all work runs on the caller's thread.
 ///
 /// # Errors
 /// The system allows no more threads or descriptors: one line.

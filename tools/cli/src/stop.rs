@@ -1,7 +1,7 @@
 //! SIGINT (Ctrl-C), SIGTERM and SIGHUP: the first asks for an orderly end, the second ends at once.
 //!
-//! A thread of its own waits for them, so that no work of the command, and no server that hangs,
-//! can keep it from stopping.
+//! A thread of its own waits for the signals, so that neither the command's work nor a server that
+//! hangs can keep the command from stopping.
 
 use std::io;
 use std::process::exit;
@@ -17,14 +17,14 @@ use crate::output::tell;
 /// The exit status of a command that failed.
 pub(crate) const STATUS_FAILED: u8 = 2;
 
-/// That of a command that a signal has stopped is this and the signal's number, as of one that the signal
-/// has ended (POSIX shells): whoever runs it in a loop sees that it was Ctrl-C.
+/// A command stopped by a signal exits with this plus the signal's number, as POSIX shells report a
+/// command ended by a signal. So a loop in a script sees that it was Ctrl-C.
 const STATUS_STOPPED: u8 = 128;
 
-/// The exit status of a command that did not do all it was asked for: it failed, until a signal comes.
+/// The exit status of a command that did not finish: that of a failure, until a signal comes.
 static STATUS: AtomicU8 = AtomicU8::new(STATUS_FAILED);
 
-/// How a command exits that did not do all it was asked for.
+/// The exit status of a command that did not finish.
 pub(crate) fn status() -> u8 {
     STATUS.load(Ordering::Relaxed)
 }
@@ -36,19 +36,20 @@ pub(crate) struct Stop {
     left: Left,
 }
 
-/// What an end at once leaves behind, in words; None while there is nothing.
+/// A text about what an immediate exit leaves behind; `None` while an immediate exit leaves
+/// nothing.
 type Left = Arc<Mutex<Option<String>>>;
 
 impl Stop {
-    /// Catches the signals from here on. `before_exit` runs before an end at once, from another
-    /// thread: it clears what is half drawn on the terminal.
+    /// Begins to catch the signals. `before_exit` runs on another thread before an immediate exit:
+    /// it clears the progress display.
     ///
     /// # Errors
     /// The system allows no thread or no handler, in one line.
     pub(crate) fn catch(before_exit: impl Fn() + Send + 'static) -> Result<Stop, String> {
         let failed = |error| format!("can't wait for signals ({error}): try again");
         let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
-        // The handlers are there before this returns.
+        // The handlers are installed before this returns.
         let signals = runtime.block_on(async { Signals::catch() }).map_err(failed)?;
         let (sender, receiver) = watch::channel(None);
         let left = Left::default();
@@ -61,13 +62,13 @@ impl Stop {
         Ok(stop)
     }
 
-    /// From here on the first signal is up to [`requested`](Self::requested), and an end at once
-    /// says what it leaves behind: `left`, which is empty where that is nothing.
+    /// From now on the first signal only completes [`requested`](Self::requested). If a second one
+    /// ends the command at once, it prints what that leaves behind: `left`, which may be empty.
     pub(crate) fn tidy_first(&self, left: &str) {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left.to_owned());
     }
 
-    /// Nothing is left to tidy: from here on a signal ends the command at once again.
+    /// Nothing is left to tidy: from now on the first signal ends the command at once again.
     pub(crate) fn tidied(&self) {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -77,7 +78,7 @@ impl Stop {
         let mut signal = self.signal.clone();
         match signal.wait_for(Option::is_some).await.map(|name| *name) {
             Ok(Some(name)) => name,
-            // The thread never ends before the process.
+            // Not reached: the thread never ends before the process.
             _ => std::future::pending().await,
         }
     }
@@ -93,7 +94,7 @@ struct Watcher<F> {
 impl<F: Fn()> Watcher<F> {
     fn run(mut self, runtime: &Runtime) {
         let first = runtime.block_on(self.signals.next());
-        // Held, so that nothing is made between the look and the end.
+        // The lock is held until the exit, so that nothing new is created in between.
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if left.is_none() {
             self.end(first, "");
@@ -116,7 +117,7 @@ impl<F: Fn()> Watcher<F> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// None where the caller has it ignored, as nohup does.
+    /// `None` if the caller made the program ignore SIGHUP, as nohup does.
     hang_up: Option<Signal>,
 }
 
@@ -148,7 +149,7 @@ impl Signals {
     }
 }
 
-/// Linux tells the ignored signals as a mask in `/proc/self/status` (proc(5), `SigIgn`).
+/// Linux shows the ignored signals as a mask in `/proc/self/status` (proc(5), `SigIgn`).
 fn is_ignored(kind: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,6 +1,6 @@
-//! Values that options take.
+//! Parsers of option values.
 
-/// Milliseconds, with a fraction if need be.
+/// Milliseconds, possibly with a fraction.
 pub(crate) fn milliseconds(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "give milliseconds, as in 20 or 0.5".to_owned())?;
     match (0.0..=10_000.0).contains(&value) {
@@ -18,7 +18,7 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How long something lasts, in seconds.
+/// A duration in seconds.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, "a number of seconds", SECONDS_MAX)
 }
@@ -28,12 +28,12 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     within(text, "a rate", RATE_MAX)
 }
 
-/// Eleven days, and more than any server does in a second: what is above was a slip, and would be a
-/// run without an end.
+/// The most seconds (eleven days) and the most operations per second: a larger value is a mistake,
+/// and its run would not end.
 const SECONDS_MAX: f64 = 1e6;
 const RATE_MAX: f64 = 1e6;
 
-/// The least time and rate that make sense: a microsecond, and one operation in eleven days.
+/// The least duration and rate that make sense: a microsecond, and one operation in eleven days.
 const LEAST: f64 = 1e-6;
 
 fn within(text: &str, what: &str, max: f64) -> Result<f64, String> {

@@ -1,9 +1,10 @@
-//! `--preset concurrency`: what operations cost when many tasks do them at once, by isolation level.
+//! `--preset concurrency`: the cost of operations that many tasks run at once, by isolation level.
 //!
 //! The operations, their SQL and their tables are those of a benchmark of 2020 by the author of
-//! lchsk.com (github.com/lchsk/postgresql_transactions), so that its figures can be held beside ours.
-//! Its weaknesses are not: tables are made anew before each repetition, `select_many` always finds the
-//! same rows, the time for starting threads is not measured, and each failed attempt is counted.
+//! lchsk.com (github.com/lchsk/postgresql_transactions), so that its figures can be compared with
+//! ours. Its weaknesses are avoided: tables are created anew before each repetition, `select_many`
+//! always finds the same rows, starting threads is not measured, and each failed attempt is
+//! counted.
 
 use onetrip::{Client, Isolation, Session, Transaction, TransactionOptions};
 use rand::{RngExt, SeedableRng};
@@ -24,13 +25,13 @@ pub struct Workload {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// Changes rows: how many is looked at.
+    /// Changes rows; their number is checked.
     Write(&'static str),
-    /// The same of one row by random.
+    /// The same for one random row.
     WriteRandom(&'static str),
     /// Returns rows.
     Read(&'static str),
-    /// One or the other, by random; the second fails by its foreign key.
+    /// One of the two at random; the second violates its foreign key.
     ReadOrBreakKey(&'static str, &'static str),
 }
 
@@ -70,8 +71,8 @@ pub const WORKLOADS: [Workload; 11] = [
     Workload { name: "select_many", act: Act::Read("select id from a") },
 ];
 
-/// The tables as they are before a repetition, `rows` rows in all but b. There is no index but those
-/// of the two primary keys.
+/// The tables as they are before a repetition, `rows` rows in all but b. There is no index but
+/// those of the two primary keys.
 pub async fn make_tables(session: &Session, rows: u32) -> Result<()> {
     let sql = format!(
         "set search_path to {SCHEMA};
@@ -100,14 +101,14 @@ pub struct Settings {
     pub isolation: Isolation,
     /// Rows of the tables, of which a random one is chosen.
     pub rows: u32,
-    /// Whether COMMIT leaves with the statement, in one trip, instead of after its answer, in two.
+    /// Whether COMMIT is sent with the statement, in one trip, instead of after its answer, in two.
     pub one_trip: bool,
-    /// Of all random choices.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// A task of an operation: one transaction a call, tried again until it is not refused for what
-/// others do.
+/// A task of an operation. Each call is one transaction, repeated until it no longer fails by a
+/// conflict with others.
 #[derive(Debug)]
 pub struct Task {
     client: Client,
@@ -117,11 +118,11 @@ pub struct Task {
 }
 
 impl Task {
-    /// So many, which share this client's connections.
+    /// Makes `count` tasks that share this client's connections.
     pub fn all(workload: Workload, client: &Client, settings: Settings, count: u32) -> Vec<Task> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
         let task = |_| {
-            // Each draws from a place of its own in one sequence.
+            // Each task draws from its own part of one random sequence.
             random.jump();
             Task { client: client.clone(), workload, settings, random: random.clone() }
         };
@@ -129,7 +130,7 @@ impl Task {
     }
 }
 
-/// What a transaction is about to do, the same in each attempt.
+/// The choice that a transaction makes, the same in each attempt.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     sql: &'static str,
@@ -186,7 +187,7 @@ async fn attempt(
     match done {
         Ok(()) => transaction.commit().await,
         Err(error) => {
-            // As a program does that notices the error, and before the next attempt begins.
+            // Like a program that handles the error, it rolls back before the next attempt.
             let _ = transaction.rollback().await;
             Err(error)
         }

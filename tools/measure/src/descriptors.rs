@@ -1,17 +1,18 @@
-//! Open files: each connection is one of them, and two where both ends are in this process.
+//! Open files: each connection is one, or two if both of its ends are in this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Error, Result};
 
-/// Sees to it that so many more can be opened: raises the limit of this process as far as it may.
+/// Makes sure that `needed` more files can be opened: raises the limit of this process if
+/// necessary.
 ///
 /// # Errors
 /// It may not be raised far enough.
 pub(crate) fn make_room(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = open() + needed;
-    // None is no limit.
+    // `None` is no limit.
     if limit.current.is_none_or(|current| wanted <= current) {
         return Ok(());
     }
@@ -40,7 +41,7 @@ mod tests {
     fn room_for_some_is_there_and_room_beyond_all_limits_is_refused_in_a_line() {
         assert_eq!(make_room(1), Ok(()));
         if getrlimit(Resource::Nofile).maximum.is_some() {
-            let line = make_room(1 << 60).expect_err("nobody may open so many").to_string();
+            let line = make_room(1 << 60).expect_err("no system allows so many").to_string();
             assert!(line.contains("raise the limit"), "{line}");
         }
     }

@@ -1,4 +1,4 @@
-//! Why a run can't begin or go on: one line for people.
+//! The error of a run, as one readable line.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ pub struct Error(String);
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A line for people; more than one is joined.
+    /// Makes the error from a text; several lines are joined to one.
     pub fn new(line: impl AsRef<str>) -> Error {
         let lines: Vec<&str> = line.as_ref().lines().map(str::trim).collect();
         Error(lines.join(" "))
     }
 
-    /// The same with what was being done in front.
+    /// The same, with what was being done in front.
     #[must_use]
     pub fn context(self, doing: &str) -> Error {
         Error(format!("{doing}: {}", self.0))

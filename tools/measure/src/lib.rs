@@ -1,10 +1,10 @@
-//! What `onetrip bench` is made of: workloads, the load that runs them, what is read of client and
-//! server meanwhile, the figures, and the reports.
+//! The parts of `onetrip bench`: workloads, the load that runs them, the meters on client and
+//! server, the figures, and the reports.
 //!
 //! A run is a list of *cells*: one workload with one set of parameters each. Every cell is run in
-//! several *repetitions*, in turns with all others, so that a slow moment of the machine touches all
-//! of them. What came out is [`Results`](results::Results), and everything that is shown or written
-//! is made of that alone.
+//! several *repetitions*, in turns with all others, so that a slow moment of the machine affects
+//! all of them. The outcome is a [`Results`](results::Results), and all output is made from that
+//! alone.
 
 pub mod concurrency;
 mod descriptors;

@@ -1,5 +1,6 @@
-//! What a run found, as it stands in `results.json`: [docs/operations/bench.md](../../../docs/operations/bench.md) explains
-//! the fields to those who read the file.
+//! The results of a run, as `results.json` has them.
+//! [docs/operations/bench.md](../../../docs/operations/bench.md) explains the fields to readers of
+//! the file.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::spread::Spread;
 use crate::timeline::Timeline;
 
-/// What `schema` says in every file.
+/// The value of `schema` in every file.
 pub const SCHEMA: &str = "onetrip-bench";
 
 /// Goes up when a field changes its meaning or goes away. New fields don't change it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// All that a run found.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
@@ -27,22 +28,23 @@ pub struct Results {
     pub started_at: String,
     /// How long it took.
     pub elapsed_s: f64,
-    /// Why it ended before all was measured, in a line; None if it did not.
+    /// Why it ended before all was measured, in one line. `None` if it was completed.
     pub stopped: Option<String>,
     /// The arguments that it was called with, without user information.
     pub command: Vec<String>,
-    /// What all random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What was measured.
+    /// The measured server.
     pub server: Server,
-    /// Where it was measured from.
+    /// The machine that ran the load.
     pub client: ClientSide,
     /// The lines to the server: one for each round trip that was added.
     pub lines: Vec<Line>,
-    /// Of a run on two servers the one that the cells of the preset `redis` are of; the others are of `server`.
+    /// In a run on two servers, the server of the cells of the preset `redis`; the other cells
+    /// belong to `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// What was found, in the order in which it was planned.
+    /// The cells, in the order in which they were planned.
     pub cells: Vec<Cell>,
 }
 
@@ -53,18 +55,18 @@ pub struct Server {
     pub url: String,
     /// `PostgreSQL`, `Redis` or `Valkey`.
     pub product: String,
-    /// As the server says it.
+    /// The version as the server reports it.
     pub version: String,
     /// Whether it was started for this run.
     pub private: bool,
-    /// The settings that bear on what is measured, as the server says them.
+    /// The settings that affect measurements, as the server shows them.
     pub settings: BTreeMap<String, String>,
 }
 
 /// A second server of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// What it is.
+    /// The server.
     pub server: Server,
     /// The lines to it.
     pub lines: Vec<Line>,
@@ -90,7 +92,7 @@ pub struct Line {
     pub rtt_ms: Spread,
 }
 
-/// What a workload belongs to.
+/// The preset of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
@@ -106,7 +108,7 @@ pub enum Preset {
     Redis,
 }
 
-/// How far a transaction is kept from others.
+/// The isolation level of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
@@ -122,7 +124,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// From BEGIN to COMMIT, with what was tried again.
+    /// From BEGIN to COMMIT, including repeated attempts.
     Transaction,
     /// One statement.
     Statement,
@@ -136,7 +138,7 @@ pub enum Unit {
     Update,
 }
 
-/// One workload with one set of parameters. What two cells differ in is in [`Key`].
+/// One workload with one set of parameters. Its [`Key`] identifies it within the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Which it is.
@@ -146,63 +148,65 @@ pub struct Cell {
     pub unit: Unit,
     /// Each repetition, in the order in which they were run. Warm-ups are not in it.
     pub repetitions: Vec<Repetition>,
-    /// How long operations took, of all repetitions: from when they should have begun (open loop) or
-    /// began (closed loop), with what was tried again. None if no operation ended well.
+    /// How long operations took, over all repetitions, measured from when they should have begun
+    /// (open loop) or began (closed loop), including repeated attempts. `None` if no operation
+    /// succeeded.
     pub latency: Option<Latency>,
-    /// Open loop only: how long after they should have begun they began.
+    /// Open loop only: how late operations began.
     pub lag: Option<Latency>,
     /// Attempts that were tried again, by SQLSTATE.
     pub retries: BTreeMap<String, u64>,
-    /// Operations that failed, by SQLSTATE; `lost` for a connection that was; `never begun` for those of
-    /// an open loop that the backlog left no time for.
+    /// Operations that failed, by SQLSTATE. `lost` stands for a lost connection, `never begun` for
+    /// operations of an open loop that did not begin because of the backlog.
     pub errors: BTreeMap<String, u64>,
     /// Operations that were meant to fail and did, by SQLSTATE. They count as operations.
     pub expected_errors: BTreeMap<String, u64>,
-    /// Of a script in its pipelined form: where a run had to wait for values.
+    /// For a script in its pipelined form: where a run had to wait for values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<Awaited>,
-    /// What the server's sessions did, looked at every so often: how many of them, in the mean, by
-    /// `wait_event_type:wait_event` of pg_stat_activity, or `running`. Empty if it was not looked at.
+    /// What the server's sessions did, from samples: their mean number by
+    /// `wait_event_type:wait_event` of pg_stat_activity, or `running`. Empty if there are no
+    /// samples.
     pub waits: BTreeMap<String, f64>,
-    /// One operation as it went over the line: of those that end a repetition the one that took most
-    /// nearly as long as the median. Only transfers through the latency proxy are recorded.
+    /// One operation as recorded on the line: among the last operations of the repetitions, the one
+    /// whose time is nearest to the median. Only transfers through the latency proxy are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }
 
-/// What tells a cell from all others of its run.
+/// What distinguishes a cell from all others of its run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Key {
-    /// What it belongs to.
+    /// Its preset.
     pub preset: Preset,
-    /// What was done.
+    /// Its workload.
     pub workload: String,
-    /// How it was done, where there is more than one way: `shared`, `pipeline`, `prepared` …
+    /// How it was done, if there is more than one way: `shared`, `pipeline`, `prepared` …
     pub mode: Option<String>,
-    /// The isolation level, where it was set.
+    /// The isolation level, if it was set.
     pub isolation: Option<Isolation>,
-    /// Tasks that did it at once; HTTP connections of a web page.
+    /// Concurrent tasks; for a web page, HTTP connections.
     pub tasks: u32,
-    /// Connections to the server that they had between them.
+    /// Connections to the server that the tasks shared.
     pub connections: u32,
-    /// Statements or commands of one task in flight at once, where that is what was varied.
+    /// Statements or commands of one task in flight, if that was varied.
     pub depth: Option<u32>,
-    /// Open loop: operations per second that were intended. None is a closed loop.
+    /// Open loop: the intended operations per second. `None` is a closed loop.
     pub rate: Option<f64>,
-    /// The round trip that was added on the way.
+    /// The round trip that the latency proxy added.
     pub rtt_added_ms: f64,
 }
 
 /// A place of a script that waits for a value before it can go on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaited {
-    /// Which waits: `statement 3`, or a command with its line.
+    /// The place that waits: `statement 3`, or a command with its line.
     pub place: String,
-    /// What for: `:balance of statement 1`.
+    /// The value that it waits for: `:balance of statement 1`.
     pub value: String,
 }
 
-/// One time that a cell was measured.
+/// One measurement of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
     /// From the first operation's beginning to the last one's end.
@@ -213,14 +217,15 @@ pub struct Repetition {
     pub retries: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Half of the operations took at most this, in microseconds; None if none ended well.
+    /// The median latency, in microseconds. `None` if no operation succeeded.
     #[serde(default)]
     pub p50_us: Option<u64>,
-    /// Trips that the client made: writes after bytes of the server. None where they were not counted.
+    /// Trips that the client made: writes after bytes of the server. `None` if they were not
+    /// counted.
     pub trips: Option<u64>,
     /// CPU of this program, without that of its latency proxy.
     pub client_cpu_ms: Option<f64>,
-    /// CPU of the server's processes, where they run on this machine and can be read.
+    /// CPU of the server's processes, if they run on this machine and can be read.
     pub server_cpu_ms: Option<f64>,
 }
 
@@ -241,12 +246,13 @@ pub struct Latency {
     pub p999_us: u64,
     /// The longest.
     pub max_us: u64,
-    /// All of it: an HdrHistogram in its V2 format, deflated, in base64. Three significant digits.
+    /// The whole distribution: an HdrHistogram in its V2 format, deflated, in base64, with three
+    /// significant digits.
     pub histogram: String,
 }
 
 impl Results {
-    /// The lines to the server that the cells of a preset are of.
+    /// The lines to the server of a preset's cells.
     pub fn lines_of(&self, preset: Preset) -> &[Line] {
         match &self.beside {
             Some(beside) if preset == Preset::Redis => &beside.lines,
@@ -254,7 +260,7 @@ impl Results {
         }
     }
 
-    /// Adds what a run on a Redis or Valkey found.
+    /// Adds the results of a run on Redis or Valkey.
     #[must_use]
     pub fn with(mut self, redis: Results) -> Results {
         self.elapsed_s += redis.elapsed_s;
@@ -315,7 +321,7 @@ impl Repetition {
 }
 
 impl Isolation {
-    /// All levels that PostgreSQL tells apart, the weakest first.
+    /// All levels that PostgreSQL distinguishes, the weakest first.
     pub const ALL: [Isolation; 3] =
         [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
 

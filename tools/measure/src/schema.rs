@@ -15,8 +15,8 @@ pub const SCHEMA: &str = "onetrip_bench";
 /// What an end at once has to say of it.
 pub const LEFT: &str = "the schema onetrip_bench may be left on the server: `drop schema if exists onetrip_bench cascade` drops it";
 
-/// Has a connection look into the schema alone, as a startup option: a preset that lost its tables must not
-/// find others of the same names.
+/// Has a connection look into the schema alone, as a startup option: a preset that lost its tables
+/// must not find others of the same names.
 pub fn search_path() -> String {
     format!("-c search_path={SCHEMA}")
 }
@@ -26,7 +26,7 @@ pub fn search_path_of_scripts() -> String {
     format!("{},\"$user\",public", search_path())
 }
 
-/// The schema of one run. It bears a mark of that run, so that nobody drops another's by mistake,
+/// The schema of one run. It has a mark of that run, so that no run drops another's by mistake,
 /// whatever happened since.
 #[derive(Debug)]
 pub(crate) struct Schema {
@@ -41,8 +41,8 @@ impl Schema {
         }
     }
 
-    /// Makes it. With `force` one that is there already is dropped first, with all that is in it, unless
-    /// another run is at work. Dropping the future leaves open whether it is made.
+    /// Makes it. With `force` one that is there already is dropped first, with all that is in it,
+    /// unless another run is at work. Dropping the future leaves open whether it is made.
     ///
     /// # Errors
     /// It is there, or this user may not make one.
@@ -73,8 +73,9 @@ impl Schema {
         }
     }
 
-    /// What a stop left running holds locks for as long as it takes, also when nobody waits for it any
-    /// more. It is ended first, by what only this run has: the name of the load and locks in its schema.
+    /// What a stop left running holds locks for as long as it takes, also when nobody waits for it
+    /// any more. It is ended first, by what only this run has: the name of the load and locks in
+    /// its schema.
     fn drop_sql(&self) -> String {
         let Schema { mark } = self;
         format!(
@@ -114,7 +115,7 @@ fn refused(error: &onetrip::Error) -> Error {
     Error::new(match error.sqlstate() {
         // duplicate_schema, or unique_violation if another one makes it at the same time
         Some("42P06" | "23505") => format!(
-            "the server has a schema {SCHEMA} already: if nobody needs it, say --force, which drops it"
+            "the server has a schema {SCHEMA} already: if it is not needed, use --force, which drops it"
         ),
         // insufficient_privilege
         Some("42501") => format!(

@@ -21,8 +21,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Starts a server for this run, with PostgreSQL's own settings: its commits are flushed to disk,
-    /// as those of any server that people use. It ends with the target.
+    /// Starts a server for this run, with PostgreSQL's own settings: its commits are flushed to
+    /// disk, as those of any server that people use. It ends with the target.
     ///
     /// # Errors
     /// No server can be started.
@@ -85,8 +85,8 @@ impl Target {
     }
 }
 
-/// Connections beside those of the load: PostgreSQL's own reserve, those that watch, and some that are
-/// gone only after a moment.
+/// Connections beside those of the load: PostgreSQL's own reserve, those that watch, and some that
+/// are gone only after a moment.
 const SPARE: usize = 20;
 
 /// One way to the server.
@@ -110,7 +110,7 @@ impl Line {
         self.proxy.as_ref()
     }
 
-    /// The proxy's own port says nothing to whoever gave a URL.
+    /// The proxy's own port would mean nothing to the user, who gave the server's URL.
     pub fn explained(&self, error: Error, target: &Target) -> Error {
         let Some(proxy) = &self.proxy else { return error };
         let through = format!("{} (through the latency proxy)", target.server.name);

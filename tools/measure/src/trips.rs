@@ -1,4 +1,5 @@
-//! `--preset trips`: what round trips cost, and what sharing them gives back, at each added round trip.
+//! `--preset trips`: what round trips cost, and what sharing them gives back, at each added round
+//! trip.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ use crate::schema::SCHEMA;
 pub enum Way {
     /// A money transfer: BEGIN, two updates, COMMIT.
     Transfer(Transfer),
-    /// Point selects, so many on their way at once.
+    /// Point selects, this many in flight.
     Selects(Selects, u32),
     /// Inserts of rows of five columns.
     Inserts(Inserts),
@@ -41,7 +42,8 @@ pub enum Transfer {
 /// How selects are on their way together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selects {
-    /// By as many tasks, which share one connection; each statement stands alone, with its own Sync.
+    /// By as many tasks, which share one connection; each statement stands alone, with its own
+    /// Sync.
     Shared,
     /// By one task, in pipelines with one Sync.
     Pipeline,
@@ -124,7 +126,7 @@ impl Way {
         }
     }
 
-    /// How many statements are on their way at once, where that is what varies.
+    /// How many statements are in flight, if that is the parameter.
     pub fn depth(self) -> Option<u32> {
         match self {
             Way::Selects(_, depth) => Some(depth),
@@ -386,7 +388,7 @@ impl Task {
         done.map(drop).map_err(|error| Error::new(error.to_string()))
     }
 
-    /// The types of the columns are those of the insert, so nobody has to be asked for them.
+    /// The types of the columns are those of the insert, so the server need not be asked for them.
     async fn copy(&mut self) -> Result<()> {
         let (rows, insert) = (self.rows(), self.first.clone());
         let copy = self.session()?.copy_in(COPY).await?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const DATE: &str = "2026-11-24";
 
-/// A row whose ratio is held against a bar.
+/// A row whose ratio has a bar.
 fn row(name: &str, ratio: f64, bar: Value) -> Value {
     let holds = bar.as_f64().map(|bar| ratio <= bar);
     json!({

@@ -73,7 +73,7 @@ pub(crate) async fn table(url: &str, name: &str) -> Table {
     let is_free = until(PATIENCE, async || observer.at_work(name).await == 0).await;
     let busy = "select format('%s, %s: %s', state, wait_event, query) from pg_stat_activity \
                 where backend_type = 'client backend' and pid <> pg_backend_pid()";
-    assert!(is_free, "somebody still writes: {:?}", observer.texts(busy).await);
+    assert!(is_free, "a session still writes: {:?}", observer.texts(busy).await);
     observer.table(name).await
 }
 

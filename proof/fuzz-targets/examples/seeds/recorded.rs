@@ -17,7 +17,7 @@ use super::server::{Server, extended, messages};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What the types of the targets are on a server, and somebody who logs in with `secret` and few iterations.
+/// Creates the types of the targets, and a user who logs in with `secret` and few iterations.
 const SETUP: &str = "
     create role lab login password 'SCRAM-SHA-256$4:AQEBAQEBAQEBAQEBAQEBAQ==$\
 ls/YEjhSvxZKn+t5XQ0yyzORhkfyBTGHmxvzn80C9v0=:\

@@ -11,10 +11,13 @@ use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
 usage: onetrip-private [--rtt MS] COMMAND [ARGUMENT…]
-  runs COMMAND with ONETRIP_TEST_POSTGRES and ONETRIP_TEST_REDIS set to the URLs of servers that end with it;
-  the latter is not set where no Redis or Valkey is found; ONETRIP_TEST_POOLERS has the URLs of the PgBouncers that were
-  found, in front of that PostgreSQL, in transaction mode on two connections, without prepared statements; --rtt puts them so many milliseconds away;
-  ONETRIP_REDIS_SERVER names the program of that, for commands that start servers of their own";
+  Starts private servers, runs COMMAND with these variables, and stops the servers when it ends:
+    ONETRIP_TEST_POSTGRES  the URL of a PostgreSQL server
+    ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
+    ONETRIP_REDIS_SERVER   its program, for commands that start servers of their own
+    ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: in
+                           transaction mode, on two connections, without prepared statements
+  --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();

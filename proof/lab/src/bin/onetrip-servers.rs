@@ -7,9 +7,9 @@ use onetrip_lab::postgres::pgbouncer::{self, Program};
 use onetrip_lab::postgres::{Installation, LabError, find, find_all};
 
 const USAGE: &str = "\
-usage: onetrip-servers             one of every major version, the newest first: version, directory
-       onetrip-servers --default   the one that is used when nobody asks for a certain one
-       onetrip-servers --poolers   one PgBouncer of every version, the newest first: version, program";
+usage: onetrip-servers             a server of each major version, newest first: version, directory
+       onetrip-servers --default   the server that tests use by default
+       onetrip-servers --poolers   a PgBouncer of each version, newest first: version, program";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -7,10 +7,13 @@ use std::time::Instant;
 use onetrip_lab::sim::{Clustered, FailedSeed, Postgres, Redis, Report, Side, Trace, run, sweep};
 
 const USAGE: &str = "\
-usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of all
-       onetrip-sim [--redis | --cluster] --seed S [--trace]     one seed, with all that happens in it
+usage: onetrip-sim [--redis | --cluster] [--seeds N] [--from S]
+         runs N seeds (default 2000) from S (default 1) on
+       onetrip-sim [--redis | --cluster] --seed S [--trace]
+         runs one seed; --trace prints all that happens in it
 
-With --redis or --cluster only that simulation, without them of one seed only that of PostgreSQL.";
+--redis and --cluster choose one simulation. Without them, --seeds runs all three, and --seed runs
+that of PostgreSQL.";
 
 struct Arguments {
     seeds: u64,

@@ -1,5 +1,5 @@
-//! When may which bytes leave? The release queue of one direction: stamps, token clock, jitter, end
-//! of stream. Pure: no bytes, no sockets, no clock; time comes in as nanoseconds.
+//! The release queue of one direction decides when bytes may leave: stamps, token clock, jitter,
+//! end of stream. Pure: no bytes, no sockets, no clock; time comes in as nanoseconds.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A recording of what passed the line: which bytes left when, and when they arrived.
+//! A recording of the bytes on the line: when they left, and when they arrived.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::config::Direction;
 pub struct Passage {
     /// The connection, as in [`ConnectionStats::id`](super::ConnectionStats::id).
     pub connection: u64,
-    /// Which way they went.
+    /// Their direction.
     pub direction: Direction,
     /// When they were read from their sender, since the recording began.
     pub left: Duration,
@@ -25,8 +25,8 @@ pub struct Passage {
 /// Bytes of a passage that are kept: 4 KiB.
 pub const HEAD_MAX: usize = 4 << 10;
 
-/// Passages that are kept, of each connection and direction: the last 256. Those on their way are
-/// as many at most; what leaves behind them counts with the last one.
+/// Passages that are kept for each connection and direction: the last 256. At most as many are on
+/// their way; bytes that leave after them are added to the last one.
 pub const PASSAGES_MAX: usize = 256;
 
 /// One direction of one connection. Pure: time comes in as nanoseconds.
@@ -60,12 +60,12 @@ impl Recording {
         }
     }
 
-    /// The same with so many bytes on the line already, of which nothing is known.
+    /// The same with this many unknown bytes already on the line.
     pub(super) fn behind(self, unrecorded: usize) -> Self {
         Recording { unrecorded, ..self }
     }
 
-    /// These bytes were read at `now_ns`. What is read at one moment is one passage.
+    /// These bytes were read at `now_ns`. Bytes read at the same moment are one passage.
     pub(super) fn left(&mut self, now_ns: u64, bytes: &[u8]) {
         let is_full = self.on_the_way.len() >= PASSAGES_MAX;
         let last = self.on_the_way.back().is_some_and(|it| it.left_ns == now_ns);
@@ -119,7 +119,7 @@ impl Recording {
         Duration::from_nanos(at_ns.saturating_sub(self.began_ns))
     }
 
-    /// What has arrived so far; what is still on its way is no passage.
+    /// The passages that have arrived so far.
     pub(super) fn end(self) -> impl Iterator<Item = Passage> {
         self.arrived.into_iter()
     }

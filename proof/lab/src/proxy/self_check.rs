@@ -1,5 +1,5 @@
-//! Does the proxy do what it is set to? Measures its round trip against what was configured, and
-//! its throughput with and without delay, on this machine and now.
+//! Checks that the proxy does what it is set to: measures its round trip against the configured
+//! one, and its throughput with and without delay, on this machine and now.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -115,7 +115,7 @@ pub fn self_check(config: &SelfCheckConfig) -> io::Result<SelfCheck> {
     let proxy = Proxy::start(ProxyConfig::new(echo.addr))?;
     let (up, down) = Link::pair(config.rtt);
     let (mut direct, mut base, mut delayed) = (Vec::new(), Vec::new(), Vec::new());
-    // In turns, so that a change in the machine's mood meets all three.
+    // In turns, so that a change in the machine's load affects all three.
     for _ in 0..BLOCKS {
         let samples = (config.samples / BLOCKS).max(1);
         round_trips(echo.addr, samples * 10, &mut direct)?;
@@ -157,8 +157,8 @@ fn round_trips(addr: SocketAddr, samples: usize, times: &mut Vec<Duration>) -> i
     Ok(())
 }
 
-/// Median throughput without delay and at 10 ms, bytes per second; runs alternate so that a change
-/// in the machine's mood meets both.
+/// Median throughput without delay and at 10 ms, bytes per second. Runs alternate, so that a change
+/// in the machine's load affects both.
 fn throughput(config: &SelfCheckConfig) -> io::Result<(f64, f64)> {
     let source = Service::start(send_as_told)?;
     let (up, down) = Link::pair(BULK_RTT);
@@ -290,6 +290,6 @@ const BULK_BUFFER_BYTES: usize = 256 << 10;
 /// The least ratio of throughput with delay to throughput without.
 const BULK_RATIO_MIN: f64 = 0.95;
 
-/// A check that hears nothing for this long has failed; longer than any round trip that can be
-/// configured twice over.
+/// A check that receives nothing for this long has failed. This is more than twice the longest
+/// round trip that can be configured.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);

@@ -116,7 +116,7 @@ impl Socket {
                     return 0;
                 }
                 Err(_) => {
-                    // What the peer sent before it went is still read, up to the reset behind it.
+                    // Bytes that the peer sent before it went are still read, up to the reset.
                     self.broken = true;
                     self.readable = true;
                     return 0;

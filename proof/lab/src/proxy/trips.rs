@@ -11,8 +11,8 @@
 ///   writes or reads they come.
 /// - Bytes that the client wrote before server bytes reached it belong to the trip before: the
 ///   proxy reads the client's socket right before it delivers.
-/// - Server bytes that nobody asked for (a notice, a push) end a trip like any others, but a trip
-///   is counted only when the client writes again.
+/// - Unsolicited server bytes (a notice, a push) end a trip like any others, but a trip is counted
+///   only when the client writes again.
 /// - A client that keeps writing while replies stream in opens a trip at each alternation; what
 ///   that counts depends on timing, and such runs print time divided by RTT instead.
 pub(super) struct TripCounter {
@@ -81,7 +81,7 @@ impl SideBySide {
 
     fn ended(&mut self) {
         self.under_way -= 1;
-        // Of those that are left each was beside the one that has ended.
+        // Each of the remaining trips ran beside the one that has ended.
         self.is_alone = false;
     }
 

@@ -14,7 +14,7 @@ use crate::private::{LabError, START_TIMEOUT, random_digits};
 /// How many hash slots there are (`CLUSTER_SLOTS` in cluster.h).
 pub const HASH_SLOTS: u16 = 16_384;
 
-/// How long between two looks at a cluster that is not yet as it should be.
+/// The pause between two checks of a cluster that is not ready yet.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How to start a cluster; `ClusterSettings::default()` is right for most tests.
@@ -22,11 +22,11 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct ClusterSettings {
     /// Nodes that have hash slots. Default: 3.
     pub masters: usize,
-    /// Nodes that stand in for them; each belongs to the next master in turn. Default: 3.
+    /// Replicas; they are assigned to the masters in turn. Default: 3.
     pub replicas: usize,
-    /// After how long without an answer a node is taken for dead. Default: 1 s.
+    /// After this time without an answer, a node counts as dead. Default: 1 s.
     pub node_timeout: Duration,
-    /// What all nodes are told.
+    /// The settings of all nodes.
     pub node: Settings,
 }
 
@@ -41,22 +41,22 @@ impl Default for ClusterSettings {
     }
 }
 
-/// Six nodes, or as many as were asked for, that belong to this process and end with it. First come the
-/// masters, with equal parts of the hash slots in order, then the replicas.
+/// Six nodes, or as many as were asked for, that belong to this process and end with it. First come
+/// the masters, with equal parts of the hash slots in order, then the replicas.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
 }
 
 impl Cluster {
-    /// Starts the nodes, makes a cluster of them, and returns when all agree on it: after some two
-    /// seconds. Only their own commands are used.
+    /// Starts the nodes, joins them to a cluster by their own commands, and returns when all agree
+    /// on it: after some two seconds.
     ///
     /// # Errors
     /// As those of a [`Server`], and when they do not agree within 60 s.
     ///
     /// # Panics
-    /// When there is to be no master.
+    /// If `masters` is 0.
     pub fn start(settings: &ClusterSettings) -> Result<Self, LabError> {
         assert!(settings.masters > 0, "a cluster has a master");
         let timeout = Some(settings.node_timeout);
@@ -84,8 +84,8 @@ impl Cluster {
         self.nodes.iter().map(Server::url).collect()
     }
 
-    /// Kills a node (SIGKILL) and returns when it is gone. Its replica takes over its hash slots after
-    /// the node timeout and a little more; [`wait_ok`](Self::wait_ok) waits for that.
+    /// Kills a node (SIGKILL) and returns when it is gone. Its replica takes over its hash slots
+    /// after the node timeout and a little more; [`wait_ok`](Self::wait_ok) waits for that.
     ///
     /// # Errors
     /// When it is not running.
@@ -101,19 +101,19 @@ impl Cluster {
         self.nodes[node].restart()
     }
 
-    /// Waits until all nodes that run say that the cluster is well and know one and the same topology, in
-    /// which they all are, nobody else is, and replicas are up to date.
+    /// Waits until all running nodes report the cluster as healthy and agree on one topology, which
+    /// has exactly the running nodes and up-to-date replicas.
     ///
     /// # Errors
-    /// After 60 s, with what was still amiss.
+    /// After 60 s, with what is still wrong.
     pub fn wait_ok(&self) -> Result<(), LabError> {
         self.wait_for("the cluster is not well", || self.amiss())
     }
 
-    /// The number of the node that answers for this hash slot, as the first that runs sees it.
+    /// The number of the node that owns this hash slot, as the first running node sees it.
     ///
     /// # Errors
-    /// When nobody does, or no node can be asked.
+    /// When no node does, or none can be asked.
     pub fn master_of(&self, slot: u16) -> Result<usize, LabError> {
         let node = self.running().next().ok_or_else(|| LabError::new("no node is running"))?;
         let ranges = ranges(&ask(node, &Command::new("CLUSTER SLOTS"))?);
@@ -133,14 +133,14 @@ impl Cluster {
         slot_move.finish()
     }
 
-    /// Begins to move a hash slot: from here on `from` sends clients to `to` with ASK for keys that it
-    /// does not have. It stays so until the move is finished or taken back.
+    /// Begins to move a hash slot: from now on `from` redirects clients to `to` with ASK for keys
+    /// that it does not have, until the move is finished or taken back.
     ///
     /// # Errors
     /// When `from` does not have it, or either can't be asked.
     pub fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<SlotMove<'_>, LabError> {
-        // A node that has not heard of the last epoch takes a slot with an older one than that of the node
-        // it comes from, whose claim of the moment before then prevails: nobody has the slot
+        // A node that does not know the last epoch takes the slot with an older epoch than the
+        // source has. Then the source's earlier claim wins, and no node owns the slot
         // (`clusterBumpConfigEpochWithoutConsensus` in Redis' cluster.c).
         self.wait_for("the nodes of a move know different epochs", || {
             let epoch = |node: usize| ask(&self.nodes[node], &Command::new("CLUSTER INFO"));
@@ -155,8 +155,8 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.is_running())
     }
 
-    /// Every master has its own number of the configuration from the beginning; two that are the same
-    /// take a while to be told apart.
+    /// Shares the slots out. Every master gets a configuration epoch of its own from the beginning,
+    /// because the cluster takes a while to resolve equal ones.
     fn share_out(&self, masters: usize) -> Result<(), LabError> {
         for (at, node) in self.nodes[..masters].iter().enumerate() {
             let border = |at: usize| (at * usize::from(HASH_SLOTS) + masters / 2) / masters;
@@ -167,7 +167,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Each knows the others when they have gossiped.
+    /// Introduces the nodes to each other, and waits until gossip has spread that.
     fn introduce(&self) -> Result<(), LabError> {
         for node in &self.nodes[1..] {
             let meet = Command::new("CLUSTER MEET").arg("127.0.0.1").arg(node.port());
@@ -184,7 +184,8 @@ impl Cluster {
         })
     }
 
-    /// A node that has heard of a master by gossip alone refuses for a moment.
+    /// Makes replicas. A node that knows its master only by gossip refuses for a moment, so this
+    /// retries.
     fn subordinate(&self, masters: usize) -> Result<(), LabError> {
         for (at, node) in self.nodes[masters..].iter().enumerate() {
             let master = node_id(&self.nodes[at % masters])?;
@@ -197,7 +198,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What is not as it should be.
+    /// What is wrong with the cluster, if anything.
     fn amiss(&self) -> Option<String> {
         let mut first: Option<BTreeSet<Range>> = None;
         for node in self.running() {
@@ -235,10 +236,10 @@ const KEYS_AT_ONCE: usize = 100;
 
 const KNOWN: &str = "cluster_known_nodes";
 
-/// The highest number of a configuration that a node has heard of.
+/// The highest configuration epoch that a node knows.
 const EPOCH: &str = "cluster_current_epoch";
 
-/// Some hash slots and who answers for them: the port of the master, then those of its replicas.
+/// A range of hash slots with its owner: the port of the master, then those of its replicas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Range {
     first: u16,
@@ -246,7 +247,7 @@ struct Range {
     ports: Vec<u16>,
 }
 
-/// The topology as a node sees it, if it is well.
+/// The topology as a node sees it, if the node reports a healthy cluster.
 fn look(node: &Server) -> Result<BTreeSet<Range>, String> {
     let mut plain = node.plain().map_err(|error| error.to_string())?;
     let mut ask = |name| plain.tell(&Command::new(name)).map_err(|error| error.to_string());
@@ -261,7 +262,8 @@ fn look(node: &Server) -> Result<BTreeSet<Range>, String> {
     Ok(ranges(&ask("CLUSTER SLOTS")?))
 }
 
-/// CLUSTER SLOTS: arrays of the first and the last hash slot, and of nodes with address, port and more.
+/// CLUSTER SLOTS: arrays of the first and the last hash slot, and of nodes with address, port and
+/// more.
 fn ranges(slots: &Answer) -> BTreeSet<Range> {
     let number = |answer: &Answer| match answer {
         Answer::Number(number) => u16::try_from(*number).unwrap_or_default(),

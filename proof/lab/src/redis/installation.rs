@@ -1,7 +1,7 @@
-//! Where the server's program is: Redis's or Valkey's.
+//! Finds the server program of Redis or Valkey.
 //!
-//! Looked at: [`REDIS_SERVER_VARIABLE`] and nothing else if it is set; otherwise the PATH, where systems
-//! put servers, and `target/redis/` where `scripts/setup` puts what it downloads.
+//! If [`REDIS_SERVER_VARIABLE`] is set, it searches nowhere else. Otherwise it searches the PATH,
+//! where systems put servers, and `target/redis/`, where `scripts/setup` puts its downloads.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::private::{LabError, downloaded, numbers};
 /// The environment variable that overrides the search: the program.
 pub const REDIS_SERVER_VARIABLE: &str = "ONETRIP_REDIS_SERVER";
 
-/// What the program is called, the preferred name first.
+/// The names of the program, the preferred one first.
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// Distributions, source builds and Homebrew. Not every user has them on the PATH.
@@ -34,10 +34,11 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The first that is found; `None` where there is none.
+    /// The first one found; `None` if there is none.
     ///
     /// # Errors
-    /// When [`REDIS_SERVER_VARIABLE`] is wrong: who names a program wants that one.
+    /// When [`REDIS_SERVER_VARIABLE`] is wrong: no other program replaces the one that the user
+    /// named.
     pub fn look() -> Result<Option<Self>, LabError> {
         let value = env::var_os(REDIS_SERVER_VARIABLE).unwrap_or_default();
         if value.is_empty() {
@@ -47,10 +48,11 @@ impl Installation {
         Self::at(value).map(Some).map_err(wrong)
     }
 
-    /// The first that is found.
+    /// The first one found.
     ///
     /// # Errors
-    /// When there is none; the message says how to get one. When [`REDIS_SERVER_VARIABLE`] is wrong.
+    /// When there is none; the message says how to get one. When [`REDIS_SERVER_VARIABLE`] is
+    /// wrong.
     pub fn find() -> Result<Self, LabError> {
         Self::look()?.ok_or_else(|| {
             LabError::new(format!(

@@ -1,13 +1,13 @@
-//! A Redis or Valkey server of one's own, and a cluster of them: for tests, the demo and benchmarks.
+//! Private Redis or Valkey servers, and clusters of them, for tests, the demo and benchmarks.
 //!
-//! [`Server::start`] gives a server within a tenth of a second. It listens on 127.0.0.1 and on a Unix
-//! socket in a directory of its own, asks for a password, keeps nothing on disk, touches no other server
-//! of the machine, does not run as root, and ends with the process that started it, however that process
-//! ends. [`Cluster::start`] gives several that share the hash slots.
+//! [`Server::start`] gives a server within a tenth of a second. It listens on 127.0.0.1 and on a
+//! Unix socket in a directory of its own, asks for a password, keeps nothing on disk, touches no
+//! other server of the machine, does not run as root, and ends with the process that started it,
+//! however that process ends. [`Cluster::start`] gives several that share the hash slots.
 //!
-//! Here belongs: finding the program (`installation`), its configuration (`settings`), its life
-//! (`server`), what is common to the tests of one binary (`shared`), a cluster (`cluster`), a hash slot
-//! on its way from one node to another (`slot_move`), and as much of the protocol as that takes (`plain`).
+//! This module has: finding the program (`installation`), its configuration (`settings`), its life
+//! (`server`), the server shared by the tests of one binary (`shared`), clusters (`cluster`), the
+//! move of a hash slot (`slot_move`), and the little of the protocol that these need (`plain`).
 //!
 //! ```no_run
 //! use onetrip_lab::redis::{Server, Settings};

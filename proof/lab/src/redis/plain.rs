@@ -1,5 +1,5 @@
-//! As much of the protocol as the lab needs: a command, and its whole answer, over a blocking socket.
-//! It speaks RESP2 and is no client: what it does not expect is an error.
+//! The little of the protocol that the lab needs: a command and its whole answer, over a blocking
+//! socket. It speaks RESP2 and is no full client: an unexpected reply is an error.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use onetrip_redis::Command;
 
-/// What is waited for at most: for a connection, and for each piece of an answer.
+/// The longest wait for a connection, and for each piece of an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One answer of a server, in RESP2.
@@ -61,7 +61,7 @@ impl Plain {
         Ok(Plain { reader: BufReader::new(Box::new(stream)) })
     }
 
-    /// Sends a command and waits for its answer, an error of the server's being one.
+    /// Sends a command and waits for its answer, which may be an error of the server.
     ///
     /// # Errors
     /// When the connection fails, or what comes is no RESP2.
@@ -72,10 +72,10 @@ impl Plain {
         self.answer()
     }
 
-    /// As [`ask`](Self::ask), with an error of the server's as an error.
+    /// As [`ask`](Self::ask), but returns an error of the server as `Err`.
     ///
     /// # Errors
-    /// When the connection fails, and when the server says no.
+    /// When the connection fails, and when the server answers with an error.
     pub fn tell(&mut self, command: &Command) -> io::Result<Answer> {
         match self.ask(command)? {
             Answer::Error(text) => Err(io::Error::other(format!("{command:?}: {text}"))),
@@ -83,7 +83,7 @@ impl Plain {
         }
     }
 
-    /// Waits for an answer to something that was sent before.
+    /// Waits for the answer to a command that was sent before.
     ///
     /// # Errors
     /// When the connection fails, or what comes is no RESP2.
@@ -127,7 +127,7 @@ impl Plain {
 }
 
 impl Answer {
-    /// A string, if it is one that can be read.
+    /// The text, if it is a string of valid UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -136,7 +136,7 @@ impl Answer {
         }
     }
 
-    /// The items of an array; none where it is something else.
+    /// The items of an array; none if it is something else.
     #[must_use]
     pub fn items(&self) -> &[Answer] {
         match self {
@@ -145,7 +145,7 @@ impl Answer {
         }
     }
 
-    /// The value behind `name:` in what INFO and CLUSTER INFO answer.
+    /// The value after `name:` in an answer to INFO or CLUSTER INFO.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.text()?.lines();

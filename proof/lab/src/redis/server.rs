@@ -19,15 +19,15 @@ use crate::private::{
 const CONFIGURATION: &str = "redis.conf";
 const SOCKET: &str = "redis.sock";
 
-/// SIGTERM ends it in an orderly way, and nothing is lost by SIGKILL: there is nothing to keep.
+/// SIGTERM ends it in an orderly way. SIGKILL is safe, because by default there is no data to keep.
 const SIGNALS_OF_REDIS: Signals = Signals { orderly: "TERM", immediate: "KILL" };
 
-/// The port of the cluster bus lies so far above that of the clients (`CLUSTER_PORT_INCR` in
+/// The distance of the cluster bus' port from that of the clients (`CLUSTER_PORT_INCR` in
 /// cluster.h).
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// A server that belongs to this process. It stops with its owner: on [`stop`](Self::stop), on drop, and
-/// when the process dies. Its directory goes with it.
+/// A server that belongs to this process. It stops with its owner: on [`stop`](Self::stop), on
+/// drop, and when the process dies. Its directory goes with it.
 pub struct Server {
     // Fields drop in this order: the server before its directory.
     supervisor: Option<Supervisor>,
@@ -44,14 +44,14 @@ impl Server {
     /// Starts a server and returns when it answers: after 0.1 s on an idle machine.
     ///
     /// # Errors
-    /// One line that says what failed, where, and what to do: no program, a missing permission, or what
-    /// the server itself said. A start is given up after 60 s.
+    /// One line that says what failed, where, and what to do: no program, a missing permission, or
+    /// what the server itself said. A start is given up after 60 s.
     pub fn start(settings: Settings) -> Result<Self, LabError> {
         let password = if settings.password { random_digits()? } else { String::new() };
         Self::start_with(settings, password)
     }
 
-    /// The same, with a password that several servers have; empty for none.
+    /// The same, with a given password, which several servers may share; empty for none.
     pub(super) fn start_with(settings: Settings, password: String) -> Result<Self, LabError> {
         let installation = match &settings.installation {
             Some(installation) => installation.clone(),
@@ -75,11 +75,11 @@ impl Server {
         }
     }
 
-    /// Stops the server in an orderly way and removes its directory. Returns when both are done. Open
-    /// connections are closed by the server.
+    /// Stops the server in an orderly way and removes its directory. Returns when both are done.
+    /// Open connections are closed by the server.
     ///
     /// # Errors
-    /// When the server or its directory could not be seen to end.
+    /// When the server does not end, or its directory could not be removed.
     pub fn stop(mut self) -> Result<(), LabError> {
         let Some(supervisor) = self.supervisor.take() else { return Ok(()) };
         let status =
@@ -102,16 +102,16 @@ impl Server {
         self.end(SIGNALS_OF_REDIS.immediate)
     }
 
-    /// Starts the server again, after stopping it in an orderly way if it is running: same port, same
-    /// password, and no data.
+    /// Starts the server again, after stopping it in an orderly way if it is running: same port,
+    /// same password, and no data.
     ///
     /// # Errors
-    /// As [`start`](Self::start), and when somebody took its port.
+    /// As [`start`](Self::start); also when another process took its port.
     pub fn restart(&mut self) -> Result<(), LabError> {
         if self.supervisor.is_some() {
             self.end(SIGNALS_OF_REDIS.orderly)?;
         }
-        // Somebody's outgoing connection may have the port for a moment.
+        // An outgoing connection of another process may have the port for a moment.
         for _ in 0..PORT_ATTEMPTS {
             if self.launch()? {
                 return Ok(());
@@ -120,8 +120,8 @@ impl Server {
         Err(self.port_taken())
     }
 
-    /// `redis://:password@127.0.0.1:port/0`; `rediss:` with TLS, and `unix::password@/path` where there is
-    /// no port.
+    /// `redis://:password@127.0.0.1:port/0`; `rediss:` with TLS, and `unix::password@/path` without
+    /// a port.
     #[must_use]
     pub fn url(&self) -> String {
         let login = if self.password.is_empty() { "" } else { &format!(":{}@", self.password) };
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// The port on 127.0.0.1; 0 where it listens on its socket alone.
+    /// The port on 127.0.0.1; 0 if it listens only on its Unix socket.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -215,8 +215,8 @@ impl Server {
         files.into_iter().try_for_each(|(name, pem)| self.work.write(name, pem, &self.account))
     }
 
-    /// A port that is free, and that of its bus where it has one; it may be taken again before the
-    /// server binds it.
+    /// A free port; for a cluster node, the port of its bus is free too. Either may be taken again
+    /// before the server binds it.
     fn choose_port(&self) -> Result<u16, LabError> {
         if self.settings.unix_only {
             return Ok(0);
@@ -230,7 +230,7 @@ impl Server {
         Err(LabError::new("127.0.0.1 has no free port with a free one 10,000 above it"))
     }
 
-    /// False when somebody else has the port.
+    /// Starts the server. Returns false if another process has the port.
     fn launch(&mut self) -> Result<bool, LabError> {
         self.write_configuration()?;
         let said_before = self.work.log_text().len();
@@ -289,7 +289,8 @@ impl Server {
         Err(format!("was not ready after {} s", START_TIMEOUT.as_secs()))
     }
 
-    /// PING is an error while data is loaded, or a master is waited for.
+    /// Its process id, if it answers PING: that is an error while it loads data or waits for its
+    /// master.
     fn answering_pid(&self) -> io::Result<u32> {
         let mut plain = self.log_in()?;
         plain.tell(&Command::new("PING"))?;
@@ -319,7 +320,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// How often a pair of free ports is looked for: most have one.
+/// How often a pair of free ports is searched; most attempts find one.
 const PORTS_LOOKED_AT: u32 = 100;
 
 fn has_bus(port: u16) -> bool {
@@ -327,7 +328,7 @@ fn has_bus(port: u16) -> bool {
     bus.is_some_and(|bus| TcpListener::bind(("127.0.0.1", bus)).is_ok())
 }
 
-/// A directory of its own, and a program that can be reached by who is to run it.
+/// Makes the server's directory, and a program that the account can execute.
 fn prepare(
     installation: Installation,
     account: &Account,

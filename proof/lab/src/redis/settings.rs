@@ -1,4 +1,4 @@
-//! What a server is told: the settings, and the file that they become.
+//! The settings of a server, and the configuration file written from them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use super::installation::Installation;
 /// How to start a server; `Settings::default()` is right for most tests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which program. Default: [`Installation::find`].
+    /// The program to run. Default: the result of [`Installation::find`].
     pub installation: Option<Installation>,
     /// Whether the user `default` has a password, which is random. Default: yes.
     pub password: bool,
-    /// Whether it listens on its Unix socket alone. Default: no.
+    /// Whether it listens only on its Unix socket. Default: no.
     pub unix_only: bool,
-    /// The port speaks TLS, and nothing else, where this is given. Default: none. The Unix socket never
-    /// does.
+    /// If given, the port accepts only TLS. The Unix socket never does. Default: none.
     pub tls: Option<Tls>,
     /// Further users by name, each with its rules as in an ACL file: `on >secret ~* &* +@all`.
     pub users: Vec<(String, String)>,
     /// Whether clients may send DEBUG. Servers before 7.0 always let them. Default: no.
     pub debug_command: bool,
-    /// Runs as a node of a cluster that takes another one for dead after so long. Default: none.
+    /// If given, it runs as a node of a cluster, and a node that does not answer for this long
+    /// counts as dead. Default: none.
     pub cluster_node_timeout: Option<Duration>,
-    /// Further lines of the configuration, by name and value; they win over everything above.
+    /// Further lines of the configuration, by name and value. They override all of the above.
     pub settings: Vec<(String, String)>,
 }
 
@@ -34,9 +34,9 @@ pub struct Tls {
     pub certificate: Vec<u8>,
     /// Its key.
     pub key: Vec<u8>,
-    /// Whom certificates of clients have to be from.
+    /// The authority that must have issued clients' certificates.
     pub authority: Vec<u8>,
-    /// Whether clients are asked for one.
+    /// Whether clients need a certificate.
     pub clients: ClientCertificates,
 }
 
@@ -46,9 +46,9 @@ pub enum ClientCertificates {
     /// It does not.
     #[default]
     Ignored,
-    /// It checks those that come.
+    /// It checks a certificate if the client sends one.
     Optional,
-    /// It refuses who has none.
+    /// It refuses clients without one.
     Required,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn configuration(settings: &Settings, major: u32, place: &Place<'_>) 
         lines.push(("masterauth", place.password.into()));
     }
     if major >= SINCE_DEBUG_COMMAND {
-        // Nobody waits for replicas that may be gone.
+        // A shutdown does not wait for replicas that may be gone.
         lines.push(("shutdown-timeout", "0".into()));
         lines.push(("enable-debug-command", yes_no(settings.debug_command)));
     }
@@ -160,11 +160,12 @@ fn of_cluster(timeout: Duration) -> Lines {
     vec![
         ("cluster-enabled", "yes".into()),
         ("cluster-node-timeout", timeout.as_millis().to_string()),
-        // A replica takes over however long it has not heard of its master.
+        // A replica takes over no matter how long it has not heard of its master.
         ("cluster-replica-validity-factor", "0".into()),
-        // Replicas are filled at once instead of after five seconds.
+        // Replicas are synchronized at once instead of after five seconds.
         ("repl-diskless-sync-delay", "0".into()),
-        // A replica is named to clients once its master has sent it something, be it a ping.
+        // Clients are told of a replica only after its master has sent it something, at least a
+        // ping.
         ("repl-ping-replica-period", "1".into()),
     ]
 }

@@ -1,4 +1,4 @@
-//! What the tests of one binary have in common: one server, and one way to say that there is none.
+//! The server shared by the tests of one binary, and the message if none is installed.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -7,12 +7,12 @@ use super::installation::Installation;
 use super::server::Server;
 use super::settings::Settings;
 
-/// One server for the whole process, started with the default settings by whoever asks first; `None`,
-/// with a line that names the test, where the machine has no program for it. It stops when the process
-/// ends.
+/// One server for the whole process, started with the default settings by the first call. It stops
+/// when the process ends. If no program is installed, prints a line that names the test and returns
+/// `None`.
 ///
 /// # Panics
-/// When there is a program and it can't be started: without it no test that asks can say anything.
+/// When a program is installed but can't be started.
 pub fn shared() -> Option<&'static Server> {
     static SHARED: OnceLock<Server> = OnceLock::new();
     let installation = found_or_skipped()?;
@@ -23,8 +23,8 @@ pub fn shared() -> Option<&'static Server> {
     }))
 }
 
-/// The program to test with; `None`, with a line that names the test, where the machine has none. The
-/// line goes past the runner, which hides what a test that passes prints.
+/// The program to test with. If none is installed, prints a line that names the test and returns
+/// `None`. The line bypasses the test runner, which hides the output of tests that pass.
 ///
 /// # Panics
 /// When [`REDIS_SERVER_VARIABLE`](super::REDIS_SERVER_VARIABLE) is wrong.

@@ -1,5 +1,5 @@
-//! A hash slot on its way from one node to another, step by step, as `redis-cli --cluster reshard` does
-//! it (the specification of Redis Cluster, "Live resharding").
+//! Moves a hash slot from one node to another, step by step, as `redis-cli --cluster reshard` does
+//! (the specification of Redis Cluster, "Live resharding").
 
 use onetrip_redis::Command;
 
@@ -11,7 +11,7 @@ use crate::private::LabError;
 /// How long a step may take between the two nodes, in milliseconds.
 const MIGRATE_TIMEOUT_MS: u32 = 20_000;
 
-/// A move that has begun. Dropping it leaves the hash slot half-way: who wants to go on begins the same
+/// A move that has begun. Dropping it leaves the hash slot half-way; to continue, begin the same
 /// move again.
 #[derive(Debug)]
 pub struct SlotMove<'a> {
@@ -22,7 +22,8 @@ pub struct SlotMove<'a> {
 }
 
 impl<'a> SlotMove<'a> {
-    /// The target learns of it before the source: otherwise it would send clients back.
+    /// Begins the move. The target learns of it before the source: otherwise it would redirect
+    /// clients back.
     pub(super) fn begin(
         nodes: &'a [Server],
         slot: u16,
@@ -36,7 +37,7 @@ impl<'a> SlotMove<'a> {
         Ok(slot_move)
     }
 
-    /// Moves so many keys at most, and says how many: none when all have been moved.
+    /// Moves at most `max` keys. Returns how many it moved: 0 when all have been moved.
     ///
     /// # Errors
     /// When a node can't be asked, or refuses.
@@ -50,7 +51,7 @@ impl<'a> SlotMove<'a> {
         Ok(keys.len())
     }
 
-    /// Makes the target the one that answers for the hash slot. Keys that were not moved are lost, so the
+    /// Makes the target the owner of the hash slot. Keys that were not moved would be lost, so the
     /// source refuses while it has any.
     ///
     /// # Errors
@@ -62,8 +63,8 @@ impl<'a> SlotMove<'a> {
         Ok(())
     }
 
-    /// Gives it up: the source answers for the hash slot as before. Keys that were moved are out of reach
-    /// then.
+    /// Cancels the move: the source owns the hash slot as before. Keys that were already moved
+    /// become unreachable.
     ///
     /// # Errors
     /// When a node can't be asked.

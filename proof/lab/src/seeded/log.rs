@@ -1,9 +1,9 @@
-//! What became of every statement, by the identity that its text carries.
+//! The log: what became of every statement, by the identity in its text.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happened at a server; shared by those who look at it and by all sessions that write to it.
+/// What happened at a server. Its sessions write to it, and tests read it; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Inner>>);
 
@@ -21,19 +21,19 @@ struct Inner {
     resets_failed: [u32; 2],
 }
 
-/// What a statement found in its session where that was not as new.
+/// The state that a statement found in a session that was not as new.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Who left something there.
+    /// The statements that left state there.
     pub left_by: Vec<u64>,
-    /// The last reset has failed.
+    /// Whether the last reset failed.
     pub unreset: bool,
 }
 
 /// What became of one identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// How often a message that names it was read, also where it was skipped.
+    /// How often a message that names it was read, including skipped messages.
     pub received: u32,
     /// How often it began to run.
     pub executed: u32,
@@ -53,7 +53,7 @@ pub enum Effect {
     Committed,
     /// It ran, and failed or was undone.
     RolledBack,
-    /// It failed, and a part of its effect stands.
+    /// It failed, and a part of its effect remains.
     Partial,
 }
 
@@ -78,7 +78,7 @@ impl Log {
         self.lock().flushes
     }
 
-    /// How many clients said Terminate.
+    /// How many clients sent Terminate.
     pub fn goodbyes(&self) -> u64 {
         self.lock().goodbyes
     }
@@ -88,17 +88,17 @@ impl Log {
         self.lock().cancels
     }
 
-    /// What clients sent against the protocol.
+    /// Violations of the protocol by clients.
     pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
     }
 
-    /// What the statements found in their session, of those that found something.
+    /// The state that statements found in their session, for those that found some.
     pub fn seen(&self) -> BTreeMap<u64, Seen> {
         self.lock().seen.clone()
     }
 
-    /// Where in the order of the statements the resets of the session began.
+    /// The places in the order of the statements at which resets of the session began.
     pub fn resets(&self) -> Vec<usize> {
         self.lock().resets.clone()
     }

@@ -1,5 +1,5 @@
-//! What model servers and simulations have in common, whatever the protocol: randomness, and what
-//! happened at a server.
+//! The parts common to the model servers and simulations of all protocols: random numbers, and the
+//! log of what happened at a server.
 
 mod log;
 mod rng;

@@ -1,4 +1,4 @@
-//! Randomness that a seed repeats, on every machine and in every version.
+//! Random numbers that are the same for a seed on every machine and in every version.
 
 /// A small generator (SplitMix64, Steele, Lea and Flood 2014). Not for secrets.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator of its own, so that two parts of a program don't disturb one another.
+    /// An independent generator, so that two parts of a program don't affect one another.
     pub fn split(&mut self) -> Rng {
         Rng(self.next())
     }

@@ -1,4 +1,4 @@
-//! What a host was told, and whether it may have been told so.
+//! Records the outputs that a host received, and checks each as it comes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Report;
 use super::driven::Driven;
 use super::side::Side;
 
-/// A request that is to be submitted.
+/// The plan of a request.
 #[derive(Clone, Debug)]
 pub struct Plan<Own> {
     /// Its identity, and its token.
@@ -20,7 +20,7 @@ pub struct Plan<Own> {
     pub(crate) deadline: Time,
     pub(crate) again: bool,
     pub(crate) discard: bool,
-    /// What only one side has.
+    /// The part that depends on the protocol.
     pub(crate) own: Own,
 }
 
@@ -45,11 +45,11 @@ impl<Own> Plan<Own> {
     }
 }
 
-/// Everything that a host knows, and what was wrong with it.
+/// Everything that a host knows, and the findings.
 pub struct Book<S: Side> {
     /// Requests that were submitted, and callers that wait, by token.
     pub(crate) records: BTreeMap<u64, Record<S>>,
-    /// Those of the requests that may be open.
+    /// The deadlines of requests that may be open.
     deadlines: Vec<(Time, u64)>,
     pub(crate) closed: Option<CloseReason>,
     pub(crate) full: bool,
@@ -66,9 +66,9 @@ pub struct Record<S: Side> {
     /// Its place in issue order: that of its group or its own, then that within the group; zero
     /// while its caller waits.
     pub(crate) place: (u64, u64),
-    /// Those that share a transaction or a sync point with it.
+    /// Its run: requests with the same number share a transaction or a sync point.
     pub(crate) run: u64,
-    /// The group that it is of.
+    /// Its group, if any.
     pub(crate) group: Option<u64>,
     /// Its reply so far.
     pub(crate) reply: Vec<u8>,
@@ -111,7 +111,7 @@ impl<S: Side> Record<S> {
         }
     }
 
-    /// With which outcome it failed.
+    /// The outcome with which it failed.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         match self.end()? {
             End::Failed(failure) => Some(failure.outcome),
@@ -150,7 +150,7 @@ impl<S: Side> Book<S> {
         }
     }
 
-    /// Takes note of an output.
+    /// Records and checks an output.
     pub(crate) fn note(&mut self, now: Time, output: &Output<<S::Driven as Driven>::Event>) {
         match output {
             Output::Data { token, block } => self.note_data(*token, block),
@@ -226,7 +226,7 @@ impl<S: Side> Book<S> {
         }
     }
 
-    /// What is wrong with the reason for which it failed, as far as the host can know.
+    /// What is wrong with the cause of a failure, as far as the host can know.
     fn misjudged(&self, token: u64, end: End, now: Time) -> Option<&'static str> {
         let End::Failed(Failure { cause, outcome }) = end else { return None };
         let record = &self.records[&token];
@@ -235,7 +235,7 @@ impl<S: Side> Book<S> {
             Cause::Aborted if record.group.is_none() && run.nth(1).is_none() => {
                 Some("it shares its sync point with nobody")
             }
-            // A segment is taken out of the queue whole.
+            // A segment leaves the queue as a whole.
             Cause::Deadline
                 if record.plan.deadline > now && !run.any(|other| other.plan.deadline <= now) =>
             {
@@ -254,10 +254,10 @@ impl<S: Side> Book<S> {
         }
     }
 
-    /// Takes note of a request, or of a caller that waits.
+    /// Records a request, or a caller that waits.
     pub(crate) fn open(&mut self, now: Time, record: Record<S>) {
         if record.plan.deadline != Time::NEVER && !record.plan.discard {
-            // One that is late from the beginning has the same millisecond.
+            // A request that is late from the beginning ends within the same millisecond.
             self.deadlines.push((record.plan.deadline.max(now), record.plan.id));
         }
         self.records.insert(record.plan.id, record);
@@ -277,7 +277,7 @@ impl<S: Side> Book<S> {
     }
 }
 
-/// A run with this many findings says no more.
+/// The most findings of a run.
 const FINDINGS_MAX: usize = 10;
 
 pub(crate) const fn failed(outcome: Outcome, cause: Cause) -> End {

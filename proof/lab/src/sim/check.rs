@@ -1,4 +1,4 @@
-//! When all is over: was the host told the truth?
+//! The final check: compares what the host was told with what happened.
 
 use std::collections::{HashMap, HashSet};
 
@@ -55,7 +55,8 @@ impl<S: Side> World<S> {
         pairs.map(|(record, op)| (record, op, self.log().entry(op)))
     }
 
-    /// Requests run in issue order; a group runs where it asked for the floor.
+    /// Checks that requests ran in issue order; a group has the place at which it asked for the
+    /// floor.
     fn check_order(&mut self, findings: &mut Vec<String>) {
         let mut places: HashMap<u64, (usize, (u64, u64))> = HashMap::new();
         for record in self.book.records.values() {
@@ -81,8 +82,8 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// What was written is the requests that were not taken back, in issue order, whole; and what
-    /// the end of the connection found unwritten is NotSent.
+    /// Checks that the bytes written are those of the requests that were not taken back, whole and
+    /// in issue order, and that requests unwritten at the end of the connection are NotSent.
     fn check_wire(&self) -> Option<String> {
         let on_wire = self.book.records.values().filter(|record| record.is_on_wire());
         let mut records: Vec<&Record<S>> = on_wire.collect();
@@ -117,7 +118,7 @@ impl<S: Side> World<S> {
     }
 }
 
-/// What is wrong with a request that ended so and that left this behind.
+/// What is wrong with a request, given its end and its effect at the server.
 fn judge<S: Side>(record: &Record<S>, entry: Entry) -> Result<(), &'static str> {
     let stands = entry.effect == Effect::Committed;
     if entry.executed > S::runs_max(record) {

@@ -1,19 +1,19 @@
-//! What is driven: an engine's connection, or what stands on one, or on several.
+//! The tested state machine: a connection of the engine, or a layer above one or several.
 
 use std::fmt::Debug;
 
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Output, Protocol, Request, SubmitError, Ticket, Time, Token};
 
-/// What is driven, without I/O. A host knows no more of it, but what its side knows.
+/// The tested state machine, without I/O. A host uses it only through this trait and its side.
 pub trait Driven: Debug {
-    /// What is said of a request beside its bytes.
+    /// The description of a request, in addition to its bytes.
     type Request;
-    /// What belongs to no request.
+    /// An event that belongs to no request.
     type Event: Debug;
 
-    /// Submits a request; one that is not `whole` fails when its bytes are written. What frames
-    /// requests by itself has no use for the bytes.
+    /// Submits a request. If it is not `whole`, its encoder fails while it writes the bytes. An
+    /// implementation that frames requests by itself ignores the bytes.
     fn submit(
         &mut self,
         now: Time,
@@ -21,22 +21,22 @@ pub trait Driven: Debug {
         bytes: &[u8],
         whole: bool,
     ) -> Result<Ticket, SubmitError<()>>;
-    /// Sends what is owed before any request.
+    /// Sends the messages that the protocol owes before any request.
     fn settle_debts(&mut self, now: Time);
     /// Waits for room in the queue.
     fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket>;
-    /// Who waited has had its turn.
+    /// The caller that waited has had its turn.
     fn end_turn(&mut self, now: Time);
-    /// Takes back what was not sent.
+    /// Cancels a request that was not sent.
     fn cancel(&mut self, now: Time, ticket: Ticket) -> bool;
     /// Says goodbye when all is answered.
     fn terminate(&mut self, now: Time);
 
-    /// Takes what came over a link, and says how many bytes there have to be for more.
+    /// Takes bytes that came over a link. Returns how many bytes it needs to go on.
     fn handle_bytes(&mut self, now: Time, at: usize, input: &mut BytesMut) -> usize;
-    /// So many of the bytes to write were written.
+    /// This many of the bytes to write were written.
     fn handle_written(&mut self, now: Time, at: usize, bytes: usize);
-    /// It is this late.
+    /// Tells it the time.
     fn handle_time(&mut self, now: Time);
     /// A link has failed.
     fn handle_closed(&mut self, now: Time, at: usize);
@@ -45,28 +45,28 @@ pub trait Driven: Debug {
     fn transmit(&self, at: usize) -> &[u8];
     /// What happened next.
     fn poll_output(&mut self) -> Option<Output<Self::Event>>;
-    /// When it has to be told the time.
+    /// When it next has to be told the time.
     fn poll_deadline(&self) -> Option<Time>;
-    /// Whether it is to be read for.
+    /// Whether the host should read from this link.
     fn wants_bytes(&self, at: usize) -> bool;
-    /// Whether nothing is begun.
+    /// Whether nothing is under way.
     fn is_idle(&self) -> bool;
     /// Whether it has ended.
     fn is_closed(&self) -> bool;
-    /// Whether nothing more comes over a link, or goes.
+    /// Whether a link is closed in both directions.
     fn is_link_closed(&self, at: usize) -> bool {
         let _ = at;
         self.is_closed()
     }
-    /// A link that is to be opened anew.
+    /// A link that has to be opened again.
     fn poll_link(&mut self) -> Option<usize> {
         None
     }
-    /// What it holds.
+    /// Its current load.
     fn load(&self) -> Load;
 }
 
-/// What is held at a moment.
+/// The load at one moment.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub(crate) in_flight: usize,
@@ -79,7 +79,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Of each the more.
+    /// The larger of each figure.
     pub(crate) fn max(self, other: Load) -> Load {
         Load {
             in_flight: self.in_flight.max(other.in_flight),

@@ -1,4 +1,4 @@
-//! The host: what it submits, takes back, waits for and gives up.
+//! The host: it submits requests, cancels them, waits for room and gives up.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::driven::Driven;
 use super::side::Side;
 use super::world::World;
 
-/// What became of a request that was to be submitted.
+/// The result of submitting a request.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Taken {
     Yes,
@@ -36,7 +36,7 @@ impl<S: Side> World<S> {
 
     /// A request whose encoder fails half-way.
     fn submit_broken(&mut self, plan: &PlanOf<S>) {
-        // What the protocol owes goes with whatever comes next.
+        // Messages that the protocol owes are sent with the next request.
         self.settle_debts();
         let held = |driven: &S::Driven| {
             let load = driven.load();
@@ -55,7 +55,7 @@ impl<S: Side> World<S> {
         self.sending(|driven, now| driven.settle_debts(now));
     }
 
-    /// Submits a request, and takes what comes of that.
+    /// Submits a request, and takes the outputs.
     pub(crate) fn submit_alone(&mut self, plan: PlanOf<S>) -> Taken {
         let full_before = self.book.report.of("full");
         let taken = self.submit(plan, false);
@@ -64,8 +64,8 @@ impl<S: Side> World<S> {
         taken
     }
 
-    /// Requests that share their fate and for which there is room: the next follows before anything
-    /// else happens.
+    /// Submits requests that share their fate and for which there is room, one directly after
+    /// another.
     pub(crate) fn submit_all(&mut self, plans: Vec<PlanOf<S>>) {
         let full_before = self.book.report.of("full");
         self.run_max = self.run_max.max(plans.len());
@@ -92,7 +92,7 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// Submits a request, and leaves what comes of it where it is.
+    /// Submits a request, without taking the outputs.
     pub(crate) fn submit(&mut self, plan: PlanOf<S>, reserved: bool) -> Taken {
         let request = S::request(self, &plan, reserved);
         self.bytes_max = self.bytes_max.max(plan.bytes.len());
@@ -121,7 +121,7 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// Does what may send something: waiting for the peer begins when the first byte does.
+    /// Runs an action that may send something. The wait for the peer begins with the first byte.
     pub(crate) fn sending<R>(&mut self, send: impl FnOnce(&mut S::Driven, Time) -> R) -> R {
         let was_idle = self.transmit_is_empty();
         let result = send(&mut self.driven, self.now);
@@ -146,12 +146,12 @@ impl<S: Side> World<S> {
             None if self.driven.load().waiting >= self.settings.network.limits.waiting_max => {
                 self.book.report.count("refused to wait");
             }
-            None => self.book.complain("an open connection lets nobody wait"),
+            None => self.book.complain("an open connection refused a wait for room"),
         }
         self.drain();
     }
 
-    /// The caller whose turn it is submits what it has in hand, or thinks better of it.
+    /// The caller whose turn it is submits its request, or gives it up.
     pub(crate) fn take_turn(&mut self) {
         let Some(plans) = self.turn.take() else { return };
         let was_idle = self.transmit_is_empty();
@@ -166,7 +166,7 @@ impl<S: Side> World<S> {
         self.drain();
     }
 
-    /// A caller goes away: what was not sent is taken back.
+    /// A caller gives up: a request that was not sent is cancelled.
     pub(crate) fn take_back(&mut self) {
         if self.tickets.is_empty() {
             return;
@@ -215,5 +215,5 @@ impl<S: Side> World<S> {
     }
 }
 
-/// Deadlines are this much behind the time of three replies at most.
+/// The most by which a deadline may lie beyond the time of three replies.
 const DEADLINE_MAX: Duration = Duration::from_millis(3);

@@ -1,4 +1,4 @@
-//! What lies between what is driven and one server, and that server.
+//! The network between the tested state machine and one server, and that server.
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ pub(crate) struct Link<Server> {
     pub(crate) up: Pipe,
     /// Server to client.
     pub(crate) down: Pipe,
-    /// What the client has read and not used.
+    /// Bytes that the client has read and not processed.
     pub(crate) input: BytesMut,
     /// How many bytes of input are needed to go on.
     pub(crate) need: usize,
-    /// Everything that was handed to the transport.
+    /// All bytes that were handed to the transport.
     pub(crate) wrote: Vec<u8>,
 }
 
@@ -42,17 +42,17 @@ impl<Server: Peer> Link<Server> {
         }
     }
 
-    /// When something arrives.
+    /// When the next bytes arrive.
     pub(crate) fn next(&self) -> Time {
         self.up.next().min(self.down.next())
     }
 
-    /// Whether nothing gets through any more.
+    /// Whether nothing passes any more.
     pub(crate) fn is_frozen(&self) -> bool {
         self.up.frozen_until == Time::NEVER || self.down.frozen_until == Time::NEVER
     }
 
-    /// What was on its way goes on.
+    /// Ends a freeze.
     pub(crate) fn thaw(&mut self) {
         self.up.frozen_until = Time::ZERO;
         self.down.frozen_until = Time::ZERO;
@@ -67,13 +67,13 @@ impl<Server: Peer> Link<Server> {
             && !(self.up.has_ended() || self.down.has_ended())
     }
 
-    /// The client has closed it: of what is on its way the server gets no more than so many bytes, and
-    /// works them off.
+    /// The client has closed it. The server gets at most `keep` of the bytes on their way, and
+    /// processes them.
     pub(crate) fn hang_up(&mut self, keep: usize) {
         self.up.tear(keep);
         self.up.frozen_until = Time::ZERO;
         while !self.server.is_closed() {
-            // Nobody reads.
+            // The client no longer reads.
             self.server.handle_written(self.server.transmit().len());
             if self.server.wants_bytes() {
                 let bytes = self.up.pop(Time::NEVER, usize::MAX);

@@ -1,26 +1,27 @@
-//! The contract of the engine, simulated: what is driven and a model server joined in memory, with
-//! a virtual clock, where everything that happens follows from a seed. One simulation for every
-//! protocol; what only one has stands in `postgres` and `redis`.
+//! A simulation that tests the contract of the engine. It joins the tested state machine and a
+//! model server in memory, with a virtual clock; everything that happens follows from a seed. All
+//! protocols share one simulation; the parts of one protocol are in `postgres`, `redis` and
+//! `cluster`.
 //!
-//! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, what goes wrong) and
-//! then does anything a host may. The network cuts at any byte, stalls and falls silent; the server
-//! fails, forgets, shuts down and turns hostile. Meanwhile and at the end the run compares what the
-//! host was told with what happened at the server:
+//! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, faults) and then
+//! does anything that a host may do. The network cuts at any byte, stalls and falls silent; the
+//! server fails, forgets, shuts down and turns hostile. During the run and at its end, what the
+//! host was told is compared with what happened at the server:
 //!
-//! * every request ends exactly once, those that nobody waits for never;
-//! * each reply is its own, and whole where it is complete;
-//! * the outcome is true: what was `NotSent` never arrived, what was `Rejected` left nothing behind,
-//!   what is complete stands, and nothing ran twice that was not sent again;
-//! * the bytes on the wire are the requests in issue order, and so they run;
+//! * every request ends exactly once; discarded requests never report an end;
+//! * each reply belongs to its request, and is whole if the request completed;
+//! * the outcome is true: a `NotSent` request never arrived, a `Rejected` one left no effect, a
+//!   complete one took effect, and no request ran twice unless it was sent again;
+//! * the bytes on the wire are the requests in issue order, and they run in that order;
 //! * every limit holds at every step; `Full` and `Drained` alternate;
-//! * deadlines come within a millisecond, and nothing gets stuck.
+//! * deadlines are reported within a millisecond, and nothing gets stuck.
 //!
-//! [`Mutation`] makes the engine, the protocol or the host appear to break the contract: a check
-//! that can't fail is a defect.
+//! [`Mutation`] makes the engine, the protocol or the host appear to break the contract, to show
+//! that the checks notice it.
 //!
 //! The loop and the clock are `world`, the bytes between both sides `network` and `pipe`. The host
-//! submits (`host`), takes what is said (`outputs`), and writes it down (`book`); `check` compares.
-//! A protocol is a [`Side`], and what is driven is behind `Driven`.
+//! submits (`host`), takes outputs (`outputs`) and records them (`book`); `check` compares. A
+//! protocol is a [`Side`], and the tested state machine implements `Driven`.
 //!
 //! [`run`] is one seed, [`sweep`] many of them on several threads.
 
@@ -55,14 +56,14 @@ use world::World;
 /// Where the lines of a trace go.
 pub type Trace = Option<Box<dyn FnMut(&str)>>;
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// What was wrong; empty if nothing was.
     pub findings: Vec<String>,
-    /// What the run came across.
+    /// What happened in the run.
     pub report: Report,
-    /// Whether the mutation found its occasion.
+    /// Whether the mutation was applied.
     pub mutated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Broken promises on demand: what the checks have to notice.
+//! Mutations: broken promises that the checks have to notice.
 
 use std::fmt::Debug;
 
@@ -19,15 +19,15 @@ pub enum Mutation<Own> {
     DropEnd,
     /// A request ends twice.
     DuplicateEnd,
-    /// Someone hears of a request that nobody waits for.
+    /// A discarded request reports an end.
     EndDiscarded,
     /// A reply lacks its beginning.
     TruncateReply,
-    /// What ran is reported as not sent.
+    /// A request that ran is reported as not sent.
     FalseNotSent,
-    /// What stands is reported as rejected.
+    /// A request that took effect is reported as rejected.
     FalseRejected,
-    /// What failed is reported as complete.
+    /// A request that failed is reported as complete.
     FalseComplete,
     /// Drained never comes.
     DropDrained,
@@ -39,11 +39,11 @@ pub enum Mutation<Own> {
     SwapOrder,
     /// The engine has a larger window than it was given.
     LooseLimits,
-    /// Nobody looks at the clock.
+    /// Deadlines are not checked.
     LateDeadlines,
     /// The host reads only when it has nothing to write.
     WriteBeforeRead,
-    /// One that only this protocol has.
+    /// A mutation of this protocol only.
     Own(Own),
 }
 
@@ -58,7 +58,7 @@ pub trait OwnMutation: Copy + Debug + PartialEq + 'static {
 }
 
 impl<Own: OwnMutation> Mutation<Own> {
-    /// Those of every protocol.
+    /// The mutations of every protocol.
     const COMMON: [Mutation<Own>; 15] = [
         Mutation::SwapReplies,
         Mutation::DropEnd,
@@ -123,7 +123,7 @@ impl<Own: OwnMutation> Mutator<Own> {
         self.struck
     }
 
-    /// Falsifies what was said.
+    /// Falsifies the outputs.
     pub(crate) fn strike<S: Side<Mutation = Own>>(
         &mut self,
         outputs: &mut Vec<Output<<S::Driven as Driven>::Event>>,
@@ -167,7 +167,7 @@ impl<Own: OwnMutation> Mutator<Own> {
         };
     }
 
-    /// Falsifies what the server says it did.
+    /// Falsifies the order in which the server ran the requests.
     pub(crate) fn strike_order(&mut self, order: &mut [u64], line: impl Fn(u64) -> usize) {
         if self.is(Mutation::SwapOrder) && order.len() > 1 {
             let at = self.rng.index(order.len() - 1);
@@ -181,7 +181,7 @@ impl<Own: OwnMutation> Mutator<Own> {
     }
 }
 
-/// Whether what this request did stands.
+/// Whether the effect of this request remains.
 pub(crate) fn stands(log: &Log, token: Token) -> bool {
     log.entry(token.0).effect == Effect::Committed
 }
@@ -206,7 +206,7 @@ pub(crate) fn drop_first<E>(
     at.map(|at| outputs.remove(at)).is_some()
 }
 
-/// Says an end twice.
+/// Reports an end twice.
 pub(crate) fn duplicate_end<E>(outputs: &mut Vec<Output<E>>) -> bool {
     let end = outputs.iter().find_map(|output| match output {
         Output::Ended { token, block, end, together } => {
@@ -218,7 +218,7 @@ pub(crate) fn duplicate_end<E>(outputs: &mut Vec<Output<E>>) -> bool {
     end.map(|end| outputs.push(end)).is_some()
 }
 
-/// Gives two requests one another's last part, where these differ.
+/// Exchanges the last parts of two requests' replies, if they differ.
 pub(crate) fn swap_replies<E>(outputs: &mut [Output<E>]) -> bool {
     let mut blocks: Vec<&mut Bytes> = outputs
         .iter_mut()
@@ -232,7 +232,7 @@ pub(crate) fn swap_replies<E>(outputs: &mut [Output<E>]) -> bool {
     other.map(|other| std::mem::swap(*first, *other)).is_some()
 }
 
-/// Says another end than there was.
+/// Reports another end than there was.
 pub(crate) fn replace_end<E>(
     outputs: &mut [Output<E>],
     lie: impl Fn(Token, End) -> Option<End>,

@@ -1,4 +1,4 @@
-//! Bytes that move, and what keeps them from it.
+//! The movement of bytes, and its faults.
 
 use onetrip_engine::Time;
 
@@ -57,7 +57,7 @@ impl<S: Side> World<S> {
             && link.server.transmit().is_empty()
             && !link.down.has_ended()
         {
-            // Nobody reads what the client still writes.
+            // The server no longer reads what the client writes.
             link.down.end();
             link.up.tear(0);
             self.moved = true;
@@ -96,7 +96,7 @@ impl<S: Side> World<S> {
         let link = &mut self.links[at];
         link.input.extend_from_slice(bytes);
         if link.input.len() < link.need && self.rng.one_in(2) {
-            // As the answer said, another call would make no progress.
+            // It needs more bytes than these, so another call would make no progress.
             return;
         }
         self.last_moved = self.now;
@@ -125,12 +125,13 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// Whether the end of all was not told; with several links one of them is not the end.
+    /// Whether the end should have been reported and was not. With several links, the end of one
+    /// does not count.
     fn is_unannounced(&self) -> bool {
         self.book.closed.is_none() && (self.links.len() == 1 || self.driven.is_closed())
     }
 
-    /// What is driven has opened a link anew.
+    /// The tested state machine has opened a link again.
     pub(crate) fn open_link(&mut self, at: usize) {
         let keep = if self.rng.one_in(2) { self.rng.index(20_000) } else { usize::MAX };
         self.links[at].hang_up(keep);
@@ -158,7 +159,7 @@ impl<S: Side> World<S> {
         self.links[at].server.garble(bytes);
     }
 
-    /// Whether it must have been said if it was full.
+    /// Whether a full queue must have been reported.
     fn is_calm(&self) -> bool {
         let (limits, load) = (&self.settings.network.limits, self.driven.load());
         let below = |now: usize, max: usize| now < (max - max / 4).max(1);

@@ -1,4 +1,4 @@
-//! What is said, as the host takes it.
+//! The host takes outputs and checks limits.
 
 use onetrip_engine::{CloseReason, Output, Token};
 
@@ -7,7 +7,7 @@ use super::side::{Peer, Side};
 use super::world::World;
 
 impl<S: Side> World<S> {
-    /// Takes what happened until nothing more does.
+    /// Takes outputs until there are no more.
     pub(crate) fn drain(&mut self) {
         loop {
             let mut outputs: Vec<_> = std::iter::from_fn(|| self.driven.poll_output()).collect();
@@ -66,7 +66,7 @@ impl<S: Side> World<S> {
                     self.book.complain(format!("the server did nothing wrong: {reason:?}"));
                 }
             }
-            CloseReason::Unusable(why) => self.book.complain(format!("nobody may go on: {why}")),
+            CloseReason::Unusable(why) => self.book.complain(format!("closed as unusable: {why}")),
             CloseReason::NoMemory => self.book.complain(format!("there is memory: {reason:?}")),
             CloseReason::Stalled => {
                 self.book.report.count("closed: stalled");
@@ -78,7 +78,7 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// What no step may exceed.
+    /// Checks the limits that no step may exceed.
     fn check_limits(&mut self, load: Load) {
         let (limits, bounds) = (&self.settings.network.limits, S::bounds(self));
         let unwritten = (0..self.links.len()).map(|at| self.driven.transmit(at).len()).max();
@@ -92,7 +92,7 @@ impl<S: Side> World<S> {
             ("bytes queued", load.queued_bytes, bounds.queued_bytes),
             ("bytes undelivered", load.undelivered_bytes, bounds.undelivered_bytes),
             ("bytes untaken", load.untaken_bytes, untaken),
-            // What is unwritten of requests whose reply came early stays behind.
+            // If a reply came early, the unwritten bytes of its request remain.
             ("bytes unwritten", unwritten.unwrap_or(0), 2 * bytes + bounds.owed),
         ];
         for (what, is, max) in checks {
@@ -102,7 +102,7 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// Who waits for the host's side of things waits for the engine's, too.
+    /// Checks that a caller that waits, as the host knows, also waits in the engine.
     fn check_nobody_is_forgotten(&mut self, load: Load) {
         if self.driven.is_closed() {
             return;
@@ -111,7 +111,7 @@ impl<S: Side> World<S> {
             self.book.complain("a caller waits for room that was never announced");
         }
         if load.in_flight == 0 && load.queued > 0 && !S::may_stand_still(self) {
-            self.book.complain("the queue stands still, and nobody keeps it from going on");
+            self.book.complain("the queue stands still without a reason");
         }
         let is_idle = self.driven.is_idle() && self.turn.is_none() && !S::is_busy(self);
         if is_idle && self.book.full {

@@ -1,11 +1,11 @@
-//! One direction of a connection: bounded, delayed, and cut where the run wants it.
+//! One direction of a connection: bounded, delayed, and cut at a chosen place.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use onetrip_engine::Time;
 
-/// What one side wrote and the other has not read: both socket buffers and the network between.
+/// The bytes that one side wrote and the other has not read: both socket buffers and the network.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     /// Bytes with the moment at which they can be read.
@@ -15,11 +15,11 @@ pub(crate) struct Pipe {
     delay: Duration,
     /// Bytes that were ever put in.
     total: u64,
-    /// What lies behind this position is lost, and the reader sees the end there.
+    /// Bytes after this position are lost, and the reader sees the end there.
     pub(crate) cut_at: Option<u64>,
     /// Nothing comes out before this moment.
     pub(crate) frozen_until: Time,
-    /// The reader sees the end behind what is left.
+    /// Whether the reader sees the end after the remaining bytes.
     ended: bool,
 }
 
@@ -95,12 +95,12 @@ impl Pipe {
         taken
     }
 
-    /// The writer closes it: what is in it can still be read.
+    /// The writer closes it. The bytes in it can still be read.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Loses everything behind the first `keep` bytes of what is in it, and ends there.
+    /// Keeps the first `keep` bytes in it, loses the others, and ends there.
     pub(crate) fn tear(&mut self, mut keep: usize) {
         self.ended = true;
         for (_, bytes) in &mut self.chunks {

@@ -11,7 +11,7 @@ use crate::seeded::Rng;
 #[derive(Clone, Debug)]
 pub struct Settings<Own> {
     pub(crate) network: Network,
-    /// One in how many replies of the server has something in front that belongs to nobody.
+    /// One in this many replies of the server has an unsolicited message in front of it.
     pub(crate) noise: u64,
     /// How many rounds the network makes at once, and one in how many steps it does.
     pub(crate) rounds: usize,

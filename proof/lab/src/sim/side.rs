@@ -109,7 +109,8 @@ pub trait Side: Sized {
     /// How many kinds of moments a step picks from: ten of every run, and those of
     /// [`moment`](Self::moment).
     const MOMENTS: u64;
-    /// Whether links are lost and opened anew, so that requests end with one although nothing else does.
+    /// Whether links are lost and opened anew, so that requests end with one although nothing else
+    /// does.
     const LOSES_LINKS: bool = false;
     /// How the end is counted that the server announced.
     const CLOSED_BY_SERVER: &'static str;
@@ -211,7 +212,7 @@ pub trait Side: Sized {
         true
     }
 
-    /// Whether somebody has begun what is neither a request nor a wish for room.
+    /// Whether something is under way that is neither a request nor a wish for room.
     fn is_busy(_world: &World<Self>) -> bool {
         false
     }
@@ -234,14 +235,14 @@ pub trait Side: Sized {
 
     // --- when all is over ---
 
-    /// How often it may have run: more than once where it was sent again, or nobody would have heard of
-    /// that.
+    /// How often it may have run: more than once where it was sent again, or nobody would have
+    /// heard of that.
     fn runs_max(_record: &Record<Self>) -> u32 {
         1
     }
 
-    /// In which of several lines this request has to have run in issue order; none where it is sent again
-    /// behind others.
+    /// In which of several lines this request has to have run in issue order; none where it is sent
+    /// again behind others.
     fn order(world: &World<Self>, record: &Record<Self>) -> Option<usize>;
 
     /// Whether requests may have been sent more than once, as far as the host knows.

@@ -1,8 +1,10 @@
-//! What of the crate `onetrip` a program can name, against the list in
-//! docs/reference/public-api/crate-onetrip.txt: a change of it is meant, and seen.
+//! Compares the public items of the crate `onetrip` with the list in
+//! docs/reference/public-api/crate-onetrip.txt, so that every change of them is deliberate and
+//! visible.
 //!
-//! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's JSON
-//! changes with the compiler, so the list is compared with the one alone that it was written with.
+//! `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test public_api` writes the list anew. Rustdoc's
+//! JSON changes with the compiler, so the list is compared only under the compiler that it was
+//! written with.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +14,7 @@ use std::process::Command;
 
 use public_api::PublicApi;
 
-/// What the crate exports under its own name of those below it, by the names that it has there.
+/// The items of lower crates that this crate exports under its own name, by their names there.
 const BELOW: [(&str, &[&str]); 3] = [
     ("onetrip-engine", &["IdleOrder", "Outcome"]),
     (
@@ -66,7 +68,7 @@ fn the_public_interface_is_the_one_that_is_listed() {
     let gone = known.difference(&found).map(|line| format!("- {line}"));
     let new = found.difference(&known).map(|line| format!("+ {line}"));
     let changes: Vec<String> = gone.chain(new).collect();
-    assert!(changes.is_empty(), "write the list anew if this is meant:\n{}", changes.join("\n"));
+    assert!(changes.is_empty(), "if this is deliberate, write the list anew:\n{}", changes.join("\n"));
 }
 
 const HEAD: &str = "#
@@ -103,7 +105,8 @@ fn items(name: &str) -> Vec<String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["rustdoc", "--quiet", "--locked", "--lib", "--all-features", "-p", name]);
     cargo.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // For rustdoc alone: with this variable everybody else would be compiled anew.
+    // A target directory for rustdoc alone: this variable would make other builds compile
+    // everything anew.
     let rustdoc = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/public_api/rustdoc");
     let output = cargo.env("RUSTDOC", rustdoc).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -117,7 +120,7 @@ fn items(name: &str) -> Vec<String> {
     api.items().map(|item| short(&item.to_string())).collect()
 }
 
-/// Where a name of the standard library stands there is nobody's business.
+/// Removes the internal path of a standard library name, which does not matter to users.
 fn short(line: &str) -> String {
     let is_path = |it: char| it.is_alphanumeric() || it == '_' || it == ':';
     let mut shorter = String::with_capacity(line.len());

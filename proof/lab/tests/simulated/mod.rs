@@ -1,9 +1,9 @@
-//! What is asked of every simulation.
+//! The tests that every simulation has to pass.
 
 use onetrip_lab::sim::{Mutation, Report, Side, run, sweep};
 
-/// The contract holds over two thousand seeds, which come across these so often: a generator that
-/// stops reaching something would test nothing in silence.
+/// The contract holds over two thousand seeds, in which each of these occurs at least this often.
+/// Without that check, a generator could silently stop reaching a case.
 pub(crate) fn assert_holds<S: Side>(coverage: &[(&str, u64)]) {
     let report = sweep::<S>(1, 2000, |_| {}).unwrap_or_else(|failed| panic!("{failed}"));
     let missing: Vec<String> = coverage
@@ -28,8 +28,8 @@ pub(crate) fn assert_repeats<S: Side>() {
     }
 }
 
-/// Each of these is noticed wherever it strikes. Where the connection ends before anything else
-/// comes, nobody misses those that are `forgettable`.
+/// Each of these mutations is noticed in every run that applies it. If the connection ends before
+/// anything else comes, those in `forgettable` may stay unnoticed.
 pub(crate) fn assert_noticed<S: Side>(
     mutations: impl Iterator<Item = Mutation<S::Mutation>>,
     forgettable: &[Mutation<S::Mutation>],
@@ -56,7 +56,7 @@ fn ended(report: &Report) -> bool {
     report.iter().any(|(what, _)| what.starts_with("closed: "))
 }
 
-/// What is wrong throughout is noticed in some runs.
+/// Mutations that affect a whole run are noticed in some of the runs.
 pub(crate) fn assert_ambient_noticed<S: Side>() {
     for mutation in Mutation::<S::Mutation>::all().filter(|mutation| mutation.is_ambient()) {
         let noticed =

@@ -1,4 +1,5 @@
-//! Files that use each other in a circle are read together or not at all: three are enough.
+//! Files that use each other in a circle have to be read together, so a circle may have three at
+//! most.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +7,7 @@ use crate::source::{Source, files, home};
 
 const FILES_MAX: usize = 3;
 
-/// Where circles are looked for. A module whose children have a part of what it is stands in one
-/// with them, if it uses what they have for themselves.
+/// The directories that are searched for circles.
 const DIRECTORIES: [&str; 6] = [
     "core/engine/src",
     "core/postgres/src",

@@ -1,4 +1,4 @@
-//! Examples: whatever a page shows in Rust, JavaScript or TypeScript is compiled or run by a test.
+//! Examples: a test compiles or runs all Rust, JavaScript and TypeScript code that a page shows.
 
 use std::collections::BTreeSet;
 
@@ -27,10 +27,11 @@ fn every_example_is_compiled_or_run() {
         wrong.extend(faults);
     }
     wrong.dedup();
-    assert!(wrong.is_empty(), "nothing tries these examples:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "no test runs these examples:\n{}", wrong.join("\n"));
 }
 
-/// What is wrong with an example on a page that is or isn't a doctest, and is or isn't one of Node's.
+/// What is wrong with an example on a page that is or isn't a doctest, and is or isn't one of
+/// Node's.
 fn fault(info: &str, is_rust: bool, is_node: bool) -> Option<&'static str> {
     let mut words = info.split([' ', ',']).filter(|it| !it.is_empty());
     let language = words.next()?;

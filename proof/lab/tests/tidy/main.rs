@@ -12,10 +12,12 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
-/// The folder of a crate, the crates of this workspace that it may depend on, and those of others: `None` for any.
+/// The folder of a crate, the crates of this workspace that it may depend on, and those of others:
+/// `None` for any.
 type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
-/// Everything in core/ and the ABI have a closed list, so that no clock, socket or runtime comes in unseen.
+/// Everything in core/ and the ABI have a closed list, so that no clock, socket or runtime comes in
+/// unseen.
 const GRAPH: [Allowed; 10] = [
     ("core/engine", &[], Some(&["bytes"])),
     (
@@ -71,7 +73,7 @@ fn every_crate_of_the_workspace_stands_in_the_graph() {
     assert_eq!(found, known);
 }
 
-/// A glossary that explains every word of the code is one that nobody reads.
+/// A glossary that explains every word of the code would not be read.
 #[test]
 fn the_glossary_has_few_words_and_each_once() {
     let text = std::fs::read_to_string(root().join("GLOSSARY.md")).unwrap();

@@ -1,9 +1,10 @@
-//! Names that people give, and what they may have meant.
+//! Matches names given by users, and suggests a near one for a mistake.
 
-/// Those of `known` that were asked for, in the order of `known`; all of them if none was.
+/// The names of `known` that were asked for, in the order of `known`; all names if none was asked
+/// for.
 ///
 /// # Errors
-/// One that isn't known, with the nearest that is.
+/// A name that isn't known, with the nearest known one.
 pub(super) fn chosen<'a>(
     what: &str,
     asked: &[String],
@@ -11,17 +12,17 @@ pub(super) fn chosen<'a>(
 ) -> Result<Vec<&'a str>, String> {
     if let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(match nearest(unknown, known) {
-            Some(near) => format!("there is no {what} {unknown:?}: did you mean {near}?"),
-            None => format!("there is no {what} {unknown:?}: there are {}", known.join(", ")),
+            Some(near) => format!("unknown {what} {unknown:?}: did you mean {near}?"),
+            None => format!("unknown {what} {unknown:?}: choose from {}", known.join(", ")),
         });
     }
     let is_asked = |name: &&&str| asked.is_empty() || asked.iter().any(|it| it == **name);
     Ok(known.iter().filter(is_asked).copied().collect())
 }
 
-/// The name that is most like this one, if any is.
+/// The known name most similar to this one, if any is similar enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    /// As alike as two names that differ in every fourth letter.
+    /// The least similarity: that of two names that differ in every fourth letter.
     const ALIKE: f64 = 0.75;
     let alike = known.iter().map(|it| (strsim::jaro_winkler(name, it), *it));
     let best = alike.max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -40,11 +41,11 @@ mod tests {
         let error = chosen("workload", &asked, &known).unwrap_err();
         assert_eq!(
             error,
-            "there is no workload \"update_singel_row\": did you mean update_single_row?"
+            "unknown workload \"update_singel_row\": did you mean update_single_row?"
         );
         let error = chosen("workload", &["xyz".to_owned()], &known).unwrap_err();
         assert!(
-            error.ends_with("there are update_single_row, update_random_row, select_many"),
+            error.ends_with("choose from update_single_row, update_random_row, select_many"),
             "{error}"
         );
     }

@@ -1,4 +1,4 @@
-//! `onetrip bench compare`: two runs side by side, for people and for their CI.
+//! `onetrip bench compare`: two runs side by side, for people and for CI.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use onetrip_measure::report;
 
 use crate::output::{End, print};
 
-/// Hold the results of two runs against each other.
+/// Compare the results of two runs.
 ///
-/// For each cell it shows the time per operation of B in multiples of A's, with the spread, and
-/// whether the difference is more than noise. Cells that differ in the name of their workload
-/// alone, such as two scripts, are held against each other, too. The exit status is 1 if something
-/// is slower than --fail-above allows, and 2 if the runs have nothing in common.
+/// For each cell it shows the time per operation of B as a multiple of A's, with the spread, and
+/// whether the difference is more than noise. Cells that differ only in the name of their workload,
+/// such as two scripts, are compared too. The exit status is 1 if a cell is slower than
+/// --fail-above allows, and 2 if the runs have no cell in common.
 #[derive(Args, Debug)]
 pub(super) struct CompareArgs {
-    /// The results.json of the run to compare with.
+    /// The results.json of the baseline run.
     a: PathBuf,
 
-    /// The results.json of the run that is compared.
+    /// The results.json of the run to compare with it.
     b: PathBuf,
 
     /// Fail if the time per operation of B is more than this many times A's, and the difference is
@@ -30,13 +30,13 @@ pub(super) struct CompareArgs {
 /// Prints the comparison.
 ///
 /// # Errors
-/// One line: a file that can't be read, or runs that have nothing in common. Or something is slower
+/// One line: a file that can't be read, or runs that have no cell in common. Or a cell is slower
 /// than allowed.
 pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
     let read = |path| report::read(path).map_err(|error| format!("bench compare: {error}"));
     let comparison = report::compare(&read(&args.a)?, &read(&args.b)?);
     if let Some(why) = comparison.nothing_in_common() {
-        // Otherwise a CI whose options have changed would be green for ever.
+        // Otherwise a CI job whose options changed would compare nothing and always pass.
         return Err(format!("bench compare: {why}").into());
     }
     print(&comparison.to_string())?;

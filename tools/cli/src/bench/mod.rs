@@ -1,5 +1,5 @@
-//! `onetrip bench`: what latency, concurrency and isolation cost on a server, and what one trip gives
-//! back.
+//! `onetrip bench`: measures what latency, concurrency and isolation cost on a server, and what is
+//! saved by one trip.
 
 mod args;
 mod choose;
@@ -14,12 +14,13 @@ use crate::output::{End, print, tell};
 use args::RunArgs;
 use compare::CompareArgs;
 
-/// Measure what latency, concurrency and isolation cost, and what one trip gives back.
+/// Measure what latency, concurrency and isolation cost, and what pipelining saves.
 ///
-/// On a private PostgreSQL that ends with it (with --preset redis: Redis or Valkey), or on any server by
-/// --url. There it works in a schema of its own, onetrip_bench, which it drops at the end, or with keys that
-/// begin with onetrip-bench: and a random part, which it removes, and changes nothing else (a --script does
-/// what it says, in both of its forms). Ctrl-C ends it with what was measured so far.
+/// It measures a private PostgreSQL server that it starts and stops (with --preset redis: Redis or
+/// Valkey), or the server of --url. On your own server it changes only its schema, onetrip_bench,
+/// which it drops at the end, or keys that begin with onetrip-bench: and a random part, which it
+/// removes at the end. A --script changes what its statements change, in both of its forms. Ctrl-C
+/// ends the run with the results so far.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
@@ -37,7 +38,7 @@ enum BenchCommand {
 /// Measures, prints the tables, and writes the files that were asked for.
 ///
 /// # Errors
-/// One line: what failed, where, and what to do. Or a comparison found something slower.
+/// One line: what failed, where, and what to do. Or a comparison found a slower cell.
 pub(crate) fn run(args: BenchArgs) -> Result<(), End> {
     match args.command {
         Some(BenchCommand::Compare(args)) => compare::run(&args),
@@ -55,7 +56,7 @@ fn measure(args: &RunArgs) -> Result<(), End> {
         true => measuring.redis(&plan, url)?,
         false => measuring.postgres(&plan, url)?,
     };
-    // Files first: who reads the tables may have gone.
+    // The files are written first, because standard output may be closed.
     if let Some(out) = &args.out {
         for path in report::write_all(&finished.results, out).map_err(|error| error.to_string())? {
             tell(&format!("written: {}", path.display()));

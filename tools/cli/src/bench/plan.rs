@@ -1,4 +1,4 @@
-//! The plan that the options make.
+//! Makes the plan of a run from the options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::command_line::command_line;
 use crate::output::tell;
 
 impl RunArgs {
-    /// What these options ask for.
+    /// The plan that these options ask for.
     ///
     /// # Errors
     /// A workload that isn't known, or options that don't go together.
@@ -59,7 +59,7 @@ impl RunArgs {
         })
     }
 
-    /// Whether a Redis is measured, and so no PostgreSQL.
+    /// Whether Redis is measured, instead of PostgreSQL.
     pub(super) fn is_on_redis(&self) -> bool {
         self.has(PresetArg::Redis)
     }
@@ -72,7 +72,7 @@ impl RunArgs {
         !self.script.is_empty() || !self.builtin.is_empty()
     }
 
-    /// An option that nothing looks at would be a surprise.
+    /// Refuses options that would have no effect.
     fn check_options(&self) -> Result<(), String> {
         let scripts = self.has_scripts();
         let redis = self.is_on_redis();
@@ -121,7 +121,7 @@ impl RunArgs {
         known
     }
 
-    /// The round trips that are added for a preset; none if it was not chosen.
+    /// The added round trips of a preset; none if the preset was not chosen.
     fn rtts(&self, preset: PresetArg) -> Vec<f64> {
         match (self.has(preset), preset) {
             (false, _) => Vec::new(),
@@ -203,7 +203,7 @@ impl RunArgs {
         }
     }
 
-    /// The scripts in their forms, ready to run; none without --script and --builtin.
+    /// The scripts in both forms, ready to run; none without --script and --builtin.
     fn scripts(&self) -> Result<Vec<Form>, String> {
         let mut scripts = Vec::new();
         for text in &self.script {
@@ -224,7 +224,7 @@ impl RunArgs {
         Ok(forms)
     }
 
-    /// What is measured as one, with its name: all scripts together, or each by itself.
+    /// The mixes to measure, each with its name: all scripts together, or each by itself.
     fn mixes(&self, scripts: Vec<(Script, u32)>) -> Result<Vec<(String, Mix)>, String> {
         let labels = script::labels(scripts.iter().map(|(script, _)| script));
         if self.compare {
@@ -245,12 +245,12 @@ impl RunArgs {
         Ok(vec![(name, Mix::new(scripts).map_err(|it| it.to_string())?)])
     }
 
-    /// As it is written, and pipelined where it can be.
+    /// Adds the mix as it is written, and pipelined if that is possible.
     fn add_forms(&self, label: &str, mix: &Mix, forms: &mut Vec<Form>) -> Result<(), String> {
         let protocol = self.protocol().into();
         let obstacle = mix.why_not_pipelined(protocol);
         if let Some(why) = obstacle {
-            tell(&format!("{label} {why}: it is measured as it is written only"));
+            tell(&format!("{label} {why}: it is measured only as it is written"));
         }
         let kinds = [script::Form::AsWritten, script::Form::Pipelined];
         for form in kinds.into_iter().take(if obstacle.is_some() { 1 } else { 2 }) {
@@ -304,7 +304,7 @@ impl RunArgs {
         }
     }
 
-    /// No task uses two at once.
+    /// The number of connections: at most one per task.
     fn connections_of(&self, tasks: u32, otherwise: u32) -> u32 {
         self.connections.unwrap_or(otherwise).min(tasks)
     }
@@ -329,9 +329,9 @@ struct Form {
 const WEIGHTS: &str = "--compare runs each script by itself: leave out the weights";
 const ALONE: &str = "--preset redis measures another server than the others: let it run by itself";
 const ONLY_PINGS: &str =
-    "the workload pings is measured without an added round trip: let --rtt have 0";
+    "the workload pings is measured without an added round trip: add 0 to --rtt";
 
-/// Of the benchmark that the preset follows.
+/// The numbers of tasks in the benchmark that the preset follows.
 const TASKS: [u32; 5] = [100, 200, 400, 800, 1600];
 const CONNECTIONS: u32 = 10;
 const ROWS: u32 = 100;
@@ -344,10 +344,10 @@ const SCRIPT_USERS: &str = "--script and --builtin";
 const FORTUNES: &str = "fortunes";
 const HTTP_CONNECTIONS: [u32; 3] = [16, 64, 256];
 
-/// Of scripts and of a web page.
+/// The default duration of a repetition for scripts and for fortunes.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
 
-/// From the same machine to the other side of an ocean.
+/// Round trips in ms, from the same machine to another continent.
 const RTTS: [f64; 6] = [0.0, 0.2, 1.0, 5.0, 20.0, 50.0];
 
 const TRIPS_TIME: Duration = Duration::from_millis(500);

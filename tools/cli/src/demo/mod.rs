@@ -1,6 +1,7 @@
-//! `onetrip demo`: in under a minute a money transfer over a slow link, point selects by depth, and two
-//! updates of which one is in everybody's way; then, where there is a Redis, updates over the slow link, GETs by
-//! depth, and 10,000 PINGs. A small run of what `onetrip bench` measures.
+//! `onetrip demo`: a small run of what `onetrip bench` measures, in under a minute. It shows a
+//! money transfer over a slow link, point selects by depth, and updates with and without
+//! contention. If Redis or Valkey is installed, it also shows updates over the slow link, GETs by
+//! depth, and 10,000 PINGs.
 
 mod plan;
 mod redis;
@@ -16,15 +17,15 @@ use crate::measuring::{Measuring, ended};
 use crate::output::{End, print};
 use crate::values::milliseconds;
 
-/// See on a real PostgreSQL what round trips cost, and what pipelining gives back; on a Redis, too, where one
-/// is installed.
+/// Show on a real PostgreSQL server what round trips cost, and what pipelining saves. If Redis or
+/// Valkey is installed, the demo shows that too.
 ///
 /// The files of the report are written at the end; report.html has the charts, and transfer.svg the
 /// picture of the transfers.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct DemoArgs {
-    /// Round trip to put in front of the server for the transfer and the updates, in milliseconds, half of it each way
+    /// Round trip to add for the transfer and the updates, in milliseconds, half of it each way
     /// [default: 100; 0 with --url].
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     rtt: Option<f64>,
@@ -33,13 +34,14 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
 
-    /// Your own PostgreSQL, as a URL or key-value string, instead of private servers. The demo works in a
-    /// schema of its own, onetrip_bench, and drops it at the end. A URL shows in the list of processes: leave the
-    /// password to PGPASSWORD or the password file (PGPASSFILE, ~/.pgpass).
+    /// Your own PostgreSQL, as a URL or key-value string, instead of private servers. The demo
+    /// works in a schema of its own, onetrip_bench, and drops it at the end. Other users can see a
+    /// URL in the list of processes, so give the password in PGPASSWORD or in the password file
+    /// (PGPASSFILE, ~/.pgpass).
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// Drop a schema onetrip_bench that the server has already.
+    /// Drop the schema onetrip_bench if the server already has one.
     #[arg(long)]
     force: bool,
 
@@ -51,7 +53,7 @@ pub(crate) struct DemoArgs {
 /// Runs the demo.
 ///
 /// # Errors
-/// One line: what failed, where, and what to do. Or nobody reads what it prints.
+/// One line: what failed, where, and what to do. Or standard output was closed.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
     report::check_writable(&args.out).map_err(|error| format!("--out: {error}"))?;
     let is_redis_wanted = redis::is_wanted(args)?;
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
     ended(&finished)
 }
 
-/// Both parts as one run; what the first found stays, however the second ended.
+/// Joins both parts into one run. The results of the first part are kept however the second ended.
 fn with_redis(finished: Finished, redis: Result<Finished, End>) -> Finished {
     match redis {
         Ok(redis) => Finished {

@@ -1,4 +1,4 @@
-//! What the demo measures.
+//! The plan of the demo.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) const RTT_MS: f64 = 100.0;
 const TRANSFERS: u64 = 2;
 const SELECTS_TIME: Duration = Duration::from_millis(300);
 
-/// Of one row, on which all wait for each other, and of one of a hundred.
+/// Updates of one row, which wait for each other, and updates of one row in a hundred.
 pub(super) const PAIR: [&str; 2] = ["update_single_row", "update_random_row"];
 pub(super) const TASKS: u32 = 200;
 const CONNECTIONS: u32 = 10;

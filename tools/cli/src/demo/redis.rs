@@ -1,4 +1,4 @@
-//! The demo's part on a Redis: commands over a slow link, throughput by depth, and 10,000 PINGs.
+//! The demo's part on Redis: commands over a slow link, throughput by depth, and 10,000 PINGs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::story::{bar, rate, right, table, times};
 use crate::command_line::command_line;
 use crate::output::thousands;
 
-/// Whether the demo has this part: only where it starts its own servers, and if there is one for it.
+/// Whether the demo has this part: it starts its own servers, and a program for Redis is installed.
 ///
 /// # Errors
 /// The variable that names the program is wrong.
@@ -26,8 +26,8 @@ pub(super) fn is_wanted(args: &DemoArgs) -> Result<bool, String> {
     Ok(found.is_some())
 }
 
-/// What is said where there is no server for it.
-pub(super) const MISSING: &str = "No redis-server or valkey-server was found, so there is no part on Redis; scripts/setup installs one.";
+/// The line printed if no server program is installed.
+pub(super) const MISSING: &str = "No redis-server or valkey-server was found, so the demo skips Redis; scripts/setup installs one.";
 
 /// Updates over the slow link, and the rest without one.
 pub(super) fn plan(args: &DemoArgs) -> Plan {
@@ -58,7 +58,7 @@ fn planned(way: Way, rtt_added_ms: f64, until: Until) -> Planned {
     Planned::redis(way, rtt_added_ms, Load { until, rate: None, seed: 1 })
 }
 
-/// The tables, each with a line that says what it is; none of what was not measured.
+/// The tables of all that was measured, each with a title.
 pub(super) fn tell(results: &Results) -> Vec<String> {
     let of = |workload: &'static str| {
         let cells = results.cells.iter().filter(|cell| cell.key.preset == Preset::Redis);
@@ -85,7 +85,7 @@ fn updates(results: &Results, cells: &[&Cell]) -> Option<String> {
 fn depths(cells: &[&Cell]) -> Option<String> {
     let first = rate(cells.first()?);
     let fastest = cells.iter().map(|cell| rate(cell)).fold(0.0, f64::max);
-    let mut table = table(&["on their way at once", "GETs per s", "times depth 1", ""]);
+    let mut table = table(&["in flight", "GETs per s", "× depth 1", ""]);
     for cell in cells {
         table.add_row([
             right(cell.key.depth.map_or(String::new(), |depth| thousands(depth.into()))),
@@ -94,7 +94,7 @@ fn depths(cells: &[&Cell]) -> Option<String> {
             Field::new(bar(rate(cell) / fastest)),
         ]);
     }
-    Some(format!("GETs that pipeline by themselves on one connection, no latency added\n{table}"))
+    Some(format!("GETs, pipelined automatically on one connection, no latency added\n{table}"))
 }
 
 fn pings(cells: &[&Cell]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What the demo found, as tables.
+//! The demo's results, as tables.
 
 use comfy_table::{Cell as Field, CellAlignment, Table, presets};
 use onetrip_measure::results::{Cell, Preset, Results};
@@ -8,7 +8,7 @@ use super::plan::TASKS;
 use super::redis;
 use crate::output::thousands;
 
-/// The tables, each with a line that says what it is; without those of which nothing was measured.
+/// The tables of all that was measured, each with a title.
 pub(super) fn tell(results: &Results) -> String {
     let of = |workload: &'static str| {
         let cells = results.cells.iter();
@@ -30,7 +30,7 @@ pub(super) fn tell(results: &Results) -> String {
     text
 }
 
-/// The way to the server, in words that follow what is done.
+/// The link to the server, as a phrase that ends a title.
 pub(super) fn link(rtt_added_ms: f64) -> String {
     match rtt_added_ms {
         0.0 => String::new(),
@@ -61,10 +61,10 @@ fn contention(cells: &[&Cell]) -> Option<String> {
     Some(format!("{title}\n{}", times(cells, |cell| names(cell).to_owned())))
 }
 
-/// A line for each, with its time as a length.
+/// A table with a line for each cell, with its time as a bar.
 pub(super) fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
     let mut table = table(&["", "trips", "median ms", "ratio", ""]);
-    // Of a transfer the time of one; of many transactions at once that of all.
+    // For a transfer, the time of one; for concurrent transactions, the time of all.
     let time = |cell: &&Cell| {
         let of = if cell.key.tasks == 1 { cell.us_per_operation() } else { cell.elapsed_ms() };
         of.map_or(f64::NAN, |it| if cell.key.tasks == 1 { it.median / 1e3 } else { it.median })
@@ -84,7 +84,7 @@ pub(super) fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
     table
 }
 
-/// Of the times of two cells; within the noise there is none.
+/// The ratio of the times of two cells, unless it is within the noise.
 fn ratio(cell: &Cell, first: &Cell) -> String {
     let times = |cell: &Cell| -> Vec<f64> {
         cell.repetitions.iter().map(|it| it.elapsed_ms / it.operations as f64).collect()
@@ -92,7 +92,7 @@ fn ratio(cell: &Cell, first: &Cell) -> String {
     match Ratio::of(&times(cell), &times(first)) {
         _ if std::ptr::eq(cell, first) => "1.00".to_owned(),
         Some(ratio) if !ratio.is_noise() => format!("{:.2}", ratio.median),
-        _ => "in the noise".to_owned(),
+        _ => "within the noise".to_owned(),
     }
 }
 
@@ -101,9 +101,9 @@ pub(super) fn rate(cell: &Cell) -> f64 {
     cell.rate().map_or(0.0, |it| it.median)
 }
 
-/// A line for each depth.
+/// A table with a line for each depth.
 fn selects(cells: &[&Cell]) -> Option<String> {
-    let mut table = table(&["on their way at once", "a Sync each, per s", "one Sync, per s", ""]);
+    let mut table = table(&["in flight", "a Sync each, per s", "one Sync, per s", ""]);
     let fastest = cells.iter().map(|cell| rate(cell)).fold(0.0, f64::max);
     let mut depths: Vec<u32> = cells.iter().filter_map(|cell| cell.key.depth).collect();
     depths.sort_unstable();
@@ -140,7 +140,7 @@ pub(super) fn right(text: String) -> Field {
     Field::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// A part of the longest.
+/// A bar of this fraction of the longest one.
 pub(super) fn bar(part: f64) -> String {
     const WIDTH: f64 = 24.0;
     "█".repeat((part * WIDTH).round().max(1.0) as usize)

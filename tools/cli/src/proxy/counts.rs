@@ -1,4 +1,5 @@
-//! What a proxy has counted, as lines: for an interval while it runs, and for the whole at its end.
+//! The proxy's counts as lines: one for each interval while it runs, and one for the whole at its
+//! end.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +17,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// From here on, with what is open now.
+    /// Begins to count, with this many connections open.
     pub(super) fn begin(now: Instant, open: usize) -> Counts {
         Counts { since: now, open_before: open as u64, last: now, before: Stats::default() }
     }
 
-    /// The line of the interval that ends now, and whether anything happened in it. What can be
-    /// missed stands at its end, where a terminal cuts it.
+    /// The line of the interval that ends now, and whether anything happened in it. The least
+    /// important part stands at its end, where a terminal cuts a long line.
     pub(super) fn interval(&mut self, stats: Stats, now: Instant) -> (String, bool) {
         let elapsed = now - self.last;
         let trips = stats.trips.saturating_sub(self.before.trips);
@@ -39,7 +40,7 @@ impl Counts {
         (line, happened)
     }
 
-    /// All of it, in a line.
+    /// All counts in one line.
     pub(super) fn summary(&self, stats: &Stats, now: Instant) -> String {
         let elapsed = now - self.since;
         format!(
@@ -53,7 +54,7 @@ impl Counts {
         )
     }
 
-    /// The busiest of those that are open: their trips, and how many a second.
+    /// The busiest open connections: their trips, and the trips per second.
     fn by_connection(&self, stats: &Stats, elapsed: Duration) -> String {
         let before = |id| self.before.open.iter().find(|it| it.id == id).map_or(0, |it| it.trips);
         let lately = |it: &ConnectionStats| it.trips.saturating_sub(before(it.id));
@@ -72,7 +73,7 @@ impl Counts {
     }
 }
 
-/// So many connections fit into a line.
+/// How many connections a line shows.
 const SHOWN: usize = 3;
 
 /// `1,204 trips: 1,180 one after the other, 24 side by side`.
@@ -87,7 +88,7 @@ fn told(stats: &Stats) -> String {
 }
 
 fn rate(count: u64, elapsed: Duration) -> String {
-    /// From here on a fraction says nothing.
+    /// Rates above this are shown without a fraction.
     const WHOLE: f64 = 100.0;
     match count as f64 / elapsed.as_secs_f64().max(1e-9) {
         0.0 => "0".to_owned(),

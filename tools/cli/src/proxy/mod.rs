@@ -23,15 +23,15 @@ use onetrip_measure::server::answering;
 /// Put a network's round trip in front of a server, and count the trips that clients make.
 ///
 /// While it runs it shows the trips per second and by connection, and how many were waited for one
-/// after the other: on a terminal in a line that changes, otherwise in a line for each interval in
-/// which there were any. r and Enter, or SIGUSR1, tell the counts and begin anew.
+/// after the other. On a terminal it updates one line; otherwise it prints a line for each interval
+/// with trips. r and Enter, or SIGUSR1, prints the counts and resets them.
 #[derive(Args, Debug)]
 pub(crate) struct ProxyArgs {
     /// Address to listen on; loopback only. Port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
 
-    /// Where the server is: HOST:PORT, or the path of its unix socket.
+    /// The server: HOST:PORT, or the path of its Unix socket.
     #[arg(long, value_name = "HOST:PORT|PATH", required_unless_present = "self_check")]
     upstream: Option<String>,
 
@@ -64,7 +64,8 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,
 
-    /// Measure how exact the proxy is on this machine (about ten seconds), print it and exit.
+    /// Measure how exact the proxy is on this machine (about ten seconds), print the result and
+    /// exit.
     #[arg(long, conflicts_with_all = ["upstream", "delay_up", "delay_down", "jitter", "bandwidth", "seed", "listen", "interval"])]
     self_check: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) struct ProxyArgs {
 /// Runs the proxy until SIGINT (Ctrl-C), SIGTERM or SIGHUP, or the self-check.
 ///
 /// # Errors
-/// One line: what is wrong, where, and what to do. Or nobody reads what it prints.
+/// One line: what is wrong, where, and what to do. Or standard output was closed.
 pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
     if args.self_check {
         return check(args.rtt);
@@ -92,11 +93,11 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
         ..ProxyConfig::new(upstream(name)?)
     };
     let runtime = runtime(1).map_err(|error| format!("proxy: {error}"))?;
-    // Before it listens, so that a signal from then on ends it with its counts.
+    // Called before it listens, so that a signal from then on prints the counts.
     stop.tidy_first("");
     let proxy = Proxy::start(config).map_err(|error| start_failed(args.listen, &error))?;
     let head = format!(
-        "{} -> {name}: {} up, {} down; Ctrl-C prints the counts and ends it, r and Enter resets them",
+        "{} -> {name}: {} up, {} down; Ctrl-C prints the counts and exits, r and Enter resets them",
         proxy.addr(),
         describe(&up),
         describe(&down)
@@ -108,7 +109,7 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
     print(&counts.summary(&proxy.stats(), Instant::now()))
 }
 
-/// Shows the counts until it is to stop, and returns those since the last reset.
+/// Shows the counts until the command is stopped. Returns the counts since the last reset.
 async fn tell(
     proxy: &Proxy,
     stop: &Stop,
@@ -118,7 +119,7 @@ async fn tell(
 ) -> Result<Counts, End> {
     let failed = |error| format!("proxy: can't wait for signals ({error}): try again");
     let mut signals = signal(SignalKind::user_defined1()).map_err(failed)?;
-    // Where the signal is caught it may be sent.
+    // Printed once SIGUSR1 is caught: a script that reads the line may send the signal.
     print(head)?;
     let typed = typed::resets();
     let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
@@ -136,7 +137,7 @@ async fn tell(
             () = typed.notified() => {}
         }
         let (stats, now) = (proxy.stats(), Instant::now());
-        // Who reads that they are reset may count on it.
+        // Reset before the line is printed: a script that reads the line may rely on the reset.
         proxy.reset_stats();
         shown.print(&format!("reset: {}", counts.summary(&stats, now)))?;
         counts = Counts::begin(now, stats.open.len());
@@ -169,7 +170,7 @@ impl Shown {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line that stays on the screen.
     fn print(&self, line: &str) -> Result<(), End> {
         match &self.0 {
             Some(bar) => {
@@ -196,8 +197,8 @@ fn check(rtt: Option<Duration>) -> Result<(), End> {
     if result.holds() {
         return Ok(());
     }
-    let advice = "stop what else runs on it and try again";
-    Err(format!("proxy: the self-check fails on this machine now; {advice}").into())
+    let advice = "stop other programs and try again";
+    Err(format!("proxy: the self-check failed: the proxy is not exact enough now; {advice}").into())
 }
 
 fn links(args: &ProxyArgs) -> (Link, Link) {

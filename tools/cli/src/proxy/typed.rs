@@ -10,20 +10,20 @@ use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 use tokio::sync::Notify;
 
-/// Told whenever somebody types `r` and Enter; never where nobody can.
+/// Notifies whenever `r` and Enter are typed; never without a terminal.
 pub(super) fn resets() -> Arc<Notify> {
     let typed = Arc::new(Notify::new());
     let told = typed.clone();
     if stdin().is_terminal() {
         let thread = std::thread::Builder::new().name("onetrip-keys".into());
-        // Without it there is still the signal.
+        // If the thread can't be started, SIGUSR1 still works.
         thread.spawn(move || read(&told)).ok();
     }
     typed
 }
 
-/// Until there is no more to read. A program in the background that reads from its terminal is
-/// stopped by the system, so what is typed then, which is for others, is left alone.
+/// Reads lines until the end of input. The system stops a background program that reads from its
+/// terminal, so this reads only in the foreground.
 fn read(typed: &Notify) {
     let terminal = stdin();
     let mut line = String::new();
@@ -50,5 +50,5 @@ fn read(typed: &Notify) {
     }
 }
 
-/// How often it is looked whether this is the foreground again.
+/// How often it checks whether the program is in the foreground again.
 const BACKGROUND: Duration = Duration::from_millis(500);

@@ -1,5 +1,4 @@
-//! `onetrip bench`: what it leaves behind, how it ends, and what it says to those who ask for something
-//! that can't be done.
+//! `onetrip bench`: what it leaves behind, how it ends, and its errors for impossible requests.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ pub(crate) fn onetrip(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onetrip")).args(arguments).output().unwrap()
 }
 
-/// What it says when it refuses: one line on standard error, status 2, nothing on standard output.
+/// Its error: one line on standard error, status 2, nothing on standard output.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = onetrip(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -29,7 +28,7 @@ pub(crate) fn refusal(arguments: &[&str]) -> String {
     last
 }
 
-/// Some cells that take no time.
+/// Arguments for a few quick cells.
 fn small<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let small = ["bench", "--preset", "concurrency,trips", "--isolation", "serializable"];
     let repetitions = if more.contains(&"--repetitions") { "--force" } else { "--repetitions=1" };
@@ -212,7 +211,7 @@ fn a_comparison_fails_where_something_became_slower() {
         let output = onetrip(&["bench", "compare", a, b, "--fail-above", "1.10"]);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    // Nothing in common: a limit that looks at nothing must not pass.
+    // Without a common cell nothing is compared, so a limit must not pass.
     for more in [&["--fail-above", "1.10"][..], &[]] {
         let said = refusal(&[&["bench", "compare", fast, slow], more].concat());
         assert!(said.contains("no cell in common: A has join, prepared, 1 task"), "{said}");
@@ -255,7 +254,7 @@ fn manual_pages_and_completions_know_every_command() {
 #[test]
 fn a_stop_does_not_wait_for_what_the_server_is_at() {
     let url = database();
-    // Ten million rows take longer than anybody waits for the schema to be dropped.
+    // Ten million rows take longer than the tool waits for the schema to be dropped.
     let mut bench = Onetrip::start(&small(&url, &["--rows", "10000000"]), Stdio::null());
     bench.wait_for("making the tables");
     wait_for_session(&url, "query like '%10000000%'");
@@ -320,7 +319,7 @@ fn a_script_is_measured_as_it_is_written_and_pipelined_as_far_as_its_values_allo
     assert!(printed.contains("Statement 3 waits for :balance of statement 2."), "{printed}");
     let cell = |mode: &str, trips| ("checkout".to_owned(), mode.to_owned(), trips);
     assert_eq!(cells, [cell("each awaited", 5.0), cell("pipelined", 2.0)]);
-    // What can be measured in one way only is, and says so.
+    // A script that can be measured in one form only is, and the tool says so.
     let (cells, _) = script_cells(&[&arguments[..], &["-M", "simple"]].concat());
     assert_eq!(cells, [cell("simple, each awaited", 5.0)]);
     let piped = format!(
@@ -370,7 +369,7 @@ fn a_stop_while_the_schema_is_made_ends_it_and_leaves_anothers_schema() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::connect(&url)).unwrap();
     let session = runtime.block_on(client.session()).unwrap();
-    // Nobody else can make it before this transaction ends.
+    // No other session can create the schema before this transaction ends.
     runtime.block_on(async { session.script("begin; create schema onetrip_bench").await }).unwrap();
     let mut bench = Onetrip::start(&small(&url, &[]), Stdio::null());
     bench.wait_for("making the tables");
@@ -444,7 +443,7 @@ fn operations_are_counted_by_rows_and_statements_also_where_a_call_does_many() {
 #[test]
 fn there_are_no_more_connections_than_tasks_that_could_use_them() {
     let url = database();
-    // More than any machine takes.
+    // More connections than any machine allows.
     let most = ["--connections", "50000", "--workload", "select_single,join"];
     let said = onetrip(&small(&url, &most));
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));

@@ -35,5 +35,5 @@ pub(crate) fn wait_for_session(url: &str, is_it: &str) {
     }
 }
 
-/// For what must come, however slow the machine is.
+/// How long to wait for an event that must come, however slow the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! `onetrip demo`: what it leaves on a user's server and on the disk.
+//! `onetrip demo`: what it prints, and what it leaves on a user's server and on the disk.
 
 use std::fs;
 use std::path::Path;
@@ -44,8 +44,7 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
     let (status, said) = Onetrip::start(&arguments, printed).end();
     assert!(status.success(), "{said}");
     let printed = fs::read_to_string(out.path().join("printed")).unwrap();
-    for part in ["each awaited", "one pipeline", "on their way at once", "all update the same row"]
-    {
+    for part in ["each awaited", "one pipeline", "in flight", "all update the same row"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let trips = |way: &str| {
@@ -55,8 +54,7 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
     assert_eq!(trips("BEGIN, 2 UPDATEs, COMMIT, each awaited"), "4");
     assert_eq!(trips("BEGIN rides along"), "3");
     assert_eq!(trips("one pipeline"), "1");
-    let redis =
-        ["one script", "GETs that pipeline by themselves", "10,000 PINGs, no latency added"];
+    let redis = ["one script", "GETs, pipelined automatically", "10,000 PINGs, no latency added"];
     match found_or_skipped() {
         Some(_) => {
             assert!(redis.iter().all(|part| printed.contains(part)), "{printed}");

@@ -43,7 +43,7 @@ fn what_is_harmful_is_an_exit_status_of_its_own_until_the_settings_are_right() {
 
 #[test]
 fn a_server_that_can_not_be_reached_is_a_failure_in_one_line() {
-    // Nobody listens on port 1 of the loopback network.
+    // No server listens on port 1 of the loopback interface.
     let output = doctor("postgres://u@127.0.0.1:1/d");
     let error = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -51,7 +51,8 @@ fn a_server_that_can_not_be_reached_is_a_failure_in_one_line() {
     assert!(error.lines().count() == 1 && said(&output).is_empty(), "{error}");
 }
 
-/// A URL shows in the list of processes, so there are other ways for a password, and they are named.
+/// Other users can see a URL in the list of processes, so the help names other ways to give a
+/// password.
 #[test]
 fn a_password_need_not_stand_in_the_url() {
     let url = shared().url();

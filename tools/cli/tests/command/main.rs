@@ -1,4 +1,4 @@
-//! The command `onetrip` as its users meet it.
+//! The command `onetrip`, run as a process.
 #![allow(clippy::unwrap_used)]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! The command as a process: started, heard, sent signals to, and seen to end.
+//! The command as a process: starts it, reads its output, sends it signals, and waits for its end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read};
@@ -13,7 +13,7 @@ pub(crate) struct Onetrip {
 
 impl Onetrip {
     pub(crate) fn start(arguments: &[&str], stdout: impl Into<Stdio>) -> Onetrip {
-        // A harness that was started with nohup would pass on that SIGHUP is ignored.
+        // If the harness was started with nohup, its child processes would ignore SIGHUP.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_onetrip"));
         command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
@@ -22,7 +22,7 @@ impl Onetrip {
         Onetrip { child, stderr }
     }
 
-    /// Reads what it does until it says this.
+    /// Reads its standard error until this text comes.
     pub(crate) fn wait_for(&mut self, said: &str) {
         let mut heard = String::new();
         while !heard.lines().last().is_some_and(|line| line.contains(said)) {
@@ -47,7 +47,7 @@ impl Onetrip {
         BufReader::new(self.child.stdout.take().unwrap()).lines()
     }
 
-    /// Its status, and what it said since.
+    /// Waits for its end. Returns its status, and the output since the last read.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         self.stderr.read_to_string(&mut said).unwrap();
@@ -62,12 +62,12 @@ impl Drop for Onetrip {
     }
 }
 
-/// Where every write fails because the disk is full.
+/// A file to which every write fails, as on a full disk.
 pub(crate) fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// A pipe that nobody reads.
+/// A pipe whose reading end is closed.
 pub(crate) fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

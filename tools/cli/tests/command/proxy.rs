@@ -1,4 +1,4 @@
-//! `onetrip proxy`: what it tells while it runs, and how it ends.
+//! `onetrip proxy`: what it prints while it runs, and how it ends.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -30,7 +30,7 @@ fn an_address_that_cannot_be_told_ends_it() {
     assert!(status.success() && said.is_empty(), "{said}");
 }
 
-/// Sends back what comes, connection after connection, each on a thread of its own.
+/// An echo server: each connection has a thread of its own. Returns its address.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

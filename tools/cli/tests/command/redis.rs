@@ -13,7 +13,7 @@ use onetrip_lab::redis::{Answer, ClientCertificates, Server, Settings, Tls, foun
 use rustix::process::Signal;
 use tempfile::tempdir;
 
-/// A server with a key of somebody else's; None where there is no program for one.
+/// A server with a foreign key; `None` if no program is installed.
 fn server() -> Option<Server> {
     let installation = Some(found_or_skipped()?);
     let server = Server::start(Settings { installation, ..Settings::default() }).unwrap();
@@ -25,13 +25,13 @@ fn ask(server: &Server, command: &Command) -> Answer {
     server.plain().unwrap().tell(command).unwrap()
 }
 
-/// All that is left there is what was there before.
+/// Asserts that the server has the same keys as before the run.
 fn assert_clean(server: &Server, said: &str) {
     let keys = ask(server, &Command::new("KEYS").arg("*"));
     assert_eq!(keys, Answer::Many(vec![Answer::Text("dear".into())]), "{said}");
 }
 
-/// Cells that take no time.
+/// Arguments for quick cells.
 fn small<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let small = ["bench", "--preset", "redis", "--seconds", "0.01", "--url", url];
     let rtt: &[&str] = if more.contains(&"--rtt") { &[] } else { &["--rtt", "0,1"] };
@@ -59,7 +59,8 @@ fn a_run_leaves_its_files_and_no_key() {
     let results: serde_json::Value = serde_json::from_str(&results).unwrap();
     assert_eq!(results["server"]["product"], server.installation().product());
     assert_eq!(results["server"]["version"], server.version());
-    // At each round trip 4 commands, these at 2 depths, and 5 updates; the PINGs where none is added.
+    // At each round trip 4 commands, these at 2 depths, and 5 updates; the PINGs where none is
+    // added.
     assert_eq!(results["cells"].as_array().unwrap().len(), 2 * (4 + 8 + 5) + 2);
     for cell in results["cells"].as_array().unwrap() {
         let (mode, repetition) = (&cell["mode"], &cell["repetitions"][0]);
@@ -122,7 +123,7 @@ fn a_server_with_tls_is_measured_over_the_latency_proxy_too() {
 fn a_signal_at_any_moment_leaves_no_key() {
     let Some(server) = server() else { return };
     let url = server.url();
-    // While that which comes next is on its way: 10,000 SETs, or what WATCH watches for.
+    // Each is stopped while its commands are in flight: 10,000 SETs, or the commands after WATCH.
     for moment in ["writing the keys", "commands, GET", "SET, depth 1000,", "GET then SET"] {
         let more = ["--repetitions", "100", "--rtt", "5"];
         let mut bench = Onetrip::start(&small(&url, &more)[..], Stdio::null());
@@ -222,7 +223,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--tasks", "5"], "--tasks is for"),
         (&["--rate", "5"], "--rate is for"),
         (&["--workload", "ping"], "did you mean pings?"),
-        (&["--workload", "pings", "--rtt", "5"], "let --rtt have 0"),
+        (&["--workload", "pings", "--rtt", "5"], "add 0 to --rtt"),
         (&["--depth", "100000"], "100000 is not in 1..=10000"),
         (&["--url", "postgres://u:secret@db/d"], "--url: "),
         (&["--url", "redis://:secret@one,two"], "several servers"),

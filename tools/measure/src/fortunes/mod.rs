@@ -1,13 +1,13 @@
-//! A web page: the fortunes test of TechEmpower's framework benchmarks, which is a table of 12 rows,
-//! one added by the program, sorted by it, escaped, and sent as HTML. All over HTTP on this machine:
-//! a small axum server, and a load of keep-alive connections.
+//! A web page: the fortunes test of TechEmpower's framework benchmarks. The program reads a table
+//! of 12 rows, adds one, sorts and escapes them, and sends them as HTML. A small axum server on
+//! this machine serves the page to a load of keep-alive HTTP connections.
 //!
 //! Their rules ask for one statement per request with a Sync of its own, which is what
-//! [`Mode::Pool`] and [`Mode::Shared`] do. [`Mode::Repeatable`] is outside of them, and beside the other
-//! two shows what the rule costs.
+//! [`Mode::Pool`] and [`Mode::Shared`] do. [`Mode::Repeatable`] breaks that rule, to show what it
+//! costs.
 //!
-//! The CPU of the client is that of the web server, with the database client in it: the threads that
-//! make the HTTP load are [set aside](crate::meter::set_aside).
+//! The client's CPU is that of the web server, which includes the database client. The threads that
+//! make the HTTP load are [not counted](crate::meter::set_aside).
 
 mod page;
 mod rows;

@@ -1,4 +1,4 @@
-//! A page that is served, and its load.
+//! The web server with its page, and the load.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::available_parallelism;
@@ -22,25 +22,27 @@ pub const CONNECTIONS_DEFAULT: usize = 10;
 
 /// A web server with the page, and the threads that load it.
 ///
-/// The server has as many threads as there are processors, and the load half as many. Dropping it stops
-/// both and closes all their connections, a moment later; [`stop`](Page::stop) waits for that.
+/// The server has as many threads as there are processors, and the load half as many. Dropping it
+/// stops both and closes all their connections, a moment later; [`stop`](Page::stop) waits for
+/// that.
 #[derive(Debug)]
 pub struct Page {
     client: Client,
     server: SocketAddr,
     connections: usize,
-    /// Its end stops the server.
+    /// Dropping it stops the server.
     stop: oneshot::Sender<()>,
     web: Threads,
     http: Threads,
 }
 
 impl Page {
-    /// Connects to the database, by at most so many connections, and serves the page on 127.0.0.1, at a
-    /// port that is free. The table is that of [`create`](super::create) in this schema.
+    /// Connects to the database, by at most so many connections, and serves the page on 127.0.0.1,
+    /// at a port that is free. The table is that of [`create`](super::create) in this schema.
     ///
     /// # Errors
-    /// The database can't be reached, has no such table, or the system has no port, thread or file left.
+    /// The database can't be reached, has no such table, or the system has no port, thread or file
+    /// left.
     pub async fn start(
         config: &Config,
         schema: &str,
@@ -57,7 +59,7 @@ impl Page {
         Ok(Page { client, server, connections, stop, web, http })
     }
 
-    /// Where it is: a URL for a browser, as long as this page is there.
+    /// The page's URL, valid while this page lives.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.server, super::serve::PATH)
     }
@@ -68,13 +70,13 @@ impl Page {
     }
 
     /// Asks for the page over so many HTTP connections, each one request at a time. They are opened
-    /// first. An operation is a request; one that is answered by another status than 200 is an error by
-    /// that status, `lost` or `timeout` one without an answer.
+    /// first. An operation is a request; one that is answered by another status than 200 is an
+    /// error by that status, `lost` or `timeout` one without an answer.
     ///
     /// Dropping the future ends it.
     ///
     /// # Errors
-    /// A page is not what it should be, or the connections can't be opened.
+    /// A page differs from the expected one, or the connections can't be opened.
     pub async fn load(
         &self,
         tasks: usize,
@@ -96,8 +98,8 @@ impl Page {
         }
     }
 
-    /// Stops the server and closes its connections, and returns when that is done: after two seconds at
-    /// the latest.
+    /// Stops the server and closes its connections, and returns when that is done: after two
+    /// seconds at the latest.
     pub async fn stop(self) {
         let Page { client, stop, web, http, .. } = self;
         http.stop().await;
@@ -106,10 +108,10 @@ impl Page {
     }
 }
 
-/// Files that are opened beside those of connections: by the runtimes, by others.
+/// Open files besides connections, for example those of the runtimes.
 const SPARE: usize = 64;
 
-/// Ends a task with itself.
+/// Aborts a task when dropped.
 struct Ends(AbortHandle);
 
 impl Drop for Ends {

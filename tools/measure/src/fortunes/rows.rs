@@ -1,11 +1,11 @@
-//! The table: as the specification of the test has it, but for the words.
+//! The table, as the test's specification has it except for the texts.
 
 use onetrip::Session;
 
 use crate::error::Result;
 
-/// The rows, by their numbers from 1 on. The texts are our own, each as long in bytes as the one that the
-/// specification has in its place, so that pages are about as long and rates can be compared.
+/// The rows, numbered from 1. The texts are our own. Each is as long in bytes as that of the
+/// specification, so that pages have about the same length and rates can be compared.
 const MESSAGES: [&str; 12] = [
     "The nearest server is a trip away.",
     "What you measured is what you did; what you read is what is in mind.",
@@ -24,7 +24,7 @@ const MESSAGES: [&str; 12] = [
 /// The row that the program adds to each page.
 pub(super) const ADDED: (i32, &str) = (0, "One more row, made for this very request.");
 
-/// Creates the table `fortune` with its rows, in a schema that is there. One of that name in it goes.
+/// Creates the table `fortune` with its rows in an existing schema. Replaces a table of that name.
 ///
 /// # Errors
 /// The server's: no such schema, no permission.

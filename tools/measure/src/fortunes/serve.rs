@@ -14,15 +14,15 @@ use tokio::sync::oneshot::Receiver;
 
 use super::write;
 
-/// How a request's statement goes to the database.
+/// How the statement of a request is sent to the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Over a connection of the request's own, from a pool.
     Pool,
     /// Over connections that all requests share, with a Sync of its own.
     Shared,
-    /// Over connections that all requests share, and neighbouring ones share a Sync, too. Outside of
-    /// TechEmpower's rules.
+    /// Over connections that all requests share, where neighbouring requests share a Sync too. This
+    /// breaks TechEmpower's rules.
     Repeatable,
 }
 
@@ -39,7 +39,7 @@ impl Mode {
         }
     }
 
-    /// In one line, for people.
+    /// A description in one line.
     pub fn description(self) -> &'static str {
         match self {
             Mode::Pool => "a connection of its own per request, from a pool",
@@ -69,17 +69,18 @@ impl Site {
     }
 }
 
-/// Where the page is.
+/// The path of the page.
 pub(super) const PATH: &str = "/fortunes";
 
-/// Answers requests until it is told to stop or nobody can tell it any more. Then those that are being
-/// answered still are.
+/// Answers requests until `stop` receives a message or is closed. Requests already begun are still
+/// answered.
 pub(super) async fn serve(listener: TcpListener, site: Site, stop: Receiver<()>) {
     let router = Router::new().route(PATH, get(page)).with_state(Arc::new(site));
-    // A page is one write, which should not wait for others; where that fails, it does.
+    // A page is one write, which should leave at once. If this option can't be set, it may be
+    // delayed.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let stopped = async { drop(stop.await) };
-    // It never fails: what goes wrong with a connection ends that connection.
+    // It never fails: an error of a connection ends only that connection.
     let _ = axum::serve(listener, router).with_graceful_shutdown(stopped).await;
 }
 

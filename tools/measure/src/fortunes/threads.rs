@@ -9,17 +9,18 @@ use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
 
-/// Ends when it is dropped, behind the back of whoever drops it: a runtime can't be dropped by a task.
+/// The runtime. Dropping this ends it in the background, because a task must not drop a runtime
+/// itself.
 #[derive(Debug)]
 pub(super) struct Threads {
     handle: Handle,
-    /// Its end tells the keeper to end.
+    /// Dropping it makes the keeper thread end.
     stop: oneshot::Sender<()>,
     keeper: thread::JoinHandle<()>,
 }
 
 impl Threads {
-    /// So many threads of this name, each of which begins with `begin`.
+    /// Starts the runtime with this many threads of this name. Each thread calls `begin` first.
     pub(super) fn start(
         name: &str,
         workers: usize,
@@ -36,7 +37,7 @@ impl Threads {
         Ok(Threads { handle, stop, keeper })
     }
 
-    /// Runs this there.
+    /// Runs a future on the runtime.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -44,8 +45,8 @@ impl Threads {
         self.handle.spawn(future)
     }
 
-    /// Ends it, and returns when its last thread has ended: what runs there has [`END_MAX`] to end by
-    /// itself.
+    /// Ends the runtime, and returns when its last thread has ended. Running work has [`END_MAX`]
+    /// to end by itself.
     pub(super) async fn stop(self) {
         drop(self.stop);
         let keeper = self.keeper;

@@ -26,17 +26,17 @@ pub(super) struct Visitor {
 /// The page as it has to be, to the byte.
 pub(super) const EXPECTED: &str = include_str!("expected.html").trim_ascii_end();
 
-/// After so long a request counts as failed. Longer than a database takes to fail by itself.
+/// The time limit of a request. It is longer than a database takes to fail by itself.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Why a request failed, while others may not.
+/// Why one request failed; others may succeed.
 enum Failure {
     Status(StatusCode),
     Lost,
 }
 
 impl Visitor {
-    /// Connected already, so that this is not a part of the first request.
+    /// Connects in advance, so that the first request does not include it.
     pub(super) async fn connect(server: SocketAddr) -> Result<Visitor> {
         let request = Request::get(PATH).header(header::HOST, server.to_string());
         let request = request.body(Empty::new()).expect("a path and a host are a request");
@@ -56,7 +56,7 @@ impl Visitor {
         stream.set_nodelay(true).map_err(|it| failed(it.to_string()))?;
         let opened = handshake(TokioIo::new(stream)).await;
         let (connection, io) = opened.map_err(|it| failed(it.to_string()))?;
-        // It ends with the connection; what failed is said to whoever uses that.
+        // It ends with the connection. Errors are reported by the requests on it.
         tokio::spawn(async { drop(io.await) });
         self.connection = Some(connection);
         Ok(())
@@ -99,7 +99,8 @@ impl Visitor {
 }
 
 impl Operation for Visitor {
-    /// One request. Each page is compared as a whole, which takes less than a tenth of a microsecond.
+    /// One request. Each page is compared as a whole, which takes less than a tenth of a
+    /// microsecond.
     async fn run(&mut self, tally: &mut Tally) -> Result<()> {
         self.connected().await?;
         let code = match timeout(ANSWER_MAX, self.visit()).await {

@@ -5,7 +5,7 @@ use onetrip::Rows;
 
 use super::rows::ADDED;
 
-/// The page of these rows and the one that is added, sorted by message, byte by byte.
+/// The page of these rows and the added one, sorted by the bytes of the message.
 ///
 /// # Errors
 /// A row isn't a number and a text.
@@ -19,7 +19,7 @@ pub(super) fn page(rows: &Rows) -> Result<String, onetrip::Error> {
     Ok(markup(&fortunes).into_string())
 }
 
-/// What could be markup in a message is escaped by maud.
+/// The HTML. maud escapes markup in the messages.
 fn markup(fortunes: &[(i32, &str)]) -> Markup {
     html! {
         (DOCTYPE)

@@ -1,10 +1,10 @@
-//! The load: tasks that do an operation again and again, in a closed loop (the next begins when the
-//! one before has ended) or an open one (they begin when a schedule says so, whatever the others do).
+//! The load: tasks that repeat an operation, in a closed loop (the next begins when the previous
+//! one has ended) or an open loop (each begins by a schedule, independent of the others).
 //!
-//! A closed loop finds the capacity. Its latencies hide every stall, since while the server stalls
-//! nothing begins that would have to wait (*coordinated omission*). So latencies that are worth
-//! something come of an open loop, where each is measured from the moment when the operation should
-//! have begun, also if all tasks were busy then.
+//! A closed loop finds the capacity. Its latencies hide stalls, because while the server stalls no
+//! operation begins that would have to wait (*coordinated omission*). Meaningful latencies need an
+//! open loop: each is measured from the moment when the operation should have begun, even if all
+//! tasks were busy then.
 
 mod recorder;
 mod schedule;
@@ -20,42 +20,43 @@ use crate::results::Repetition;
 pub use recorder::{Codes, Distribution, Recorder, Tally};
 use schedule::Pacer;
 
-/// What a task does again and again. Each task has one of its own.
+/// The operation that a task repeats. Each task has its own.
 pub trait Operation: Send + 'static {
-    /// Does it once, and tells the tally what happened. One call is one latency.
+    /// Does it once, and records in the tally what happened. One call is one latency.
     ///
     /// # Errors
-    /// What makes the whole run pointless: a lost connection, a table that isn't there. What is part
-    /// of the measurement goes into the tally.
+    /// An error that ends the whole run, such as a lost connection or a missing table. Errors that
+    /// are part of the measurement go into the tally.
     fn run(&mut self, tally: &mut Tally) -> impl Future<Output = Result<()>> + Send;
 }
 
 /// How long a repetition is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
-    /// So many operations of each task; with a rate, so many times as many as there are tasks.
+    /// This many operations per task; with a rate, this number times the number of tasks in all.
     Each(u64),
     /// So many operations of all tasks together.
     Operations(u64),
-    /// No operation begins after this but the very first, since a repetition without any says nothing
-    /// (a busy machine may take that long to start a task). With a rate: none should have begun after this; those that were
-    /// late still begin, since without them the longest latencies would be missing.
+    /// No operation begins after this time, except the very first: a busy machine may take that
+    /// long to start a task, and a repetition without operations says nothing. With a rate,
+    /// operations due before this time begin even if they are late; without them the longest
+    /// latencies would be missing.
     Elapsed(Duration),
 }
 
-/// How the tasks are driven.
+/// How the tasks are driven and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// How long.
     pub until: Until,
-    /// Operations per second of all tasks together, at random distances as of independent callers
-    /// (a Poisson process); None is a closed loop.
+    /// Operations per second of all tasks together, at random intervals like those of independent
+    /// callers (a Poisson process). `None` is a closed loop.
     pub rate: Option<f64>,
-    /// Of the distances.
+    /// Seed of the intervals.
     pub seed: u64,
 }
 
-/// How far a repetition is, for those who watch.
+/// The progress of a repetition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// Time since it began.
@@ -68,7 +69,7 @@ pub struct Snapshot {
     pub p99_us: u64,
 }
 
-/// What a repetition came to. What is read of client and server meanwhile is not in it.
+/// The outcome of a repetition, without the readings of the meters.
 #[derive(Debug)]
 pub struct Ran {
     /// Time and counts.
@@ -82,7 +83,8 @@ pub struct Ran {
 /// Dropping it ends the tasks at their next await.
 ///
 /// # Errors
-/// The first of an operation; the other tasks have been ended then, and what they held is free.
+/// The first error of an operation. By then the other tasks have been ended, and their resources
+/// freed.
 pub async fn run<O: Operation>(
     operations: Vec<O>,
     load: Load,
@@ -105,7 +107,7 @@ pub async fn run<O: Operation>(
     Ok(Ran { repetition: recorder.repetition(elapsed), recorder })
 }
 
-/// Until the last task has ended, or the first has failed.
+/// Waits until the last task has ended or one has failed.
 async fn watched(
     tasks: &mut JoinSet<Result<()>>,
     shared: &Shared,
@@ -124,7 +126,7 @@ async fn watched(
     }
 }
 
-/// How often somebody who watches is told.
+/// How often the progress is reported.
 const TICK: Duration = Duration::from_millis(200);
 
 async fn work<O: Operation>(mut operation: O, shared: Arc<Shared>) -> Result<()> {
@@ -133,7 +135,7 @@ async fn work<O: Operation>(mut operation: O, shared: Arc<Shared>) -> Result<()>
     while let Some(turn) = shared.pace.next(done).await {
         let began = Instant::now();
         operation.run(&mut tally).await?;
-        // Before the lock, for which it may have to wait.
+        // Read before taking the lock, for which it may have to wait.
         let ended = Instant::now();
         shared.recorder().record(turn, began..ended, &mut tally);
         done += 1;

@@ -1,4 +1,4 @@
-//! What became of operations: how long they took, and what the server said of those that failed.
+//! The outcomes of operations: how long they took, and the SQLSTATEs of those that failed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::results::{Latency, Repetition};
 /// How often, by SQLSTATE.
 pub type Codes = BTreeMap<String, u64>;
 
-/// What one call of an operation tells of itself.
+/// What one call of an operation reports.
 #[derive(Debug)]
 pub struct Tally {
     operations: u64,
@@ -37,8 +37,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The call does this many operations at once: statements of a pipeline, rows of a batch. One, if
-    /// nothing is said.
+    /// The call does this many operations at once: statements of a pipeline, rows of a batch.
+    /// Default: 1.
     pub fn operations(&mut self, operations: u64) {
         self.operations = operations;
     }
@@ -60,10 +60,10 @@ impl Tally {
     }
 }
 
-/// What stands for a SQLSTATE where an operation had no turn.
+/// Stands in for a SQLSTATE if an operation never began.
 const NEVER_BEGUN: &str = "never begun";
 
-/// What became of many operations.
+/// The outcomes of many operations.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     /// How long calls took, of those that did not fail.
@@ -102,7 +102,7 @@ impl Recorder {
         }
     }
 
-    /// So many operations were due and never begun.
+    /// This many operations were due and never begun.
     pub(super) fn never_begun(&mut self, count: u64) {
         if count > 0 {
             *self.errors.entry(NEVER_BEGUN.to_owned()).or_default() += count;
@@ -178,12 +178,12 @@ impl Distribution {
         (!self.0.is_empty()).then(|| self.quantile_us(0.5))
     }
 
-    /// The time that this part of all took at most; 0 of nothing.
+    /// The time within which this fraction of all ended; 0 if there are none.
     pub fn quantile_us(&self, part: f64) -> u64 {
         self.0.value_at_quantile(part)
     }
 
-    /// As it stands in the results; None of nothing.
+    /// The distribution as the results have it; `None` if it is empty.
     pub fn latency(&self) -> Option<Latency> {
         if self.0.is_empty() {
             return None;
@@ -202,15 +202,15 @@ impl Distribution {
 
     fn encoded(&self) -> String {
         let mut bytes = Vec::new();
-        // Into memory, which takes all of it.
+        // Writing to memory can't fail.
         let written = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
-        written.expect("memory takes a histogram");
+        written.expect("writing to memory can't fail");
         STANDARD.encode(bytes)
     }
 }
 
 impl Latency {
-    /// The whole distribution; None if the text is not one.
+    /// The whole distribution; `None` if the text is not one.
     pub fn decoded(&self) -> Option<Histogram<u64>> {
         let bytes = STANDARD.decode(&self.histogram).ok()?;
         hdrhistogram::serialization::Deserializer::new().deserialize(&mut bytes.as_slice()).ok()

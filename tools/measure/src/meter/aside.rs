@@ -1,5 +1,5 @@
-//! Threads of this program whose CPU is none of what is measured: they make the load, or are the
-//! line to the server.
+//! Threads of this program whose CPU is not part of the measurement: they make the load, or
+//! simulate the network.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::proc::{cpu_in, is_cpu_kept};
 
-/// From now on the CPU of the calling thread counts for no [`ClientCpu`](super::ClientCpu), and what
-/// it used so far doesn't either. Calling it again changes nothing.
+/// Excludes the calling thread's CPU, past and future, from every [`ClientCpu`](super::ClientCpu).
+/// Calling it again changes nothing.
 pub fn set_aside() {
     HERE.with(|here| {
         here.get_or_init(Aside::new);
@@ -53,10 +53,10 @@ impl Drop for Aside {
     }
 }
 
-/// CPU of all threads that were set aside; None if one of them can't be read. Never less than before.
+/// CPU of all threads that were set aside; `None` if one of them can't be read. It never decreases.
 pub(super) fn cpu_of_those_aside() -> Option<Duration> {
     with_threads(|threads| {
-        // Zeros of threads that run would be wrong.
+        // If the kernel keeps no CPU times, the zeros of running threads would be wrong.
         if !threads.running.is_empty() && !is_cpu_kept() {
             return None;
         }
@@ -66,12 +66,12 @@ pub(super) fn cpu_of_those_aside() -> Option<Duration> {
     })
 }
 
-/// Where the system says what a thread of this process does.
+/// The directory in /proc of a thread of this process.
 fn directory(number: i32) -> PathBuf {
     PathBuf::from(format!("/proc/self/task/{number}"))
 }
 
-/// While this runs, no thread begins or ends to be one of them.
+/// Runs `f` while no thread is added or removed.
 fn with_threads<R>(f: impl FnOnce(&mut Threads) -> R) -> R {
     f(&mut THREADS.lock().unwrap_or_else(PoisonError::into_inner))
 }

@@ -1,4 +1,4 @@
-//! Which process of this machine serves a session, if one does.
+//! Finds the process of this machine that serves a session, if there is one.
 
 use std::fs;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub(super) async fn postmaster_of(config: &Config, session: &Session) -> Result<
     Ok(backend.and_then(|backend| backend.postmaster()))
 }
 
-/// Whether every server that is meant is on this machine, as far as its address tells.
+/// Whether every server of the configuration is on this machine, judging by its address.
 fn is_local(config: &Config) -> Result<bool> {
     let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
     let is_local = |address: &Address| match address {
@@ -37,12 +37,12 @@ struct Backend {
     /// When it and its postmaster began, in seconds since 1970.
     started: f64,
     postmaster_started: f64,
-    /// How its title has to go on behind `postgres: ` and the cluster's name.
+    /// The required continuation of its title after `postgres: ` and the cluster's name.
     title: String,
 }
 
-/// Titles are made in the server's `postmaster/` and `utils/misc/ps_status.c`: user, database, and the
-/// client's address with its port in parentheses, or `[local]`.
+/// Titles are made in the server's `postmaster/` and `utils/misc/ps_status.c`: user, database, and
+/// the client's address with its port in parentheses, or `[local]`.
 const WHO: &str = "select pg_catalog.pg_backend_pid(), \
      extract(epoch from a.backend_start)::float8, \
      extract(epoch from pg_catalog.pg_postmaster_start_time())::float8, \
@@ -52,7 +52,7 @@ const WHO: &str = "select pg_catalog.pg_backend_pid(), \
      from pg_catalog.pg_stat_activity a where a.pid = pg_catalog.pg_backend_pid()";
 
 impl Backend {
-    /// None if the server shows nothing of it.
+    /// `None` if the server does not show it.
     async fn of(session: &Session) -> Result<Option<Backend>> {
         let Some(row) = session.query_opt(WHO, &[]).await? else { return Ok(None) };
         let pid: i32 = row.try_get(0)?;

@@ -10,13 +10,13 @@ use rustix::time::ClockId;
 use super::aside::{clock, cpu_of_those_aside};
 use super::proc::{cpu_in, is_cpu_kept};
 
-/// CPU time of this process since a moment, without that of the threads that are not what is
-/// measured: the latency proxy's (known by their name), and those that were
-/// [set aside](super::set_aside), such as the one that keeps an open loop's schedule.
+/// CPU time of this process since a moment, without the threads that are not part of the
+/// measurement: the latency proxy's (known by their name), and those that were [set
+/// aside](super::set_aside), such as the one that keeps an open loop's schedule.
 ///
-/// It is the process' clock, in nanoseconds, less what the scheduler says of those threads, which
-/// may be some milliseconds behind for one that is just running. Of a proxy that ended since, what it
-/// used after the last look counts as the program's.
+/// It is the process' clock, in nanoseconds, minus the scheduler's figures for those threads. For a
+/// running thread these may be some milliseconds behind. If a proxy has ended since, the CPU that
+/// it used after the last reading counts as the program's.
 #[derive(Debug)]
 pub struct ClientCpu {
     proxies: Proxies,
@@ -35,8 +35,8 @@ impl ClientCpu {
         ClientCpu { proxies, start, last: Duration::ZERO }
     }
 
-    /// What was used since the start: never less than at the last call. None if the system doesn't
-    /// tell the threads apart.
+    /// The CPU used since the start; never less than at the last call. `None` if the system does
+    /// not report CPU by thread.
     pub fn elapsed(&mut self) -> Option<Duration> {
         let used = used(&mut self.proxies)?.saturating_sub(self.start?);
         self.last = self.last.max(used);
@@ -44,15 +44,15 @@ impl ClientCpu {
     }
 }
 
-/// Of this process, without what does not count. Threads are looked at first, so the whole is never
+/// CPU of this process without the excluded threads. Threads are read first, so the whole is never
 /// less than its parts.
 fn used(proxies: &mut Proxies) -> Option<Duration> {
     let not_ours = cpu_of_those_aside()? + proxies.look()?;
     Some(clock(ClockId::ProcessCPUTime).saturating_sub(not_ours))
 }
 
-/// What was seen of proxies, by the number of the thread and when it began. It stays when they have
-/// ended, so that their CPU does not come back as the program's.
+/// The CPU of proxies, by the number of the thread and when it began. Entries stay after a thread
+/// ended, so that its CPU is not counted as the program's.
 #[derive(Debug, Default)]
 struct Proxies(BTreeMap<(String, String), Duration>);
 
@@ -60,9 +60,10 @@ impl Proxies {
     /// CPU of all that were ever seen.
     fn look(&mut self) -> Option<Duration> {
         for entry in fs::read_dir("/proc/self/task").ok()?.flatten() {
-            // One that ends meanwhile was seen before, or is new and stays the program's.
+            // A thread that ends meanwhile was recorded before; if it is new, it counts as the
+            // program's.
             if let Some((thread, cpu)) = proxy(&entry.path()) {
-                // It is there, and its zeros would be wrong.
+                // The thread runs; if the kernel keeps no CPU times, its zeros would be wrong.
                 if !is_cpu_kept() {
                     return None;
                 }

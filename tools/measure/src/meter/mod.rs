@@ -1,9 +1,10 @@
-//! What is read of client and server around a repetition: CPU, waits, the round trip, settings, and
-//! how many connections there is room for.
+//! Meters on client and server around a repetition: CPU, waits, the round trip, settings, and how
+//! many connections the server allows.
 //!
-//! Nothing here is a guess: what can't be read is None or empty. Looking costs something itself, so
-//! around a repetition the order is: [`Sampler::start`], [`ServerCpu::start`], [`ClientCpu::start`];
-//! the load; and then [`ClientCpu::elapsed`], [`ServerCpu::elapsed`], [`Waits::finish`].
+//! Nothing here is a guess: a value that can't be read is `None` or empty. Reading has a cost
+//! itself, so the order around a repetition is: [`Sampler::start`], [`ServerCpu::start`],
+//! [`ClientCpu::start`]; the load; and then [`ClientCpu::elapsed`], [`ServerCpu::elapsed`],
+//! [`Waits::finish`].
 
 mod aside;
 mod backend;

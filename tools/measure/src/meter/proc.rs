@@ -1,4 +1,4 @@
-//! What the system says of processes and threads, in `/proc` (Linux; proc(5)).
+//! Figures of processes and threads from `/proc` (Linux; proc(5)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ pub(super) struct Stat {
     pub(super) parent: u32,
     /// CPU of the children that ended and were waited for, in clock ticks.
     pub(super) ended_children: u64,
-    /// When it began, in clock ticks since the machine did. With its number it tells a process from
-    /// all others, since numbers are given again.
+    /// When it began, in clock ticks since the machine booted. Together with the pid it identifies
+    /// a process, because pids are reused.
     pub(super) started: u64,
 }
 
 impl Stat {
-    /// None if there is no such process, or it can't be read.
+    /// `None` if there is no such process, or it can't be read.
     pub(super) fn of(pid: u32) -> Option<Stat> {
         Stat::parsed(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
@@ -38,15 +38,15 @@ impl Stat {
     }
 }
 
-/// Every process that can be seen, by number.
+/// Every visible process, by pid.
 pub(super) fn processes() -> BTreeMap<u32, Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     numbers.filter_map(|pid| Some((pid, Stat::of(pid)?))).collect()
 }
 
-/// CPU of a process' first thread. Of one that is just running, it may lack the time since the
-/// scheduler's last tick: some milliseconds.
+/// CPU of a process' first thread. For a running thread, the time since the scheduler's last tick
+/// may be missing: some milliseconds.
 pub(super) fn cpu(pid: u32) -> Option<Duration> {
     cpu_in(Path::new(&format!("/proc/{pid}")))
 }
@@ -57,26 +57,26 @@ pub(super) fn cpu_in(directory: &Path) -> Option<Duration> {
     Some(Duration::from_nanos(text.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
-/// Whether this kernel keeps those numbers. One that was built without, or does not for now, has no
-/// file or only zeros in it; a process that reads its own was given the CPU at least once.
+/// Whether this kernel keeps those figures. If it was built without them, or they are switched off,
+/// the file is missing or has only zeros; a process that reads its own has used CPU at least once.
 pub(super) fn is_cpu_kept() -> bool {
     let text = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split_ascii_whitespace().nth(2).is_some_and(|slices| slices != "0")
 }
 
-/// So much time is so many clock ticks.
+/// The time of this many clock ticks.
 pub(super) fn ticks(count: u64) -> Duration {
     Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// When the machine began, in seconds since 1970.
+/// When the machine booted, in seconds since 1970.
 pub(super) fn boot_time() -> Option<f64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// The number that a process has where it lives, if that is not a namespace below ours: there it has
-/// another one, which says nothing here.
+/// Whether the process lives in our pid namespace. In a namespace below ours it has another pid,
+/// which means nothing here.
 pub(super) fn is_in_our_namespace(pid: u32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = text.lines().find_map(|line| line.strip_prefix("NSpid:"));

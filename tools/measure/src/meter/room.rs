@@ -1,23 +1,23 @@
-//! How many more connections the server lets this user open.
+//! How many more connections the server allows this user.
 
 use onetrip::Session;
 
 use crate::error::{Error, Result};
 
-/// What is left of one limit on connections, at one moment.
+/// The remaining part of one limit on connections, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// What limits: the tightest one.
+    /// The tightest limit.
     pub limit: Limit,
     /// Its value.
     pub max: u32,
-    /// Connections that count against it, with the one that asked.
+    /// Connections that count against it, including the one that asked.
     pub in_use: u32,
-    /// Connections that are kept for others than this user.
+    /// Connections reserved for other users.
     pub reserved: u32,
 }
 
-/// What limits connections.
+/// A limit on connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The server's `max_connections`.
@@ -29,7 +29,7 @@ pub enum Limit {
 }
 
 impl Room {
-    /// How many connections there is room for, besides those that are open.
+    /// How many more connections can be opened.
     pub fn left(&self) -> u32 {
         self.max.saturating_sub(self.in_use).saturating_sub(self.reserved)
     }
@@ -37,7 +37,7 @@ impl Room {
     /// Whether so many more can be opened, for what `option` asks for (`--connections 500`).
     ///
     /// # Errors
-    /// They can't: a line that says so, and what to do.
+    /// They can't: one line that says so and what to do.
     pub fn check(&self, option: &str, needed: u32) -> Result<()> {
         if needed <= self.left() {
             return Ok(());
@@ -83,9 +83,9 @@ impl Limit {
     }
 }
 
-/// The tightest limit for the user of this session, in its database: `max_connections` without what is
-/// reserved for others, the role's, and the database's, where the last two don't bind superusers. One
-/// trip. A pooler's limits are not in it.
+/// The tightest limit for the user of this session, in its database: `max_connections` without what
+/// is reserved for others, the role's, and the database's, where the last two don't bind
+/// superusers. One trip. A pooler's limits are not in it.
 ///
 /// # Errors
 /// The session is lost.
@@ -110,10 +110,10 @@ pub async fn connections_left(session: &Session) -> Result<Room> {
     Ok(rooms.into_iter().min_by_key(Room::left).expect("the server has a limit"))
 }
 
-/// Which sessions count, of those that the server lists: those of clients. Of other users it shows
-/// the database and the user, and of what kind they are only to some; workers on a database may be
-/// counted then. Who may use which reserved connections: `ProcessStartupPacket` and `InitPostgres` in the
-/// server's source.
+/// Counts the sessions of clients. For sessions of other users the server shows the database and
+/// the user, but their kind only to privileged users; without that, workers on a database may be
+/// counted too. The rules for reserved connections are in `ProcessStartupPacket` and `InitPostgres`
+/// in the server's source.
 const SQL: &str = "with session as (
     select datid, usesysid from pg_catalog.pg_stat_get_activity(null)
     where coalesce(backend_type, 'client backend') = 'client backend' and datid is not null

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use crate::error::{Error, Result};
 use crate::spread::Spread;
 
-/// Measured round trips of an empty request (a text without a statement), one after the other on an open
-/// connection, in milliseconds: with what the server takes to say that there was nothing to do. 50 of
-/// them, after five that don't count; as many as there are in three seconds where the line is slow.
+/// Measures round trips of an empty request (a text without a statement), one after the other on an
+/// open connection, in milliseconds. They include the server's time for the empty request. It
+/// measures 50 after five for warm-up; on a slow line, as many as three seconds allow.
 ///
 /// # Errors
 /// No session, or the server did not answer within ten seconds.

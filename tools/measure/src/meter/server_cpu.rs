@@ -10,21 +10,21 @@ use super::backend::postmaster_of;
 use super::proc::{Stat, cpu, is_cpu_kept, processes, ticks};
 use crate::error::Result;
 
-/// CPU time of a server since a moment: of its first process (the postmaster) and of the children of
-/// that, which do its work. Not of what those start in turn (`archive_command`, COPY … PROGRAM).
+/// CPU time of a server since a moment: that of its postmaster and of the postmaster's children.
+/// Programs that those start in turn are not included (`archive_command`, COPY … PROGRAM).
 ///
-/// In nanoseconds for processes that are alive at the end, where one that is just running may be some
-/// milliseconds behind. What ended in between is known by the clock ticks that the postmaster counts
-/// of it, two of which (20 ms) may be lost.
+/// Processes alive at the end are measured in nanoseconds; the figure of a running one may be some
+/// milliseconds behind. Processes that ended in between are measured by the clock ticks that the
+/// postmaster counts for them, two of which (20 ms) may be lost.
 ///
-/// Looking takes as long as the machine has processes: some 10 µs for each.
+/// A reading takes some 10 µs for each process of the machine.
 #[derive(Debug)]
 pub struct ServerCpu {
     server: Server,
     start: Look,
 }
 
-/// A server whose processes can be read: a pid, and what keeps it from being another one's.
+/// A server whose processes can be read: a pid, and the start time that identifies its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
     postmaster: u32,
@@ -32,20 +32,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// That of a private server. None if its processes can't be read.
+    /// Finds a private server. `None` if its processes can't be read.
     pub fn of_private(server: &PrivatePostgres) -> Option<Server> {
         Server::of_postmaster(server.postmaster_pid())
     }
 
-    /// That of a session, which was opened as the configuration says. None where the processes can't
-    /// be read, or where it isn't sure that they are those of this server:
+    /// Finds the server of a session that was opened with this configuration. `None` if the
+    /// processes can't be read, or if it isn't certain that they belong to this server:
     ///
-    /// * a server is given that is reached neither by a Unix socket nor at a loopback address;
-    /// * the process with the number that the session's server says is none of PostgreSQL, lives in
-    ///   another namespace (a container's), began at another time than the session, or bears the name
-    ///   of another user, database or client.
+    /// * the configuration names a server that is reached neither by a Unix socket nor at a
+    ///   loopback address;
+    /// * the process with the pid that the session's server reports is not PostgreSQL, lives in
+    ///   another namespace (a container's), began at another time than the session, or its title
+    ///   names another user, database or client.
     ///
-    /// The last is what tells a server at the other end of a tunnel. It takes one trip.
+    /// The last check detects a server at the other end of a tunnel. This takes one trip.
     ///
     /// # Errors
     /// The session is lost.
@@ -61,18 +62,18 @@ impl Server {
 }
 
 impl ServerCpu {
-    /// From now on; None if the server has ended since it was found.
+    /// Starts the measurement. `None` if the server has ended since it was found.
     pub fn start(server: Server) -> Option<ServerCpu> {
         Some(ServerCpu { server, start: Look::at(server)? })
     }
 
-    /// What was used since the start; None if the server has ended, or was started anew.
+    /// The CPU used since the start. `None` if the server has ended or was restarted.
     pub fn elapsed(&self) -> Option<Duration> {
         Some(Look::at(self.server)?.since(&self.start))
     }
 }
 
-/// What can be seen at a moment.
+/// One reading.
 #[derive(Debug)]
 struct Look {
     /// CPU of each process by its number and when it began.
@@ -83,7 +84,7 @@ struct Look {
 
 impl Look {
     fn at(server: Server) -> Option<Look> {
-        /// A server that ends processes all the time is looked at so often.
+        /// How often a reading is repeated if processes of the server end during it.
         const TRIES: usize = 8;
         let mut look = Look::once(server)?;
         for _ in 1..TRIES {
@@ -103,12 +104,12 @@ impl Look {
         let of_it = processes().into_iter().filter(|(pid, stat)| is_of_it(*pid, stat));
         let cpu = |(pid, stat): (u32, Stat)| Some(((pid, stat.started), cpu(pid)?));
         let alive: BTreeMap<_, _> = of_it.filter_map(cpu).collect();
-        // Where others' processes are hidden there is at most one.
+        // If the processes of other users are hidden, at most one is visible.
         (alive.len() > 1).then_some(Look { alive, ended })
     }
 
-    /// Processes that ended since are among those that ended with all that they ever used; what they
-    /// had used at the start is taken off.
+    /// The count of ended processes includes all CPU that they ever used, so what they had used by
+    /// the start is subtracted.
     fn since(&self, start: &Look) -> Duration {
         let before = |id| start.alive.get(id).copied().unwrap_or_default();
         let alive = self.alive.iter().map(|(id, cpu)| cpu.saturating_sub(before(id)));

@@ -6,8 +6,8 @@ use onetrip::Session;
 
 use crate::error::Result;
 
-/// The settings that bear on what is measured, as the server says them (`128MB`, `on`), by name. Those
-/// that it doesn't know or doesn't show to the user are missing. One trip.
+/// The settings that affect measurements, as the server shows them (`128MB`, `on`), by name.
+/// Settings that it doesn't know or doesn't show to this user are missing. One trip.
 ///
 /// # Errors
 /// The session is lost.

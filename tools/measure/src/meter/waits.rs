@@ -1,4 +1,4 @@
-//! What the server's sessions wait for.
+//! Samples what the server's sessions wait for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use crate::error::Result;
 pub struct Sampler {
     session: Arc<Session>,
     load: Arc<str>,
-    /// A session doesn't outlive its client.
+    /// Kept because a session doesn't outlive its client.
     _client: Client,
 }
 
 impl Sampler {
-    /// Opens a session as the configuration says, but with the [name](SAMPLER) of a sampler, to look at
-    /// sessions whose `application_name` is `load`.
+    /// Opens a session as the configuration says, but with the [name](SAMPLER) of a sampler, to
+    /// look at sessions whose `application_name` is `load`.
     ///
     /// # Errors
     /// As [`Client::connect_with`].
@@ -33,8 +33,8 @@ impl Sampler {
         Ok(Sampler { session, load: load.into(), _client: client })
     }
 
-    /// Looks every 50 ms from now on, the first time after half of that. It ends when what this
-    /// returns is dropped.
+    /// Samples every 50 ms from now on, the first time after 25 ms, until the returned value is
+    /// dropped.
     pub fn start(&self) -> Waits {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let looking = look(self.session.clone(), self.load.clone(), seen.clone());
@@ -47,8 +47,8 @@ pub const SAMPLER: &str = "onetrip bench, sampling";
 
 /// A sampler that looks.
 ///
-/// A look costs the server a walk over its sessions, and never more than some rows are sent. Where the
-/// line is longer than 50 ms, so is the time between two looks.
+/// A sample costs the server a walk over its sessions and a few rows. If the round trip is longer
+/// than 50 ms, so is the time between two samples.
 #[derive(Debug)]
 pub struct Waits {
     seen: Arc<Mutex<Seen>>,
@@ -56,7 +56,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Ends it, and says what was seen.
+    /// Ends the sampling, and returns what was seen.
     pub fn finish(self) -> Seen {
         self.task.abort();
         self.so_far()
@@ -67,7 +67,8 @@ impl Waits {
         lock(&self.seen).clone()
     }
 
-    /// Whether it looks no more, since the user may not see the load or the session was lost.
+    /// Whether sampling has ended, because the user may not see the load's sessions or the session
+    /// was lost.
     pub fn is_over(&self) -> bool {
         self.task.is_finished()
     }
@@ -95,17 +96,18 @@ impl Seen {
         }
     }
 
-    /// How many sessions there were in the mean, by what they waited for: `wait_event_type:wait_event`
-    /// of pg_stat_activity, or `running` for those that waited for nothing. Idle ones wait for their
-    /// client: `Client:ClientRead`. Empty if nobody looked, or the user may not see it.
+    /// How many sessions there were in the mean, by what they waited for:
+    /// `wait_event_type:wait_event` of pg_stat_activity, or `running` for those that waited for
+    /// nothing. Idle ones wait for their client: `Client:ClientRead`. Empty if there was no sample,
+    /// or the user may not see the sessions.
     pub fn mean(&self) -> BTreeMap<String, f64> {
         let mean = |sessions: &u64| *sessions as f64 / self.looks as f64;
         self.sessions.iter().map(|(what, sessions)| (what.clone(), mean(sessions))).collect()
     }
 }
 
-/// The function below the view pg_stat_activity: without its joins. Of sessions that the user may not
-/// see, the state is null.
+/// The function below the view pg_stat_activity: without its joins. Of sessions that the user may
+/// not see, the state is null.
 const LOOK: &str = "select state is null, \
      coalesce(wait_event_type || ':' || wait_event, 'running'), count(*) \
      from pg_catalog.pg_stat_get_activity(null) \
@@ -113,7 +115,7 @@ const LOOK: &str = "select state is null, \
 
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Until it is ended, or there is nothing to be seen.
+/// Samples until it is ended, or until it sees that it may not look.
 async fn look(session: Arc<Session>, load: Arc<str>, seen: Arc<Mutex<Seen>>) {
     let mut ticks = interval_at(Instant::now() + EVERY / 2, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -124,13 +126,13 @@ async fn look(session: Arc<Session>, load: Arc<str>, seen: Arc<Mutex<Seen>>) {
         match now {
             Ok(Some(now)) => seen.add(&now),
             Ok(None) => return *seen = Seen::default(),
-            // What was seen before stands.
+            // Earlier samples are kept.
             Err(_) => return,
         }
     }
 }
 
-/// None if there is a session that the user may not see.
+/// One sample. `None` if there is a session that the user may not see.
 async fn once(session: &Session, load: &str) -> Result<Option<Seen>> {
     let rows = session.query(LOOK, &[&load]).await?;
     let mut seen = Seen { looks: 1, ..Seen::default() };

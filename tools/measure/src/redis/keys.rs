@@ -1,4 +1,5 @@
-//! The keys of a run: all under one prefix, all known beforehand, so that each of them is removed and nothing else.
+//! The keys of a run: all under one prefix, all known beforehand, so that each of them is removed
+//! and nothing else.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -20,14 +21,14 @@ pub(crate) struct Keys {
     pub(super) numbers: Vec<String>,
 }
 
-/// What a value is long, in bytes.
+/// The length of a value, in bytes.
 const VALUE_BYTES: usize = 64;
 
 /// Values that are read and written.
 const VALUES: u32 = 1_000;
 
 impl Keys {
-    /// Nothing is on the server yet.
+    /// Chooses the keys. This writes nothing to the server.
     pub(crate) fn new() -> Keys {
         let prefix = format!("onetrip-bench:{:016x}:", RandomState::new().hash_one(()));
         let named = |name: &str, count| (0..count).map(|n| format!("{prefix}{name}:{n}")).collect();
@@ -39,13 +40,13 @@ impl Keys {
         }
     }
 
-    /// So many numbers only.
+    /// Only this many numbers.
     #[cfg(test)]
     pub(super) fn keep_numbers(&mut self, count: usize) {
         self.numbers.truncate(count);
     }
 
-    /// What is written to the values.
+    /// The content of the values.
     pub(super) fn value() -> &'static str {
         const VALUE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
         const { assert!(VALUE.len() == VALUE_BYTES) };
@@ -73,7 +74,7 @@ impl Keys {
         removed.map(drop).map_err(|error| Error::new(format!("{error}; {}", self.left())))
     }
 
-    /// What an end at once has to say of them.
+    /// The text that an immediate exit prints about them.
     pub(crate) fn left(&self) -> String {
         let Keys { prefix, .. } = self;
         format!(

@@ -1,4 +1,4 @@
-//! What the server says of itself: what it is, its settings, and the CPU that it used.
+//! Readings from the server: its product and version, its settings, and the CPU that it used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::meter::ClientCpu;
 use crate::results::{Repetition, Server};
 use crate::spread::Spread;
 
-/// Everything that is read, over a connection of its own.
+/// All readings, over a connection of their own.
 pub(crate) struct Meters {
     server: Server,
     admin: Client,
 }
 
-/// As it stood before a repetition.
+/// The readings before a repetition.
 pub(crate) struct Before {
     trips: u64,
     client: ClientCpu,
@@ -56,8 +56,8 @@ impl Meters {
     }
 }
 
-/// Seconds of CPU of the server's process with all its threads, as the system tells it: not those of the processes
-/// that it starts to write files. None where the user may not ask.
+/// CPU seconds of the server's process with all its threads, without the processes that it starts
+/// to write files. `None` if the user has no permission to ask.
 async fn cpu_s(admin: &Client) -> Option<f64> {
     let info = info(admin, "cpu").await.ok()?;
     let number = |name| info.get(name)?.parse::<f64>().ok();
@@ -76,7 +76,7 @@ async fn info(admin: &Client, section: &str) -> Fields {
 async fn describe(target: &Target, admin: &Client) -> Result<Server> {
     let info = match info(admin, "server").await {
         Ok(info) => info,
-        // A user who may not ask may still be measured for.
+        // A user without the permission for INFO can still run the measurement.
         Err(error) if error.redis_code() == Some("NOPERM") => HashMap::new(),
         Err(error) => return Err(error.into()),
     };
@@ -97,8 +97,8 @@ async fn describe(target: &Target, admin: &Client) -> Result<Server> {
     })
 }
 
-/// The settings that bear on what is measured, by name. Those that the server doesn't know or doesn't show to the
-/// user are missing. One trip.
+/// The settings that affect measurements, by name. Settings that the server doesn't know or doesn't
+/// show to this user are missing. One trip.
 async fn settings(admin: &Client) -> Result<BTreeMap<String, String>> {
     let ask = |name: &&str| admin.config_get::<HashMap<String, String>>(*name);
     let replies: Vec<_> = NAMES.iter().map(ask).collect();
@@ -131,8 +131,8 @@ const NAMES: [&str; 15] = [
     "tls-port",
 ];
 
-/// Measured round trips of PING, one after the other on an open connection, in milliseconds. 50 of them, after five
-/// that don't count; as many as there are in a second where the line is slow.
+/// Measures round trips of PING, one after the other on an open connection, in milliseconds. It
+/// measures 50 after five for warm-up; on a slow line, as many as one second allows.
 ///
 /// # Errors
 /// The server did not answer within ten seconds.

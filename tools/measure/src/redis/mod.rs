@@ -1,8 +1,9 @@
-//! `--preset redis`: commands of Redis or Valkey one by one and many at once, the experiment of Redis' own
-//! documentation, and a value that is read, changed and written, at each added round trip.
+//! `--preset redis`: commands of Redis or Valkey one by one and pipelined, the experiment of Redis'
+//! own documentation, and a value that is read, changed and written, at each added round trip.
 //!
-//! All keys begin with `onetrip-bench:` and a random part, are known beforehand, and are removed at the end.
-//! Nothing else of the server is touched; it keeps the text of one script in its cache, as of every client.
+//! All keys begin with `onetrip-bench:` and a random part, are known beforehand, and are removed at
+//! the end. Nothing else on the server is changed, except that one script stays in its script
+//! cache.
 
 mod keys;
 mod meter;

@@ -1,4 +1,4 @@
-//! The server that is measured, and the ways to it.
+//! The measured server, and the lines to it.
 
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::server::answering;
 use crate::target::without_user;
 
-/// What the connections that carry the load are called in `CLIENT LIST`: names there have no spaces.
+/// The name of the load's connections in `CLIENT LIST`. Such names can't contain spaces.
 const CLIENT_NAME: &str = "onetrip-bench";
 
 /// The server that is measured.
@@ -65,7 +65,7 @@ impl Target {
         })
     }
 
-    /// Where it is, without user information.
+    /// Its URL without user information.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -75,17 +75,17 @@ impl Target {
         self.private.as_ref()
     }
 
-    /// What an end at once may leave on the server, in words.
+    /// A text about what an immediate exit may leave on the server.
     pub fn left(&self) -> String {
         self.keys.left()
     }
 
-    /// The way without added latency.
+    /// The line without added latency.
     pub(crate) fn direct(&self) -> &Config {
         &self.direct
     }
 
-    /// A way with this round trip added; the latency proxy runs as long as the line lives.
+    /// A line with this round trip added; its latency proxy runs as long as the line lives.
     ///
     /// # Errors
     /// The proxy can't be started.
@@ -103,12 +103,12 @@ impl Target {
     }
 }
 
-/// One way to the server.
+/// One line to the server.
 #[derive(Debug)]
 pub struct Line {
     /// What is added to the round trip.
     pub rtt: Duration,
-    /// Leads this way.
+    /// The configuration for a client on this line.
     pub config: Config,
     _proxy: Option<Proxy>,
 }

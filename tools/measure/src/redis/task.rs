@@ -1,4 +1,4 @@
-//! The task that does what is measured.
+//! The tasks of the load.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::way::{PINGS, Update, Verb, Way};
 use crate::error::{Error, Result};
 use crate::load::{Operation, Tally};
 
-/// A task that does it.
+/// One task of the load.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     way: Way,
     client: Client,
-    /// For WATCH. Clones share it: what its end costs is not measured while one is kept.
+    /// For WATCH. Clones share it: as long as one is kept, the end of the session is not measured.
     session: Option<Arc<Session>>,
     keys: Arc<Keys>,
     script: Script,
@@ -81,7 +81,7 @@ impl Task {
     }
 }
 
-/// All calls are made before the first is awaited.
+/// Makes all calls before it awaits the first.
 async fn all<T: FromReply>(depth: u32, mut call: impl FnMut() -> Reply<T>) -> Result<()> {
     if depth == 1 {
         std::hint::black_box(call().await?);
@@ -94,12 +94,12 @@ async fn all<T: FromReply>(depth: u32, mut call: impl FnMut() -> Reply<T>) -> Re
     Ok(())
 }
 
-/// A value is read, changed and written.
+/// Reads, changes and writes a value.
 const SCRIPT: &str = "local changed = (redis.call('GET', KEYS[1]) * 3 + 1) % 1000003 \
      redis.call('SET', KEYS[1], changed) \
      return changed";
 
-/// The same, as the client does it.
+/// The same change in the client.
 fn changed(value: i64) -> i64 {
     (value * 3 + 1) % 1_000_003
 }
@@ -166,7 +166,8 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of the first number, and of the last, of which only lists of all are sure to touch both.
+    /// What becomes of the first number, and of the last, of which only lists of all are sure to
+    /// touch both.
     async fn after(update: Update) -> (i64, i64) {
         let client = Client::connect(&shared().unwrap().url()).await.unwrap();
         let mut keys = Keys::new();

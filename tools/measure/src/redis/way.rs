@@ -1,4 +1,4 @@
-//! What is measured: commands, and the ways to send them.
+//! The measured commands, and the ways to send them.
 
 use crate::results::Unit;
 
@@ -7,7 +7,7 @@ use crate::results::Unit;
 pub enum Way {
     /// One command, awaited before the next.
     Command(Verb),
-    /// So many calls of one task before the first is awaited: they pipeline by themselves.
+    /// This many calls of one task before the first is awaited, which pipelines them automatically.
     Depth(Verb, u32),
     /// The experiment of Redis' documentation: [`PINGS`], one by one or as one pipeline.
     Pings {
@@ -34,9 +34,10 @@ pub enum Verb {
 /// How a value is read, changed and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// GET, and then SET: whoever changes the value in between is overwritten.
+    /// GET, then SET: a change made by another client in between is lost.
     GetSet,
-    /// WATCH and GET in one trip, MULTI, SET and EXEC in another: who changes it in between is seen.
+    /// WATCH and GET in one trip, MULTI, SET and EXEC in another: a change made in between is
+    /// detected.
     Watch,
     /// A script on the server.
     Script,
@@ -55,8 +56,9 @@ pub const DEPTHS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 /// PINGs of the experiment.
 pub const PINGS: u32 = 10_000;
 
-/// What Redis' documentation found for them, in milliseconds: one by one, and pipelined ("Using pipelining to
-/// speedup Redis queries", <https://redis.io/docs/latest/develop/use/pipelining/>: a Ruby client over loopback).
+/// The figures of Redis' documentation, in milliseconds: one by one, and pipelined ("Using
+/// pipelining to speedup Redis queries", <https://redis.io/docs/latest/develop/use/pipelining/>: a
+/// Ruby client over loopback).
 pub(crate) const PUBLISHED_MS: [f64; 2] = [1_185.0, 251.0];
 
 /// Values that are changed at once.
@@ -66,7 +68,7 @@ impl Verb {
     /// All of them.
     pub const ALL: [Verb; 4] = [Verb::Ping, Verb::Get, Verb::Set, Verb::Incr];
 
-    /// As the server knows it.
+    /// The name of the command.
     pub fn name(self) -> &'static str {
         match self {
             Verb::Ping => "PING",
@@ -125,7 +127,7 @@ impl Way {
         }
     }
 
-    /// How many commands are on their way at once, where that is what varies.
+    /// How many commands are in flight, if that is the parameter.
     pub fn depth(self) -> Option<u32> {
         match self {
             Way::Depth(_, depth) => Some(depth),
@@ -148,13 +150,13 @@ impl Way {
         matches!(self, Way::Update(Update::Watch))
     }
 
-    /// Operations of a repetition, where that is what the workload is.
+    /// The number of operations of a repetition, if the workload fixes it.
     pub fn operations(self) -> Option<u64> {
         matches!(self, Way::Pings { .. }).then_some(PINGS.into())
     }
 
-    /// Whether it is measured with a round trip added: of the experiment each millisecond more would
-    /// cost ten seconds.
+    /// Whether it is measured with this round trip added. The PINGs one by one are not: each added
+    /// millisecond would cost ten seconds.
     pub fn bears(self, rtt_added_ms: f64) -> bool {
         rtt_added_ms == 0.0 || !matches!(self, Way::Pings { .. })
     }

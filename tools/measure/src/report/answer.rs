@@ -1,5 +1,5 @@
-//! What a script would gain: each statement awaited, beside its pipelined form, at the longest
-//! round trip.
+//! What a script gains from pipelining: its awaited form compared with its pipelined form at the
+//! longest round trip.
 
 use super::format::{self, duration_ms, times};
 use super::grid::{self, Column, Dimension, Grid, Row, needed, row_label, varying};
@@ -10,9 +10,9 @@ use super::tables::cells_of;
 use crate::results::{Cell, Key, Preset, Results};
 use crate::script::Form;
 
-/// A script at one place, in the forms in which it was measured.
+/// A script at one setting, in the forms in which it was measured.
 struct Answer<'a> {
-    /// The script, with what else tells it from others.
+    /// The script, with the parameters that distinguish it from others.
     name: String,
     /// The round trip, as measured.
     rtt_ms: f64,
@@ -20,7 +20,7 @@ struct Answer<'a> {
     pipelined: Option<&'a Cell>,
 }
 
-/// What came out for each script, in sentences.
+/// The result for each script, in sentences.
 pub(super) fn told(results: &Results) -> Vec<String> {
     let answers = answers(results);
     answers.iter().filter_map(|it| Some(format!("{}.{}", it.sentence()?, it.waits()))).collect()
@@ -83,7 +83,7 @@ fn name(cells: &[&Cell], cell: &Cell) -> String {
 
 impl Answer<'_> {
     /// `checkout: 5.2 ms × 4 trips = 20.8 ms on the way, 21.4 ms measured; as one pipeline 5.5 ms`
-    /// and how much faster that is. None where nothing ended well.
+    /// and how much faster that is. `None` if no operation succeeded.
     fn sentence(&self) -> Option<String> {
         let took = ms(self.written)?;
         let mut text = match trips(self.written) {
@@ -117,7 +117,7 @@ impl Answer<'_> {
         })
     }
 
-    /// Which values the pipelined form has to wait for: sentences behind the first.
+    /// The values that the pipelined form has to wait for, as further sentences.
     fn waits(&self) -> String {
         let awaited = self.pipelined.map_or(&[][..], |it| &it.awaited);
         let shown = awaited.iter().take(WAITS_SHOWN);
@@ -162,7 +162,7 @@ impl Answer<'_> {
     }
 }
 
-/// More of them are a list, and no sentence.
+/// How many of them are named in the sentence.
 const WAITS_SHOWN: usize = 4;
 
 const UNREAD: &str = "A result that the script does not read by \\gset is not waited for.";

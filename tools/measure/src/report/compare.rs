@@ -1,4 +1,4 @@
-//! One run against another, cell by cell.
+//! Compares two runs, cell by cell.
 
 use std::fmt;
 
@@ -10,12 +10,13 @@ use super::setting;
 use crate::results::{Cell, Key, Repetition, Results, Server};
 use crate::spread::{REPETITIONS_MIN, Ratio};
 
-/// Run B held against run A. Shown as a table, with warnings in front.
+/// Run B compared with run A. Displays as a table, with warnings in front.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What else the runs differ in, a line each: a difference of figures may come from it.
+    /// Other differences between the runs that may explain a difference of figures, a line each.
     pub warnings: Vec<String>,
-    /// Cells that both have, in the order of A; and those that differ in name alone.
+    /// Cells that both runs have, in the order of A, and cells that differ only in the workload's
+    /// name.
     pub pairs: Vec<Pair>,
     /// Cells that only A has.
     pub only_a: Vec<Key>,
@@ -28,13 +29,13 @@ pub struct Comparison {
 pub struct Pair {
     /// Which it is, as A has it.
     pub key: Key,
-    /// What its workload is called in B, where that is all that differs.
+    /// The name of its workload in B, if only that differs.
     pub name_in_b: Option<String>,
-    /// Time per operation of B in multiples of A's; where operations came at a rate, the median of their
-    /// latencies. None if in either of them nothing ended well.
+    /// Time per operation of B as a multiple of A's; with a rate, the ratio of the median
+    /// latencies. `None` if no operation succeeded in either.
     pub time: Option<Ratio>,
-    /// The 99th percentile of latency of B in multiples of A's. It is one figure for each run, so
-    /// nothing is known of its noise.
+    /// The 99th percentile of latency of B as a multiple of A's. It is one figure for each run, so
+    /// its noise is unknown.
     pub p99: Option<f64>,
 }
 
@@ -46,13 +47,13 @@ impl Pair {
 }
 
 impl Comparison {
-    /// The cells of which B takes longer than this many times as long as A: those within the noise,
-    /// and those that only one of them has, are not among them.
+    /// The cells in which B takes more than this many times as long as A. Cells within the noise,
+    /// and those that only one run has, are left out.
     pub fn fails_above(&self, limit: f64) -> Vec<&Pair> {
         self.pairs.iter().filter(|it| it.is_above(limit)).collect()
     }
 
-    /// What there is instead, in a line, where the runs have nothing in common.
+    /// One line that says which cells the runs have, if they have none in common.
     pub fn nothing_in_common(&self) -> Option<String> {
         let has = |keys: &[Key]| match keys {
             [] => "nothing".to_owned(),
@@ -65,9 +66,8 @@ impl Comparison {
     }
 }
 
-/// Holds run B against run A. Cells are the same if their keys are. Of those that are left, two are
-/// held against each other that differ in the name of their workload alone, if there is no other
-/// such.
+/// Compares run B with run A. Cells correspond if their keys are equal. Of the remaining cells, two
+/// are compared if they differ only in the name of their workload and the match is unambiguous.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
     let mut pairs = Vec::new();
     let (mut only_a, mut only_b) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
     Comparison { warnings: warnings(a, b), pairs, only_a, only_b }
 }
 
-/// The cell of the other run that a cell is held against.
+/// The cell of the other run that a cell is compared with.
 fn partner<'a>(cell: &Cell, own: &[Cell], others: &'a [Cell]) -> Option<&'a Cell> {
     if let Some(same) = others.iter().find(|it| it.key == cell.key) {
         return Some(same);
@@ -113,8 +113,8 @@ fn pair(a: &Cell, b: &Cell) -> Pair {
     Pair { key: a.key.clone(), name_in_b, time, p99 }
 }
 
-/// What a repetition took: per operation; where they came at a rate, which is the same in both, the median
-/// of their latencies.
+/// The time of a repetition per operation. With a rate, which is the same in both runs, the median
+/// latency.
 fn time_of(cell: &Cell) -> impl Fn(&Repetition) -> Option<f64> {
     let is_open = cell.key.rate.is_some();
     move |it| match is_open {
@@ -158,7 +158,7 @@ fn settings(a: &Results, b: &Results) -> Vec<String> {
     differing.map(line).collect()
 }
 
-/// Of the lines that both have.
+/// The differing round trips of the lines that both runs have.
 fn round_trips(a: &Results, b: &Results) -> Vec<String> {
     let both = a.lines.iter().filter_map(|one| {
         let other = b.lines.iter().find(|it| it.rtt_added_ms == one.rtt_added_ms)?;
@@ -172,7 +172,7 @@ fn round_trips(a: &Results, b: &Results) -> Vec<String> {
     differing.map(line).collect()
 }
 
-/// A round trip that differs by more is told of.
+/// A round trip that differs by more than this gives a warning.
 const RTT_TOLERANCE: f64 = 0.1;
 
 fn stopped(a: &Results, b: &Results) -> Vec<String> {
@@ -181,7 +181,7 @@ fn stopped(a: &Results, b: &Results) -> Vec<String> {
     stopped.map(|(name, why)| format!("{name} is not whole: {why}")).collect()
 }
 
-/// A cell's key as people read it.
+/// A cell's key as readable text.
 pub(super) fn key_in_words(key: &Key) -> String {
     let isolation = Dimension::Isolation.label(key);
     let mut words = vec![key.workload.clone(), Dimension::Mode.label(key), isolation];
@@ -234,7 +234,7 @@ fn table(pairs: &[Pair]) -> Table {
     table
 }
 
-/// What tells the cells from each other: what is the same for all is not repeated in each line.
+/// The dimensions in which the cells differ; others are not repeated in each line.
 fn names(pairs: &[Pair]) -> Vec<Dimension> {
     let first = pairs.first().map(|it| &it.key);
     let differs = |it: &Dimension| {

@@ -1,4 +1,4 @@
-//! The few figures that say most. What may be noise is none of them.
+//! The most telling figures. Differences that may be noise are left out.
 
 use super::format::{self, times};
 use super::headlines::PAIRS;
@@ -15,7 +15,7 @@ pub(super) struct KeyFigure {
     pub(super) what: String,
 }
 
-/// In the order in which they are read; those of which nothing was measured are missing.
+/// The figures in reading order. Those that were not measured are missing.
 pub(super) fn key_figures(results: &Results) -> Vec<KeyFigure> {
     let [slow, fast] = ["one by one", "pipeline"].map(|mode| transfer(results, mode));
     let pair = slow.zip(fast);
@@ -77,7 +77,7 @@ fn selects(results: &Results) -> Option<KeyFigure> {
         value: times(ratio.median),
         unit: "",
         what: format!(
-            "the selects per second with {} on their way at once, no latency added",
+            "the selects per second with {} in flight, no latency added",
             format::count(depth.into())
         ),
     })
@@ -103,7 +103,7 @@ fn pings(results: &Results) -> Option<KeyFigure> {
     })
 }
 
-/// What it costs that all want the same row.
+/// The cost of contention on one row.
 fn contention(results: &Results) -> Option<KeyFigure> {
     let cells = cells_of(results, Preset::Concurrency);
     let measure = Measure::under_concurrency(&cells);

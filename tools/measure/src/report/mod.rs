@@ -1,8 +1,8 @@
-//! What a run found, for people: on the terminal, as files, and held against another run. All of it
-//! is made of [`Results`](crate::results::Results) alone.
+//! Reports of a run: on the terminal, as files, and compared with another run. All of them are made
+//! from [`Results`](crate::results::Results) alone.
 //!
-//! A *grid* lays cells out in two dimensions, and is what tables, sheets and charts have in common. A
-//! *view* is a chart with the sentence that says what it shows.
+//! A *grid* lays cells out in two dimensions, and is what tables, sheets and charts have in common.
+//! A *view* is a chart with the sentence that says what it shows.
 
 mod answer;
 pub mod benchmarks;

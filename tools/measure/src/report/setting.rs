@@ -1,4 +1,4 @@
-//! With what a run was measured, as names and values, and how its figures are to be read.
+//! The setting of a run, as names and values, and how to read its figures.
 
 use super::format;
 use crate::results::{Line, Results, Server};

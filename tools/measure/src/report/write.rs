@@ -1,4 +1,4 @@
-//! A report as files: whole ones, or none.
+//! Writes a report as files: all of them, or none.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use super::{csv, html, json, sheets};
 use crate::error::{Error, Result};
 use crate::results::Results;
 
-/// Writes `results.json`, `results.csv`, `results.xlsx` and `report.html` into a directory, which is
-/// made if need be, and returns their paths. Where transfers were recorded their picture comes with
-/// them, as `transfer.svg`. Each is written beside its place, put on the disk and then moved there,
-/// all of them at the end: until then files of an earlier report stay as they are.
+/// Writes `results.json`, `results.csv`, `results.xlsx` and `report.html` into a directory, which
+/// is made if need be, and returns their paths. Where transfers were recorded their picture comes
+/// with them, as `transfer.svg`. Each is written beside its place, put on the disk and then moved
+/// there, all of them at the end: until then files of an earlier report stay as they are.
 ///
 /// # Errors
-/// The directory can't be made or is a file, or a file can't be written: one line that names the path
-/// and says what to do. What was written beside is removed.
+/// The directory can't be made or is a file, or a file can't be written: one line that names the
+/// path and says what to do. What was written beside is removed.
 pub fn write_all(results: &Results, dir: &Path) -> Result<Vec<PathBuf>> {
     write_with(results, dir, create)
 }
@@ -37,7 +37,8 @@ pub fn check_writable(dir: &Path) -> Result<()> {
 /// What the files are made by; tests have a disk that is full.
 type Create<W> = fn(&Path) -> io::Result<W>;
 
-/// A killed process of the same number may have left one; nobody else's is written through.
+/// Creates the file anew. A killed process with the same pid may have left one; it is never written
+/// through a link of another user.
 fn create(path: &Path) -> io::Result<File> {
     let _ = fs::remove_file(path);
     File::options().write(true).create_new(true).open(path)
@@ -106,8 +107,8 @@ impl Written {
             self.0.remove(0);
             kept.push(path);
         }
-        // The names are on the disk when the directory is; where that can't be asked for, it is none
-        // the less readable.
+        // The names are on the disk when the directory is; where that can't be asked for, it is
+        // none the less readable.
         let _ = File::open(dir).and_then(|dir| dir.sync_all());
         Ok(kept)
     }
@@ -116,7 +117,7 @@ impl Written {
 impl Drop for Written {
     fn drop(&mut self) {
         for (beside, _) in &self.0 {
-            // There is nobody left to tell, and the first error has been told.
+            // An error here is ignored: the first error has been reported.
             let _ = fs::remove_file(beside);
         }
     }

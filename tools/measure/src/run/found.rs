@@ -1,4 +1,4 @@
-//! What a cell came to, repetition by repetition.
+//! The results of a cell, repetition by repetition.
 
 use super::plan::{Planned, Work};
 use crate::load::{Ran, Recorder};
@@ -6,7 +6,7 @@ use crate::meter::Seen;
 use crate::results::{Cell, Repetition};
 use crate::timeline::Timeline;
 
-/// What a cell came to so far.
+/// The results of a cell so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     repetitions: Vec<Repetition>,
@@ -27,7 +27,7 @@ impl Found {
         self.timelines.extend(timeline);
     }
 
-    /// As it stands in the results; None if it was not measured.
+    /// The cell for the results; `None` if it was not measured.
     pub(super) fn cell(self, planned: &Planned) -> Option<Cell> {
         if self.repetitions.is_empty() {
             return None;
@@ -57,7 +57,7 @@ impl Found {
     }
 }
 
-/// The one that took most nearly this long.
+/// The timeline whose duration is nearest to this.
 fn nearest(timelines: Vec<Timeline>, ms: f64) -> Option<Timeline> {
     let off = |it: &Timeline| (it.ends_ms() - ms).abs();
     timelines.into_iter().min_by(|a, b| off(a).total_cmp(&off(b)))

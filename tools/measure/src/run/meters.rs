@@ -1,4 +1,4 @@
-//! What is read of client and server around each repetition, in one place.
+//! All meters on client and server around each repetition.
 
 use onetrip::{Client, Session};
 
@@ -8,8 +8,8 @@ use crate::results::{Repetition, Server};
 use crate::schema::MAKER;
 use crate::target::{APPLICATION, Target};
 
-/// Tables take as long as they take, and must be dropped after the longest repetition; nothing is tried
-/// again there. The limits of a server or user are for what is measured.
+/// Switches timeouts off for the session that creates and drops the tables: that may take long, and
+/// it is not retried. Limits of the server or the user still apply to the measured sessions.
 const PATIENT: &str = "select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
      where name in ('statement_timeout', 'lock_timeout', 'transaction_timeout', \
      'idle_session_timeout', 'idle_in_transaction_session_timeout'); \
@@ -22,7 +22,7 @@ pub(super) struct Meters {
     sampler: Sampler,
 }
 
-/// Connections beside those of the load: one makes the tables, one looks at the others.
+/// Connections besides those of the load: one creates the tables, one samples the sessions.
 const CONNECTIONS: usize = 2;
 
 /// As it stood before a repetition.
@@ -61,7 +61,8 @@ impl Meters {
         Before { trips, client: ClientCpu::start(), server, waits }
     }
 
-    /// Adds to the repetition what it cost, with the trips of the client until now, and returns what the server's sessions did meanwhile.
+    /// Adds the costs to the repetition, given the client's trips until now. Returns what the
+    /// server's sessions did meanwhile.
     pub(super) fn end(&self, before: Before, trips: u64, to: &mut Repetition) -> Seen {
         let Before { trips: before, client: mut cpu, server, waits } = before;
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;

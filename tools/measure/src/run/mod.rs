@@ -25,20 +25,20 @@ use redis::RedisStage;
 use runner::Runner;
 use stage::Stage;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// What was measured, also where it ended early.
+    /// The results, possibly of a run that ended early.
     pub results: Results,
-    /// What ended it early, if that was a failure, and what could not be tidied up.
+    /// The failure that ended it early, if any, and what could not be removed from the server.
     pub failure: Option<Error>,
 }
 
-/// Measures all of a plan, and leaves nothing on the server. When `stop` resolves, with the reason, it
-/// ends with what was measured so far.
+/// Measures a whole plan, and leaves nothing on the server. When `stop` resolves with a reason, it
+/// ends with the results so far.
 ///
 /// # Errors
-/// What ended it before anything was measured, and what could not be tidied up.
+/// What ended it before anything was measured, and what could not be removed from the server.
 pub async fn run(
     target: &Target,
     plan: &Plan,
@@ -61,7 +61,7 @@ pub async fn run_on_redis(
     whole(RedisStage::begin(target, plan, watch), plan, stop).await
 }
 
-/// From the beginning to the end of what is left on the server.
+/// Runs the plan, and then removes everything from the server.
 async fn whole<S: Stage>(
     begin: impl Future<Output = Result<S>>,
     plan: &Plan,

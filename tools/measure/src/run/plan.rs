@@ -1,4 +1,4 @@
-//! What a run will do.
+//! The plan of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use crate::results::{Isolation, Key, Preset, Unit};
 use crate::trips::Way;
 use crate::{fortunes, redis, script};
 
-/// What a run will do.
+/// The plan of a run.
 #[derive(Debug)]
 pub struct Plan {
     /// What is measured.
     pub cells: Vec<Planned>,
     /// How often each cell is measured.
     pub repetitions: u32,
-    /// What all random choices follow from.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Rows of the tables of the concurrency preset.
     pub rows: u32,
     /// The scale of pgbench's tables, if scripts get them.
     pub scale: Option<u32>,
-    /// Concurrency: whether COMMIT leaves with the statement.
+    /// Concurrency: whether COMMIT is sent with the statement.
     pub one_trip: bool,
-    /// Whether a schema of the tool's that is there already is dropped.
+    /// Whether an existing schema of the tool is dropped.
     pub force: bool,
     /// The arguments of the program, without user information.
     pub command: Vec<String>,
@@ -80,8 +80,8 @@ impl Plan {
         rtts
     }
 
-    /// The cells, as often as each is measured: each once, then each once more in the opposite order, and
-    /// so on. Those of one line stay together.
+    /// The order of all repetitions: each cell once, then each once more in the opposite order, and
+    /// so on. Cells of one line stay together.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut once: Vec<usize> = (0..self.cells.len()).collect();
         once.sort_by_key(|cell| self.cells[*cell].rtt());
@@ -95,7 +95,8 @@ impl Plan {
 }
 
 impl Planned {
-    /// An operation under concurrency: so many tasks at this level, which share so many connections.
+    /// An operation under concurrency: so many tasks at this level, which share so many
+    /// connections.
     pub fn concurrency(
         workload: Workload,
         level: Isolation,
@@ -134,7 +135,8 @@ impl Planned {
         Planned { key, unit: way.unit(), work: Work::Trips(way), load }
     }
 
-    /// A way to send commands of Redis, on one connection. What a repetition is may follow from the way.
+    /// A way to send commands of Redis, on one connection. What a repetition is may follow from the
+    /// way.
     pub fn redis(way: redis::Way, rtt_added_ms: f64, load: Load) -> Planned {
         let (workload, mode) = way.names();
         let key = Key {
@@ -164,7 +166,7 @@ impl Planned {
         Duration::from_secs_f64(self.key.rtt_added_ms / 1e3)
     }
 
-    /// For people who watch.
+    /// A label for the progress display.
     pub fn label(&self) -> String {
         let key = &self.key;
         let mut label = key.workload.clone();

@@ -1,13 +1,13 @@
-//! What those are told who watch a run.
+//! The progress of a run.
 
 use std::time::Duration;
 
 use crate::load::Snapshot;
 use crate::results::Repetition;
 
-/// Somebody who watches.
+/// Receives the progress of a run.
 pub trait Watch: Sync {
-    /// What is done from now on, in a few words.
+    /// A new step begins; `what` names it.
     fn doing(&self, what: &str);
 
     /// Several times a second while a repetition runs.
@@ -17,7 +17,7 @@ pub trait Watch: Sync {
     fn measured(&self, progress: &Progress<'_>, repetition: &Repetition);
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// What is being measured.
@@ -26,9 +26,10 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Repetitions of all cells.
     pub of: usize,
-    /// How far the present one is.
+    /// The progress of the current repetition.
     pub snapshot: Snapshot,
-    /// How long the rest will take, by what the same took before; None before the first has ended.
+    /// How long the rest will take, estimated from earlier repetitions. `None` before the first has
+    /// ended.
     pub left: Option<Duration>,
 }
 
@@ -48,9 +49,9 @@ impl Estimate {
         self.took[cell] = Some(took);
     }
 
-    /// Of these cells, each as often as it comes, of which the first is as far as the snapshot says. One
-    /// that was not measured yet will take as long as the others in the mean, and the very first as long
-    /// as it went so far.
+    /// The time that the remaining repetitions of these cells will take. The first one has the
+    /// progress of the snapshot. A cell that was not measured yet is taken to need the mean time of
+    /// the others; the very first is estimated from its own progress.
     pub(super) fn left(&self, cells: &[usize], snapshot: &Snapshot) -> Option<Duration> {
         let known: Vec<Duration> = self.took.iter().flatten().copied().collect();
         let mean = known.iter().sum::<Duration>().checked_div(known.len() as u32);
@@ -62,7 +63,7 @@ impl Estimate {
     }
 }
 
-/// How long a repetition will take that is as far as this; None while that can't be told.
+/// How long a repetition with this progress will take; `None` while that can't be estimated.
 fn whole(snapshot: &Snapshot) -> Option<Duration> {
     /// Before that it is a guess.
     const PART_MIN: f64 = 0.1;

@@ -1,4 +1,4 @@
-//! Works through a plan on a Redis or Valkey: keys, connections, warm-ups and repetitions.
+//! Works through a plan on Redis or Valkey: keys, connections, warm-ups and repetitions.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(super) struct RedisStage<'a> {
     has_keys: bool,
     meters: Meters,
     lines: Vec<(redis::Line, Option<LineFound>)>,
-    /// The client that carries the load, and on which line.
+    /// The client that carries the load, and its line.
     client: Option<(usize, Client)>,
     found: Vec<Found>,
     estimate: Estimate,
@@ -121,11 +121,11 @@ impl<'a> RedisStage<'a> {
         Ok(client)
     }
 
-    /// Waits until nothing is on its way any more that could write a key again: what was sent on a connection is
-    /// done before what is sent on it now.
+    /// Waits until no command is in flight that could write a key again: a connection runs earlier
+    /// commands before the one sent now.
     async fn settle(&self) {
         let Some((_, client)) = &self.client else { return };
-        // Where a connection is lost, so is what was on it.
+        // If the connection is lost, so are its commands.
         let _ = client.timeout(PATIENCE).ping().await;
         let watches = |cell: &Planned| way_of(cell).is_ok_and(Way::has_session);
         if self.plan.cells.iter().any(watches)
@@ -139,7 +139,7 @@ impl<'a> RedisStage<'a> {
 fn way_of(planned: &Planned) -> Result<Way> {
     match planned.work {
         Work::Redis(way) => Ok(way),
-        _ => Err(Error::new("what needs tables can't be measured on a Redis")),
+        _ => Err(Error::new("a workload with tables can't be measured on Redis")),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Runner<'a> {
     watch: &'a dyn Watch,
     /// Makes and drops the tables.
     admin: Arc<Session>,
-    /// From when it may be there.
+    /// The schema, as soon as it may exist.
     schema: Option<Schema>,
     meters: Meters,
     lines: Vec<(Line, Option<LineFound>)>,
@@ -40,7 +40,7 @@ pub(super) struct Runner<'a> {
 
 /// Beginning and end.
 impl<'a> Runner<'a> {
-    /// Looks whether the server has room. Nothing is made there yet.
+    /// Checks that the server has room for the connections. This creates nothing on the server.
     pub(super) async fn begin(
         target: &'a Target,
         plan: &'a Plan,
@@ -97,7 +97,7 @@ impl Stage for Runner<'_> {
     }
 
     async fn end(self) -> Result<()> {
-        // Whatever was still on its way through a proxy may hold locks.
+        // Statements still on their way through a proxy may hold locks.
         drop((self.client, self.lines));
         let Some(schema) = self.schema else { return Ok(()) };
         self.watch.doing("dropping the tables");
@@ -109,10 +109,11 @@ impl Stage for Runner<'_> {
     }
 }
 
-/// Through the latency proxy a connection has both of its ends here, and the proxy's own.
+/// With the latency proxy, this process has both ends of the client's connection and the proxy's
+/// own one.
 const FILES_PER_CONNECTION: usize = 3;
 
-/// Beside connections: of the runtime, the proxies, what is written.
+/// Files besides connections: those of the runtime and the proxies, and the written ones.
 const FILES: usize = 64;
 
 /// The ways to the server that the plan needs, the shortest first.
@@ -170,12 +171,12 @@ impl Runner<'_> {
     }
 }
 
-/// What a client is made for.
+/// The requirements on a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Wanted {
     line: usize,
     connections: u32,
-    /// The level that all of its transactions have; None is the server's.
+    /// The isolation level of all its transactions; `None` is the server's default.
     level: Option<Isolation>,
     waiting_max: usize,
 }
@@ -196,7 +197,8 @@ impl Runner<'_> {
         self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0)
     }
 
-    /// The client that this cell needs, and its configuration: that of the cell before, if it will do.
+    /// The client that this cell needs, and its configuration: that of the cell before, if it will
+    /// do.
     async fn client_of(&mut self, planned: &Planned) -> Result<(Client, Config)> {
         let line = self.line_of(planned);
         let wanted = Wanted::by(planned, line);
@@ -218,7 +220,8 @@ impl Runner<'_> {
 }
 
 impl Plan {
-    /// As many connections as the cell has, for which nobody waits in vain, in the tool's schema.
+    /// The configuration for the load: the connections of the cell, a long wait for them, and the
+    /// tool's schema.
     fn load_config(&self, config: &Config, wanted: Wanted) -> Result<Config> {
         let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
         let mut options: Vec<String> = resolved.options().map(str::to_owned).into_iter().collect();
@@ -242,14 +245,14 @@ impl Plan {
     }
 }
 
-/// What a client allows by itself.
+/// The client's own default.
 const WAITING_MAX: usize = 16_384;
 
-/// A task that waits for a connection is part of what is measured; but not for ever, if none can be
-/// opened.
+/// How long a task waits for a connection. The wait is part of the measurement, but it must end if
+/// no connection can be opened.
 const WAIT: Duration = Duration::from_secs(600);
 
-/// Resolves when the session is over, which nobody but the server ends.
+/// Resolves when the session is over. Only the server ends it.
 async fn lost(admin: &Session) -> Error {
     while !admin.is_closed() {
         tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,5 +1,5 @@
-//! The pipelined form of a script: a statement leaves when its turn comes, and its reply is awaited
-//! where a later step needs a value of it, or at the end of the run.
+//! The pipelined form of a script: a statement is sent when its turn comes, and its reply is
+//! awaited when a later step needs a value of it, or at the end of the run.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -42,12 +42,13 @@ enum Answer {
     Results(Pin<Box<dyn Future<Output = Result<Vec<SimpleResult>, Error>> + Send>>),
 }
 
-/// A step that had to wait, and the variable and the step that it waited for; None for all replies.
+/// A step that had to wait, and the variable and the step that it waited for; `None` for all
+/// replies.
 pub(super) type Wait = (usize, Option<(usize, usize)>);
 
 impl Machine {
-    /// One run in the pipelined form. The failure that came first on the server is that of the run:
-    /// it explains those behind it.
+    /// One run in the pipelined form. The run's failure is the one that came first on the server,
+    /// because it explains the later ones.
     pub(super) async fn attempt_pipelined(&mut self, session: &Session, script: &Ready) -> Outcome {
         let mut ahead = Ahead::default();
         let ran = self.send_all(session, script, &mut ahead).await;
@@ -82,8 +83,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Waits for the replies that a step can't do without, and for the oldest where too many are on
-    /// their way.
+    /// Waits for the replies that a step needs, and for the oldest reply if too many are
+    /// outstanding.
     async fn await_values(
         &mut self,
         at: usize,
@@ -173,8 +174,8 @@ impl Machine {
     }
 }
 
-/// Whether a step waits for all replies in front of it: what the script does by itself for a while
-/// belongs behind them, and several statements that are sent as one are awaited by themselves.
+/// Whether a step waits for all earlier replies: a `\sleep` belongs after them, and several
+/// statements sent as one text are awaited by themselves.
 fn is_barrier(action: &Action<Statement>) -> bool {
     match action {
         Action::Statement(statement) => statement.several,
@@ -183,7 +184,7 @@ fn is_barrier(action: &Action<Statement>) -> bool {
     }
 }
 
-/// The variables that a step looks at, or sets: a reply must not set them afterwards.
+/// The variables that a step reads or sets: a reply must not set them afterwards.
 fn variables(action: &Action<Statement>) -> Vec<usize> {
     match action {
         Action::Statement(statement) => statement.parameters.clone(),

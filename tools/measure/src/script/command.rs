@@ -3,7 +3,7 @@
 use super::expr::{Expression, shortened, word_len};
 use super::names::Names;
 
-/// A command, read by itself: what it means among its neighbours is the parser's business.
+/// A command by itself. The parser handles its relation to its neighbours.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
     Set { variable: usize, value: Expression },
@@ -18,7 +18,7 @@ pub(super) enum Command {
     EndPipeline,
 }
 
-/// How long to sleep, in the unit that stands behind it.
+/// How long to sleep, in the unit that follows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Length {
     Fixed(u64),
@@ -28,9 +28,9 @@ pub(super) enum Length {
 /// Columns of a result that become variables.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Store {
-    /// In front of the names of the columns.
+    /// The prefix of the variables' names.
     pub(super) prefix: String,
-    /// `\aset`: of all statements of a text, and of any number of rows the last.
+    /// `\aset`: takes the results of all statements of a text, and the last row of each.
     pub(super) all: bool,
 }
 
@@ -41,7 +41,7 @@ impl Command {
     /// Reads a command.
     ///
     /// # Errors
-    /// What is wrong, or isn't supported; with its name in front.
+    /// What is wrong or not supported, with the command's name in front.
     pub(super) fn parse(name: &str, text: &str, names: &mut Names) -> Result<Command, String> {
         let of_command = |what| format!("\\{}: {what}", shortened(name));
         let command = match name {
@@ -79,7 +79,7 @@ fn set(text: &str, names: &mut Names) -> Result<Command, String> {
     Ok(Command::Set { variable, value: Expression::parse(expression, names)? })
 }
 
-/// Whether a variable may be called so.
+/// Checks the name of a variable.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     let begins_well = !name.starts_with(|first: char| first.is_ascii_digit());
     match !name.is_empty() && begins_well && word_len(name) == name.len() {

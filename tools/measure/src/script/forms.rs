@@ -14,15 +14,15 @@ use crate::error::{Error, Result};
 /// A statement in the forms in which it may be sent.
 #[derive(Debug, PartialEq)]
 pub(super) struct Statement {
-    /// Its number among all texts: what is prepared is prepared once for each.
+    /// Its number among all texts: each text is prepared once.
     pub(super) number: usize,
     /// With parameters.
     pub(super) text: String,
     pub(super) parameters: Vec<usize>,
-    /// In pieces, between which there are variables: for the simple protocol.
+    /// Pieces with variables in between, for the simple protocol.
     pub(super) pieces: Vec<Part>,
     pub(super) store: Option<Store>,
-    /// Whether it is several statements for the server, which only the simple protocol takes.
+    /// Whether it is several statements for the server, which only the simple protocol accepts.
     pub(super) several: bool,
     /// Whether it can't share a sync point with others.
     pub(super) alone: bool,
@@ -31,7 +31,7 @@ pub(super) struct Statement {
 #[derive(Debug, PartialEq)]
 pub(super) enum Part {
     Text(String),
-    /// A variable, and what stands there while it isn't set.
+    /// A variable, and the text used while it isn't set.
     Variable(usize, String),
 }
 
@@ -150,7 +150,7 @@ impl Forms {
         }
     }
 
-    /// Between quotes it is one for the simple protocol only.
+    /// Adds a variable. Between quotes it is one for the simple protocol only.
     fn variable(&mut self, number: usize, shown: &str, quoted: bool) {
         self.pieces.push(Part::Variable(number, shown.to_owned()));
         if quoted {
@@ -161,8 +161,8 @@ impl Forms {
     }
 }
 
-/// With these a statement begins that begins or ends a transaction, or may: it isn't atomic with
-/// others.
+/// The first words of statements that begin or end a transaction, or may do so. Such a statement
+/// can't be atomic with others.
 const ALONE: &str = "abort begin call cluster commit do end prepare reindex release rollback \
                      savepoint start vacuum";
 

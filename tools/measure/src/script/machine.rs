@@ -18,7 +18,7 @@ use super::value::{Scalar, Value};
 use crate::error::{Error, Result};
 use crate::load::Tally;
 
-/// What is prepared, by the numbers of the statements.
+/// The prepared statements by number.
 #[derive(Debug)]
 pub(super) struct Statements(Vec<OnceCell<onetrip::Statement>>);
 
@@ -32,7 +32,7 @@ impl Statements {
         self.0[statement.number].get()
     }
 
-    /// Prepares a statement unless that was done.
+    /// Prepares a statement unless it is prepared already.
     pub(super) async fn prepared(
         &self,
         session: &Session,
@@ -46,13 +46,13 @@ impl Statements {
     }
 }
 
-/// One client: its variables, its random numbers, and memory that is used again.
+/// One client: its variables, its random numbers, and reused memory.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) plan: Arc<Plan>,
     pub(super) statements: Arc<Statements>,
     pub(super) variables: Vec<Option<Value>>,
-    /// For expressions; what is chosen among scripts has its own.
+    /// For expressions. The choice among scripts has its own random numbers.
     random: Random,
     choices: Random,
     /// Variables and random numbers as they were when the run began.
@@ -62,14 +62,14 @@ pub(super) struct Machine {
     pub(super) replies: Replies,
 }
 
-/// How far a run is.
+/// The progress of a run.
 pub(super) struct Progress {
     /// The next step.
     pub(super) at: usize,
     pub(super) pipe: Option<Pipe>,
 }
 
-/// What became of a step or of a run.
+/// The outcome of a step or of a run.
 pub(super) type Outcome = std::result::Result<(), Failure>;
 
 /// Where a run is.
@@ -97,7 +97,7 @@ impl Machine {
     pub(super) fn new(plan: Arc<Plan>, statements: Arc<Statements>, client_id: u32) -> Machine {
         let mut variables = plan.variables.clone();
         if let Some(variable) = plan.names.get("client_id").map(|number| &mut variables[number]) {
-            // One that was defined has the last word.
+            // A variable that the user defined is kept.
             variable.get_or_insert(Value::Scalar(Scalar::Int(i64::from(client_id))));
         }
         let mut seeds = Random::new(plan.settings.seed ^ u64::from(client_id).rotate_right(32));
@@ -260,13 +260,14 @@ impl Machine {
             if let Action::Statement(statement) = &step.action
                 && !statement.several
             {
-                // Its first use says why it can't be.
+                // If that fails, the first use reports the error.
                 self.statements.prepared(session, statement).await.ok();
             }
         }
     }
 
-    /// Prepares what a pipeline is going to send, since inside of it nothing may wait.
+    /// Prepares the statements of a pipeline in advance, because inside of a pipeline nothing may
+    /// wait.
     async fn prepare_all(
         &mut self,
         session: &Session,
@@ -301,7 +302,7 @@ fn until_end(steps: &[Step<Statement>]) -> &[Step<Statement>] {
     &steps[..end.unwrap_or(steps.len())]
 }
 
-/// After a failure: what is open must not be there for the next run.
+/// Rolls back after a failure, so that no transaction stays open for the next run.
 async fn roll_back(session: &Session, script: &Ready) -> Result<()> {
     if session.status() == TransactionStatus::Idle {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Variables by number.
+//! Numbers for variables.
 
 use std::collections::HashMap;
 
-/// The seed that functions take which were given none.
+/// The variable with the seed of functions that were given none.
 pub(super) const DEFAULT_SEED: &str = "default_seed";
 
-/// Names in the order in which they were met. A number is the place of a name.
+/// Names in the order of their first use. The number of a name is its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Names {
     list: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a name, which is new if it wasn't there.
+    /// The number of a name. A new name is added.
     pub(super) fn number_of(&mut self, name: &str) -> usize {
         if let Some(number) = self.get(name) {
             return number;
@@ -23,7 +23,7 @@ impl Names {
         self.list.len() - 1
     }
 
-    /// The number of a name that somebody uses.
+    /// The number of a name, if it is used.
     pub(super) fn get(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }

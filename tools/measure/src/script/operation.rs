@@ -9,21 +9,22 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::load::{Operation, Tally};
 
-/// Runs scripts: each call chooses one by its weight and runs it from beginning to end, which is what
-/// pgbench calls a transaction.
+/// Runs scripts: each call chooses one by its weight and runs it from beginning to end, which is
+/// what pgbench calls a transaction.
 ///
-/// A run that fails for a conflict (40001, 40P01) is rolled back and done again, with the same
+/// A run that fails by a conflict (40001, 40P01) is rolled back and repeated, with the same
 /// variables and random numbers, until it succeeds or [`max_tries`](super::Settings::max_tries) is
-/// reached; each such try is counted by [`Tally::retried`]. Another error of the server is counted
-/// by [`Tally::failed`], what is open is rolled back, and the next call goes on. A pipeline that
-/// failed counts once.
+/// reached. Each such attempt is counted by [`Tally::retried`]. Another error of the server is
+/// counted by [`Tally::failed`], an open transaction is rolled back, and the next call begins a new
+/// run. A failed pipeline counts once.
 ///
 /// # Errors
-/// Of a call: one line with script, line and the server's message, where going on is pointless: the
-/// connection is gone, the statement is wrong (classes 08, 26, 28, 3D, 3F, 42, 57P), an expression
-/// can't be computed, or the script ends inside of a transaction or a pipeline.
+/// A call fails if the error would repeat each time: the connection is gone, the statement is wrong
+/// (classes 08, 26, 28, 3D, 3F, 42, 57P), an expression can't be computed, or the script ends
+/// inside of a transaction or a pipeline. The error is one line with the script, the line and the
+/// server's message.
 ///
-/// Dropping a call gives it up midway: the operation must not be called again then.
+/// Dropping the future of a call stops the run midway. Don't call the operation again after that.
 #[derive(Debug)]
 pub struct ScriptOperation {
     place: Place,
@@ -37,8 +38,8 @@ enum Place {
 }
 
 impl ScriptOperation {
-    /// On a connection of its own, for good: pgbench's way. Nothing is sent before the first call;
-    /// statements are prepared in front of their first use.
+    /// An operation that keeps this session, as pgbench does. It sends nothing before the first
+    /// call; statements are prepared before their first use.
     ///
     /// `client_id` is the variable of that name. With the seed it decides the random numbers.
     pub fn on_session(session: Session, plan: &Arc<Plan>, client_id: u32) -> ScriptOperation {
@@ -47,8 +48,8 @@ impl ScriptOperation {
         ScriptOperation { place: Place::Session(session), machine }
     }
 
-    /// So many of them, numbered from 0, each on a session of the client's that it keeps. What is
-    /// prepared is prepared once for all.
+    /// This many operations, numbered from 0, each of which keeps a session of the client.
+    /// Statements are prepared once for all of them.
     ///
     /// # Errors
     /// A session can't be had: see [`Client::session`]. The client needs as many connections.
@@ -67,9 +68,9 @@ impl ScriptOperation {
         Ok(operations)
     }
 
-    /// For more tasks than connections: so many operations, numbered from 0, each of which takes a
-    /// session of the client for each run and gives it back. The wait for one is part of the call.
-    /// What is prepared is prepared once for all.
+    /// For more tasks than connections: this many operations, numbered from 0, each of which
+    /// borrows a session of the client for each run. The wait for a session is part of the call.
+    /// Statements are prepared once for all of them.
     pub fn on_client(client: &Client, plan: &Arc<Plan>, tasks: u32) -> Vec<ScriptOperation> {
         let statements = Arc::new(Statements::new(plan));
         let operation = |client_id| ScriptOperation {
@@ -79,13 +80,14 @@ impl ScriptOperation {
         (0..tasks).map(operation).collect()
     }
 
-    /// Prepares now what the scripts send, so that no call has to: a trip for each different
-    /// statement, for all operations that share what is prepared. What can't be prepared yet, such
-    /// as a statement on a table that the script makes, is left to its first use, and so are errors.
-    /// Nothing happens unless the protocol is [`Prepared`](super::Protocol::Prepared).
+    /// Prepares the statements of the scripts now, so that no call has to: one trip for each
+    /// different statement, for all operations that share them. A statement that can't be prepared
+    /// yet, for example because the script creates its table, is prepared at its first use, which
+    /// then reports errors. Does nothing unless the protocol is
+    /// [`Prepared`](super::Protocol::Prepared).
     ///
     /// # Errors
-    /// Of a client: a session can't be had.
+    /// For operations of a client: no session is available.
     pub async fn prepare(&self) -> Result<()> {
         match &self.place {
             Place::Session(session) => self.machine.prepare(session).await,

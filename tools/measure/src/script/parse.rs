@@ -1,5 +1,5 @@
-//! From pieces to steps: which statement a `\gset` belongs to, where an `\if` goes on, and whether
-//! pipelines are begun and ended.
+//! Makes steps from the pieces of a script: finds the statement of a `\gset` and the branches of an
+//! `\if`, and checks that pipelines begin and end.
 
 use super::command::{Command, Length, Store};
 use super::expr::Expression;
@@ -7,7 +7,7 @@ use super::names::Names;
 use super::split::{Piece, PieceKind, split};
 use super::statement::StatementText;
 
-/// What is done at one place of a script.
+/// The action of one step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step<S = Source> {
     pub(super) line: usize,
@@ -25,7 +25,7 @@ pub(super) enum Action<S = Source> {
         length: Length,
         unit_us: u64,
     },
-    /// Goes on at another step unless the condition holds.
+    /// Jumps to another step unless the condition holds.
     Unless {
         condition: Expression,
         to: usize,
@@ -36,7 +36,7 @@ pub(super) enum Action<S = Source> {
     EndPipeline,
 }
 
-/// A statement, and what becomes of its result.
+/// A statement, and the use of its result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Source {
     pub(super) text: StatementText,
@@ -68,7 +68,7 @@ struct Parser<'a> {
 /// An `\if` that has no `\endif` yet.
 struct Branches {
     line: usize,
-    /// The step that looks for the next branch; None behind `\else`.
+    /// The step that tests for the next branch; `None` after `\else`.
     unless: Option<usize>,
     /// The steps that leave a branch at its end.
     ends: Vec<usize>,
@@ -119,7 +119,7 @@ impl Parser<'_> {
         self.steps.push(Step { line, action });
     }
 
-    /// Ends a branch, and has the condition in front of it go on behind.
+    /// Ends a branch, and makes the condition before it jump to here.
     fn next_branch(&mut self, line: usize, name: &str) -> Result<(), String> {
         let end = self.steps.len();
         let branches = self.open.last_mut().ok_or_else(|| format!("{name} without \\if"))?;

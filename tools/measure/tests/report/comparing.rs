@@ -147,7 +147,7 @@ fn cells_that_differ_in_name_alone_are_held_against_each_other() {
 fn where_names_could_go_together_in_several_ways_none_is_guessed() {
     let mut a = results(Synthetic::new(1).scripts(&[5.0]));
     let mut b = a.clone();
-    // One that both have is held against itself, and is no partner for another.
+    // A cell that both runs have is compared with itself, and is no partner for another.
     a.cells.retain(|it| it.key.workload != "simple-update");
     assert!(compare(&a, &b).pairs.iter().all(|it| it.name_in_b.is_none()));
     a.cells.retain(|it| it.key.workload == "tpcb-like");

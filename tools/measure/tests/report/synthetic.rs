@@ -1,4 +1,4 @@
-//! Results that nobody measured: shaped as a run's would be, with noise that follows from a seed.
+//! Synthetic results: shaped like those of a run, with noise that follows from a seed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -57,7 +57,7 @@ fn more_tasks_than_connections_take_turns_and_share_what_is_prepared() {
         assert_eq!(lab.value(counts).await, "400 20 19");
         let session = client.session().await.unwrap();
         let prepared = session.script("select count(*) from pg_prepared_statements").await.unwrap();
-        // Four of the script, whoever ran it.
+        // The four statements of the script, prepared once for all clients.
         let prepared: u32 = prepared[0].rows[0][0].as_ref().unwrap().parse().unwrap();
         assert!(prepared <= 4, "{prepared}");
     });

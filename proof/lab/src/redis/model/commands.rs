@@ -1,4 +1,4 @@
-//! What the commands do that the model knows.
+//! The commands that the model knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use super::reply::{aggregate, pushed};
 use super::slots::key_number;
 use super::{Effect, Model, bulk, integer, message, shape, simple};
 
-/// What a session, or the server behind it, remembers.
+/// The state of a session and of its server.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     keys: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) scripts: BTreeMap<String, Vec<u8>>,
     channels: BTreeSet<Vec<u8>>,
-    /// Nobody publishes to these here.
+    /// Nothing is published to these here.
     patterns: BTreeSet<Vec<u8>>,
     sharded: BTreeSet<Vec<u8>>,
 }
@@ -39,7 +39,8 @@ impl Store {
     }
 }
 
-/// The name under which the model knows a script: 40 digits, as a real one's, and by another function.
+/// The name under which the model knows a script: 40 digits, as a real one's, and by another
+/// function.
 #[must_use]
 pub fn script_hash(text: &[u8]) -> String {
     // FNV-1a.
@@ -77,9 +78,9 @@ impl Model {
         self.queue_or_run(arguments);
     }
 
-    /// With what it is refused before it begins.
+    /// The error with which a command is refused before it begins, if it is.
     fn refused(&mut self, op: Option<u64>, arguments: &[Vec<u8>]) -> Option<Bytes> {
-        // Of a list the last word is EXEC's.
+        // For a transaction, EXEC decides.
         let asking = match self.queued {
             None => std::mem::take(&mut self.asking),
             Some(_) => self.asking,
@@ -90,13 +91,13 @@ impl Model {
         let op = op?;
         let code = self.refusal()?;
         Some(match self.config.node {
-            // As a server says it: a script can't say it otherwise.
+            // The error as a server sends it for a script.
             Some(_) => format!("-{code}\r\n").into(),
             None => error(code, op),
         })
     }
 
-    /// Where a node of a cluster says that a command has to go.
+    /// The redirect of a command whose slot is on another node.
     fn redirect(&self, arguments: &[Vec<u8>], asking: bool) -> Option<Bytes> {
         let member = self.config.node.as_ref()?;
         let key = arguments.iter().find_map(|argument| key_number(argument))?;
@@ -138,7 +139,7 @@ impl Model {
         self.answer(&reply);
     }
 
-    /// Runs one command, and keeps what became of it.
+    /// Runs one command, and logs its effect.
     fn run(&mut self, arguments: &[Vec<u8>]) -> Bytes {
         let name = arguments[0].to_ascii_uppercase();
         let op = op_of(arguments);
@@ -151,7 +152,7 @@ impl Model {
         reply
     }
 
-    /// What is answered before anything runs.
+    /// Answers that come without running anything.
     fn before(&mut self, name: &[u8], arguments: &[Vec<u8>]) -> Option<Bytes> {
         match name {
             b"EVALSHA" => {
@@ -236,7 +237,7 @@ impl Model {
     }
 }
 
-/// A script whose text says so fails when it has written something.
+/// Runs a script. If its text says so, it fails after it has written.
 fn script(text: &[u8], payload: &[u8], op: u64) -> Done {
     match text.ends_with(b"fail") {
         true => (error("ERR", op), Effect::Partial),
@@ -244,11 +245,11 @@ fn script(text: &[u8], payload: &[u8], op: u64) -> Done {
     }
 }
 
-/// IOERR is told by MIGRATE when nobody knows what the other server did.
+/// FAIL. IOERR leaves the effect open, as from MIGRATE when the other server's effect is unknown.
 fn fail(code: &[u8], op: u64) -> Done {
     let code = String::from_utf8_lossy(code);
     match code.strip_prefix('!') {
-        // An error with a length, as RESP3 has it.
+        // A bulk error of RESP3.
         Some(code) => {
             let text = format!("{code} op:{op} it was to fail");
             (format!("!{}\r\n{text}\r\n", text.len()).into(), Effect::RolledBack)
@@ -266,8 +267,8 @@ fn number(text: &[u8]) -> i64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The identity of a command: `op:17`, at the beginning of an argument. Channels of others are in front
-/// of it.
+/// The identity of a command: `op:17`, at the beginning of an argument. Channels of others are in
+/// front of it.
 fn op_of(arguments: &[Vec<u8>]) -> Option<u64> {
     arguments.iter().rev().find_map(|argument| {
         let rest = argument.strip_prefix(b"op:")?;

@@ -1,8 +1,8 @@
-//! Commands as a server reads them: arrays of strings with lengths, and nothing else.
+//! Parses commands as strictly as a server: arrays of strings with lengths, and nothing else.
 
 use bytes::{Buf, BytesMut};
 
-/// What has come and is not whole.
+/// Bytes that are not a whole command yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: BytesMut,

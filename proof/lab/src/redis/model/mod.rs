@@ -1,17 +1,19 @@
-//! A model of a Redis server: what a real one can't be made to do on demand, or not twice the same way.
+//! A model of a Redis server. It does on demand, and repeatably, what a real server can't be made
+//! to do.
 //!
-//! [`Model`] is one session without I/O. It reads commands strictly, has a few keys and scripts, and
-//! channels that it alone is subscribed to. An argument that begins with `op:` and a number gives a
-//! command an identity, which an error in its place carries too, and the [`Log`] keeps what became of
-//! each identity: so a test can compare what a client was told with what is true.
+//! [`Model`] is one session without I/O. It reads commands strictly, has a few keys and scripts,
+//! and channels that only this session is subscribed to. An argument that begins with `op:` and a
+//! number gives a command an identity, which its error repeats. The [`Log`] records what became of
+//! each identity, so a test can compare what a client was told with what happened.
 //!
-//! On demand it pushes, refuses commands before they begin (`-LOADING`, `-CLUSTERDOWN` and their like),
-//! forgets its scripts, ends the session, and turns hostile. Two commands are its own: `FAIL CODE op:1`
-//! begins and fails with this code, and `REPLY KIND op:1 SIZE` answers with a value of any RESP3 type
-//! ([`shape`]).
+//! On demand it pushes, refuses commands before they begin (`-LOADING`, `-CLUSTERDOWN` and their
+//! like), forgets its scripts, ends the session, and turns hostile. Two commands are its own: `FAIL
+//! CODE op:1` begins and fails with this code, and `REPLY KIND op:1 SIZE` answers with a value of
+//! any RESP3 type ([`shape`]).
 //!
-//! Several of them are the nodes of a cluster, where their configuration says so: then a command with one
-//! of the [keys](slots) of the model goes where its slot is, and is redirected elsewhere.
+//! If their configuration says so, several models are the nodes of a cluster. Then a command with
+//! one of the model's [keys](slots) runs on the node that has its slot, and any other node
+//! redirects it.
 //!
 //! Deliberately absent: login, TLS, every command that is not named in `commands`, and
 //! everything about a server that a client can't see.
@@ -38,7 +40,8 @@ use slots::Slots;
 pub struct ModelConfig {
     /// Whether pushes are arrays, as on a RESP2 connection that subscribes. Default: no.
     pub resp2: bool,
-    /// Attributes in front of replies, and pushes between them: when. Default: never.
+    /// Attributes in front of replies and pushes between them: one in so many messages. Default:
+    /// none.
     pub noise: Option<(Rng, u64)>,
     /// Commands that are refused before they begin: one in so many. Default: none.
     pub refusals: Option<(Rng, u64)>,
@@ -56,7 +59,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// What all nodes know at the moment.
+    /// The current slots, as all nodes know them.
     pub fn slots(&self) -> MutexGuard<'_, Slots> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +72,7 @@ impl Default for ModelConfig {
     }
 }
 
-/// One session of a server that is made up.
+/// One session of a model server.
 #[derive(Debug)]
 pub struct Model {
     config: ModelConfig,
@@ -79,7 +82,7 @@ pub struct Model {
     store: Store,
     /// Between MULTI and EXEC: what is queued, and whether something was refused.
     queued: Option<(Vec<Vec<Vec<u8>>>, bool)>,
-    /// The next command may be for a slot that is on its way here.
+    /// Whether ASKING came: the next command may be for a slot that is moving here.
     asking: bool,
     pushes: Vec<Bytes>,
     closed: bool,
@@ -129,7 +132,7 @@ impl Model {
         &self.out
     }
 
-    /// So many of them were written.
+    /// This many bytes were written.
     pub fn handle_written(&mut self, bytes: usize) {
         let _ = self.out.split_to(bytes);
     }
@@ -151,13 +154,13 @@ impl Model {
         self.closed = true;
     }
 
-    /// Everything that it pushed so far, in order, but the confirmations of subscriptions.
+    /// Everything that it pushed so far, in order, without the confirmations of subscriptions.
     #[must_use]
     pub fn pushes(&self) -> &[Bytes] {
         &self.pushes
     }
 
-    /// Takes what the client wrote, and does what whole commands say.
+    /// Takes bytes from the client, and runs the whole commands in them.
     pub fn handle_bytes(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);
         while !self.closed {
@@ -212,7 +215,7 @@ impl Model {
         self.closed = true;
     }
 
-    /// Noise comes in front of what it does not belong to.
+    /// Inserts noise in front of the next reply, to which it does not belong.
     fn make_noise(&mut self) {
         let Some((rng, one_in)) = &mut self.config.noise else { return };
         if !rng.one_in(*one_in) {
@@ -233,7 +236,7 @@ impl Model {
     }
 }
 
-/// What a command is refused with before it begins, in the words of a server.
+/// Errors that refuse a command before it begins, in a server's words.
 pub const REFUSALS: [&str; 6] = [
     "LOADING Redis is loading the dataset in memory",
     "CLUSTERDOWN Hash slot not served",

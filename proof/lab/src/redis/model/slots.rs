@@ -1,4 +1,4 @@
-//! Whose the hash slots of a cluster are, key by key, while they move.
+//! The owners of a cluster's hash slots, key by key, while slots move.
 
 use bytes::Bytes;
 use onetrip_redis::client::topology::{Node, Shard, Topology};
@@ -16,10 +16,10 @@ pub const KEYS: usize = 18;
 #[derive(Clone, Debug)]
 pub struct Slots {
     nodes: usize,
-    /// By tag: who has its slot, and to whom it is on its way.
+    /// By tag: the owner of its slot, and the node that it is moving to.
     owner: Vec<usize>,
     moving: Vec<Option<usize>>,
-    /// By key: who has it.
+    /// By key: the node that has it.
     place: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Slots {
         Slots { nodes, moving: vec![None; TAGS], place, owner }
     }
 
-    /// What a node answers to a command with this key, where that is not its own to do.
+    /// The redirect with which a node answers a command with this key, if it can't run it.
     #[must_use]
     pub fn redirect(&self, node: usize, key: usize, asking: bool) -> Option<String> {
         let tag = key % TAGS;
@@ -77,10 +77,12 @@ impl Slots {
         }
     }
 
-    /// A slot begins to move to this node where it `may`, one of its keys moves, or it has moved: then true.
+    /// The slot makes one step of its move to this node: it begins to move if it `may`, one of its
+    /// keys moves, or the move ends. Returns true when it has ended.
     ///
-    /// It moves only where no command lies before its new node that is for it and without ASKING
-    /// (`is_misrouted`): got between two of them, it would have the first refused and the second done.
+    /// The move ends only if no command for the slot without ASKING waits at its new node
+    /// (`is_misrouted`). If it ended between two such commands, the first would be refused and the
+    /// second would run.
     pub fn step(
         &mut self,
         tag: usize,
@@ -121,7 +123,7 @@ impl Slots {
         Topology::new(shards).expect("each slot has one owner")
     }
 
-    /// What a node answers to CLUSTER SLOTS: only of nodes that have some.
+    /// The reply to CLUSTER SLOTS. It names only nodes that own slots.
     pub(super) fn reply(&self) -> Bytes {
         let of_node = |node| self.tags_of(node).map(move |tag| (tag, node));
         let ranges: Vec<Bytes> = (0..self.nodes)

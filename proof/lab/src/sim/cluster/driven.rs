@@ -1,4 +1,5 @@
-//! The policy of a cluster over connections of the engine, as a face drives it: one to each node.
+//! The policy of a cluster, driven as a face drives it, over one connection of the engine to each
+//! node.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -23,7 +24,7 @@ use crate::redis::model::script_hash;
 use crate::redis::model::slots::node_at;
 use crate::sim::driven::{Driven, Load};
 
-/// What a caller hands over.
+/// The request of a caller.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub(super) token: Token,
@@ -32,13 +33,13 @@ pub struct Call {
     pub(super) body: Body,
 }
 
-/// What goes onto the wire in place of the command.
+/// The form in which the command is sent.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Command,
-    /// A script, by its hash where its node knows it.
+    /// A script, by its hash if its node knows it.
     Script(Arc<[u8]>),
-    /// MULTI, so many commands, and EXEC.
+    /// MULTI, this many commands, and EXEC.
     List(Bytes, u32),
 }
 
@@ -47,31 +48,31 @@ pub struct Cluster {
     pub(super) router: Router,
     limits: Limits,
     pub(super) nodes: Vec<Node>,
-    /// Which node of the model one of the router is.
+    /// The model's number of each of the router's nodes.
     numbers: BTreeMap<NodeId, usize>,
     callers: BTreeMap<u64, Call>,
     next: u64,
-    /// What is to be opened anew.
+    /// Connections to open again.
     opened: VecDeque<usize>,
     said: VecDeque<Said<Event>>,
-    /// How often the router was told that a slot had moved, and to ask elsewhere.
+    /// How many MOVED and how many ASK redirects the router got.
     pub(super) redirects: [u64; 2],
-    /// How many commands ended since they were redirected too often.
+    /// How many commands failed because they were redirected too often.
     pub(super) sent_around: u64,
     /// How many connections were lost.
     pub(super) lost: u32,
-    /// By what they were wrong.
+    /// The violations that the connections reported.
     pub(super) violations: Vec<Violation>,
     pub(super) mistakes: Mistakes,
     terminated: bool,
     told: bool,
 }
 
-/// One node: its connection, and what is unanswered on it.
+/// One node: its connection, and the unanswered requests on it.
 pub(super) struct Node {
     connection: Connection<Redis>,
     scripts: Scripts,
-    /// By the token on the connection.
+    /// Unanswered requests by their token on the connection.
     pub(super) sent: BTreeMap<u64, Sent>,
 }
 
@@ -131,13 +132,13 @@ impl Cluster {
         cluster
     }
 
-    /// A caller goes away.
+    /// A caller stops waiting.
     pub(super) fn give_up(&mut self, now: Time, token: Token) {
         self.router.give_up(now, token);
         self.settle(now);
     }
 
-    /// Does what the router says, and tells it what came of it, until nothing more does.
+    /// Carries out the router's orders and reports the results to it, until it has no more orders.
     fn settle(&mut self, now: Time) {
         loop {
             let mut moved = false;
@@ -229,7 +230,7 @@ impl Cluster {
         }
     }
 
-    /// Hands a request to the connection of a node, which is opened anew where it has ended.
+    /// Hands a request to the connection of a node. If the connection has ended, opens it again.
     fn submit_to(
         &mut self,
         now: Time,
@@ -242,7 +243,7 @@ impl Cluster {
             return false;
         }
         if self.nodes[at].connection.is_closed() {
-            // What is said of the last one comes first.
+            // The outputs of the previous connection come first.
             while let Some(said) = self.nodes[at].connection.poll_output() {
                 self.hear(now, at, said);
             }
@@ -379,7 +380,7 @@ fn knows(scripts: &Scripts, text: &[u8]) -> bool {
     scripts.has(script_hash(text).as_bytes())
 }
 
-/// Writes what goes onto the wire, and says what answers it.
+/// Writes the command to be sent, and returns the expected reply.
 fn write(command: &Command, body: &Body, scripts: &Scripts, out: &mut BytesMut) -> Expect {
     match body {
         Body::Script(text) if knows(scripts, text) => {
@@ -506,7 +507,7 @@ impl Driven for Cluster {
         self.opened.pop_front()
     }
 
-    /// The most that one connection holds.
+    /// The largest load of a connection.
     fn load(&self) -> Load {
         let loads = self.connections().map(Driven::load);
         loads.reduce(Load::max).expect("a cluster has nodes")

@@ -1,11 +1,13 @@
-//! The simulation of a cluster: the client's policy ([`onetrip_redis::client::router`]) over a connection to each of
-//! several [model](crate::redis::model) servers, whose [slots](crate::redis::model::slots) move, key by key.
+//! The simulation of a cluster: the client's policy ([`onetrip_redis::client::router`]) over a
+//! connection to each of several [model](crate::redis::model) servers, whose
+//! [slots](crate::redis::model::slots) move, key by key.
 //!
-//! Connections are lost and opened again, topologies come late, nodes refuse for a while and forget their scripts. Beside
-//! what every run compares:
+//! Connections are lost and opened again, topologies come late, nodes refuse commands for a while
+//! and forget their scripts. In addition to the common checks:
 //!
-//! * each command ends once, truly, with its own reply: never with a redirect;
-//! * where nothing is lost or refused, those of a key run in the order in which they were submitted.
+//! * each command ends once, with the true outcome and its own reply, never with a redirect;
+//! * if nothing is lost or refused, the commands of a key run in the order in which they were
+//!   submitted.
 
 mod driven;
 mod mutation;
@@ -34,15 +36,15 @@ type World = world::World<Clustered>;
 type Plan = GenericPlan<plan::Request>;
 type Record = GenericRecord<Clustered>;
 
-/// What only the host of a cluster knows.
+/// The state of a cluster's host.
 #[derive(Default)]
 pub struct Clustered {
-    /// By tag: what was under way when it had moved last. It does not move again before that has ended: a slot takes
-    /// longer to move than a command does.
+    /// By tag: the commands in flight when its slot last moved. The slot does not move again before
+    /// they have ended, because moving a slot takes longer than a command.
     wake: Vec<Vec<u64>>,
 }
 
-/// What a seed makes of a run of a cluster.
+/// The circumstances of a run of a cluster, drawn from the seed.
 #[derive(Clone, Debug)]
 pub struct OwnSettings {
     nodes: usize,
@@ -57,7 +59,7 @@ pub struct OwnSettings {
 }
 
 impl World {
-    /// A slot moves on.
+    /// A slot makes a step of its move.
     fn reshard(&mut self) {
         let tag = self.rng.index(TAGS);
         let to = self.rng.index(self.settings.own.nodes);
@@ -194,7 +196,7 @@ impl Side for Clustered {
     fn consume(_: &mut World) {}
 
     fn bounds(_: &World) -> Bounds {
-        // The router's own queue is what is bounded here.
+        // Here the router's own queue is bounded.
         let any = usize::MAX / 4;
         Bounds { added: ADDED_MAX, queued: any, queued_bytes: any, undelivered_bytes: 0, owed: 0 }
     }
@@ -257,7 +259,7 @@ impl Side for Clustered {
         if record.plan.own.repeatable { u32::MAX } else { 1 }
     }
 
-    /// One line for each key, where nothing gets lost and nothing is refused for a while.
+    /// The order is checked by key, if nothing gets lost or is refused for a while.
     fn order(world: &World, record: &Record) -> Option<usize> {
         let is_calm = world.driven.lost == 0 && world.settings.own.refusals == 0;
         let counts = is_calm && record.end() == Some(End::Complete);
@@ -268,12 +270,12 @@ impl Side for Clustered {
         true
     }
 
-    /// What is complete stands, but for lists of which some was refused.
+    /// Checks that completed commands took effect, except transactions with a refused command.
     fn check(world: &mut World, findings: &mut Vec<String>) {
         let [moved, asked] = world.driven.redirects;
         world.book.report.add("redirected", moved);
         world.book.report.add("asked elsewhere", asked);
-        // Slots move so slowly that each command finds its node.
+        // Slots move so slowly that each command must find its node.
         if world.driven.sent_around > 0 {
             findings.push(format!("{} were sent around in a circle", world.driven.sent_around));
         }
@@ -299,5 +301,5 @@ impl Side for Clustered {
     }
 }
 
-/// Bytes that may be added to a command: what loads its script anew, and ASKING.
+/// Bytes that may be added to a command: the text of its script, and ASKING.
 const ADDED_MAX: usize = 300;

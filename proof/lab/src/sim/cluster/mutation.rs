@@ -1,4 +1,4 @@
-//! Mistakes of a cluster's client, and of whoever drives its policy.
+//! Mistakes of a cluster's client, or of the code that drives its policy.
 
 use bytes::Bytes;
 use onetrip_engine::Outcome;
@@ -15,7 +15,7 @@ pub enum Own {
     OtherSlot,
     /// A redirect is taken for the reply.
     RedirectIsReply,
-    /// What was sent when its connection was lost is taken for what was not, and sent again.
+    /// A command that was sent before its connection was lost is taken for unsent, and sent again.
     LostIsNotSent,
     /// A pause that a node asks for is taken for the reply.
     PauseIsReply,
@@ -61,7 +61,7 @@ impl Mistakes {
         if lies { Outcome::NotSent } else { outcome }
     }
 
-    /// What the router is told in place of a reply.
+    /// The reply that the router gets, possibly falsified.
     pub(super) fn reply(&mut self, reply: Bytes) -> Bytes {
         let is_moved = reply.starts_with(b"-MOVED ");
         let is_redirect = is_moved || reply.starts_with(b"-ASK ");

@@ -12,24 +12,24 @@ use super::{Plan, World};
 use crate::redis::model::slots::{KEYS, TAGS, key, slot};
 use crate::redis::model::{shape, simple};
 
-/// What there is to a request, beside its bytes.
+/// A request without its bytes.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(super) key: usize,
     pub(super) repeatable: bool,
-    /// It has to fail.
+    /// Whether it must fail.
     pub(super) fails: bool,
-    /// What it is answered, if nothing is refused.
+    /// Its reply, if nothing is refused.
     pub(super) reply: Bytes,
     pub(super) call: Option<Call>,
 }
 
-/// The texts of the scripts: the last one fails when it has written something.
+/// The texts of the scripts. The last one fails after it has written.
 const SCRIPTS: [&str; 3] = ["return {ARGV[1], 7, ARGV[1]}", "-- the same again", "-- to fail"];
 
 const COMMANDS_MAX: usize = 4;
 
-/// A command, its reply, and what goes onto the wire where that is something else.
+/// A command, its reply, and the form in which it is sent.
 struct Made {
     command: Command,
     reply: Bytes,
@@ -59,7 +59,7 @@ impl World {
             _ => self.command(plan.id, key),
         };
         let slot = slot(key % TAGS);
-        // No face lets a list be sent again.
+        // No face allows a transaction to be sent again.
         let is_list = matches!(made.body, Body::List(..));
         plan.own.repeatable = !is_list && self.rng.one_in(5);
         plan.own.reply = made.reply;
@@ -156,7 +156,7 @@ pub(super) fn check(reply: &[u8], plan: &Plan) -> Option<String> {
     (reply != &request.reply[..]).then(|| format!("its reply is another one: {}", seen()))
 }
 
-/// Whether a list was refused, and none of it ran.
+/// Whether a transaction was refused, so that none of it ran.
 pub(super) fn is_discarded(reply: &[u8], plan: &Plan) -> bool {
     let call = plan.own.call.as_ref();
     let is_list = call.is_some_and(|call| matches!(call.body, Body::List(..)));
@@ -170,7 +170,7 @@ pub(super) fn is_own_error(error: &[u8], plan: &Plan) -> bool {
     names_it && plan.own.fails || REFUSALS.iter().any(|code| error.starts_with(code))
 }
 
-/// What a node says of a command that it does not begin, where it says so too often.
+/// Errors with which a command ends if nodes refuse it too often.
 const REFUSALS: [&[u8]; 8] = [
     b"-LOADING ",
     b"-CLUSTERDOWN ",

@@ -1,4 +1,4 @@
-//! What only PostgreSQL's hosts are told, and whether they may have been told so.
+//! Records and checks the outputs that only PostgreSQL's hosts receive.
 
 use onetrip_engine::{Cause, End, Failure, HEALS_MAX, Outcome, Output, SyncPoint, Token};
 use onetrip_postgres::Event;
@@ -14,27 +14,27 @@ use crate::sim::book::{Book, failed};
 #[derive(Default)]
 pub struct Known {
     pub(super) in_transaction: bool,
-    /// It keeps its place in the order, whatever becomes of it.
+    /// Whether it keeps its place in the order in any case.
     pub(super) in_order: bool,
-    /// It was sent again since a neighbour failed.
+    /// Whether it was sent again because a neighbour failed.
     pub(super) restarted: bool,
-    /// How often it was sent again though what heals it had been answered.
+    /// How often it was sent again although its statement had been prepared again.
     outdated: u8,
     pub(super) tags: Vec<String>,
-    /// What may stand in front of its reply if it was sent again.
+    /// Replies that may come before its own if it was sent again.
     pub(super) healed: Vec<reply::Part>,
 }
 
-/// What a host was told, beside the ends of its requests.
+/// What a host was told, apart from the ends of its requests.
 #[derive(Default)]
 pub struct Heard {
     /// Wishes for the floor that were not granted.
     pub(super) wishes: Vec<u64>,
-    /// Prepared statements that were confirmed and that nobody has registered.
+    /// Prepared statements that were confirmed and not registered yet.
     pub(super) confirmed: Vec<PreparedText>,
     pub(super) wishes_to_cancel: Wishes,
-    /// A reset has failed, or an owner has deallocated all: what stands behind a guard may be
-    /// skipped.
+    /// Whether a reset has failed, or an owner has deallocated everything: then statements after a
+    /// guard may be skipped.
     pub(super) guards_fail: bool,
 }
 
@@ -51,14 +51,14 @@ impl Record {
         }
     }
 
-    /// Whether it may not have started though what heals it was answered.
+    /// Whether it may not have started although its statement was prepared again.
     fn may_be_outdated(&self) -> bool {
         // The first that heals it was sent without a word.
         let may_come_again = self.plan.again && self.own.outdated + 1 < HEALS_MAX;
         may_come_again && reply::is_healed_alone(&self.reply)
     }
 
-    /// Whether it was sent again, or was nobody's, so that nobody would hear of that.
+    /// Whether it may have been sent again without the host being told.
     pub(super) fn may_be_restarted(&self) -> bool {
         let unheard =
             self.plan.discard || self.end() == Some(failed(Outcome::Unknown, Cause::Deadline));

@@ -1,4 +1,4 @@
-//! Cancels: how they travel, what they may hit, and what the host is told of it.
+//! Cancels: how they travel, what they may hit, and what the host is told.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use super::{Record, World};
 #[derive(Default)]
 pub(crate) struct Cancels {
     way: Option<(Stage, Time)>,
-    /// It hits what the server works at until then.
+    /// Until then, it may hit the statement that the server runs.
     strikes_until: Option<Time>,
 }
 
-/// How far a cancel is.
+/// The stage of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The engine asked for it, and the host gets ready.
@@ -26,19 +26,20 @@ enum Stage {
     Closed,
 }
 
-/// What may fail because it was cancelled.
+/// The requests that may fail as cancelled.
 #[derive(Default)]
 pub(crate) struct Wishes {
-    /// Who shares a sync point shares that fate.
+    /// Runs: requests that share a sync point fail together.
     runs: HashSet<u64>,
     /// By the token of the group.
     groups: HashSet<u64>,
-    /// A cancel got lost, or may come late: what is not sent again has no protection.
+    /// Whether a cancel got lost or may come late: then a request that is not sent again may be
+    /// hit.
     pub(super) unprotected: bool,
 }
 
 impl Wishes {
-    /// Whether its end as one that was taken back is what the host wanted.
+    /// Whether the host wanted this request cancelled.
     pub(super) fn want(&self, record: &Record) -> bool {
         self.runs.contains(&record.run)
     }
@@ -65,7 +66,7 @@ impl Cancels {
 }
 
 impl World {
-    /// The host wants something cancelled, wherever it is.
+    /// The host cancels a request or a group, at any stage.
     pub(super) fn want_cancel(&mut self) {
         match self.rng.one_in(4) {
             true => self.want_cancel_of_group(),
@@ -90,7 +91,7 @@ impl World {
             Wanted::TakenBack => true,
             Wanted::Noted(Token(victim)) => victim == id && ends_segment,
             Wanted::NotPossible => !ends_segment || record.plan.own.joins,
-            // It ended, and nobody has heard of it.
+            // It has ended, and the host was not told yet.
             Wanted::Unknown => false,
         };
         if !fits {
@@ -121,7 +122,7 @@ impl World {
         self.side.cancels.way = Some((Stage::Asked, self.some_time()));
     }
 
-    /// Whatever is due of the cancel that is under way.
+    /// Does the next step of the cancel under way, if it is due.
     pub(super) fn move_cancel(&mut self) {
         if self.side.cancels.strikes_until.is_some_and(|until| until <= self.now) {
             self.end_strike();
@@ -155,7 +156,7 @@ impl World {
         self.side.cancels.way = Some((Stage::Sent, self.some_time()));
     }
 
-    /// The cancel gets to the server, or nowhere.
+    /// The cancel reaches the server, or gets lost.
     fn strike(&mut self) {
         let lost = self.settings.own.cancel_lag > Duration::ZERO && self.rng.one_in(4);
         if lost {
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// Ends what the server is busy with: the message that comes next, if it is all there.
+    /// Hits the work of the server: the next message, if it is complete.
     fn interrupt_server(&mut self) {
         while self.links[0].server.is_to_be_cancelled() && self.links[0].server.wants_bytes() {
             if self.links[0].up.frozen_until != Time::NEVER {
@@ -194,7 +195,7 @@ impl World {
         }
     }
 
-    /// Statements take their time, so that a cancel finds something.
+    /// Makes statements take time, so that a cancel can hit one.
     pub(super) fn keep_server_busy(&mut self) {
         if self.settings.own.cancels && self.rng.one_in(3) {
             let trip = self.settings.network.trip();

@@ -1,4 +1,4 @@
-//! When all is over: what only PostgreSQL's hosts were told.
+//! The final checks that only PostgreSQL has.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ impl World {
         findings.extend(wishes.map(|wish| format!("the wish {wish} never ended")));
     }
 
-    /// What is complete was committed, and what is provisional if and only if its segment was.
+    /// Checks that complete requests were committed, and provisional ones if and only if their
+    /// segment was.
     pub(super) fn check_effects(&self, findings: &mut Vec<String>) {
         // How the segments ended that members were part of.
         let ends: HashMap<u64, End> = self
@@ -61,7 +62,7 @@ impl World {
         segments
     }
 
-    /// Explicit transactions: what the end of each says of all that ran in it.
+    /// Explicit transactions: compares the end of each with the effects of its statements.
     pub(super) fn check_transactions(&mut self, findings: &mut Vec<String>) {
         for ids in &self.side.transactions {
             let Some(committed) = self.verdict(ids) else { continue };
@@ -88,7 +89,7 @@ impl World {
     fn verdict(&self, ids: &[u64]) -> Option<bool> {
         let began = self.book.records.get(ids.first()?)?.end();
         if !matches!(began, Some(End::Complete | End::Provisional)) {
-            // Its BEGIN was taken out of the queue with a statement whose deadline had passed.
+            // Its BEGIN left the queue with a statement whose deadline had passed.
             return None;
         }
         let ends = ids.iter().filter_map(|id| self.book.records.get(id));
@@ -105,7 +106,7 @@ impl World {
                 Role::Commit
                     if !matches!(record.outcome(), Some(Outcome::Rejected | Outcome::NotSent)) =>
                 {
-                    // It may have run, and a ROLLBACK behind it changes nothing then.
+                    // It may have run; then a ROLLBACK after it changes nothing.
                     return None;
                 }
                 _ => {}
@@ -114,12 +115,12 @@ impl World {
         None
     }
 
-    /// In which line a request has to have run in issue order.
+    /// The sequence in which a request has to run in issue order.
     pub(super) fn order_of(&self, record: &Record) -> Option<usize> {
-        // A reset may have taken what was prepared, too.
+        // A reset may have dropped prepared statements, too.
         let lost = self.side.healing || self.side.owners.is_some() && record.plan.own.depends;
         let again = lost && record.plan.again && !record.own.in_order;
-        // Others' pipelines pass what a reset that failed has thrown back.
+        // Pipelines of others may overtake requests that a failed reset has put back.
         let passes = self.book.own.guards_fail && record.group.is_some() && !record.own.in_order;
         (!again && !record.may_be_restarted()).then_some(usize::from(passes))
     }
@@ -127,7 +128,7 @@ impl World {
     pub(super) fn check_goodbyes(&self, findings: &mut Vec<String>) {
         let goodbye = self.terminated && self.book.closed == Some(CloseReason::Host);
         if self.log().goodbyes() > u64::from(goodbye) {
-            findings.push("a goodbye that nobody said".into());
+            findings.push("the server got a Terminate that the host did not send".into());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Groups: who holds the floor, what it does with it, and how slowly it reads.
+//! Groups: which one holds the floor, what it does with it, and how slowly it reads.
 
 use std::time::Duration;
 
@@ -20,17 +20,19 @@ pub(crate) struct Floor {
     pub(super) place: (u64, u64),
     /// Bytes of replies that its reader has not taken.
     pub(super) unconsumed: usize,
-    /// It begins no transaction, so that it may be cancelled: one whose end is hit stays open.
+    /// Whether it begins no transaction, so that it may be cancelled: if a cancel hit the end of a
+    /// transaction, that would stay open.
     pub(super) plain: bool,
-    /// They don't count against the window.
+    /// Whether its unread bytes don't count against the window.
     uncounted: bool,
     /// Requests that have not ended.
     pub(super) pending: usize,
-    /// What its requests stand and fall with: a segment, or a transaction.
+    /// The run of its requests: a segment or a transaction.
     pub(super) run: u64,
     /// Its explicit transaction.
     pub(super) transaction: Option<usize>,
-    /// A COMMIT left with the last statement: what it has not ended is to be rolled back.
+    /// Whether COMMIT was sent with the last statement: if it did not end the transaction, that has
+    /// to be rolled back.
     cleanup: bool,
     portal: Option<OpenPortal>,
 }
@@ -83,7 +85,7 @@ impl World {
         }
     }
 
-    /// A part of a reply came that the reader of a group has to take.
+    /// A part of a reply came, which the reader of the group has to take.
     pub(super) fn received_in_floor(&mut self, token: Token, len: usize, ended: bool) {
         let group = self.book.records.get(&token.0).and_then(|record| record.group);
         let mut floors = self.side.floors.iter_mut();
@@ -96,7 +98,7 @@ impl World {
         }
     }
 
-    /// Whoever holds the floor does something with it; a wish is withdrawn now and then.
+    /// The group with the floor does something; now and then a wish for the floor is withdrawn.
     pub(super) fn use_floor(&mut self) {
         if self.is_being_left() {
             return;
@@ -133,7 +135,7 @@ impl World {
         }
     }
 
-    /// The reader takes its replies when all have come: nobody may wait for it.
+    /// The reader takes its replies only when all have come, so no other request may wait for it.
     fn stop_counting(&mut self, at: usize) {
         let group = self.side.floors[at].group;
         self.sending(|driven, now| driven.stop_counting(now, group));
@@ -193,7 +195,7 @@ impl World {
             self.side.transactions.push(Vec::new());
             self.side.floors[at].transaction = Some(self.side.transactions.len() - 1);
         }
-        // What follows it in the floor is looked at before the outputs are: they may end it.
+        // The state of the floor is read before the outputs are taken: they may end it.
         let token = self.side.floors[at].token;
         let taken = self.submit_quietly(plan, at);
         let Some(floor) = self.side.floors.iter_mut().find(|floor| floor.token == token) else {
@@ -226,7 +228,7 @@ impl World {
 
     fn submit_quietly(&mut self, mut plan: Plan, at: usize) -> Taken {
         plan.own.floor = Some(at);
-        // Within a group the mark of a reservation means nothing: it only puts off the outputs.
+        // Within a group `reserved` means nothing: here it only defers the outputs.
         let taken = self.submit(plan, true);
         if taken == Taken::Full {
             self.book.report.count("refused in a group");

@@ -1,11 +1,11 @@
-//! What only PostgreSQL's hosts do.
+//! The actions that only PostgreSQL's hosts have.
 
 use super::mutation::Own;
 use super::{Plan, World};
 use crate::sim::Mutation;
 
 impl World {
-    /// Something that happens at the server by itself.
+    /// An event at the server that no client caused.
     pub(super) fn server_moment(&mut self) {
         if self.mutator.is(Mutation::Own(Own::StrayCancel)) {
             self.links[0].server.cancel();

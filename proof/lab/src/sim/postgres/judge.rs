@@ -1,4 +1,4 @@
-//! Errors: whether the server may have answered so.
+//! Checks whether an error is a valid answer to its request.
 
 use std::collections::BTreeMap;
 

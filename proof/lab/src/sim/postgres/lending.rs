@@ -1,4 +1,4 @@
-//! What the owners of a session do: runs, transactions, and what changes what all share.
+//! The actions of a session's owners: runs, transactions, and changes of a shared session.
 
 use onetrip_engine::SyncPoint;
 use onetrip_postgres::Expect;
@@ -9,7 +9,7 @@ use super::{Plan, World};
 use crate::model::{Kind, Statement};
 
 impl World {
-    /// A statement that leaves something in its session, openly or inside of a function.
+    /// A statement that leaves state in its session, openly or inside of a function.
     pub(super) fn text_that_leaves(&mut self, op: u64) -> Option<String> {
         let in_no_block = self.side.floors.is_empty();
         let owners = self.side.owners.as_mut()?;
@@ -18,7 +18,7 @@ impl World {
         }
         let kind = owners.rng.pick(&Kind::ALL).word();
         Some(match owners.rng.below(5) {
-            // In a transaction a COMMIT behind it might be skipped, too.
+            // In a transaction, a later COMMIT might be skipped too.
             0 if in_no_block && !owners.in_block && owners.rng.one_in(6) => {
                 owners.deallocates = true;
                 format!("deallocate all op={op}")
@@ -59,7 +59,7 @@ impl World {
         self.submit_if_room(build.finish());
     }
 
-    /// A function that leaves something behind.
+    /// A function that leaves state in the session.
     pub(super) fn submit_hidden(&mut self) {
         let build = self.build(SyncPoint::Own);
         let id = self.last_id();
@@ -69,7 +69,7 @@ impl World {
         self.submit_if_room(build.finish());
     }
 
-    /// One of those who share the session changes it, by a tag or a transaction that it begins.
+    /// A request changes a shared session, visibly by its tag or by a transaction that it begins.
     pub(super) fn submit_offence(&mut self) {
         let build = self.build(SyncPoint::Own);
         let id = self.last_id();
@@ -90,8 +90,8 @@ impl World {
         }
     }
 
-    /// A transaction whose statements leave without waiting for its BEGIN. Now and then who began
-    /// it leaves it open.
+    /// A transaction whose statements are sent without waiting for its BEGIN. Now and then it is
+    /// left open.
     pub(super) fn submit_transaction(&mut self) {
         if !(self.side.floors.is_empty() && self.parked.is_empty() && self.turn.is_none()) {
             return;
@@ -136,7 +136,7 @@ impl World {
     }
 }
 
-/// What begins or ends a transaction.
+/// Marks a request that begins or ends a transaction.
 fn of_role(id: u64, role: Role) -> impl FnOnce(&mut Plan) {
     move |plan| {
         plan.ops.push(id);
@@ -147,8 +147,8 @@ fn of_role(id: u64, role: Role) -> impl FnOnce(&mut Plan) {
 
 /// A row of a run.
 const RUN: &str = "insert op=$1 rows=$2";
-/// Commands that say what they do to their session.
+/// Commands that change their session openly.
 const OPENLY: [&str; 7] =
     ["set x", "set role r", "set local x", "create temp t", "prepare p", "declare c", "listen c"];
-/// Those whose tag tells of it.
+/// Commands whose tag shows the change.
 const TOLD: [&str; 4] = ["set x", "prepare p", "declare c", "listen c"];

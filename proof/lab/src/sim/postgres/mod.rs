@@ -1,13 +1,13 @@
-//! The simulation with PostgreSQL's protocol: a [model](crate::model) of its server, and what only
-//! PostgreSQL has.
+//! The simulation with PostgreSQL's protocol: a [model](crate::model) of its server, and the parts
+//! that only PostgreSQL has.
 //!
 //! A host has isolated requests, segments, groups, transactions, prepared statements and cancels.
-//! In some runs the session changes hands, and who has it leaves there what a session keeps. Beside
-//! what every run compares:
+//! In some runs the session has several owners in turn, which leave state in it. In addition to the
+//! common checks:
 //!
-//! * a provisional request stands if and only if its segment does;
-//! * whoever has the session to themselves, or shares it, finds none of another's state there,
-//!   whatever became of the reset in between.
+//! * a provisional request takes effect if and only if its segment does;
+//! * an owner of the session, or the requests that share it, find no state of another owner there,
+//!   whatever the outcome of the reset in between.
 
 mod book;
 mod cancels;
@@ -41,10 +41,10 @@ type World = world::World<Postgres>;
 type Plan = generic::Plan<plan::Request>;
 type Record = generic::Record<Postgres>;
 
-/// What only a host of PostgreSQL knows.
+/// The state of PostgreSQL's host.
 pub struct Postgres {
     cancels: Cancels,
-    /// Those that have the session, one after the other.
+    /// The owners of the session, if the run has any.
     owners: Option<Owners>,
     floors: Vec<Floor>,
     prepared: Vec<(StatementId, PreparedText)>,
@@ -56,12 +56,12 @@ pub struct Postgres {
     reply_max: usize,
 }
 
-/// What a seed makes of a run of PostgreSQL.
+/// The circumstances of a run of PostgreSQL, drawn from the seed.
 #[derive(Clone, Debug)]
 pub struct OwnSettings {
     /// Whether requests are cancelled at the server.
     cancels: bool,
-    /// How long a cancel may still hit something when its connection was closed, as one that a
+    /// How long after its connection was closed a cancel may still hit something, like one that a
     /// pooler passes on.
     cancel_lag: Duration,
     /// Whether requests share sync points with their neighbours.

@@ -1,4 +1,4 @@
-//! Broken promises that only PostgreSQL knows.
+//! The mutations that only PostgreSQL has.
 
 use onetrip_engine::{Cause, End, Outcome, Output};
 use onetrip_postgres::Event;
@@ -10,21 +10,21 @@ use crate::sim::mutation::{OwnMutation, drop_first, replace_end, stands};
 /// A mutation of PostgreSQL's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
-    /// A segment is reported as failed, and what it held was committed.
+    /// A segment is reported as failed although it was committed.
     FalseRollback,
     /// A group never gets the floor.
     DropGranted,
-    /// A cancel arrives that nobody has sent.
+    /// A cancel arrives that was not sent.
     StrayCancel,
-    /// What is sent behind a reset doesn't depend on it.
+    /// Requests after a reset are sent without the guard that makes them depend on it.
     NoGuard,
     /// The first change of the next owner is forgotten.
     ForgottenChange,
-    /// What may leave something is taken for harmless.
+    /// A statement that may leave state is taken for harmless.
     TakenForHarmless,
-    /// A guard stands in front of what the server can't skip.
+    /// A guard is put in front of a request that the server can't skip.
     GuardedQuery,
-    /// A reset that failed is taken for done.
+    /// A failed reset is taken for successful.
     FailedResetIsDone,
 }
 
@@ -46,14 +46,14 @@ impl OwnMutation for Own {
 }
 
 impl Own {
-    /// Whether it is of the protocol, where a session changes hands. What comes of it shows only
-    /// where its owner had left something, and a reset fails, or was not made.
+    /// Whether it affects the change of a session's owners. It shows only if the owner left state
+    /// and a reset fails or was not made.
     #[must_use]
     pub fn is_of_owners(self) -> bool {
         !matches!(self, Own::FalseRollback | Own::DropGranted | Own::StrayCancel)
     }
 
-    /// Falsifies what the engine said.
+    /// Falsifies the engine's outputs.
     pub(super) fn strike(self, outputs: &mut Vec<Output<Event>>, log: &Log) -> bool {
         match self {
             Own::FalseRollback => replace_end(outputs, |token, end| {

@@ -1,4 +1,5 @@
-//! Who has the session, what they leave in it, and whose state each statement may see.
+//! The owners of the session, the state that they leave in it, and whose state each statement may
+//! see.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,44 +15,43 @@ use crate::model::{Rng, Sabotage};
 pub(crate) struct Owners {
     pub(super) rng: Rng,
     pub(super) ways: Ways,
-    /// Who has it; a number that never comes again.
+    /// The number of the current owner. Numbers are not reused.
     current: u64,
-    /// They have it to themselves.
+    /// Whether the owner has the session exclusively.
     pub(super) lent: bool,
-    /// They begin nothing more.
+    /// Whether the owner begins nothing more.
     pub(super) leaving: bool,
-    /// Whose statements these are.
+    /// The owner of each statement.
     of: HashMap<u64, u64>,
-    /// A transaction is being put together.
+    /// Whether a transaction is being built.
     pub(super) in_block: bool,
-    /// One of them deallocates all prepared statements, and with them what guards the others.
+    /// Whether an owner deallocates all prepared statements, including the guards of others.
     pub(super) deallocates: bool,
-    /// Statements by which one of those who share it changes it.
+    /// Statements that change a shared session.
     offences: Vec<u64>,
 }
 
-/// How the owners of a run are.
+/// The behaviour of the owners of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     peer: Peer,
-    /// One in how many statements of theirs leaves something, where they have the session to
-    /// themselves.
+    /// One in this many statements of an exclusive owner leaves state.
     pub(super) leaves: u64,
-    /// One in how many changes it where they share it.
+    /// One in this many statements changes a shared session.
     offences: u64,
-    /// One in how many resets fails.
+    /// One in this many resets fails.
     failures: u64,
-    /// One in how many steps is one of them leaves.
+    /// In one of this many steps the owner leaves.
     patience: u64,
 }
 
-/// What is on the other end.
+/// The kind of the server end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Direct,
-    /// A pooler: the key of the login is its own.
+    /// A pooler with a cancel key of its own.
     Foreign,
-    /// There is no key.
+    /// There is no cancel key.
     Keyless,
     /// A pooler that renames statements.
     Renames,
@@ -60,7 +60,7 @@ enum Peer {
 }
 
 impl Owners {
-    /// Those of a seed; most have none, and the session is nobody's in particular.
+    /// The owners of a seed. Most seeds have none.
     pub(super) fn new(seed: u64) -> Option<Owners> {
         let mut rng = Rng::new(seed ^ STREAM);
         rng.one_in(SEEDS_PER_RUN).then(|| {
@@ -87,8 +87,8 @@ impl Owners {
         })
     }
 
-    /// What the protocol is told of a request: what is known to be harmless is not always said to
-    /// be.
+    /// What the protocol is told of a request. A harmless request is not always declared as
+    /// harmless.
     pub(super) fn expect(&self, plan: &Plan) -> Expect {
         let expect = match plan.own.role {
             Role::Plain => plan.own.expect,
@@ -98,7 +98,7 @@ impl Owners {
         if is_told && !plan.own.leaves { expect.leaves_nothing() } else { expect }
     }
 
-    /// Takes note of whose request this is.
+    /// Records the owner of a request.
     pub(super) fn keep(&mut self, plan: &Plan) {
         self.of.extend(plan.ops.iter().map(|op| (*op, self.current)));
         if plan.own.leaves && !self.lent {
@@ -106,18 +106,18 @@ impl Owners {
         }
     }
 
-    /// Whether a statement is to leave something in the session.
+    /// Whether the next statement should leave state in the session.
     pub(super) fn wants_to_leave(&mut self) -> bool {
         self.lent && self.rng.one_in(self.ways.leaves)
     }
 
-    /// Whether whoever has the session begins nothing more, now and then from now on.
+    /// Whether the owner begins nothing more. Now and then this becomes true.
     pub(super) fn is_leaving(&mut self) -> bool {
         self.leaving |= self.rng.one_in(self.ways.patience);
         self.leaving
     }
 
-    /// How the resets that come fail.
+    /// The failures of the next resets.
     fn sabotage(&mut self) -> Vec<Sabotage> {
         if !self.rng.one_in(self.ways.failures) {
             return Vec::new();
@@ -151,7 +151,7 @@ impl World {
         protocol.hand_over(owners.lent);
     }
 
-    /// Whoever has the session ends what they have begun, and leaves.
+    /// The owner ends what it has begun, and leaves.
     pub(super) fn change_owners(&mut self) {
         self.take_turn();
         (0..self.side.floors.len()).rev().for_each(|at| self.end_floor(at));
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// The session changes hands, and who has it now begins without waiting.
+    /// The session gets its next owner, which begins without waiting.
     fn next_owner(&mut self) {
         let Some(owners) = &mut self.side.owners else { return };
         let protocol = self.driven.protocol_mut();
@@ -196,7 +196,7 @@ impl World {
         self.drain();
     }
 
-    /// Something that only somebody does who knows whose the session is.
+    /// An action that needs an owner.
     pub(super) fn act_as_owner(&mut self) {
         let Some(owners) = self.side.owners.as_mut().filter(|owners| !owners.leaving) else {
             return;
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// The first request leaves something inside of a function, and its owner goes.
+    /// The first request leaves state inside of a function, and its owner leaves.
     fn leave_at_once(&mut self) {
         self.submit_hidden();
         if let Some(owners) = &mut self.side.owners {
@@ -221,7 +221,7 @@ impl World {
         }
     }
 
-    /// Somebody wants to prepare something.
+    /// An owner asks for names of prepared statements.
     fn ask_for_names(&mut self) {
         let names = self.driven.protocol_mut().names();
         self.book.report.count(match names {
@@ -231,12 +231,12 @@ impl World {
         });
     }
 
-    /// Whether whoever has it begins nothing more.
+    /// Whether the owner begins nothing more.
     pub(super) fn is_being_left(&self) -> bool {
         self.side.owners.as_ref().is_some_and(|owners| owners.leaving)
     }
 
-    /// Whether somebody has the session to themselves.
+    /// Whether the session has an exclusive owner.
     pub(super) fn is_lent(&self) -> bool {
         self.side.owners.as_ref().is_some_and(|owners| owners.lent)
     }
@@ -251,7 +251,7 @@ impl World {
         self.side.owners.as_ref().is_some_and(|owners| owners.deallocates)
     }
 
-    /// Why nobody may go on with the session: there has to be a reason.
+    /// The engine closed the session as unusable: checks that there was a reason.
     pub(super) fn closed_unusable(&mut self, why: &'static str) {
         let log = self.log();
         let offended = self
@@ -263,7 +263,7 @@ impl World {
         match (why == NOT_RESET, offended) {
             (true, _) if failed >= TRIES_MAX => self.book.report.count("closed: not reset"),
             (false, true) => self.book.report.count("closed: changed by one of all"),
-            _ => self.book.complain(format!("nobody may go on, for no reason: {why}")),
+            _ => self.book.complain(format!("closed as unusable without a reason: {why}")),
         }
     }
 
@@ -280,11 +280,11 @@ impl World {
         self.book.report.add("skipped behind a reset", skipped);
         let closed = matches!(self.book.closed, Some(CloseReason::Unusable(_)));
         if running > TRIES_MAX || running == TRIES_MAX && self.book.closed.is_none() {
-            findings.push(format!("{running} resets have failed, and nobody gave up"));
+            findings.push(format!("{running} resets have failed, and the session goes on"));
         }
         self.check_offences(owners, closed, findings);
         if owners.ways.peer == Peer::Changes {
-            // What is on this server is no session of anybody's.
+            // Behind a pooler the server session does not belong to the owner.
             return;
         }
         for (op, seen) in log.seen() {
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// Where one of those who share it changed the session, nothing behind that is answered.
+    /// Checks that nothing is answered after a statement that changed a shared session.
     fn check_offences(&self, owners: &Owners, closed: bool, findings: &mut Vec<String>) {
         let places: BTreeMap<(u64, u64), u64> =
             self.book.records.values().map(|record| (record.place, record.plan.id)).collect();
@@ -332,13 +332,13 @@ impl World {
     }
 }
 
-/// As the model server says it.
+/// The process id of the model server.
 const PROCESS_ID: i32 = 4711;
-/// As often a session is tried to be reset.
+/// How often a reset is tried.
 const TRIES_MAX: u32 = 3;
-/// So many statements has a reset, or a few less.
+/// The most statements of a reset.
 const RESET_STATEMENTS: u64 = 13;
-/// One in so many seeds has owners.
+/// One in this many seeds has owners.
 const SEEDS_PER_RUN: u64 = 4;
-/// What they draw is apart from what all else does.
+/// The owners' random numbers are a stream of their own.
 const STREAM: u64 = 0x6f77_6e65_7273;

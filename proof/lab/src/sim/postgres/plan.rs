@@ -1,4 +1,4 @@
-//! Requests: their bytes, what the session has to expect, and what the reply must be.
+//! Requests: their bytes, what the session has to expect, and the reply.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::SyncPoint;
@@ -12,34 +12,34 @@ use super::Plan;
 use super::reply::Part;
 use crate::model::{Act, Fail, Statement, Verb};
 
-/// What there is to a request, beside its bytes.
+/// A request without its bytes.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(super) sync: SyncPoint,
     pub(super) expect: Expect,
-    /// What a reply without an error consists of.
+    /// The parts of a reply without an error.
     pub(super) reply: Vec<Part>,
     pub(super) fail: Option<Fail>,
-    /// The group that it is of, among those of the host.
+    /// Its group, as an index into those of the host.
     pub(super) floor: Option<usize>,
-    /// It may share a sync point with neighbours of which the same is said.
+    /// Whether it may share a sync point with neighbours that may, too.
     pub(super) joins: bool,
-    /// It is sent again if a cancel hits it that was not meant for it.
+    /// Whether it is sent again if a cancel hits it that was meant for another request.
     pub(super) resend: bool,
-    /// It is cancelled at the server when its deadline passes.
+    /// Whether it is cancelled at the server when its deadline passes.
     pub(super) cancel_late: bool,
-    /// It stays in the queue whatever its caller does.
+    /// Whether it stays in the queue whatever its caller does.
     pub(super) pinned: bool,
-    /// It leaves something in its session.
+    /// Whether it leaves state in its session.
     pub(super) leaves: bool,
-    /// It names a prepared statement or a portal that something before it has made.
+    /// Whether it names a prepared statement or a portal of an earlier request.
     pub(super) depends: bool,
     /// The prepared statement that it makes.
     pub(super) prepares: Option<PreparedText>,
     pub(super) role: Role,
 }
 
-/// What it does to a transaction.
+/// Its role in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
@@ -69,7 +69,7 @@ impl Request {
 }
 
 impl PreparedText {
-    /// What prepares it anew.
+    /// The messages that prepare it again.
     pub(super) fn heal(&self) -> Bytes {
         let mut out = BytesMut::new();
         let target = Target::Statement(&self.name);
@@ -233,7 +233,7 @@ impl Build {
         build.execute_some(portal, &statement, Format::Text, 0, 0)
     }
 
-    /// It is skipped where there is no such portal.
+    /// Puts a guard in front: without this portal the request is skipped.
     pub(super) fn guarded(mut self, portal: &str) -> Build {
         let target = Target::Portal(portal);
         Describe { target }.encode(&mut self.out).expect("a short name");
@@ -242,7 +242,7 @@ impl Build {
         self
     }
 
-    /// A sync point, and it goes on behind it.
+    /// A sync point in the middle of the request.
     pub(super) fn sync(mut self) -> Build {
         self.out.extend_from_slice(&SYNC);
         self.plan.own.reply.push(Part::Ready);
@@ -254,7 +254,7 @@ impl Build {
         self
     }
 
-    /// Puts the sync point behind it.
+    /// Ends the request with its sync point.
     pub(super) fn finish(mut self) -> Plan {
         if self.plan.own.sync != SyncPoint::Member {
             self.plan.own.reply.push(Part::Ready);

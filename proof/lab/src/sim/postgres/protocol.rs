@@ -1,4 +1,5 @@
-//! The protocol of a run: PostgreSQL's, which a mutation may falsify, with what it wrote by itself.
+//! The protocol of a run: PostgreSQL's, with a record of what it wrote by itself. A mutation may
+//! falsify it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,15 +15,15 @@ pub struct Observed {
     inner: Postgres,
     mutation: Option<Own>,
     struck: bool,
-    /// What the login said.
+    /// The process id and the cancel key of the login.
     identity: (i32, u64),
     lent: bool,
-    /// The next request is the first behind a reset.
+    /// Whether the next request is the first after a reset.
     is_first: bool,
-    /// What it wrote in front of requests, and between them, each once.
+    /// The messages that it wrote before and between requests, each once.
     pub(super) guards: Vec<Bytes>,
     pub(super) own: Vec<Bytes>,
-    /// How many segments the server skipped since what stood in front of them failed.
+    /// How many segments the server skipped because a guard in front of them failed.
     pub(super) skipped: u64,
 }
 
@@ -46,7 +47,7 @@ impl Observed {
         self.inner.identify(process_id, unique);
     }
 
-    /// Who has the session from now on: one, or all.
+    /// The session changes hands: from now on it is lent exclusively, or shared.
     pub(super) fn hand_over(&mut self, lent: bool) {
         self.lent = lent;
         match lent {
@@ -55,12 +56,12 @@ impl Observed {
         }
     }
 
-    /// Whether the mutation found its occasion.
+    /// Whether the mutation was applied.
     pub(super) fn has_struck(&self) -> bool {
         self.struck
     }
 
-    /// Whether the run has this mutation, and now an occasion for it.
+    /// Whether the run has this mutation and can apply it now.
     fn strikes(&mut self, mutation: Own, occasion: bool) -> bool {
         let strikes = self.mutation == Some(mutation) && occasion;
         self.struck |= strikes;

@@ -1,4 +1,4 @@
-//! What a reply has to be, message by message.
+//! Checks a reply, message by message.
 
 use onetrip_postgres::message::{BackendMessage, Format, ServerError, frame, max_len};
 
@@ -43,8 +43,8 @@ impl Part {
     }
 }
 
-/// Compares a reply with what it has to be. `whole`: nothing may be missing. What is sent again may
-/// begin with the answer to what prepares its statement anew (`healed`).
+/// Compares a reply with the expected one. `whole`: nothing may be missing. If the request was sent
+/// again, the reply may begin with the answer to preparing its statement again (`healed`).
 ///
 /// Returns the tags that came, or what is wrong.
 pub(super) fn check(
@@ -72,7 +72,7 @@ pub(super) fn check(
 
 type Message<'a> = Result<BackendMessage<'a>, String>;
 
-/// Walks the parts, and returns the first message behind them.
+/// Compares the parts, and returns the first message after them.
 fn compare<'a>(
     first: Option<Message<'a>>,
     messages: &mut Messages<'a>,
@@ -143,7 +143,8 @@ pub(super) fn op_of(error: &ServerError) -> Option<u64> {
     error.message.strip_prefix("op=")?.split(':').next()?.parse().ok()
 }
 
-/// Whether a reply has the answer to what heals its statement, and nothing of the statement's own.
+/// Whether a reply has only the answer to preparing the statement again, and nothing of the
+/// statement.
 pub(super) fn is_healed_alone(reply: &[u8]) -> bool {
     let mut messages = Messages(reply);
     matches!(messages.next(), Some(Ok(BackendMessage::CloseComplete)))

@@ -1,4 +1,4 @@
-//! What PostgreSQL is to the simulation.
+//! PostgreSQL's side of the simulation.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -33,8 +33,8 @@ impl Side for Postgres {
 
     const NAME: &'static str = "PostgreSQL";
     const OPTION: &'static str = "";
-    /// Messages that are unknown, too short, too long, malformed, or belong to a startup or a COPY
-    /// that nobody asked for.
+    /// Messages that are unknown, too short, too long or malformed, or that belong to a startup or
+    /// a COPY that was not requested.
     const HOSTILE: &'static [&'static [u8]] = &[
         b"\0\0\0\0\x04",
         b"!\0\0\0\x04",
@@ -251,7 +251,7 @@ impl Side for Postgres {
         }
     }
 
-    /// Somebody holds the floor, a cancel is under way, or a reset waits for its answer.
+    /// True if a group holds the floor, a cancel is under way, or a reset waits for its answer.
     fn may_stand_still(world: &World) -> bool {
         world.driven.is_held()
             || world.driven.protocol().is_resetting()
@@ -330,7 +330,7 @@ impl Side for Postgres {
     }
 }
 
-/// Bytes that the engine may add to a request: what prepares its statement anew, and a Flush.
+/// Bytes that the engine may add to a request: those that prepare its statement again, and a Flush.
 const ADDED_MAX: usize = 200;
-/// A reset, which no request has to wait for.
+/// The bytes of a reset, for which no request has to wait.
 const OWED_MAX: usize = 1000;

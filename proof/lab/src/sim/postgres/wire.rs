@@ -1,4 +1,4 @@
-//! The bytes that were written: what stands between the requests.
+//! The bytes that were written: finds the requests, and checks what is between them.
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, Outcome, SyncPoint};
@@ -9,8 +9,8 @@ use crate::sim::book::failed;
 use crate::sim::side::Written;
 
 impl World {
-    /// Where a request begins, behind a Flush here and there and what the protocol wrote by itself.
-    /// Its sync point may have been left out.
+    /// Where a request begins, after possible Flushes and messages of the protocol itself. Its sync
+    /// point may have been left out.
     pub(super) fn find_among_own<'a>(
         &self,
         rest: &'a [u8],
@@ -24,19 +24,19 @@ impl World {
         let (rest, guarded) = strip(rest, &protocol.guards)?;
         let shares = own.joins && next.is_some_and(|next| next.plan.own.joins);
         let bytes = match record.plan.bytes.strip_suffix(&SYNC) {
-            // What lies behind it is no sync point, so it was left out.
+            // It is not followed by a sync point, so that was left out.
             Some(bytes) if shares && rest.len() > bytes.len() && rest[bytes.len()] != SYNC[0] => {
                 bytes
             }
             _ => &record.plan.bytes[..],
         };
-        // Nobody heard that a member was spared after all, since its deadline had passed.
+        // The host is not told that a member was sent again if its deadline had passed.
         let late = record.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
         let may_be_missing = late && own.sync == SyncPoint::Member;
         Some(Written { rest, bytes, is_untouched: !guarded && is_cut_flush(rest), may_be_missing })
     }
 
-    /// Whether this may come behind all requests.
+    /// Whether these bytes may come after all requests.
     pub(super) fn is_end(&self, rest: &[u8]) -> bool {
         let Some((rest, _)) = strip(behind_flushes(rest), &self.driven.protocol().own) else {
             return true;
@@ -54,8 +54,8 @@ impl World {
     }
 }
 
-/// What is behind that which the protocol wrote by itself, and whether there was any; none where it
-/// ends within that.
+/// The bytes after the protocol's own messages, and whether there were such messages. `None` if the
+/// bytes end within one.
 fn strip<'a>(mut rest: &'a [u8], own: &[Bytes]) -> Option<(&'a [u8], bool)> {
     let mut found = false;
     while let Some(own) = own.iter().find(|own| rest.starts_with(own)) {

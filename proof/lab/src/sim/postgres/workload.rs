@@ -1,4 +1,4 @@
-//! What the requests of a run are.
+//! The workload: plans the requests of a run.
 
 use onetrip_engine::{SyncPoint, Time};
 use onetrip_postgres::message::{Format, SYNC};
@@ -37,7 +37,7 @@ impl World {
         plan
     }
 
-    /// Requests that share a sync point, with it.
+    /// Requests that share a sync point, including it.
     pub(super) fn plan_segment(&mut self) -> Vec<Plan> {
         let members = self.rng.up_to(SEGMENT_MAX);
         let mut plans: Vec<Plan> =
@@ -102,13 +102,13 @@ impl World {
             .finish()
     }
 
-    /// A statement that is parsed for this once.
+    /// A statement that is parsed for one use.
     pub(super) fn plan_statement(&mut self, sync: SyncPoint) -> Plan {
         let build = self.build(sync);
         self.finish_statement(build)
     }
 
-    /// A statement behind what stands in front of it already.
+    /// Adds a statement to messages that come before it.
     pub(super) fn finish_statement(&mut self, build: Build) -> Plan {
         let id = self.last_id();
         let fail = self.fail(true);

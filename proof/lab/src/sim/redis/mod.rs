@@ -6,8 +6,8 @@
 //! The server refuses, pushes and forgets its scripts. Beside what every run compares:
 //!
 //! * what is pushed is never a reply, and arrives in order, all of it;
-//! * `Unknown` is only what may have left something, and at the end of a connection no more than its
-//!   window.
+//! * `Unknown` is only what may have left something, and at the end of a connection no more than
+//!   its window.
 
 mod book;
 mod check;
@@ -40,7 +40,7 @@ type Record = GenericRecord<Redis>;
 /// What only a host of Redis knows.
 #[derive(Default)]
 pub struct Redis {
-    /// Channels that somebody wanted to subscribe to.
+    /// Channels to which a subscription was requested.
     channels: Vec<String>,
     /// Bytes of metered replies that their callers have not taken.
     untaken: usize,

@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 /// One reply, or one confirmation.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
-    /// Whose error may stand in its place.
+    /// The identity whose error may replace its reply.
     pub(super) op: Option<u64>,
     pub(super) bytes: Bytes,
     /// It has to be an error.
@@ -217,7 +217,7 @@ impl World {
         (command, Frame::of(op, reply))
     }
 
-    /// Whether somebody hears it, only the server knows.
+    /// Whether it has a receiver; only the server knows that.
     fn publish(&mut self, op: u64, payload: &[u8]) -> (Command, Frame) {
         let at = self.rng.index(self.side.channels.len());
         let command = Command::new("PUBLISH").arg(&self.side.channels[at]).arg(payload);

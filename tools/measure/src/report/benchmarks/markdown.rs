@@ -9,7 +9,7 @@ pub(super) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
     format!("{}{rule}{rows}", line(&header))
 }
 
-/// A text that somebody else wrote, on one line, with no marks in it.
+/// A text from outside, on one line, with its Markdown marks escaped.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     let marks = [("\\", "\\\\"), ("|", "\\|"), ("*", "\\*"), ("<", "&lt;"), ("$", "&#36;")];

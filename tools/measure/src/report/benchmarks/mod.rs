@@ -1,5 +1,5 @@
-//! Pages of what `make bench` found: rows that are lost first, then all others by what they are
-//! about, with charts. The same files always give the same page.
+//! Pages of the results of `make bench`, with charts: first the rows in which the peer is ahead or
+//! a bar is missed, then all others by subject. The same files always give the same page.
 
 mod charts;
 mod index;
@@ -18,11 +18,11 @@ use sittings::Measured;
 
 /// Makes the page of a day of files of rows, in a directory of such pages: `DATE.md` with its
 /// charts `DATE-….svg`, the rows as `DATE.json`, and `DATE-environment.json`. Of two rows with one
-/// name the later one counts. Without a date it is the day of the last sitting. The page is added to
-/// the list in the directory's `README.md`. Returns the paths that were written.
+/// name the later one counts. Without a date it is the day of the last sitting. The page is added
+/// to the list in the directory's `README.md`. Returns the paths that were written.
 ///
 /// # Errors
-/// A file can't be read or written, or is none of `make bench`; the date is none; or the
+/// A file can't be read or written, or is not from `make bench`; the date is invalid; or the
 /// `README.md` has no place for the list. One line that names the file and says what to do.
 pub fn write(files: &[PathBuf], date: Option<&str>, dir: &Path) -> Result<Vec<PathBuf>> {
     let measured = Measured::read(files)?;
@@ -48,7 +48,7 @@ pub fn write(files: &[PathBuf], date: Option<&str>, dir: &Path) -> Result<Vec<Pa
     Ok(paths)
 }
 
-/// Charts that an earlier page of that day had, and this one has not.
+/// Removes charts that only an earlier page of that day had.
 fn remove_others(dir: &Path, date: &str, files: &[(PathBuf, String)]) -> Result<()> {
     for path in listed(dir)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

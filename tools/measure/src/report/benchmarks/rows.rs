@@ -83,7 +83,7 @@ impl Row {
         self.ratio.or(self.ours.filter(|_| self.unit.starts_with('×')))
     }
 
-    /// What that is held against.
+    /// The bar of that multiple.
     pub(super) fn bar_of_multiple(&self) -> Option<f64> {
         self.bar.filter(|_| self.multiple().is_some() && !self.note.contains(BAR_OF_OURS))
     }

@@ -29,7 +29,7 @@ pub(in crate::report) struct Ratio {
     pub(in crate::report) value: f64,
     /// What the middle half of the values lies between.
     pub(in crate::report) range: Option<(f64, f64)>,
-    /// What it is held against.
+    /// The bar that the ratio is compared with.
     pub(in crate::report) bar: Option<f64>,
     /// The value and its bar in words.
     pub(in crate::report) texts: [String; 2],

@@ -79,6 +79,6 @@ pub(super) enum Width {
     Wide,
     /// A page on a telephone.
     Narrow,
-    /// A file that stands in a page of somebody else's.
+    /// A file that another page embeds.
     File,
 }

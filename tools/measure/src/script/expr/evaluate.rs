@@ -4,16 +4,16 @@ use super::super::random::Random;
 use super::super::value::{Scalar, Value};
 use super::{Expression, Function, Op};
 
-/// What an expression may look at.
+/// The environment of an expression.
 pub(in crate::script) struct Scope<'a> {
-    /// By the number of their name; None is one that was never set.
+    /// The variables by the number of their name; `None` is one that was never set.
     pub(in crate::script) variables: &'a [Option<Value>],
     /// The names, for errors.
     pub(in crate::script) names: &'a [String],
     pub(in crate::script) random: &'a mut Random,
-    /// Lent, so that its memory stays between two expressions.
+    /// Borrowed, so that its memory is reused for the next expression.
     pub(in crate::script) stack: &'a mut Vec<Scalar>,
-    /// What `debug` names in front of a value.
+    /// The place that `debug` prints in front of a value.
     pub(in crate::script) place: &'a dyn Fn() -> String,
 }
 
@@ -34,7 +34,7 @@ impl Expression {
 }
 
 impl Scope<'_> {
-    /// Does one step, and says which is next.
+    /// Does one step, and returns the next one.
     fn step(&mut self, op: Op, next: usize) -> Result<usize, String> {
         match op {
             Op::Push(value) => self.stack.push(value),
@@ -61,7 +61,7 @@ impl Scope<'_> {
         Ok(next)
     }
 
-    /// A left side that is NULL decides too: pgbench does not look at the right one then.
+    /// A left side that is NULL decides too: pgbench then ignores the right side.
     fn decide(&mut self, deciding: bool, to: usize, next: usize) -> Result<usize, String> {
         let left = self.pop();
         if left == Scalar::Null || left.to_bool()? == deciding {
@@ -94,7 +94,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The parser leaves no step without its values.
+    /// Takes a value off the stack. The parser guarantees that there is one.
     fn pop(&mut self) -> Scalar {
         self.stack.pop().unwrap_or(Scalar::Null)
     }

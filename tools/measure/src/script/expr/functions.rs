@@ -1,4 +1,4 @@
-//! The functions by name, and what they and the operators do.
+//! The functions and the operators.
 
 use super::super::random::Random;
 use super::super::value::Scalar;
@@ -98,7 +98,7 @@ impl Function {
         }
     }
 
-    /// Its value. NULL in, NULL out, but for those that look for it.
+    /// Its value. NULL gives NULL, except for functions that test for it.
     pub(super) fn apply(self, values: &[Scalar], random: &mut Random) -> Result<Scalar, String> {
         let sees_null = matches!(self, F::Is | F::Debug);
         if !sees_null && values.contains(&Scalar::Null) {
@@ -183,7 +183,7 @@ impl Function {
             F::BitAnd => Ok(Scalar::Int(left & right)),
             F::BitOr => Ok(Scalar::Int(left | right)),
             F::BitXor => Ok(Scalar::Int(left ^ right)),
-            // Of the width only the lower six bits count, as on the usual processors.
+            // Only the lower six bits of the width count, as on common processors.
             F::ShiftLeft => Ok(Scalar::Int(left.wrapping_shl(right as u32))),
             _ => Ok(Scalar::Int(left.wrapping_shr(right as u32))),
         }
@@ -212,7 +212,7 @@ impl Function {
     }
 }
 
-/// Of integers an integer; one double makes doubles of all.
+/// `least` and `greatest`: an integer for integers; with one double, all are converted to doubles.
 fn extreme(function: Function, values: &[Scalar]) -> Result<Scalar, String> {
     let least = function == F::Least;
     if values.iter().any(|value| matches!(value, Scalar::Double(_))) {

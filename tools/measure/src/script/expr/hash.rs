@@ -1,4 +1,4 @@
-//! Functions of which everybody gets the same values for the same seed: published algorithms, in the
+//! Functions that give the same values for the same seed everywhere: published algorithms, in the
 //! form in which pgbench applies them to 64-bit integers.
 
 use rand::{Rng, SeedableRng};
@@ -25,8 +25,8 @@ pub(super) fn murmur2(value: i64, seed: i64) -> i64 {
     scramble(scramble(hash).wrapping_mul(MULTIPLIER)) as i64
 }
 
-/// Where a value goes in a pseudorandom permutation of the numbers from 0 below `size`: some rounds,
-/// each of which moves the lower part, the upper part, and then everything.
+/// Where a value goes in a pseudorandom permutation of the numbers from 0 below `size`: some
+/// rounds, each of which moves the lower part, the upper part, and then everything.
 pub(super) fn permute(value: i64, size: u64, seed: i64) -> i64 {
     const ROUNDS: u32 = 6;
     if size < 2 {

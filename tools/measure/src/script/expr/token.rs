@@ -15,13 +15,13 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// Longest first, so that none is taken for the beginning of another.
+/// The longest first, so that a symbol is not mistaken for a shorter one that it begins with.
 const SYMBOLS: [&str; 21] = [
     "<>", "!=", "<=", ">=", "<<", ">>", "+", "-", "*", "/", "%", "=", "<", ">", "|", "#", "&", "~",
     "(", ")", ",",
 ];
 
-/// Reads the word at the beginning, and says what is behind it.
+/// Reads the word at the beginning. Returns it and the rest of the text.
 pub(super) fn next(text: &str) -> Result<(Token<'_>, &str), String> {
     let text = text.trim_start();
     let Some(first) = text.chars().next() else { return Ok((Token::End, text)) };
@@ -98,7 +98,7 @@ fn double(number: &str) -> Result<Token<'static>, String> {
     }
 }
 
-/// Enough of a text to find it again: errors are one line.
+/// A text shortened for an error, which has one line.
 pub(in crate::script) fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 40;
     match text.char_indices().nth(CHARACTERS_MAX) {

@@ -1,4 +1,4 @@
-//! The same expressions, random ones and the built-in scripts, given to a pgbench that is found.
+//! Runs the same expressions, random ones and the built-in scripts through an installed pgbench.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ fn a_pgbench_that_is_found_agrees_on_every_expression() {
     }
 }
 
-/// So that what is compared here is compared with more than what was once written down.
+/// Compares with the real pgbench, in addition to the recorded values.
 #[test]
 fn a_pgbench_that_is_found_agrees_on_hashes_and_permutations() {
     let Some(pgbench) = pgbench() else {

@@ -97,6 +97,17 @@ test(
   },
 )
 
+test('streams and pipelines run where the settings have a deadline for statements', async () => {
+  const sql = client({ requestTimeoutMs: 60_000 })
+  const seen: number[] = []
+  for await (const { n } of sql<{ n: number }>`select generate_series(1, 3) as n`) seen.push(n)
+  assert.deepEqual(seen, [1, 2, 3])
+  const [first] = await sql.pipeline([sql<{ n: number }>`select 4 as n`, sql`select 5`])
+  assert.deepEqual([...first], [{ n: 4 }])
+  assert.throws(() => sql`select 1`.timeout(5).stream(), { code: 'stream_option' })
+  await assert.rejects(sql.pipeline([sql`select 1`.timeout(5)]), { code: 'pipeline_option' })
+})
+
 test('COPY takes a stream and gives one', { timeout: 30_000 }, async () => {
   const sql = client()
   await sql.begin(async (tx) => {

@@ -147,11 +147,13 @@ test('an ended client closes its connections once all statements are answered', 
   const sql = client({ connectionsMax: 2 })
   await sql`select 1`
   const reply = sql<{ n: number }>`select 2 as n`.send()
-  // This pipeline waits for a connection, so it is refused.
-  const waits = assert.rejects(sql.pipeline([sql`select 3 as n`]), { code: 'closed', outcome: 'NotSent' })
+  // This pipeline waits for a connection, and is served before the end.
+  const waits = sql.pipeline([sql<{ n: number }>`select 3 as n`])
   const ended = sql.end()
+  await assert.rejects(async () => await sql`select 4`, { code: 'closed', outcome: 'NotSent' })
   assert.deepEqual([...(await reply)], [{ n: 2 }])
-  await Promise.all([waits, ended])
+  assert.deepEqual([...(await waits)[0]], [{ n: 3 }])
+  await ended
 })
 
 test('in the drop-in with pipelining quick queries do not wait for a slow one either', limits, async () => {

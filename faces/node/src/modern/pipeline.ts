@@ -78,13 +78,14 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   }
 
   #take(statement: Statement): void {
-    if (statement.watch !== undefined || statement.isRepeatable) {
+    if (!statement.isPlain) {
       throw misuse(
         'pipeline_option',
         'a statement of a pipeline takes no timeout, signal or repeatable',
       )
     }
     statement.take()
+    statement.watch = undefined
     statement.keeper = this
     statement.prepare()
     const refused = refusal(statement.traits, StatementPlace.PIPELINE)

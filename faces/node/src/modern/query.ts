@@ -159,7 +159,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     const scope = this.scope as Scope & Partial<LendingScope>
     if (scope._lend === undefined)
       throw misuse('pipeline_open', 'a statement of a pipeline cannot be read as a stream')
-    if (this.watch?.signal !== undefined || (this.watch?.timeoutMs ?? 0) > 0 || this.isRepeatable) {
+    if (!this.isPlain) {
       throw misuse(
         'stream_option',
         'a stream takes no timeout, signal or repeatable: leave its loop to end it early',
@@ -182,6 +182,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
 
   #watched(): Watch {
     this.watch ??= new Watch()
+    this.watch.isDefault = false
     return this.watch
   }
 }

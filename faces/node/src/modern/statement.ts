@@ -88,6 +88,11 @@ export class Statement extends Fragment implements Receiver {
     return this.promise
   }
 
+  /** Whether it has no deadline or signal of its own, and may not be repeated. */
+  get isPlain(): boolean {
+    return !this.isRepeatable && (this.watch === undefined || this.watch.isDefault)
+  }
+
   /** Marks it as sent by a pipeline or a stream, which then handles its end. */
   take(): void {
     if (this.isSent) throw misuse('sent_already', 'the statement was sent already: make a new one')

@@ -34,6 +34,7 @@ export function tagOf<T extends object>(scope: Scope, defaults: Defaults, more: 
       const watch = new Watch()
       watch.timeoutMs = timeoutMs
       watch.cancelsLate = cancelsLate
+      watch.isDefault = true
       statement.watch = watch
     }
     return statement

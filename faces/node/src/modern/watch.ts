@@ -8,6 +8,8 @@ export class Watch {
   signal: AbortSignal | undefined
   /** Whether the server is asked to cancel a late statement. */
   cancelsLate = true
+  /** Its deadline is that of the settings, and it has no signal. */
+  isDefault = false
   #statement: Statement | undefined
   #timer: NodeJS.Timeout | undefined
   #deadline = Infinity

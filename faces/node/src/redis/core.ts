@@ -87,7 +87,7 @@ export class Node implements Core, Listener {
     this.subscriptions.close()
     this.#line.destroy(error)
     this.#own?.destroy(error)
-    void this.#own?.close()
+    void this.#own?.close(closedError())
   }
 
   connected(connection: Connection): void {

@@ -98,13 +98,17 @@ export class Own {
     }
   }
 
-  /** Closes the connections that are unused, and the others when they come back. */
-  close(why = closedError()): Promise<void> {
+  /**
+   * Closes the connections that are unused, and the others when they come back. Callers in line are
+   * served, unless `why` says why they can't be: then they fail with it.
+   */
+  close(why?: RedisError): Promise<void> {
     this.#isClosed = true
     this.#why = why
     return new Promise((resolve) => {
       this.#closing.push(resolve)
-      this.#adapter.close()
+      if (why === undefined) this.#adapter.close()
+      else this.#adapter.cut()
     })
   }
 

@@ -5,6 +5,8 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+import type { Client } from '../src/redis'
+
 /** A Redis server of a test's own. */
 export interface Server {
   readonly port: number
@@ -59,6 +61,12 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
     }))
 
   return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
+}
+
+/** Whether the server has a command of this name. */
+export async function hasCommand(client: Client, name: string): Promise<boolean> {
+  const [described] = await client.command<[unknown]>('COMMAND INFO', name)
+  return described !== null
 }
 
 /** Asks until it holds, for half a minute at most. */

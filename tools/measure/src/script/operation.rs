@@ -79,6 +79,14 @@ impl ScriptOperation {
         (0..tasks).map(operation).collect()
     }
 
+    /// Goes on with other random numbers, which follow from those of the plan's seed and from this
+    /// one. So a value that a script draws as a key does not come again in the next repetition.
+    #[must_use]
+    pub fn reseeded(mut self, seed: u64) -> ScriptOperation {
+        self.machine.reseed(seed);
+        self
+    }
+
     /// Prepares now what the scripts send, so that no call has to: a trip for each different
     /// statement, for all operations that share what is prepared. What can't be prepared yet, such
     /// as a statement on a table that the script makes, is left to its first use, and so are errors.

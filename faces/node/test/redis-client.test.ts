@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
 import { redis, RedisError } from '../src/redis'
-import { type Server, startRedis, until } from './redis-server'
+import { hasCommand, type Server, startRedis, until } from './redis-server'
 
 let server: Server
 after(() => server.stop())
@@ -158,6 +158,15 @@ for (const protocol of [3, 2] as const) {
     assert.match(await client.info('server'), /redis_version/)
   })
 }
+
+test('a string is deleted by whoever knows it', async (t) => {
+  await using client = redis(server.url)
+  if (!(await hasCommand(client, 'DELIFEQ'))) return t.skip('the server has no DELIFEQ')
+  await client.set('lock', 'mine')
+  assert.equal(await client.delifeq('lock', 'yours'), false)
+  assert.equal(await client.delifeq('lock', 'mine'), true)
+  assert.equal(await client.delifeq('lock', 'mine'), false)
+})
 
 test('every type of RESP3 is read', async () => {
   await using client = redis(server.url)

@@ -19,6 +19,8 @@ use crate::statements::Bound;
 /// Where a pipeline is.
 #[derive(Debug)]
 pub(crate) enum Home {
+    /// Without a statement: the first one says which connection would do.
+    Empty(Executor),
     At(Arc<Connection>, PipelineId),
     /// In line: no connection could take it at once.
     Later(Arc<Line>),
@@ -57,22 +59,29 @@ pub(crate) struct Statement {
 
 impl Home {
     pub(crate) fn of(executor: &Executor) -> Home {
-        let lead = executor.lead.clone();
-        let timeout = executor.timeout();
-        let open = move |core: &mut Core| core.open_pipeline(lead.clone(), timeout);
         match &executor.target {
             Target::One(connection) => {
+                let open = opening(executor);
                 Home::At(connection.clone(), connection.with(|core, _| open(core)))
             }
-            Target::Any(pool) => match pool.try_run(TextKey::UNTOLD, |core, _| open(core)) {
-                Some((connection, id)) => Home::At(connection, id),
-                None => Home::Later(Line::join(pool, executor.deadline(pool.now()), open)),
-            },
+            Target::Any(_) => Home::Empty(executor.clone()),
         }
+    }
+
+    /// Finds a place for the pipeline, if it has none: its first statement has this key.
+    fn place(&mut self, key: TextKey) {
+        let Home::Empty(executor) = self else { return };
+        let Target::Any(pool) = &executor.target else { return };
+        let open = opening(executor);
+        *self = match pool.try_run(key, |core, _| open(core)) {
+            Some((connection, id)) => Home::At(connection, id),
+            None => Home::Later(Line::join(pool, key, executor.deadline(pool.now()), open)),
+        };
     }
 
     /// Waits for the connection. Returns it, and the number of the pipeline there.
     pub(crate) async fn attached(&mut self) -> Result<(Arc<Connection>, PipelineId), Error> {
+        self.place(TextKey::UNTOLD);
         if let Home::Later(line) = self {
             let line = line.clone();
             std::future::poll_fn(|cx| {
@@ -88,6 +97,7 @@ impl Home {
                 State::Over(error) => Err(error.clone()),
                 _ => Err(given_up()),
             },
+            Home::Empty(_) => Err(given_up()),
         }
     }
 
@@ -96,7 +106,7 @@ impl Home {
         self.settle();
         match self {
             Home::At(connection, id) => Some((connection, *id)),
-            Home::Later(_) => None,
+            Home::Later(_) | Home::Empty(_) => None,
         }
     }
 
@@ -119,6 +129,7 @@ impl Home {
         bytes: &[u8],
         limits: Limits,
     ) -> Result<Sent, Error> {
+        self.place(statement.key);
         self.settle();
         if let Home::At(connection, id) = self {
             let (connection, id) = (&*connection, *id);
@@ -131,7 +142,7 @@ impl Home {
             return Ok(Sent::here(connection, token));
         }
         let kept = Bytes::copy_from_slice(bytes);
-        self.submit(Some(bytes.len()), move |core, now, id| {
+        self.submit(statement.key, Some(bytes.len()), move |core, now, id| {
             add(core, now, id, &statement, &kept, limits)
         })
     }
@@ -141,9 +152,11 @@ impl Home {
     /// out.
     pub(crate) fn submit(
         &mut self,
+        key: TextKey,
         bytes: Option<usize>,
         run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
     ) -> Result<Sent, Error> {
+        self.place(key);
         self.settle();
         match self {
             Home::At(connection, id) => {
@@ -151,13 +164,16 @@ impl Home {
                 Ok(Sent::here(connection, token))
             }
             Home::Later(line) => line.add(bytes, run),
+            Home::Empty(_) => Err(given_up()),
         }
     }
 
     /// Does something that has no reply.
     pub(crate) fn run(&mut self, run: impl FnOnce(&mut Core, Time, PipelineId) + Send + 'static) {
+        self.place(TextKey::UNTOLD);
         self.settle();
         match self {
+            Home::Empty(_) => {}
             Home::At(connection, id) => connection.with(|core, now| run(core, now, *id)),
             Home::Later(line) => {
                 let mut state = line.lock();
@@ -183,6 +199,7 @@ impl Home {
 
     pub(crate) fn status(&self) -> PipelineStatus {
         match self {
+            Home::Empty(_) => PipelineStatus::On,
             Home::At(connection, id) => {
                 connection.with(|core, _| core.pipelines.status(core.engine.is_closed(), *id))
             }
@@ -198,6 +215,9 @@ impl Home {
 
     /// The pipeline is dropped. If it was not finished, the error says why it is given up.
     pub(crate) fn leave(&mut self, unfinished: Option<Error>) {
+        if let Home::Empty(_) = self {
+            return;
+        }
         if let (Home::Later(line), Some(why)) = (&*self, &unfinished) {
             line.give_up(why);
         }
@@ -209,6 +229,12 @@ impl Home {
             core.release();
         });
     }
+}
+
+/// How the pipeline begins on its connection.
+fn opening(executor: &Executor) -> impl Fn(&mut Core) -> PipelineId + Send + 'static {
+    let (lead, timeout) = (executor.lead.clone(), executor.timeout());
+    move |core| core.open_pipeline(lead.clone(), timeout)
 }
 
 fn add(
@@ -234,6 +260,7 @@ fn add(
 impl Line {
     fn join(
         pool: &Arc<Pool>,
+        key: TextKey,
         deadline: Time,
         open: impl Fn(&mut Core) -> PipelineId + Send + 'static,
     ) -> Arc<Line> {
@@ -247,7 +274,7 @@ impl Line {
             Ok(Token::DISCARD)
         };
         let fail = move |error: &Error| joined.fail(error.clone());
-        let queue_entry = pool.run_later(TextKey::UNTOLD, Work::new(run).or(fail), deadline);
+        let queue_entry = pool.run_later(key, Work::new(run).or(fail), deadline);
         *line.queue_entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue_entry);
         line
     }

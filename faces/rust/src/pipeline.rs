@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::pipeline::{self, PipelineId, PipelineStatus, Why};
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
@@ -84,7 +85,7 @@ impl Pipeline {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<Rows> {
-        self.push(statement.to_statement(), params)
+        self.push(statement, params)
     }
 
     /// Adds a statement that returns exactly one row. The reply has that row.
@@ -93,7 +94,7 @@ impl Pipeline {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<Row> {
-        self.push(statement.to_statement(), params)
+        self.push(statement, params)
     }
 
     /// Adds a statement that returns at most one row. The reply has the row, if there is one.
@@ -102,7 +103,7 @@ impl Pipeline {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<Option<Row>> {
-        self.push(statement.to_statement(), params)
+        self.push(statement, params)
     }
 
     /// Adds a statement. The reply has the number of rows that it inserted, updated, deleted or
@@ -112,7 +113,7 @@ impl Pipeline {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<u64> {
-        self.push(statement.to_statement(), params)
+        self.push(statement, params)
     }
 
     /// Adds a sync point: the statements before it are a transaction of their own, and those behind
@@ -135,7 +136,7 @@ impl Pipeline {
             let token = core.pipelined(now, |pipelines, io| pipelines.sync(io, id));
             token.ok_or_else(|| core.pipelines.failure(id).unwrap_or_else(over))
         };
-        self.home.submit(None, sync).map_or_else(Reply::refused, Reply::of)
+        self.home.submit(TextKey::UNTOLD, None, sync).map_or_else(Reply::refused, Reply::of)
     }
 
     /// Asks the server for the replies so far, without a sync point: added statements leave now,
@@ -195,7 +196,8 @@ impl Pipeline {
                     let token = core.pipelined(now, |pipelines, io| pipelines.finish(io, id));
                     token.ok_or_else(|| core.pipelines.failure(id).unwrap_or_else(over))
                 };
-                last = Some(self.home.submit(None, finish).map_or_else(Reply::refused, Reply::of));
+                let sent = self.home.submit(TextKey::UNTOLD, None, finish);
+                last = Some(sent.map_or_else(Reply::refused, Reply::of));
             } else {
                 self.home.run(|core, now, id| {
                     core.pipelined(now, |pipelines, io| pipelines.finish(io, id));
@@ -226,9 +228,15 @@ impl Pipeline {
         }
     }
 
-    fn push<T: FromReply>(&mut self, source: Source<'_>, params: Params<'_>) -> Reply<T> {
+    fn push<T: FromReply>(
+        &mut self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<T> {
+        let source = statement.to_statement();
         let span = Span::of(&self.executor.context, source);
-        let reply = self.try_push(source, params).unwrap_or_else(|error| {
+        let pushed = self.try_push(source, statement.is_alone(), params);
+        let reply = pushed.unwrap_or_else(|error| {
             // The caller did not ask for a pipeline without one of its statements.
             self.spoilt.get_or_insert_with(|| error.clone());
             Reply::refused(error)
@@ -239,6 +247,7 @@ impl Pipeline {
     fn try_push<T: FromReply>(
         &mut self,
         source: Source<'_>,
+        alone: bool,
         params: Params<'_>,
     ) -> Result<Reply<T>, Error> {
         if let Some(error) = self.spoilt() {
@@ -246,7 +255,7 @@ impl Pipeline {
         }
         // The code of a parameter may panic, and its caller may go on.
         self.encodes = true;
-        let result = self.encode_and_add(source, params);
+        let result = self.encode_and_add(source, alone, params);
         self.encodes = false;
         result
     }
@@ -259,6 +268,7 @@ impl Pipeline {
     fn encode_and_add<T: FromReply>(
         &mut self,
         source: Source<'_>,
+        alone: bool,
         params: Params<'_>,
     ) -> Result<Reply<T>, Error> {
         self.executor.place = self.place();
@@ -268,6 +278,7 @@ impl Pipeline {
             let reply = match self.executor.encode(source, params, out) {
                 Ok(Encoded { expect, traits, bound, text, key }) => {
                     self.check_neighbours(traits)?;
+                    let key = if alone { TextKey::ALONE } else { key };
                     let statement = Statement { expect, key, bound };
                     let sent = self.home.push(statement, out, limits)?;
                     Reply::of(sent.until(self.executor.deadline_now()))
@@ -275,12 +286,17 @@ impl Pipeline {
                 }
                 Err(Unready::Ask(first_use)) => {
                     self.check_neighbours(Traits::default())?;
+                    let key = if alone { TextKey::ALONE } else { first_use.key() };
                     let mut first_use = Some(first_use);
                     let ask = move |core: &mut Core, now, id| match first_use.take() {
-                        Some(first_use) => core.pipeline_push_asking(now, id, first_use, limits),
+                        Some(first_use) => {
+                            let token = core.pipeline_push_asking(now, id, first_use, limits)?;
+                            core.begin_task(now, token, key);
+                            Ok(token)
+                        }
                         None => Err(over()),
                     };
-                    let sent = self.home.submit(Some(out.len()), ask)?;
+                    let sent = self.home.submit(key, Some(out.len()), ask)?;
                     Reply::of(sent.until(self.executor.deadline_now()))
                 }
                 Err(Unready::Error(error)) => return Err(error),

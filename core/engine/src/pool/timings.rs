@@ -276,7 +276,21 @@ pub struct Workload {
     last_end: Time,
     /// The shortest round trip that was seen.
     trip: Duration,
+    pipeline: Members,
 }
+
+/// The members of a pipeline whose replies are complete, until its sync point is answered.
+#[derive(Debug, Default)]
+struct Members {
+    keys: Vec<TextKey>,
+    /// When the server could begin with the first, at the earliest.
+    began: Time,
+    /// Nothing was in front of the first.
+    is_first: bool,
+}
+
+/// Members of a pipeline that are measured; those behind them are not.
+const MEMBERS_MAX: usize = 64;
 
 /// One statement of a [`Workload`], kept with its request until that ends.
 #[derive(Clone, Copy, Debug)]
@@ -310,7 +324,8 @@ impl Workload {
     /// A connection without statements. `trip` is a round trip that its login showed.
     pub fn new(trip: Duration) -> Workload {
         let (expected, last_end) = (Duration::ZERO, Time::ZERO);
-        Workload { statements: 0, unsure: 0, expected, last_end, trip }
+        let pipeline = Members::default();
+        Workload { statements: 0, unsure: 0, expected, last_end, trip, pipeline }
     }
 
     /// About how long a round trip takes: the shortest that was seen.
@@ -350,6 +365,37 @@ impl Workload {
     pub fn pass(&mut self, now: Time, task: Task) {
         self.leave(task);
         self.last_end = now;
+    }
+
+    /// The reply to a member of a pipeline is complete. How long it took is not known, since the
+    /// server sends the replies of a pipeline when it likes.
+    pub fn end_member(&mut self, now: Time, task: Task, completed: bool) {
+        let members = &mut self.pipeline;
+        if members.keys.is_empty() {
+            members.began = task.began.max(self.last_end);
+            members.is_first = task.began > self.last_end;
+        }
+        match completed {
+            true if members.keys.len() < MEMBERS_MAX => members.keys.push(task.key),
+            true => {}
+            false => members.keys.clear(),
+        }
+        self.pass(now, task);
+    }
+
+    /// The sync point of a pipeline is answered. If all its members together were quick, so was
+    /// each of them. If they were not, it is not known which of them is slow.
+    pub fn end_pipeline(&mut self, now: Time, timings: &Timings) {
+        let Members { began, is_first, .. } = self.pipeline;
+        let since = now.since(began);
+        let took = if is_first { self.beyond_trip(since) } else { since };
+        let is_quick = took <= timings.slow_head.max(self.trip);
+        let count = u32::try_from(self.pipeline.keys.len()).unwrap_or(u32::MAX).max(1);
+        for key in self.pipeline.keys.drain(..) {
+            if is_quick {
+                timings.took(key, took / count, self.trip);
+            }
+        }
     }
 
     /// Its reply is complete.

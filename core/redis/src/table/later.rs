@@ -12,6 +12,7 @@ table! {
     "CLIENT NO-TOUCH" 3 () () Usual Usual;
     "CLIENT SETINFO" 4 () () Usual Usual;
     "CLUSTER MYSHARDID" 2 () () Usual Usual;
+    "DELIFEQ" 3 (WRITE) (AT_1) Usual Usual;
     "HEXPIRE" -6 (WRITE) (AT_1) Usual Usual;
     "HEXPIREAT" -6 (WRITE) (AT_1) Usual Usual;
     "HEXPIRETIME" -5 (READONLY) (AT_1) Usual Usual;

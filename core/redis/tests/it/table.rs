@@ -36,6 +36,13 @@ fn unknown_commands_are_not_found() {
     assert!(!spec.keys_known());
 }
 
+#[test]
+fn commands_of_later_servers_have_their_keys() {
+    assert_eq!(keys("DELIFEQ k v"), ["k"]);
+    assert_eq!(keys("HGETEX k FIELDS 1 f"), ["k"]);
+    assert!(Spec::of(&command("DELIFEQ k v")).unwrap().is_write());
+}
+
 /// A cluster must find them, because they are in a slot like keys. The server does not list them,
 /// because they are not keys.
 #[test]

@@ -143,7 +143,13 @@ impl Postgres {
         let end = self.flow_ended(token, end);
         let mut used = self.forget(token);
         let is_member = used.is_member;
-        used.task.take().into_iter().for_each(|task| self.end_task(task, is_member, &end, to));
+        match (used.task.take(), &self.timings) {
+            (Some(task), _) => self.end_task(task, is_member, &end, to),
+            (None, Some(timings)) if end == End::Complete => {
+                self.workload.end_pipeline(self.clock, timings);
+            }
+            (None, _) => {}
+        }
         let mut number = 0;
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
@@ -181,10 +187,9 @@ impl Postgres {
         if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
             return self.workload.leave(task);
         }
-        // The server sends the replies of a pipeline when it likes, so no single reply tells how
-        // long its statement took.
         if is_member {
-            return self.workload.pass(self.clock, task);
+            let completed = !matches!(end, End::Failed(_));
+            return self.workload.end_member(self.clock, task, completed);
         }
         let ended = self.workload.end(self.clock, task, timings);
         if ended.slow && ended.behind > 0 {

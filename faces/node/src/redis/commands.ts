@@ -115,6 +115,8 @@ export interface Commands {
   incrby(key: Key, by: number | bigint): number
   decrby(key: Key, by: number | bigint): number
   incrbyfloat(key: Key, by: number): number
+  /** Deletes the key if it holds this value, and says whether it did. Since Valkey 9.0. */
+  delifeq(key: Key, value: Argument): boolean
   // --- keys ---
   del(...keys: (Key | readonly Key[])[]): number
   unlink(...keys: (Key | readonly Key[])[]): number

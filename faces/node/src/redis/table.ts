@@ -117,6 +117,7 @@ export const TABLE: Table = {
   incrby: row('INCRBY'),
   decrby: row('DECRBY'),
   incrbyfloat: row('INCRBYFLOAT', float),
+  delifeq: row('DELIFEQ', bool),
   del: row('DEL'),
   unlink: row('UNLINK'),
   exists: row('EXISTS'),

@@ -33,6 +33,48 @@ fn ten_quick_statements_do_not_wait_for_a_slow_one_of_the_same_tick() {
     });
 }
 
+/// P34.
+#[test]
+fn pipelines_that_are_slow_do_not_wait_for_one_another() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=5").await);
+        let mut pipelines: Vec<_> = (0..3).map(|_| client.pipeline()).collect();
+        let slow: Vec<_> =
+            pipelines.iter_mut().map(|it| it.query(&gate.statement(), &[])).collect();
+        let ends: Vec<_> = pipelines.into_iter().map(|it| it.finish()).collect();
+        let mut quick = client.pipeline();
+        let row = quick.query_one(QUICK, &[&1]);
+        quick.finish().await.unwrap();
+        assert_eq!(row.await.unwrap().get::<i32>(0), 1);
+        until(async || client.connections() >= 4).await;
+        held_up_nobody(&client, &gate.statement());
+        gate.open().await;
+        for (end, slow) in ends.into_iter().zip(slow) {
+            end.await.unwrap();
+            slow.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_text_that_runs_in_pipelines_alone_becomes_known() {
+    run(async {
+        // No statement counts as slow here, however busy the machine is.
+        let client = client_with("connections_max=5&slow_head_ms=60000").await;
+        for i in 0..60 {
+            let mut pipeline = client.pipeline();
+            let row = pipeline.query_one(QUICK, &[&i]);
+            pipeline.finish().await.unwrap();
+            assert_eq!(row.await.unwrap().get::<i32>(0), i);
+        }
+        let twenty: Vec<_> = (0..20).map(|i| client.query_one(QUICK, &[&i])).collect();
+        for reply in twenty {
+            reply.await.unwrap();
+        }
+        assert_eq!(client.connections(), 1, "they share one, as quick statements do");
+    });
+}
+
 /// On a busy machine, a quick statement may look slow to those behind it.
 fn held_up_nobody(client: &Client, text: &str) {
     let slow = client.metrics().slow_neighbours;

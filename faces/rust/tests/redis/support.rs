@@ -1,6 +1,6 @@
 //! What the tests share.
 
-use onetrip::redis::{Client, Config};
+use onetrip::redis::{Client, Config, Value};
 use onetrip_lab::redis::{Server, Settings, found_or_skipped, shared};
 
 /// A client of the server that all tests share; `None`, with a message, if this machine has no
@@ -17,6 +17,12 @@ pub(crate) fn config() -> Option<Config> {
 pub(crate) fn server(settings: Settings) -> Option<Server> {
     let installation = Some(found_or_skipped()?);
     Some(Server::start(Settings { installation, ..settings }).unwrap())
+}
+
+/// Whether the server has a command of this name.
+pub(crate) async fn has_command(client: &Client, name: &str) -> bool {
+    let described: Vec<Value> = client.cmd("COMMAND INFO").arg(name).send().await.unwrap();
+    described != [Value::Nil]
 }
 
 /// A key that no other test uses.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use onetrip::redis::Client;
 use onetrip::redis::commands::*;
 
-use crate::support::{client, key};
+use crate::support::{client, has_command, key};
 
 type Text = Option<String>;
 
@@ -29,6 +29,19 @@ async fn strings_are_set_and_read() {
     assert!(!c.setnx(k, "other").await.unwrap());
     assert_eq!(c.getdel::<Text>(k).await.unwrap(), Some("new".into()));
     assert!(c.setnx(k, "other").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_string_is_deleted_by_whoever_knows_it() {
+    let Some(c) = client().await else { return };
+    if !has_command(&c, "DELIFEQ").await {
+        return println!("skipped: {}: the server has no DELIFEQ", module_path!());
+    }
+    let k = &key("lock");
+    c.set(k, "mine").await.unwrap();
+    assert!(!c.delifeq(k, "yours").await.unwrap());
+    assert!(c.delifeq(k, "mine").await.unwrap());
+    assert!(!c.delifeq(k, "mine").await.unwrap());
 }
 
 #[tokio::test]

@@ -68,7 +68,11 @@ fn the_public_interface_is_the_one_that_is_listed() {
     let gone = known.difference(&found).map(|line| format!("- {line}"));
     let new = found.difference(&known).map(|line| format!("+ {line}"));
     let changes: Vec<String> = gone.chain(new).collect();
-    assert!(changes.is_empty(), "if this is deliberate, write the list anew:\n{}", changes.join("\n"));
+    assert!(
+        changes.is_empty(),
+        "if this is deliberate, write the list anew:\n{}",
+        changes.join("\n")
+    );
 }
 
 const HEAD: &str = "#

@@ -42,9 +42,26 @@ enum BenchCommand {
 pub(crate) fn run(args: BenchArgs) -> Result<(), End> {
     match args.command {
         Some(BenchCommand::Compare(args)) => compare::run(&args),
-        None => measure(&args.run.without_repeats()).map_err(|end| end.within("bench")),
+        None => {
+            let args = args.run.without_repeats();
+            measure(&args).map_err(|end| explained(end, &args).within("bench"))
+        }
     }
 }
+
+/// A script that names a table of its author's does not find it on a private server.
+fn explained(end: End, args: &RunArgs) -> End {
+    match end {
+        End::Failed(line) if args.url.is_none() && line.contains(NO_TABLE) => {
+            End::Failed(format!("{line}; {ONLY_PGBENCH}"))
+        }
+        other => other,
+    }
+}
+
+const NO_TABLE: &str = "(SQLSTATE 42P01)";
+const ONLY_PGBENCH: &str =
+    "the private server has pgbench's tables alone: name the server that has yours by --url";
 
 fn measure(args: &RunArgs) -> Result<(), End> {
     let plan = args.plan()?;

@@ -266,6 +266,32 @@ fn a_stop_does_not_wait_for_what_the_server_is_at() {
 }
 
 #[test]
+fn a_script_on_tables_of_its_own_is_told_to_name_their_server() {
+    let out = tempdir().unwrap();
+    let script = out.path().join("own.sql");
+    fs::write(&script, "select * from account;").unwrap();
+    let (status, said) =
+        Onetrip::start(&["bench", "-f", script.to_str().unwrap()], Stdio::null()).end();
+    assert!(!status.success(), "{said}");
+    let last = said.lines().last().unwrap();
+    assert!(last.contains("\"account\" does not exist") && last.ends_with("by --url"), "{said}");
+}
+
+/// What a script draws does not come again: in neither form, and not after the warm-up.
+#[test]
+fn a_script_may_draw_keys_that_it_inserts() {
+    let out = tempdir().unwrap();
+    let script = out.path().join("keys.sql");
+    let text = "\\set id random(1, 1000000000000)\n\
+                create table if not exists drawn (id bigint primary key);\n\
+                insert into drawn values (:id);";
+    fs::write(&script, text).unwrap();
+    let (cells, printed) = script_cells(&["--script", script.to_str().unwrap()]);
+    assert_eq!(cells.len(), 2, "each awaited, and pipelined");
+    assert!(!printed.contains("23505"), "{printed}");
+}
+
+#[test]
 fn a_script_of_which_every_operation_failed_is_a_failure() {
     let (url, out) = (database(), tempdir().unwrap());
     let script = out.path().join("none.sql");

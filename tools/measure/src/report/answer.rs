@@ -23,7 +23,8 @@ struct Answer<'a> {
 /// The result for each script, in sentences.
 pub(super) fn told(results: &Results) -> Vec<String> {
     let answers = answers(results);
-    answers.iter().filter_map(|it| Some(format!("{}.{}", it.sentence()?, it.waits()))).collect()
+    let said = |it: &Answer| Some(format!("{}.{}{}", it.sentence()?, it.failed(), it.waits()));
+    answers.iter().filter_map(said).collect()
 }
 
 /// The same as charts: for scripts in two forms.
@@ -97,7 +98,9 @@ impl Answer<'_> {
             ),
             None => format!("{}: {}", self.name, duration_ms(took)),
         };
-        if let Some(gain) = self.pipelined.and_then(|it| self.gain(it)) {
+        let compared =
+            self.pipelined.filter(|it| ![self.written, *it].into_iter().any(failed_often));
+        if let Some(gain) = compared.and_then(|it| self.gain(it)) {
             text.push_str(&format!("; {gain}"));
         }
         Some(text)
@@ -115,6 +118,19 @@ impl Answer<'_> {
             true => format!("{how} {took}; the two {}", headlines::differ(&ratio, "")),
             false => format!("{how} {took}, {} as fast", times(ratio.median)),
         })
+    }
+
+    /// Which forms failed so often that their times say nothing: sentences behind the first.
+    fn failed(&self) -> String {
+        let forms = [Some(self.written), self.pipelined].into_iter().flatten();
+        let each = forms.filter(|it| failed_often(it)).map(|it| {
+            let mode = format::capital(it.key.mode.as_deref().unwrap_or(Form::AsWritten.name()));
+            let errors = it.errors.values().sum::<u64>();
+            let all = format::count(errors + it.operations());
+            let (errors, codes) = (format::count(errors), format::codes(&it.errors));
+            format!(" {mode}, {errors} of {all} runs failed ({codes}), so the times say nothing.")
+        });
+        each.collect()
     }
 
     /// The values that the pipelined form has to wait for, as further sentences.
@@ -166,6 +182,13 @@ impl Answer<'_> {
 const WAITS_SHOWN: usize = 4;
 
 const UNREAD: &str = "A result that the script does not read by \\gset is not waited for.";
+
+/// Whether more than one of a hundred runs failed. A time per operation is then too long, since what
+/// failed took time too, and a run that fails ends early.
+fn failed_often(cell: &Cell) -> bool {
+    let errors = cell.errors.values().sum::<u64>();
+    errors * 100 > errors + cell.operations()
+}
 
 fn ms(cell: &Cell) -> Option<f64> {
     Some(Measure::Latency.of(cell)?.spread.median)

@@ -84,12 +84,13 @@ impl Turn<'_> {
     }
 
     async fn scripts(&self, plan: &Arc<script::Plan>) -> Result<Taken> {
-        warm_up(self.clients(plan).await?, WARM_UP_CALLS).await?;
-        self.run(self.clients(plan).await?).await
+        // What the warm-up draws is not drawn again: it may be a key that is in a table by now.
+        warm_up(self.clients(plan, !self.seed).await?, WARM_UP_CALLS).await?;
+        self.run(self.clients(plan, self.seed).await?).await
     }
 
     /// As many as the cell has tasks: on connections of their own where there are enough.
-    async fn clients(&self, plan: &Arc<script::Plan>) -> Result<Vec<ScriptOperation>> {
+    async fn clients(&self, plan: &Arc<script::Plan>, seed: u64) -> Result<Vec<ScriptOperation>> {
         let Key { tasks, connections, .. } = self.planned.key;
         let clients = match connections < tasks {
             true => ScriptOperation::on_client(&self.client, plan, tasks),
@@ -98,7 +99,7 @@ impl Turn<'_> {
         if let Some(first) = clients.first() {
             first.prepare().await?;
         }
-        Ok(clients)
+        Ok(clients.into_iter().map(|it| it.reseeded(seed)).collect())
     }
 
     /// The page has connections of its own, in place of the client's.

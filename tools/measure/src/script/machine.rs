@@ -115,6 +115,12 @@ impl Machine {
         }
     }
 
+    /// Goes on with other random numbers, which follow from its own and from this seed.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        let mut seeds = Random::new(self.random.next() ^ Random::new(seed).next());
+        (self.random, self.choices) = (Random::new(seeds.next()), Random::new(seeds.next()));
+    }
+
     /// One run of one script, with its retries.
     pub(super) async fn run(&mut self, session: &Session, tally: &mut Tally) -> Result<()> {
         let plan = self.plan.clone();

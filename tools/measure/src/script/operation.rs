@@ -80,6 +80,14 @@ impl ScriptOperation {
         (0..tasks).map(operation).collect()
     }
 
+    /// Goes on with other random numbers, which follow from those of the plan's seed and from this
+    /// one. So a value that a script draws as a key does not come again in the next repetition.
+    #[must_use]
+    pub fn reseeded(mut self, seed: u64) -> ScriptOperation {
+        self.machine.reseed(seed);
+        self
+    }
+
     /// Prepares the statements of the scripts now, so that no call has to: one trip for each
     /// different statement, for all operations that share them. A statement that can't be prepared
     /// yet, for example because the script creates its table, is prepared at its first use, which

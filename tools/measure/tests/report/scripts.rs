@@ -48,6 +48,19 @@ fn what_a_script_would_gain_is_told_at_the_longest_round_trip() {
 }
 
 #[test]
+fn forms_that_failed_often_are_not_compared() {
+    let mut run = only(run(&[5.0]), "tpcb-like", "");
+    let operations = run.cells[1].operations();
+    run.cells[1].errors.insert("23505".to_owned(), operations / 200);
+    assert!(plain(&terminal(&run)).contains("as one pipeline"), "a few failures are none");
+    run.cells[1].errors.insert("23505".to_owned(), operations);
+    let text = plain(&terminal(&run));
+    assert!(text.contains(" ms measured. Pipelined, "), "{text}");
+    assert!(text.contains("runs failed (23505: ") && text.contains("say nothing."), "{text}");
+    assert!(!text.contains("as one pipeline"), "{text}");
+}
+
+#[test]
 fn the_values_that_keep_a_statement_waiting_are_named() {
     let mut run = only(run(&[5.0]), "tpcb-like", "");
     let places = ["statement 3", "\\set on line 7", "statement 5", "statement 6", "statement 7"];

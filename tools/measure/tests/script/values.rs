@@ -127,6 +127,24 @@ fn the_same_seed_and_client_choose_the_same_numbers() {
 }
 
 #[test]
+fn a_new_seed_draws_other_numbers_for_each_client() {
+    test(async {
+        let lab = Lab::new().await;
+        lab.sql("create table t (x text primary key)").await;
+        let text = "\\set a random(1, 1000000000000)\ninsert into t (x) values (:a)";
+        let plan = Plan::new(&Script::parse("a", text).unwrap().into(), Settings::default());
+        let plan = plan.unwrap();
+        for seed in 0..3 {
+            let operations = ScriptOperation::on_sessions(&lab.client, &plan, 2).await.unwrap();
+            let operations = operations.into_iter().map(|it| it.reseeded(seed << 32)).collect();
+            let ran = onetrip_measure::load::run(operations, each(3), &|_| {}).await.unwrap();
+            let errors = ran.recorder.errors;
+            assert!(errors.is_empty(), "a number came twice: {errors:?}");
+        }
+    });
+}
+
+#[test]
 fn scripts_are_chosen_by_their_weights() {
     test(async {
         let lab = Lab::new().await;

@@ -338,3 +338,32 @@ fn twenty_quick_statements_share_a_connection_to_a_distant_server_whose_round_tr
     }
     assert_eq!(on, [20, 0, 0]);
 }
+
+#[test]
+fn texts_that_run_in_pipelines_alone_become_quick_unless_the_pipeline_is_slow() {
+    let timings = Timings::new(&Limits::default());
+    let mut workload = Workload::new(millis(2));
+    let mut now = Time::ZERO.after(millis(1));
+    let mut run = |key: TextKey, takes: Duration, completed: bool| {
+        let tasks = [key, key].map(|key| workload.begin(now, key, &timings));
+        now = now.after(millis(2) + takes);
+        for task in tasks {
+            workload.end_member(now, task, completed);
+        }
+        if completed {
+            workload.end_pipeline(now, &timings);
+        }
+        assert_eq!(workload.unsure(), 0);
+        now = now.after(millis(1));
+    };
+    run(lookup(), millis(1), false);
+    run(report(), millis(200), true);
+    for key in [lookup(), report()] {
+        assert_eq!(timings.expected(key), Expected::Unsure);
+    }
+    for _ in 0..20 {
+        run(lookup(), millis(1), true);
+    }
+    let Expected::Quick(takes) = timings.expected(lookup()) else { panic!("it is not known") };
+    assert!(takes <= millis(1), "{takes:?}");
+}

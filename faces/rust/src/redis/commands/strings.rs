@@ -25,6 +25,12 @@ pub trait StringCommands: Sends {
         self.send(Command::new("DECRBY").arg(key).arg(by))
     }
 
+    /// `DELIFEQ`: deletes a key if it holds this string, as the owner of a lock gives it back.
+    /// Replies whether it did. Since Valkey 9.0.
+    fn delifeq(&self, key: impl ToArg, value: impl ToArg) -> Self::Answer<bool> {
+        self.send(Command::new("DELIFEQ").arg(key).arg(value))
+    }
+
     /// `GET`: the value of a key, or nil.
     fn get<T: FromReply>(&self, key: impl ToArg) -> Self::Answer<T> {
         self.send(Command::new("GET").arg(key))

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::core::Core;
-use crate::decode::{Misfit, tag, unreadable};
+use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::messages::messages;
@@ -67,6 +67,11 @@ pub(crate) struct Progress {
     /// How the reply was asked for.
     pub(crate) described: Option<Arc<Described>>,
     pub(crate) blocks: Vec<Bytes>,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
+    /// Rows that were read before the reply was complete, or why they could not be.
+    rows: Option<Py<PyList>>,
+    fault: Option<PyErr>,
     /// The body of the RowDescription.
     pub(crate) columns: Option<Bytes>,
     pub(crate) failure: Option<Failure>,
@@ -118,27 +123,68 @@ impl Call {
         self.now.with(is_over).unwrap_or(true)
     }
 
+    /// A part of a long result has come: its rows are made now, so that what was received can be used again while it is
+    /// in the cache.
+    pub(crate) fn read_early(&self, py: Python<'_>) -> PyResult<()> {
+        let (reply, rows) = self.now.with(|it| (self.reply(it), it.rows.take()))?;
+        let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+        let fault = reply.append(rows.bind(py)).err().map(|misfit| misread(py, misfit));
+        self.now.with(|it| {
+            it.rows = Some(rows);
+            it.fault = it.fault.take().or(fault);
+        })?;
+        Ok(())
+    }
+
+    /// What has come of the reply, to be read.
+    fn reply(&self, it: &mut Progress) -> Reply<'_> {
+        it.bytes = 0;
+        let (blocks, columns) = (std::mem::take(&mut it.blocks), it.columns.clone());
+        Reply { call: self, blocks, columns, described: it.described.clone() }
+    }
+
+    /// The reply is sent again.
+    pub(crate) fn restart(&self) -> Option<Py<PyList>> {
+        let rows = self.now.with(|it| {
+            (it.columns, it.fault) = (None, None);
+            it.bytes = 0;
+            it.blocks.clear();
+            it.rows.take()
+        });
+        rows.ok().flatten()
+    }
+
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (blocks, columns, failure, number, described) = self.now.with(|it| {
+        let (reply, rows, failure, fault, number) = self.now.with(|it| {
             it.stage = Stage::Taken;
-            let (blocks, columns) = (std::mem::take(&mut it.blocks), it.columns.take());
-            (blocks, columns, it.failure.take(), it.number, it.described.take())
+            let reply = self.reply(it);
+            it.columns = None;
+            (reply, it.rows.take(), it.failure.take(), it.fault.take(), it.number)
         })?;
         if let Some(failure) = failure {
             return Err(failure.raised(py));
         }
-        let reply = Reply { call: self, blocks, columns, described };
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
             Want::Tag => Ok(reply.tag(py)),
-            Want::Rows | Want::Row | Want::Value(_) => reply.rows(py).map_err(|misfit| {
-                let (why, cause) = unreadable(py, misfit);
-                let message = format!("a value of the result could not be read: {why}");
-                crate::python::error(py, ("conversion", "Applied", &message), None, cause)
-            }),
+            Want::Rows => {
+                let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+                reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
+                Ok(rows.into_any())
+            }
+            Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
         }
     }
+}
+
+fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
+    let (why, cause) = unreadable(py, misfit);
+    let message = format!("a value of the result could not be read: {why}");
+    crate::python::error(py, ("conversion", "Applied", &message), None, cause)
 }
 
 struct Reply<'a> {
@@ -157,38 +203,42 @@ impl Reply<'_> {
         }
     }
 
-    fn rows(&self, py: Python<'_>) -> Result<Py<PyAny>, Misfit> {
-        let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
-        let mut rows = rows.map(|(_, body)| body);
-        let none = || match self.call.want {
-            Want::Rows => PyList::empty(py).into_any().unbind(),
-            _ => py.None(),
+    /// How its rows are read; none where it has none.
+    fn columns(&self, py: Python<'_>) -> Result<Option<Arc<Columns>>, Misfit> {
+        let (Some(body), Some(described), Some(statement)) =
+            (&self.columns, &self.described, &self.call.statement)
+        else {
+            return Ok(None);
         };
-        let (Some(body), Some(described)) = (&self.columns, &self.described) else {
-            return if rows.next().is_none() { Ok(none()) } else { Err(Misfit::Malformed) };
-        };
-        let Some(statement) = &self.call.statement else { return Err(Misfit::Malformed) };
         let types = |oids: &[u32]| self.call.core.get().types_of(oids);
         let columns = statement.get().columns(py, body, described, types)?;
-        let columns = columns.ok_or(Misfit::Malformed)?;
-        let row_type = record_type(py)?;
-        match self.call.want {
-            Want::Row => match rows.next() {
-                Some(body) => Ok(columns.row(row_type, body)?.unbind()),
-                None => Ok(none()),
-            },
-            Want::Value(place) => match rows.next() {
-                Some(body) => Ok(columns.value(py, body, place)?.unbind()),
-                None => Ok(none()),
-            },
-            _ => {
-                let list = PyList::empty(py);
-                for body in rows {
-                    list.append(columns.row(row_type, body)?)?;
-                }
-                Ok(list.into_any().unbind())
-            }
+        Ok(Some(columns.ok_or(Misfit::Malformed)?))
+    }
+
+    fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
+        rows.map(|(_, body)| body)
+    }
+
+    fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
+        let columns = self.columns(to.py())?;
+        let row_type = record_type(to.py())?;
+        for body in self.bodies() {
+            let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
+            to.append(columns.row(row_type, body)?)?;
         }
+        Ok(())
+    }
+
+    /// The first row, or a value of it.
+    fn first(&self, py: Python<'_>) -> Result<Py<PyAny>, Misfit> {
+        let Some(body) = self.bodies().next() else { return Ok(py.None()) };
+        let columns = self.columns(py)?.ok_or(Misfit::Malformed)?;
+        let found = match self.call.want {
+            Want::Value(place) => columns.value(py, body, place)?,
+            _ => columns.row(record_type(py)?, body)?,
+        };
+        Ok(found.unbind())
     }
 }
 

@@ -117,6 +117,8 @@ impl Core {
                     }
                 };
             }
+            Deed::Read(call) => call.get().read_early(py)?,
+            Deed::Drop(rows) => drop(rows),
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {

@@ -11,9 +11,10 @@ use onetrip_engine::{Ticket, Time};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{Call, Stage};
+use crate::call::{Call, Stage, Want};
 use crate::failure::{Failure, Loss};
-use crate::state::{Deed, row_description, submission};
+use crate::messages::{Front, front};
+use crate::state::{Deed, submission};
 
 /// One connection.
 pub(crate) struct Link {
@@ -144,7 +145,7 @@ impl Link {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
-            crate::call::Want::Types(..) => crate::core::QUESTION,
+            Want::Types(..) => crate::core::QUESTION,
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {
@@ -228,30 +229,27 @@ impl Link {
         connection.want_cancel(now, token);
     }
 
-    /// Keeps a part of a reply.
-    pub(crate) fn keep(
-        &mut self,
-        py: Python<'_>,
-        call: Py<Call>,
-        token: u32,
-        statement: u32,
-        block: Bytes,
-    ) {
-        let _ = (py, token);
+    /// Keeps a part of a reply. Whether it is time to read what has come.
+    pub(crate) fn keep(&mut self, call: &Py<Call>, statement: u32, block: Bytes) -> bool {
         let columns = &mut self.columns;
-        let _ = call.get().now.with(|it| {
-            if it.blocks.is_empty() {
-                it.columns = match row_description(&block) {
-                    Some(described) if statement != 0 => {
-                        columns.insert(statement, described.clone());
-                        Some(described)
+        let kept = call.get().now.with(|it| {
+            if it.columns.is_none() {
+                match front(&block) {
+                    Front::Columns(described) => {
+                        if statement != 0 {
+                            columns.insert(statement, described.clone());
+                        }
+                        it.columns = Some(described);
                     }
-                    Some(described) => Some(described),
-                    None => columns.get(&statement).cloned(),
-                };
+                    Front::Rows => it.columns = columns.get(&statement).cloned(),
+                    Front::Nothing => {}
+                }
             }
+            it.bytes += block.len();
             it.blocks.push(block);
+            it.bytes >= EARLY_BYTES
         });
+        kept.unwrap_or(false) && matches!(call.get().want, Want::Rows)
     }
 
     /// What is to be written, if there is something and the transport takes it.
@@ -286,6 +284,9 @@ impl Link {
         owes
     }
 }
+
+/// Bytes of a result that are not read before it is complete.
+const EARLY_BYTES: usize = 32 << 10;
 
 /// The default of `queue_max`.
 const QUEUE_MAX: usize = 16_384;

@@ -1,6 +1,7 @@
 //! Messages in the blocks of a reply.
 
 use bytes::Bytes;
+use onetrip_postgres::message::tag::backend;
 
 /// A message: its tag, and its body.
 pub(crate) type Message<'a> = (u8, &'a [u8]);
@@ -26,4 +27,26 @@ impl<'a> Iterator for Messages<'a> {
         self.rest = rest;
         Some((head[0], body))
     }
+}
+
+/// What a block says of columns.
+pub(crate) enum Front {
+    /// The body of a RowDescription.
+    Columns(Bytes),
+    /// Nothing, and rows have begun, or the reply is over.
+    Rows,
+    /// Nothing yet.
+    Nothing,
+}
+
+/// What stands in front of the rows.
+pub(crate) fn front(block: &Bytes) -> Front {
+    for (tag, body) in (Messages { rest: block }) {
+        match tag {
+            backend::ROW_DESCRIPTION => return Front::Columns(block.slice_ref(body)),
+            backend::DATA_ROW | backend::COMMAND_COMPLETE => return Front::Rows,
+            _ => {}
+        }
+    }
+    Front::Nothing
 }

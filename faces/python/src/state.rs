@@ -12,9 +12,8 @@ use onetrip_abi::{Connection, Pool};
 use onetrip_engine::pool::{Condition, TextKey};
 use onetrip_engine::{CancelEnd, Ticket, Time};
 use onetrip_postgres::client::transaction::modes::Modes;
-use onetrip_postgres::message::tag::backend;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyList};
 
 use crate::call::{Call, Stage, Want, unsent};
 use crate::failure::{Failure, Loss};
@@ -35,6 +34,10 @@ pub(crate) enum Deed {
     Step(Py<Call>),
     /// What waits on a connection may go on.
     Advance(u32),
+    /// A part of a long result has come.
+    Read(Py<Call>),
+    /// Rows that are of no use.
+    Drop(Py<PyList>),
     /// Bytes are written when this turn is over.
     Schedule,
     /// It is to be told what time it is.
@@ -305,21 +308,24 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         match kind {
             kind::DATA => {
-                if let Some(call) = link.call(token) {
-                    link.keep(py, call, token, a, block);
+                if let Some(call) = link.call(token)
+                    && link.keep(&call, a, block)
+                {
+                    self.deeds.push(Deed::Read(call));
                 }
             }
             kind::END => {
                 let Some(call) = link.take(token) else { return };
                 if b & 0xff <= end::PROVISIONAL && !block.is_empty() {
-                    link.keep(py, call.clone_ref(py), token, a, block.clone());
+                    link.keep(&call, a, block.clone());
                 }
                 let failure = Failure::of_end(b, &block, &link.why);
                 self.ended(py, now, number, token, &call, failure);
             }
             kind::RESTARTED => {
                 if let Some(call) = link.call(token) {
-                    let _ = call.get().now.with(|it| (it.blocks.clear(), it.columns = None));
+                    let rows = call.get().restart();
+                    self.deeds.extend(rows.map(Deed::Drop));
                 }
             }
             kind::EVENT if a == event::NOTICE => {
@@ -784,18 +790,6 @@ fn server_text(block: &[u8]) -> String {
     error.map_or_else(String::new, |error| {
         onetrip_postgres::message::ServerError::from(error).to_string()
     })
-}
-
-/// The body of the RowDescription in a block, if its messages in front of rows have one.
-pub(crate) fn row_description(block: &Bytes) -> Option<Bytes> {
-    for (tag, body) in (Messages { rest: block }) {
-        match tag {
-            backend::ROW_DESCRIPTION => return Some(block.slice_ref(body)),
-            backend::DATA_ROW | backend::COMMAND_COMPLETE => return None,
-            _ => {}
-        }
-    }
-    None
 }
 
 /// What a statement is to the engine.

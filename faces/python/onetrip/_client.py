@@ -1,14 +1,18 @@
-"""The clients: a database, a session, a transaction, a pipeline. What they have in common is native: ``Scope``."""
+"""The clients: a database, a session, a transaction, a pipeline.
+
+What they have in common is native: ``Scope``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Literal
 
 from . import _native
-from ._config import Config
+from ._config import Config, Password
 from ._host import Host
 from .errors import Error, MisuseError
 
@@ -40,11 +44,17 @@ class Database(_native.Scope):
         return Begin(self._host.core, None, (isolation, read_only, deferrable))
 
     def session(self) -> Lease:
-        """A connection of one's own: ``async with db.session() as session``. It is reset before anybody else uses it."""
+        """A connection of one's own: ``async with db.session() as session``.
+
+        It is reset before anybody else uses it.
+        """
         return Lease(self._host.core)
 
     def pipeline(self) -> Pipelining:
-        """Statements that share one sync point: all of them take effect, or none. They leave at the end of the block."""
+        """Statements that share one sync point: all of them take effect, or none.
+
+        They leave at the end of the block.
+        """
         return Pipelining(self._host.core)
 
     async def run(
@@ -55,7 +65,8 @@ class Database(_native.Scope):
         read_only: bool | None = None,
         attempts: int = 0,
     ) -> Any:
-        """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01)."""
+        """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01).
+        """
         seed, failures = id(work), 0
         while True:
             begin = self.begin(isolation, read_only)
@@ -120,7 +131,10 @@ class Transaction(_native.Scope):
         return self
 
     def begin(self) -> Savepoint:
-        """A savepoint: ``async with tx.begin() as inner``. It is rolled back where its block raises."""
+        """A savepoint: ``async with tx.begin() as inner``.
+
+        It is rolled back where its block raises.
+        """
         return Savepoint(self)
 
 
@@ -150,7 +164,8 @@ class Lease:
 
 
 class Begin:
-    """A transaction for a block: it is committed at the end, or rolled back where the block raises."""
+    """A transaction for a block: it is committed at the end, or rolled back where the block raises.
+    """
 
     runs_again = False
 
@@ -189,7 +204,8 @@ class Begin:
         try:
             await end
         except Error:
-            # Where ROLLBACK could not be said, the connection has ended, and the transaction with it.
+            # Where ROLLBACK could not be said, the connection has ended, and the transaction with
+            # it.
             if kind is None:
                 self.runs_again = end.runs_again
                 raise
@@ -239,7 +255,9 @@ class Pipelining:
 class Connecting:
     """A database that is being opened: awaited, or entered."""
 
-    def __init__(self, config: Config, on_notice: Callable[[dict[str, str]], object] | None) -> None:
+    def __init__(
+        self, config: Config, on_notice: Callable[[dict[str, str]], object] | None
+    ) -> None:
         self._config, self._on_notice = config, on_notice
         self._database: Database | None = None
 
@@ -271,16 +289,22 @@ class Connecting:
 def connect(
     dsn: str | None = None,
     *,
-    ssl: Any = None,
-    password: Any = None,
+    ssl: SSLContext | None = None,
+    password: str | Password | None = None,
     on_notice: Callable[[dict[str, str]], object] | None = None,
     **settings: Any,
 ) -> Connecting:
-    """Opens a database: ``async with onetrip.connect(dsn) as db``, or ``db = await onetrip.connect(dsn)``.
+    """Opens a database: ``async with onetrip.connect(dsn) as db``, or ``db = await
+    onetrip.connect(dsn)``.
 
-    ``settings`` are the keywords of connection strings, as ``connections_max=20``. ``ssl`` is a context, which then decides
-    what is verified. ``password`` may be a function, which is asked for each connection.
+    ``settings`` are the keywords of connection strings, as ``connections_max=20``. ``ssl`` is a
+    context, which then decides what is verified. ``password`` may be a function, which is asked for
+    each connection.
     """
-    if password is not None and not callable(password):
+    asked: Password | None = None
+    if isinstance(password, str):
         settings["password"] = password
-    return Connecting(Config(dsn, settings, ssl, password if callable(password) else None), on_notice)
+    else:
+        asked = password
+    config = Config(dsn, settings, ssl, asked)
+    return Connecting(config, on_notice)

@@ -1,4 +1,7 @@
-"""Configuration: a connection string, keyword arguments, libpq's environment. The keywords are the same in all languages."""
+"""Configuration: a connection string, keyword arguments, libpq's environment.
+
+The keywords are the same in all languages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the native part asks of its host: sockets, tasks, callbacks. Each name here is called from there."""
+"""What the native part asks of its host: sockets, tasks, callbacks.
+
+Each name here is called from there.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = False
         seed = int.from_bytes(os.urandom(8), "little")
-        self.core = _native.Core(loop, self, config.of_pool(), seed)
+        bytes_max = int(config.said("result_bytes_max"))
+        self.core = _native.Core(loop, self, config.of_pool(), seed, bytes_max)
 
     def _spawn(self, work: Any) -> None:
         task = self.loop.create_task(work)
@@ -46,7 +50,8 @@ class Host:
     async def _open(self, number: int, opening: Opening) -> None:
         try:
             await opening.run()
-        except Exception as error:  # A fault of ours is the caller's to hear, and must not leave the pool waiting.
+        except Exception as error:
+            # A fault of ours is the caller's to hear, and must not leave the pool waiting.
             self.core.open_failed(number, error, True)
         finally:
             self._openings.pop(number, None)
@@ -142,6 +147,7 @@ class Host:
         self.core.close_pool()
         done, _ = await asyncio.wait([self.is_closed], timeout=timeout)
         if not done:
+            self.core.cut_pool()
             for number in list(self._transports):
                 self.core.destroy(number, "the client was closed before the answer came")
             for transport, _ in list(self._transports.values()):

@@ -1,4 +1,5 @@
-"""Carries out the plan of how to come to a server: has the sockets, TLS, the clock and the errors."""
+"""Carries out the plan of how to come to a server: has the sockets, TLS, the clock and the errors.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class Opening:
             except (asyncio.TimeoutError, TimeoutError):
                 seconds = self.config.said("connect_timeout")
                 message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"
-                self._failed(errors, Refused("unreachable", _make("connect_failed", "NotSent", message, None)))
+                made = _make("connect_failed", "NotSent", message, None)
+                self._failed(errors, Refused("unreachable", made))
             except Refused as refused:
                 self._failed(errors, refused)
             except (OSError, ssl.SSLError) as error:
@@ -75,7 +77,7 @@ class Opening:
             found = await self.loop.getaddrinfo(
                 self.endpoint.host, self.endpoint.port, type=socket.SOCK_STREAM
             )
-            self.addresses = [info[4][0] for info in found]
+            self.addresses = [str(info[4][0]) for info in found]
             self.plan.resolved(len(self.addresses))
         elif action == "dial":
             await self._dial(self.config.endpoints[place], address)

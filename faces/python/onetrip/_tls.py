@@ -1,4 +1,6 @@
-"""TLS by the standard library: a context as libpq's settings want it, and what binds SCRAM to the channel."""
+"""TLS by the standard library: a context as libpq's settings want it, and what binds SCRAM to the
+channel.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import ssl
 
 from ._config import Config
 
-#: Signatures by their names in DER (RFC 4055, RFC 5758), with the hash that binds: SHA-256 for MD5 and SHA-1 (RFC 5929).
+#: Signatures by their names in DER (RFC 4055, RFC 5758), with the hash that binds: SHA-256 for MD5
+#: and SHA-1 (RFC 5929).
 _SIGNATURES = {
     bytes.fromhex("2a864886f70d010104"): "sha256",
     bytes.fromhex("2a864886f70d010105"): "sha256",
@@ -24,7 +27,9 @@ _SIGNATURES = {
 
 
 def context_of(config: Config) -> ssl.SSLContext:
-    """As in libpq: who names an authority wants it looked at, and without one ``require`` verifies nothing."""
+    """As in libpq: who names an authority wants it looked at, and without one ``require`` verifies
+    nothing.
+    """
     if config.context is not None:
         return config.context
     mode, root = config.sslmode, config.text("sslrootcert")
@@ -46,7 +51,10 @@ def context_of(config: Config) -> ssl.SSLContext:
 
 
 def binding_of(certificate: bytes | None) -> bytes | None:
-    """``tls-server-end-point``: a hash of the server's certificate. None where nothing can be bound to it."""
+    """``tls-server-end-point``: a hash of the server's certificate.
+
+    None where nothing can be bound to it.
+    """
     if certificate is None:
         return None
     try:

@@ -1,4 +1,7 @@
-"""What is raised. Each error says by its class whose fault it is, and by ``outcome`` whether the statement ran."""
+"""What is raised.
+
+Each error says by its class whose fault it is, and by ``outcome`` whether the statement ran.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ class Error(Exception):
 
     #: A name for programs: the SQLSTATE, or this side's own word.
     code: str = "error"
-    #: ``NotSent``: nothing left. ``Rejected``: it had no effect. ``Applied``: it took effect, and only its answer could
-    #: not be read. ``Unknown``: it may have run.
+    #: ``NotSent``: nothing left. ``Rejected``: it had no effect. ``Applied``: it took effect, and
+    #: only its answer could not be read. ``Unknown``: it may have run.
     outcome: Outcome = "NotSent"
 
     @property

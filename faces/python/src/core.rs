@@ -1,8 +1,8 @@
-//! One client: its pool, its connections, and the calls on them. It decides nothing: what goes where, when, and what
-//! becomes of it is said below.
+//! One client: its pool, its connections, and the calls on them. It decides nothing: what goes
+//! where, when, and what becomes of it is said below.
 //!
-//! No code of Python's runs while the state is borrowed. What is to be done there is written down as a `Deed`, and done
-//! behind it (`Core::act`).
+//! No code of Python's runs while the state is borrowed. What is to be done there is written down
+//! as a `Deed`, and done behind it (`Core::act`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,11 +18,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::call::{Call, Want, unsent};
+use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::settings::pairs;
-use crate::state::{Deed, Said, State};
-use crate::statement::Statement;
+use crate::state::State;
+use crate::statement::{Described, Statement};
 use crate::types::Type;
 use crate::{describe, encode};
 
@@ -118,6 +119,10 @@ impl Core {
                 };
             }
             Deed::Read(call) => call.get().read_early(py)?,
+            Deed::Again(call) => Core::begin(core, &call.into_bound(py))?,
+            Deed::Types(call, missing) => {
+                describe::ask_columns(core, &call.into_bound(py), &missing)?;
+            }
             Deed::Drop(rows) => drop(rows),
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
@@ -150,19 +155,23 @@ impl Core {
         Ok(made)
     }
 
-    /// Goes on with a call that others need not wait behind: it is encoded and placed, or the server is asked what it takes.
+    /// Goes on with a call that others need not wait behind: it is encoded and placed, or the
+    /// server is asked what it takes.
     pub(crate) fn begin(core: &Bound<'_, Self>, call: &Bound<'_, Call>) -> PyResult<()> {
-        let py = core.py();
         if call.get().is_over() {
             return Ok(());
         }
         if let Some(unknown) = Core::unknown(call)? {
-            return describe::ask(core, &unknown, Some(call), 0);
-        }
-        if let Err(failure) = Core::encode(call)? {
+            match Core::encode_unknown(call)? {
+                None => return describe::ask(core, &unknown, Some(call), 0),
+                Some(Err(failure)) => {
+                    return Core::run(core, |state, py, _| state.fail(py, call, failure));
+                }
+                Some(Ok(())) => {}
+            }
+        } else if let Err(failure) = Core::encode(call)? {
             return Core::run(core, |state, py, _| state.fail(py, call, failure));
         }
-        let _ = py;
         Core::run(core, |state, py, now| state.place(py, now, call))
     }
 
@@ -178,6 +187,27 @@ impl Core {
         let of = |call: &Py<Call>| call.get().statement.as_ref().map(|it| it.clone_ref(py));
         let unknown = calls.iter().filter_map(of).find(is_unknown);
         Ok(unknown.map(|it| it.into_bound(py)))
+    }
+
+    /// Writes what is sent of a call whose text was not described, where nothing has to be guessed:
+    /// its arguments are texts, of which the server infers what they are. None where it has to be
+    /// described.
+    fn encode_unknown(call: &Bound<'_, Call>) -> PyResult<Option<Result<(), Failure>>> {
+        let (py, it) = (call.py(), call.get());
+        let needs = it.now.with(|it| it.needs_description)?;
+        let is_plain = matches!(it.want, Want::Rows | Want::Row | Want::Value(_) | Want::Tag);
+        if needs || !is_plain {
+            return Ok(None);
+        }
+        let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
+        let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
+        let mut bytes = Vec::new();
+        let written = encode::texts(args.bind(py), &mut bytes);
+        let Some(Ok(())) = written else {
+            return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
+        };
+        it.now.with(|it| it.requests = vec![(None, Described::guess(), bytes)])?;
+        Ok(Some(Ok(())))
     }
 
     /// Writes what is sent of a call. The inner error is the caller's.
@@ -246,7 +276,8 @@ impl Core {
         Core::run(core, |state, py, now| state.give_up(py, now, call))
     }
 
-    /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have more.
+    /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
+    /// more.
     pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
         let is_last = core.get().state.with(|state| state.woken == 0 && !state.dirty.is_empty())?;
         if is_last { Core::run(core, State::flush) } else { Ok(()) }
@@ -262,11 +293,12 @@ impl Core {
         host: Py<PyAny>,
         settings: Vec<(String, String)>,
         seed: u64,
+        result_bytes_max: usize,
     ) -> PyResult<Core> {
         let py = event_loop.py();
         let settings = pairs(&settings);
         Ok(Core {
-            state: Local::new(State::new(&settings, seed)),
+            state: Local::new(State::new(&settings, seed, result_bytes_max)),
             host,
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
@@ -297,7 +329,7 @@ impl Core {
     /// A call that ends with the number of a connection.
     fn checkout(slf: &Bound<'_, Self>) -> PyResult<Py<Call>> {
         let py = slf.py();
-        let call = Call::new(slf.clone().unbind(), Want::Checkout, None, 0, None);
+        let call = Call::new(slf.clone().into_any().unbind(), Want::Checkout, None, 0, None);
         let call = Bound::new(py, call)?;
         Core::run(slf, |state, py, now| state.checkout(py, now, &call))?;
         Ok(call.unbind())
@@ -339,8 +371,8 @@ impl Core {
         Core::run(slf, |state, _, _| state.open_block(number, modes))
     }
 
-    /// Does something with the transaction, behind what was submitted: `commit`, `rollback`, `savepoint`, `release`, `undo`,
-    /// `forget`.
+    /// Does something with the transaction, behind what was submitted: `commit`, `rollback`,
+    /// `savepoint`, `release`, `undo`, `forget`.
     fn act_on(slf: &Bound<'_, Self>, number: u32, act: &str) -> PyResult<Py<Call>> {
         let act = match act {
             "commit" => Act::Commit,
@@ -351,7 +383,7 @@ impl Core {
             "forget" => Act::Forget,
             _ => return Err(PyTypeError::new_err("there is no such act")),
         };
-        let call = Call::new(slf.clone().unbind(), Want::Act(act), None, 0, None);
+        let call = Call::new(slf.clone().into_any().unbind(), Want::Act(act), None, 0, None);
         let call = Bound::new(slf.py(), call)?;
         Core::run(slf, |state, py, _| state.enqueue(py, number, &call))?;
         Ok(call.unbind())
@@ -369,6 +401,14 @@ impl Core {
         Core::run(slf, |state, py, now| {
             state.is_closing = true;
             state.pool.close(now);
+            state.walk_pool(py, now);
+        })
+    }
+
+    /// Its time to close is over: callers in line fail.
+    fn cut_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.pool.cut(now);
             state.walk_pool(py, now);
         })
     }
@@ -461,7 +501,13 @@ impl Scope {
         };
         let refused = refusal(statement.get().traits, place);
         let args = Some(args.clone().unbind());
-        let call = Call::new(core.clone().unbind(), want, Some(statement.unbind()), flags, args);
+        let call = Call::new(
+            core.clone().into_any().unbind(),
+            want,
+            Some(statement.unbind()),
+            flags,
+            args,
+        );
         let call = Bound::new(py, call)?;
         let failure = match (&self.over, refused) {
             (Some((_, message)), _) => Some(unsent("over", message.as_str())),
@@ -579,8 +625,10 @@ impl Scope {
         let calls = std::mem::take(calls);
         let core = self.core.bind(py);
         let want = Want::Calls(calls);
-        let call =
-            Bound::new(py, Call::new(core.clone().unbind(), want, None, flags_of(false), None))?;
+        let call = Bound::new(
+            py,
+            Call::new(core.clone().into_any().unbind(), want, None, flags_of(false), None),
+        )?;
         Core::begin(core, &call)?;
         Ok(call)
     }

@@ -10,8 +10,8 @@ const ERA: i64 = 146_097;
 
 /// Year, month and day, so many days behind the first; none outside of what Python has.
 pub(crate) fn civil(days: i64) -> Option<(i32, u8, u8)> {
-    // By eras of 400 years that begin in March: the leap day is the last of its year (Howard Hinnant, "chrono-compatible
-    // low-level date algorithms").
+    // By eras of 400 years that begin in March: the leap day is the last of its year (Howard
+    // Hinnant, "chrono-compatible low-level date algorithms").
     let days = days + SHIFT;
     let (era, day) = (days.div_euclid(ERA), days.rem_euclid(ERA));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

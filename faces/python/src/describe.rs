@@ -1,6 +1,7 @@
-//! What a text takes and returns: the server is asked once, and what was learned is remembered for all connections. So is
-//! what it says of types that are not built in.
+//! What a text takes and returns: the server is asked once, and what was learned is remembered for
+//! all connections. So is what it says of types that are not built in.
 
+use bytes::Bytes;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::flag;
 use onetrip_postgres::client::types::catalog::Description;
@@ -14,14 +15,14 @@ use crate::failure::Failure;
 use crate::messages::messages;
 use crate::statement::{Described, Statement, oids_of};
 
-/// Asks what a statement takes, for a call that waits for that; or for the first in line on the connection `number`.
+/// Asks what a statement takes, for a call that waits for that; or for the first in line on the
+/// connection `number`.
 pub(crate) fn ask(
     core: &Bound<'_, Core>,
     statement: &Bound<'_, Statement>,
     waiting: Option<&Bound<'_, Call>>,
     number: u32,
 ) -> PyResult<()> {
-    let py = core.py();
     let of = statement.get();
     if let Some(call) = waiting {
         let was_asked = of.known.with(|it| {
@@ -38,7 +39,6 @@ pub(crate) fn ask(
         0 => state.place(py, now, &call),
         number => state.send_own(py, now, number, &call),
     })?;
-    let _ = py;
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn own<'py>(
     flags: u32,
 ) -> PyResult<Bound<'py, Call>> {
     let statement = Some(statement.clone().unbind());
-    Bound::new(core.py(), Call::new(core.clone().unbind(), want, statement, flags, None))
+    Bound::new(core.py(), Call::new(core.clone().into_any().unbind(), want, statement, flags, None))
 }
 
 /// A question of the client's own was answered, or will not be.
@@ -81,16 +81,35 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
                 false => ask_types(core, statement, (parameters, columns), missing, number),
             }
         }
+        // Types that could not be asked for are known by their numbers.
+        Want::Columns(of) => {
+            learn(core, &blocks)?;
+            Core::run(core, |state, py, _| state.finish(py, of, None))
+        }
         Want::Types(statement, parameters, columns) => {
-            // Types that could not be asked for are known by their numbers.
-            let rows = messages(&blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
-            let found: Vec<_> = rows.filter_map(|(_, body)| described(body)).collect();
-            let now = core.get().time();
-            core.get().state.with(|state| state.types.learn(now, found))?;
+            learn(core, &blocks)?;
             learned(core, statement.bind(core.py()), parameters.clone(), columns, number)
         }
         _ => Ok(()),
     }
+}
+
+fn learn(core: &Bound<'_, Core>, blocks: &[Bytes]) -> PyResult<()> {
+    let rows = messages(blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
+    let found: Vec<_> = rows.filter_map(|(_, body)| described(body)).collect();
+    let now = core.get().time();
+    Ok(core.get().state.with(|state| state.types.learn(now, found))?)
+}
+
+/// Asks for the types of a reply that has come, whose call ends when they are known.
+pub(crate) fn ask_columns(
+    core: &Bound<'_, Core>,
+    call: &Bound<'_, Call>,
+    missing: &[u32],
+) -> PyResult<()> {
+    let Some(statement) = &call.get().statement else { return Ok(()) };
+    let want = Want::Columns(call.clone().unbind());
+    question(core, want, statement.bind(core.py()), missing, 0)
 }
 
 fn described(body: &[u8]) -> Option<Description> {
@@ -107,8 +126,18 @@ fn ask_types(
     number: u32,
 ) -> PyResult<()> {
     let want = Want::Types(statement.clone().unbind(), parameters, columns);
+    question(core, want, statement, &missing, number)
+}
+
+fn question(
+    core: &Bound<'_, Core>,
+    want: Want,
+    statement: &Bound<'_, Statement>,
+    missing: &[u32],
+    number: u32,
+) -> PyResult<()> {
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
-    let (request, _) = crate::core::question(&missing);
+    let (request, _) = crate::core::question(missing);
     let asked =
         Arc::new(Described { id: 1, types: Vec::new(), oids: vec![1028], formats: Vec::new() });
     call.get().now.with(|it| it.requests = vec![(None, asked, request)])?;

@@ -1,4 +1,5 @@
-//! Values as they are sent: in the binary form of the parameter's type. A str goes to any type, as the text that it is.
+//! Values as they are sent: in the binary form of the parameter's type. A str goes to any type, as
+//! the text that it is.
 
 use onetrip_postgres::message::Format;
 use pyo3::exceptions::PyOverflowError;
@@ -59,6 +60,29 @@ pub(crate) fn parameters(
         })?;
     }
     Ok(())
+}
+
+/// The same where the server infers the types: all are texts. None where one is not, so that its
+/// type has to be known.
+pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Option<Result<(), String>> {
+    let mut each = values.iter_borrowed();
+    if !each.all(|value| value.is_none() || value.is_instance_of::<PyString>()) {
+        return None;
+    }
+    let Ok(count) = u16::try_from(values.len()) else {
+        return Some(Err("a statement has at most 65535 parameters".to_owned()));
+    };
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&count.to_be_bytes());
+    let write = |(number, value): (usize, Borrowed<'_, '_, PyAny>)| {
+        let text = value.cast::<PyString>();
+        let written = put(out, |out| match text {
+            Ok(text) => write_text(&text, out).map(|()| true),
+            Err(_) => Ok(false),
+        });
+        written.map_err(|unfit| said(values.py(), number + 1, "unknown", "str", unfit))
+    };
+    Some(values.iter_borrowed().enumerate().try_for_each(write))
 }
 
 fn said(py: Python<'_>, number: usize, type_: &str, what: &str, unfit: Unfit) -> String {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
 use onetrip_postgres::message::ErrorResponse;
+use onetrip_postgres::message::error_response::field;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -38,7 +39,8 @@ impl Failure {
         }
     }
 
-    /// What the end of a request means; none where it did not fail. `lost`: what became of its connection.
+    /// What the end of a request means; none where it did not fail. `lost`: what became of its
+    /// connection.
     pub(crate) fn of_end(how: u32, block: &Bytes, lost: &Loss) -> Option<Failure> {
         let (how, outcome) = (how & 0xff, how >> 8);
         let about = match how {
@@ -97,10 +99,19 @@ impl Failure {
 
     /// The SQLSTATE, where the server said it.
     pub(crate) fn sqlstate(&self) -> Option<&str> {
+        self.field(field::CODE)
+    }
+
+    /// The function of the server that reported it.
+    pub(crate) fn routine(&self) -> Option<&str> {
+        self.field(field::ROUTINE)
+    }
+
+    fn field(&self, letter: u8) -> Option<&str> {
         let Failure::Server { block, .. } = self else { return None };
         let (_, body) = (Messages { rest: block }).next()?;
         let fields = ErrorResponse::decode(body).ok()?.fields;
-        str::from_utf8(fields.value(b'C')?).ok()
+        str::from_utf8(fields.value(letter)?).ok()
     }
 
     /// As Python raises it.

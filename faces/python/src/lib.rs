@@ -1,12 +1,14 @@
-//! The native part of onetrip for Python: the layer below the faces in the host's own event loop, values, and what is
-//! awaited. `ARCHITECTURE.md` beside it says which file is what.
+//! The native part of onetrip for Python: the layer below the faces in the host's own event loop,
+//! values, and what is awaited. `ARCHITECTURE.md` beside it says which file is what.
 
 use pyo3::prelude::*;
 
+mod awaiting;
 mod call;
 mod core;
 mod dates;
 mod decode;
+mod deed;
 mod describe;
 mod encode;
 mod failure;

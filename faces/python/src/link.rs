@@ -6,15 +6,17 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use onetrip_abi::Connection;
-use onetrip_abi::host::{Holder, Record, flag};
+use onetrip_abi::completion::outcome;
+use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
 use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::message::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::call::{Call, Stage, Want};
+use crate::deed::Deed;
 use crate::failure::{Failure, Loss};
 use crate::messages::{Front, front};
-use crate::state::{Deed, submission};
 
 /// One connection.
 pub(crate) struct Link {
@@ -145,7 +147,7 @@ impl Link {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
-            Want::Types(..) => crate::core::QUESTION,
+            Want::Types(..) | Want::Columns(_) => crate::core::QUESTION,
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {
@@ -230,7 +232,14 @@ impl Link {
     }
 
     /// Keeps a part of a reply. Whether it is time to read what has come.
-    pub(crate) fn keep(&mut self, call: &Py<Call>, statement: u32, block: Bytes) -> bool {
+    /// More than `bytes_max` bytes are not kept.
+    pub(crate) fn keep(
+        &mut self,
+        call: &Py<Call>,
+        statement: u32,
+        block: Bytes,
+        bytes_max: usize,
+    ) -> bool {
         let columns = &mut self.columns;
         let kept = call.get().now.with(|it| {
             if it.columns.is_none() {
@@ -246,6 +255,13 @@ impl Link {
                 }
             }
             it.bytes += block.len();
+            it.total += block.len();
+            if it.total > bytes_max {
+                const WHY: &str = "the result is larger than result_bytes_max";
+                it.failure = Some(Failure::said("result_too_large", outcome::APPLIED, WHY));
+                it.blocks.clear();
+                return false;
+            }
             it.blocks.push(block);
             it.bytes >= EARLY_BYTES
         });
@@ -283,6 +299,18 @@ impl Link {
         connection.hold(Holder::All);
         owes
     }
+}
+
+/// What a statement is to the engine.
+fn submission<'a>(
+    flags: u32,
+    text: &'a str,
+    (id, oids): (u32, &'a [u32]),
+    parameters: &'a [u8],
+    formats: &'a [Format],
+) -> Submission<'a> {
+    let flags = if formats.is_empty() { flags } else { flags & !flag::BINARY };
+    Submission { flags, text, name: "", types: Typed { id, oids }, parameters, formats }
 }
 
 /// Bytes of a result that are not read before it is complete.

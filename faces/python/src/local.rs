@@ -14,8 +14,8 @@ pub(crate) struct Local<T> {
     value: RefCell<T>,
 }
 
-// SAFETY: only the thread that made it gets at the value (`with`), and who drops it is the last to have it. What a
-// value holds in `Rc` it holds itself, all of them.
+// SAFETY: only the thread that made it gets at the value (`with`), and who drops it is the last to
+// have it. What a value holds in `Rc` it holds itself, all of them.
 unsafe impl<T> Send for Local<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Local<T> {}

@@ -73,7 +73,8 @@ fn text(value: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Appends the binary form of a number that Python has written: digits, a point, an exponent. Why it can't, otherwise.
+/// Appends the binary form of a number that Python has written: digits, a point, an exponent. Why
+/// it can't, otherwise.
 pub(crate) fn write(number: &str, out: &mut Vec<u8>) -> Result<(), &'static str> {
     let (sign, number) = match number.strip_prefix('-') {
         Some(rest) => (NEGATIVE, rest),

@@ -125,7 +125,8 @@ impl Plan {
         Ok(self.policy.with(|plan| plan.handle_failed(now, fault, text))?)
     }
 
-    /// Once all has failed: the place of the error among those that were told, its text, and whether that is of several hosts.
+    /// Once all has failed: the place of the error among those that were told, its text, and
+    /// whether that is of several hosts.
     fn verdict(&self) -> PyResult<Option<(usize, String, bool)>> {
         let verdict = self.policy.with(|plan| plan.verdict())?;
         Ok(verdict.map(|it| (it.error, it.text, it.is_of_many)))
@@ -138,8 +139,8 @@ pub(crate) fn is_mendable(code: &str, message: &str) -> bool {
     may_mend(code.as_bytes(), message.as_bytes())
 }
 
-/// Seconds that pass before a transaction is run again that has failed so often; none where it is not. `attempts`: 0 for as many
-/// as by default.
+/// Seconds that pass before a transaction is run again that has failed so often; none where it is
+/// not. `attempts`: 0 for as many as by default.
 #[pyfunction]
 pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64> {
     let mut limits = RetryLimits::default();

@@ -46,6 +46,8 @@ struct Object {
 pub(crate) struct Filling<'py> {
     row: Bound<'py, PyAny>,
     at: usize,
+    /// The collector knows it.
+    is_tracked: bool,
 }
 
 impl<'py> Filling<'py> {
@@ -56,13 +58,23 @@ impl<'py> Filling<'py> {
         len: usize,
     ) -> PyResult<Filling<'py>> {
         let py = names.py();
-        // SAFETY: `type_` is Record or derived from it (`row_type`). What is allocated is all zero, so a row that is
-        // left half filled is dropped as one of NULLs.
+        let (type_, is_own) = (type_.as_type_ptr(), type_.is(record_type(py)?));
+        // SAFETY: `type_` is Record or derived from it. All values are NULL at first, so
+        // a row that stays half filled can be dropped.
         unsafe {
-            let row = ffi::PyType_GenericAlloc(type_.as_type_ptr(), len as ffi::Py_ssize_t);
+            let row = match is_own {
+                true => {
+                    let row = ffi::PyObject_GC_NewVar::<ffi::PyObject>(type_, len as isize);
+                    if !row.is_null() {
+                        std::ptr::write_bytes(values(row), 0, len);
+                    }
+                    row
+                }
+                false => ffi::PyType_GenericAlloc(type_, len as isize),
+            };
             let row = Bound::from_owned_ptr_or_err(py, row)?;
             (*row.as_ptr().cast::<Object>()).names = names.clone().into_ptr();
-            Ok(Filling { row, at: 0 })
+            Ok(Filling { row, at: 0, is_tracked: !is_own })
         }
     }
 
@@ -80,9 +92,9 @@ impl<'py> Filling<'py> {
 
     /// The row, of which nothing is to be found by the collector where its values are `plain`.
     pub(crate) fn done(self, plain: bool) -> Bound<'py, PyAny> {
-        if plain {
-            // SAFETY: it was tracked when it was allocated.
-            unsafe { ffi::PyObject_GC_UnTrack(self.row.as_ptr().cast()) };
+        if !plain && !self.is_tracked {
+            // SAFETY: it is complete, and not tracked yet.
+            unsafe { ffi::PyObject_GC_Track(self.row.as_ptr().cast()) };
         }
         self.row
     }
@@ -92,16 +104,6 @@ impl<'py> Filling<'py> {
 pub(crate) fn record_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     Ok(TYPE.get_or_try_init(py, || make_type(py))?.bind(py))
-}
-
-/// The type itself where rows may be made of it: Record, or one that is derived from it.
-pub(crate) fn row_type<'py>(type_: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
-    match type_.is_subclass(record_type(type_.py())?)? {
-        true => Ok(type_.clone()),
-        false => Err(pyo3::exceptions::PyTypeError::new_err(
-            "record_class is to be derived from onetrip.Record",
-        )),
-    }
 }
 
 fn make_type(py: Python<'_>) -> PyResult<Py<PyType>> {

@@ -1,7 +1,8 @@
-//! What a client knows of a text: what it shows, and what the server said of its parameters and columns.
+//! What a client knows of a text: what it shows, and what the server said of its parameters and
+//! columns.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use onetrip_engine::pool::TextKey;
@@ -61,11 +62,17 @@ impl Statement {
         Ok(Statement { text, traits, key, known: Local::new(What::default()) })
     }
 
+    /// What was learned may have changed: the next use asks anew.
+    pub(crate) fn forget(&self) {
+        let _ = self.known.with(|it| it.described = None);
+    }
+
     pub(crate) fn described(&self) -> Option<Arc<Described>> {
         self.known.with(|it| it.described.clone()).ok().flatten()
     }
 
-    /// How the rows of a reply with this RowDescription are read, which was asked for as `described` says.
+    /// How the rows of a reply with this RowDescription are read, which was asked for as
+    /// `described` says.
     pub(crate) fn columns(
         &self,
         py: Python<'_>,
@@ -91,6 +98,12 @@ impl Statement {
     }
 }
 
+/// The numbers of the types of columns, of the body of a RowDescription.
+pub(crate) fn column_types(body: &[u8]) -> Vec<u32> {
+    let described = RowDescription::decode(body);
+    described.map_or_else(|_| Vec::new(), |it| it.fields.map(|field| field.type_oid).collect())
+}
+
 /// The numbers of types in a description: those of parameters, and those of columns.
 pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
     let (mut parameters, mut columns) = (Vec::new(), Vec::new());
@@ -99,10 +112,7 @@ pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
             backend::PARAMETER_DESCRIPTION => {
                 parameters = ParameterDescription::decode(body).ok()?.types.collect();
             }
-            backend::ROW_DESCRIPTION => {
-                let fields = RowDescription::decode(body).ok()?.fields;
-                columns = fields.map(|field| field.type_oid).collect();
-            }
+            backend::ROW_DESCRIPTION => columns = column_types(body),
             _ => {}
         }
     }
@@ -110,6 +120,18 @@ pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
 }
 
 impl Described {
+    /// Of a text that was not described: the server infers the types of its parameters, which are
+    /// all texts, and its columns are asked for in binary form.
+    pub(crate) fn guess() -> Arc<Described> {
+        static GUESS: OnceLock<Arc<Described>> = OnceLock::new();
+        let (types, oids, formats) = (Vec::new(), Vec::new(), Vec::new());
+        GUESS.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
+    }
+
+    pub(crate) fn is_guess(&self) -> bool {
+        self.id == 0
+    }
+
     pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {
         let all = oids.iter().map(|oid| types.get(*oid)).collect();
         let mut formats: Vec<_> = columns.iter().map(|oid| types.get(*oid).format()).collect();

@@ -14,7 +14,6 @@ use onetrip_postgres::message::Format;
 #[derive(Debug)]
 pub(crate) struct Type {
     pub(crate) oid: u32,
-    pub(crate) schema: String,
     pub(crate) name: String,
     pub(crate) kind: Kind,
 }
@@ -94,8 +93,7 @@ impl Types {
         if let Some(known) = built_in().get(&oid).or_else(|| self.known.get(oid)) {
             return known.clone();
         }
-        let (schema, name) = (String::new(), format!("type {oid}"));
-        Arc::new(Type { oid, schema, name, kind: Kind::Other })
+        Arc::new(Type { oid, name: format!("type {oid}"), kind: Kind::Other })
     }
 
     /// Those that the server is to be asked about.
@@ -118,8 +116,7 @@ impl Types {
                 ),
                 Described::Unknown | Described::Simple | Described::Pseudo => Kind::Other,
             };
-            let (schema, name) = (it.schema.clone(), it.name.clone());
-            let type_ = Arc::new(Type { oid: it.oid, schema, name, kind });
+            let type_ = Arc::new(Type { oid: it.oid, name: it.name.clone(), kind });
             self.known.learn(now, &resolved, type_);
         }
     }
@@ -139,8 +136,7 @@ fn built_in() -> &'static HashMap<u32, Arc<Type>> {
     TABLE.get_or_init(|| {
         let mut table = HashMap::new();
         let mut add = |oid: u32, name: String, kind: Kind| {
-            let schema = "pg_catalog".to_owned();
-            let type_ = Arc::new(Type { oid, schema, name, kind });
+            let type_ = Arc::new(Type { oid, name, kind });
             table.insert(oid, type_.clone());
             type_
         };
@@ -153,8 +149,7 @@ fn built_in() -> &'static HashMap<u32, Arc<Type>> {
         for (oid, array, multirange, name, of) in RANGES {
             let row = SIMPLE.iter().find(|row| row.0 == *of);
             let (name_of, kind) = row.map_or(("", Kind::Other), |row| (row.2, row.3.clone()));
-            let (schema, name_of) = ("pg_catalog".to_owned(), name_of.to_owned());
-            let bound = Arc::new(Type { oid: *of, schema, name: name_of, kind });
+            let bound = Arc::new(Type { oid: *of, name: name_of.to_owned(), kind });
             let range = add(*oid, (*name).to_owned(), Kind::Range(bound.clone()));
             add(*array, format!("{name}[]"), Kind::Array(range));
             add(*multirange, name.replace("range", "multirange"), Kind::Multirange(bound));

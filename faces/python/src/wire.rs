@@ -1,5 +1,5 @@
-//! The protocol of a transport: bytes in, whether bytes may go out, its end. `onetrip._wire.Wire` is derived from it and from
-//! `asyncio.BufferedProtocol`.
+//! The protocol of a transport: bytes in, whether bytes may go out, its end. `onetrip._wire.Wire`
+//! is derived from it and from `asyncio.BufferedProtocol`.
 
 use onetrip_abi::Connection;
 use pyo3::intern;
@@ -8,10 +8,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 use crate::core::Core;
+use crate::deed::Said;
 use crate::link::Link;
 use crate::local::Local;
 use crate::settings::pairs;
-use crate::state::Said;
 
 /// Bytes that are read at a time.
 const ROOM: usize = 1 << 18;
@@ -35,8 +35,8 @@ struct Now {
     is_over: bool,
 }
 
-/// Where all transports of this process read to: a memoryview, and what it is of. What was read is copied before anything
-/// else is read.
+/// Where all transports of this process read to: a memoryview, and what it is of. What was read is
+/// copied before anything else is read.
 fn room(py: Python<'_>) -> PyResult<&(Py<PyMemoryView>, Py<PyByteArray>)> {
     static ROOM_OF_ALL: PyOnceLock<(Py<PyMemoryView>, Py<PyByteArray>)> = PyOnceLock::new();
     ROOM_OF_ALL.get_or_try_init(py, || {
@@ -84,13 +84,12 @@ impl Wire {
         false
     }
 
-    fn pause_writing(&self, py: Python<'_>) -> PyResult<()> {
+    fn pause_writing(&self) -> PyResult<()> {
         self.core.get().state.with(|state| {
             if let Some(link) = state.links.get_mut(&self.number) {
                 link.is_paused = true;
             }
         })?;
-        let _ = py;
         Ok(())
     }
 
@@ -111,8 +110,8 @@ impl Wire {
     fn buffer_updated(&self, py: Python<'_>, len: usize) -> PyResult<()> {
         let bytes = room(py)?.1.bind(py);
         let answer = self.now.with(|now| if now.is_bound { None } else { now.answer.take() })?;
-        // SAFETY: nothing of Python's runs while the slice is looked at, so nobody writes to it, and a bytearray with a
-        // memoryview is never resized.
+        // SAFETY: nothing of Python's runs while the slice is looked at, so nobody writes to it,
+        // and a bytearray with a memoryview is never resized.
         let bytes = unsafe { &bytes.as_bytes()[..len.min(ROOM)] };
         if let Some(answer) = answer {
             let bytes = PyBytes::new(py, bytes);

@@ -182,7 +182,12 @@ class Begin:
         if self._tx is not None:
             raise MisuseError("this transaction was begun already: call begin anew")
         number = self._own if self._own is not None else await self._core.checkout()
-        self._core.open_block(number, *self._modes)
+        try:
+            self._core.open_block(number, *self._modes)
+        except BaseException:
+            if self._own is None:
+                self._core.release(number)
+            raise
         self._tx = Transaction(self._core, number)
         return self._tx
 

@@ -34,8 +34,6 @@ pub(crate) enum Want {
     Description(Py<Statement>),
     /// For the client itself: the types in such a description.
     Types(Py<Statement>, Vec<u32>, Vec<u32>),
-    /// For the client itself: the types of the columns of this call's reply.
-    Columns(Py<Call>),
 }
 
 /// A call.
@@ -65,10 +63,6 @@ pub(crate) struct Progress {
     pub(crate) bytes: usize,
     /// Bytes of the whole reply so far.
     pub(crate) total: usize,
-    /// The server refused to run it without a description.
-    pub(crate) needs_description: bool,
-    /// Its types were asked for.
-    pub(crate) types_asked: bool,
     /// Rows that were read before the reply was complete, or why they could not be.
     pub(crate) rows: Option<Py<PyList>>,
     pub(crate) fault: Option<PyErr>,
@@ -114,7 +108,7 @@ impl Call {
 
     /// Whether it is the client's own, and nobody awaits it.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.want, Want::Description(_) | Want::Types(..) | Want::Columns(_))
+        matches!(self.want, Want::Description(_) | Want::Types(..))
     }
 
     /// Whether it has ended.

@@ -119,10 +119,6 @@ impl Core {
                 };
             }
             Deed::Read(call) => call.get().read_early(py)?,
-            Deed::Again(call) => Core::begin(core, &call.into_bound(py))?,
-            Deed::Types(call, missing) => {
-                describe::ask_columns(core, &call.into_bound(py), &missing)?;
-            }
             Deed::Drop(rows) => drop(rows),
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
@@ -161,16 +157,10 @@ impl Core {
         if call.get().is_over() {
             return Ok(());
         }
-        if let Some(unknown) = Core::unknown(call)? {
-            match Core::encode_unknown(call)? {
-                None => return describe::ask(core, &unknown, Some(call), 0),
-                Some(Err(failure)) => {
-                    return Core::run(core, |state, py, _| state.fail(py, call, failure));
-                }
-                Some(Ok(())) => {}
-            }
-        } else if let Err(failure) = Core::encode(call)? {
-            return Core::run(core, |state, py, _| state.fail(py, call, failure));
+        match Core::prepare(call)? {
+            Ok(None) => {}
+            Ok(Some(unknown)) => return describe::ask(core, &unknown, Some(call), 0),
+            Err(failure) => return Core::run(core, |state, py, _| state.fail(py, call, failure)),
         }
         Core::run(core, |state, py, now| state.place(py, now, call))
     }
@@ -189,14 +179,12 @@ impl Core {
         Ok(unknown.map(|it| it.into_bound(py)))
     }
 
-    /// Writes what is sent of a call whose text was not described, where nothing has to be guessed:
-    /// its arguments are texts, of which the server infers what they are. None where it has to be
-    /// described.
+    /// Writes what is sent of a call whose text was not described, where nothing has to be known of
+    /// it: its rows are of no interest, and its arguments are texts, whose types the server infers.
+    /// None where it has to be described.
     fn encode_unknown(call: &Bound<'_, Call>) -> PyResult<Option<Result<(), Failure>>> {
         let (py, it) = (call.py(), call.get());
-        let needs = it.now.with(|it| it.needs_description)?;
-        let is_plain = matches!(it.want, Want::Rows | Want::Row | Want::Value(_) | Want::Tag);
-        if needs || !is_plain {
+        if !matches!(it.want, Want::Tag) {
             return Ok(None);
         }
         let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
@@ -206,8 +194,22 @@ impl Core {
         let Some(Ok(())) = written else {
             return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
         };
-        it.now.with(|it| it.requests = vec![(None, Described::guess(), bytes)])?;
+        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes)])?;
         Ok(Some(Ok(())))
+    }
+
+    /// What is sent of a call is written, or the server has to be asked about this text first. The
+    /// inner error is the caller's.
+    fn prepare<'py>(
+        call: &Bound<'py, Call>,
+    ) -> PyResult<Result<Option<Bound<'py, Statement>>, Failure>> {
+        let Some(unknown) = Core::unknown(call)? else {
+            return Ok(Core::encode(call)?.map(|()| None));
+        };
+        match Core::encode_unknown(call)? {
+            None => Ok(Ok(Some(unknown))),
+            Some(written) => Ok(written.map(|()| None)),
+        }
     }
 
     /// Writes what is sent of a call. The inner error is the caller's.
@@ -259,11 +261,12 @@ impl Core {
             let front = core.get().state.with(|state| state.front(py, number))?;
             let Some(call) = front.map(|call| call.into_bound(py)) else { return Ok(()) };
             if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
-                if let Some(unknown) = Core::unknown(&call)? {
-                    return describe::ask(core, &unknown, None, number);
-                }
-                if let Err(failure) = Core::encode(&call)? {
-                    core.get().state.with(|state| state.fail(py, &call, failure))?;
+                match Core::prepare(&call)? {
+                    Ok(None) => {}
+                    Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),
+                    Err(failure) => {
+                        core.get().state.with(|state| state.fail(py, &call, failure))?;
+                    }
                 }
             }
             let now = core.get().time();
@@ -493,6 +496,8 @@ impl Scope {
     ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
         let core = self.core.bind(py);
+        // What another thread has made must not be kept.
+        core.get().state.with(|_| ())?;
         let statement = core.get().statement(text)?;
         let place = match self.place {
             Where::Shared => Place::Shared,

@@ -25,10 +25,6 @@ pub(crate) enum Deed {
     Advance(u32),
     /// A part of a long result has come.
     Read(Py<Call>),
-    /// The server is to be asked what the text of a call takes, and then to run it.
-    Again(Py<Call>),
-    /// The server is to be asked for these types, which the reply to a call has.
-    Types(Py<Call>, Vec<u32>),
     /// Rows that are of no use.
     Drop(Py<PyList>),
     /// Bytes are written when this turn is over.

@@ -82,10 +82,6 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
             }
         }
         // Types that could not be asked for are known by their numbers.
-        Want::Columns(of) => {
-            learn(core, &blocks)?;
-            Core::run(core, |state, py, _| state.finish(py, of, None))
-        }
         Want::Types(statement, parameters, columns) => {
             learn(core, &blocks)?;
             learned(core, statement.bind(core.py()), parameters.clone(), columns, number)
@@ -99,17 +95,6 @@ fn learn(core: &Bound<'_, Core>, blocks: &[Bytes]) -> PyResult<()> {
     let found: Vec<_> = rows.filter_map(|(_, body)| described(body)).collect();
     let now = core.get().time();
     Ok(core.get().state.with(|state| state.types.learn(now, found))?)
-}
-
-/// Asks for the types of a reply that has come, whose call ends when they are known.
-pub(crate) fn ask_columns(
-    core: &Bound<'_, Core>,
-    call: &Bound<'_, Call>,
-    missing: &[u32],
-) -> PyResult<()> {
-    let Some(statement) = &call.get().statement else { return Ok(()) };
-    let want = Want::Columns(call.clone().unbind());
-    question(core, want, statement.bind(core.py()), missing, 0)
 }
 
 fn described(body: &[u8]) -> Option<Description> {

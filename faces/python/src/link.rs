@@ -147,7 +147,7 @@ impl Link {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
-            Want::Types(..) | Want::Columns(_) => crate::core::QUESTION,
+            Want::Types(..) => crate::core::QUESTION,
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {

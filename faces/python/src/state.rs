@@ -272,7 +272,7 @@ fn key_of(call: &Call) -> TextKey {
     let of = |call: &Call| call.statement.as_ref().map(|it| it.get().key);
     match &call.want {
         Want::Calls(calls) => calls.first().and_then(|first| of(first.get())).unwrap_or_default(),
-        Want::Description(_) | Want::Types(..) | Want::Columns(_) => TextKey::UNTOLD,
+        Want::Description(_) | Want::Types(..) => TextKey::UNTOLD,
         _ => of(call).unwrap_or_default(),
     }
 }

@@ -120,16 +120,12 @@ pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
 }
 
 impl Described {
-    /// Of a text that was not described: the server infers the types of its parameters, which are
-    /// all texts, and its columns are asked for in binary form.
-    pub(crate) fn guess() -> Arc<Described> {
-        static GUESS: OnceLock<Arc<Described>> = OnceLock::new();
-        let (types, oids, formats) = (Vec::new(), Vec::new(), Vec::new());
-        GUESS.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
-    }
-
-    pub(crate) fn is_guess(&self) -> bool {
-        self.id == 0
+    /// Of a text that was not described. The server infers the types of its parameters.
+    pub(crate) fn nothing() -> Arc<Described> {
+        static NOTHING: OnceLock<Arc<Described>> = OnceLock::new();
+        let (types, oids) = (Vec::new(), Vec::new());
+        let formats = vec![Format::Text];
+        NOTHING.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
     }
 
     pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {

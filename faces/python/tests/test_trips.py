@@ -78,6 +78,7 @@ async def test_executemany_is_one_trip(far: onetrip.Database, line) -> None:
 async def test_reset_rides_with_the_next_statement(far: onetrip.Database, line) -> None:
     async with far.session() as session:
         await session.execute("set work_mem = '5MB'")
+        assert await session.fetchval("show work_mem") == "5MB"
     line.trips
     assert await far.fetchval("show work_mem") == "4MB"
     assert line.trips == 1

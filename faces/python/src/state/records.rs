@@ -10,7 +10,6 @@ use super::State;
 use crate::call::{Call, Stage, Want};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
-use crate::statement::column_types;
 
 impl State {
     pub(crate) fn walk(&mut self, py: Python<'_>, now: Time, number: u32) {
@@ -35,7 +34,6 @@ impl State {
             kind::DATA => {
                 if let Some(call) = link.call(token)
                     && link.keep(&call, a, block, self.result_bytes_max)
-                    && self.missing(&call).is_empty()
                 {
                     self.deeds.push(Deed::Read(call));
                 }
@@ -110,37 +108,14 @@ impl State {
         }
     }
 
-    /// A statement has ended. What is not known of it yet is asked for first.
-    pub(super) fn answered(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
-        let it = call.get();
-        let is_guess = it.now.with(|it| it.described.as_ref().is_some_and(|of| of.is_guess()));
-        let is_guess = is_guess.unwrap_or(false);
-        let routine = failure.as_ref().and_then(Failure::routine);
-        if is_guess && first_use::lacks_binary_form(routine) {
-            let _ = it.now.with(|it| (it.stage, it.needs_description) = (Stage::Made, true));
-            return self.deeds.push(Deed::Again(call.clone_ref(py)));
-        }
-        if let (Some(failure), Some(statement)) = (&failure, &it.statement)
-            && first_use::may_be_outdated(failure.sqlstate(), routine)
+    /// A statement has ended. What was learned of its text may be the cause of an error.
+    fn answered(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
+        if let (Some(failure), Some(statement)) = (&failure, &call.get().statement)
+            && first_use::may_be_outdated(failure.sqlstate(), failure.routine())
         {
             statement.get().forget();
         }
-        let missing = if is_guess && failure.is_none() { self.missing(call) } else { Vec::new() };
-        if missing.is_empty() {
-            return self.finish(py, call, failure);
-        }
-        let _ = it.now.with(|it| (it.stage, it.types_asked) = (Stage::Made, true));
-        self.deeds.push(Deed::Types(call.clone_ref(py), missing));
-    }
-
-    /// The types of the columns of a reply that are not known, where its text was not described.
-    pub(super) fn missing(&self, call: &Py<Call>) -> Vec<u32> {
-        let oids = call.get().now.with(|it| {
-            let is_open = it.described.as_ref().is_some_and(|of| of.is_guess()) && !it.types_asked;
-            it.columns.as_ref().filter(|_| is_open).map(|body| column_types(body))
-        });
-        let oids = oids.ok().flatten().unwrap_or_default();
-        self.types.missing(&oids)
+        self.finish(py, call, failure);
     }
 
     /// A transaction is over, and its connection goes on without it.

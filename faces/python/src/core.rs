@@ -96,11 +96,8 @@ impl Core {
         let host = it.host.bind(py);
         match deed {
             Deed::Wake(future) => {
-                let future = future.bind(py);
-                // One that was cancelled meanwhile has its end.
-                if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
-                    future.call_method1(intern!(py, "set_result"), (py.None(),))?;
-                }
+                // One that was cancelled meanwhile has its end, and says so.
+                let _ = future.call_method1(py, intern!(py, "set_result"), (py.None(),));
             }
             Deed::Write(write, bytes) => {
                 write.call1(py, (bytes,))?;
@@ -282,7 +279,7 @@ impl Core {
     /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
     /// more.
     pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
-        let is_last = core.get().state.with(|state| state.woken == 0 && !state.dirty.is_empty())?;
+        let is_last = core.get().state.with(State::waits)?;
         if is_last { Core::run(core, State::flush) } else { Ok(()) }
     }
 }
@@ -401,11 +398,7 @@ impl Core {
 
     /// Takes nothing new. `Host.closed` tells when no connection is left.
     fn close_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Core::run(slf, |state, py, now| {
-            state.is_closing = true;
-            state.pool.close(now);
-            state.walk_pool(py, now);
-        })
+        Core::run(slf, State::close)
     }
 
     /// Its time to close is over: callers in line fail.

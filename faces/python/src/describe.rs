@@ -36,10 +36,12 @@ pub(crate) fn ask(
     let want = Want::Description(statement.clone().unbind());
     let call = own(core, want, statement, flag::DESCRIBE)?;
     Core::run(core, |state, py, now| match number {
-        0 => state.place(py, now, &call),
+        0 => {
+            state.asked += 1;
+            state.place(py, now, &call);
+        }
         number => state.send_own(py, now, number, &call),
-    })?;
-    Ok(())
+    })
 }
 
 fn own<'py>(
@@ -151,7 +153,10 @@ fn learned(
     for call in waiting {
         Core::begin(core, call.bind(core.py()))?;
     }
-    Core::run(core, |state, _, _| state.answered_own(number))
+    Core::run(core, |state, py, now| match number {
+        0 => state.told(py, now),
+        number => state.answered_own(number),
+    })
 }
 
 /// Whoever waited hears of it. What they had to send was not.
@@ -178,10 +183,11 @@ fn failed(
         let call = call.into_bound(py);
         Core::run(core, |state, py, _| state.fail(py, &call, said(failure)))?;
     }
-    Core::run(core, |state, py, _| {
-        if number != 0 {
-            state.fail_front(py, number, said(failure));
-            state.answered_own(number);
+    Core::run(core, |state, py, now| {
+        if number == 0 {
+            return state.told(py, now);
         }
+        state.fail_front(py, number, said(failure));
+        state.answered_own(number);
     })
 }

@@ -44,6 +44,12 @@ pub(crate) struct State {
     /// Why a connection could not be opened last.
     last_error: Option<(Py<PyAny>, String)>,
     pub(crate) is_closing: bool,
+    /// So many calls in a row were awaited before anything else was submitted.
+    alone: u32,
+    /// The last call was written at once, and is not awaited yet.
+    is_early: bool,
+    /// Questions for what texts are, which are not answered.
+    pub(crate) asked: usize,
     /// Bytes of one result that are kept.
     result_bytes_max: usize,
 }
@@ -64,6 +70,9 @@ impl State {
             ids: 1,
             last_error: None,
             is_closing: false,
+            alone: 0,
+            is_early: false,
+            asked: 0,
             result_bytes_max: if result_bytes_max == 0 { usize::MAX } else { result_bytes_max },
         }
     }
@@ -76,9 +85,6 @@ impl State {
 
     /// Puts a call on a connection that others use as well, at once or when its turn comes.
     pub(crate) fn place(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
-        if self.is_closing && !call.get().is_own() {
-            return self.fail(py, call, unsent("closed", "the client was closed"));
-        }
         let key = key_of(call.get());
         let number = self.pool.place(now, key);
         if number != 0 {
@@ -124,8 +130,36 @@ impl State {
         if let Some(failure) = failure {
             self.fail(py, call, failure);
         }
-        self.soil(number);
         self.walk(py, now, number);
+        self.leave_soon(py, now, number);
+    }
+
+    /// Something was submitted. It is written with all else of this turn; or at once where calls were
+    /// awaited one by one so far, which spares the event loop a round for each.
+    pub(super) fn leave_soon(&mut self, py: Python<'_>, now: Time, number: u32) {
+        if std::mem::take(&mut self.is_early) {
+            // What was written at once was not awaited at once.
+            self.alone = 0;
+        }
+        let is_only = self.links.get(&number).is_some_and(|it| it.pending == 1 && !it.is_dirty);
+        self.is_early = is_only && self.woken == 0 && self.alone >= ALONE_MIN;
+        match self.is_early {
+            true => self.write(py, now, number),
+            false => self.soil(number),
+        }
+    }
+
+    /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which may
+    /// have more to send.
+    pub(crate) fn waits(&mut self) -> bool {
+        self.is_early = false;
+        let [number] = self.dirty[..] else {
+            self.alone = if self.dirty.is_empty() { self.alone } else { 0 };
+            return self.woken == 0 && !self.dirty.is_empty();
+        };
+        let is_only = self.links.get(&number).is_some_and(|link| link.pending == 1);
+        self.alone = if is_only { self.alone.saturating_add(1) } else { 0 };
+        self.woken == 0
     }
 
     /// A connection has bytes to send, perhaps.
@@ -203,6 +237,23 @@ impl State {
         }
     }
 
+    /// Takes nothing new. What waits until its text is described was taken.
+    pub(crate) fn close(&mut self, py: Python<'_>, now: Time) {
+        self.is_closing = true;
+        if self.asked == 0 {
+            self.pool.close(now);
+            self.walk_pool(py, now);
+        }
+    }
+
+    /// A text is described, and whoever waited for that goes on; or it can't be.
+    pub(crate) fn told(&mut self, py: Python<'_>, now: Time) {
+        self.asked -= 1;
+        if self.is_closing {
+            self.close(py, now);
+        }
+    }
+
     // --- bytes ---
 
     pub(crate) fn received(&mut self, py: Python<'_>, now: Time, number: u32, bytes: &[u8]) {
@@ -260,6 +311,9 @@ impl State {
         self.arm(now, next);
     }
 }
+
+/// From so many calls on that were awaited one by one, such a call is written at once.
+const ALONE_MIN: u32 = 8;
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

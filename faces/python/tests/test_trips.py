@@ -8,6 +8,7 @@ import onetrip
 
 
 async def test_calls_of_one_turn_share_a_trip(far: onetrip.Database, line) -> None:
+    assert await far.fetchval("select 1") + await far.fetchval("select 2") == 3
     line.trips
     first = far.fetchval("select 1")
     second = far.fetchval("select 2")
@@ -25,10 +26,14 @@ async def test_a_text_is_described_once(far: onetrip.Database, line) -> None:
     assert line.trips == 1
 
 
-async def test_texts_need_no_description(far: onetrip.Database, line) -> None:
+async def test_what_returns_no_rows_needs_no_description_for_texts(
+    far: onetrip.Database, line
+) -> None:
     line.trips
-    assert await far.fetchval("select $1::text || 'y'", "x") == "xy"
-    assert line.trips == 1
+    assert await far.execute("create table notes (t text)") == "CREATE TABLE"
+    assert await far.execute("insert into notes values ($1)", "x") == "INSERT 0 1"
+    assert line.trips == 2
+    assert await far.execute("drop table notes") == "DROP TABLE"
 
 
 async def test_begin_and_commit_ride_along(far: onetrip.Database, line) -> None:

@@ -98,8 +98,8 @@ impl State {
                 }
             }
         }
-        self.soil(number);
         self.walk(py, now, number);
+        self.leave_soon(py, now, number);
     }
 
     pub(crate) fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {

@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick client node docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
+.PHONY: help setup demo test quick client node python docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ node: ## one test file of the Node packages: T=neighbours for faces/node/test/ne
 	@npm --silent --prefix faces/node run pretest
 	@cargo run --quiet -p onetrip-lab --bin onetrip-private -- \
 		sh -c 'cd faces/node && node --test --test-reporter=spec build/test/$(or $(T),*).test.js'
+
+python: ## the wheel for Python, tested in a virtual environment of its own; T="-k name" for some tests
+	@scripts/setup build server redis
+	@scripts/python $(T)
 
 docs: ## build the documentation as a site with search, target/site/index.html, and check its links
 	@scripts/setup docs

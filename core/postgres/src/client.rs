@@ -5,6 +5,7 @@
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names that the user chose.
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
+//! * [`first_use`]: what an error says of the first use of a text.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
@@ -14,6 +15,7 @@
 
 pub mod connect;
 pub mod copy;
+pub mod first_use;
 pub mod listener;
 pub mod named;
 pub mod pipeline;

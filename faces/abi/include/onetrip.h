@@ -237,8 +237,10 @@ enum {
                               parameters, and the rest is fed */
     ONETRIP_STREAM = 32,   /* the host takes its reply as it arrives, on a connection that one
                               caller has alone */
-    ONETRIP_REPEATABLE = 64 /* it may run twice. On a shared connection, adjacent reads with this
+    ONETRIP_REPEATABLE = 64, /* it may run twice. On a shared connection, adjacent reads with this
                                flag share a sync point */
+    ONETRIP_DESCRIBE = 128 /* it is described and not run: the types of its parameters, and its
+                              columns */
 };
 
 /* Why a request was refused. Nothing of it was sent, and no completion comes under its token. */

@@ -20,8 +20,11 @@ pub mod flag {
     /// It may run twice, so that on a shared connection it may share a sync point with neighbouring
     /// reads that have this flag, too.
     pub const REPEATABLE: u32 = 1 << 6;
+    /// The statement is described and not run: the types of its parameters, and its columns. The
+    /// request has no parameters.
+    pub const DESCRIBE: u32 = 1 << 7;
     pub(crate) const ALL: u32 =
-        SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE;
+        SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE | DESCRIBE;
 }
 
 /// What the text of a statement shows, as bits. See `onetrip_postgres::sql::Traits`.

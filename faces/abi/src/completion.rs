@@ -237,6 +237,21 @@ pub mod pool_cause {
     pub const CLOSED: u32 = 4;
 }
 
+/// A record with its block, for hosts in Rust: see [`Completion`].
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// One of [`kind`].
+    pub kind: u32,
+    /// The request that the record is about.
+    pub token: u32,
+    /// See [`kind`].
+    pub a: u32,
+    /// See [`kind`].
+    pub b: u32,
+    /// The block.
+    pub block: Bytes,
+}
+
 /// The records that the host walks, and those that come meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
@@ -271,6 +286,15 @@ impl Completions {
 
     pub(crate) fn taken(&self) -> &[Completion] {
         &self.taken.records
+    }
+
+    /// Takes the records since the last call, each with its block.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Record> {
+        let mut blocks = self.coming.blocks.drain(..);
+        self.coming.records.drain(..).map(move |Completion { kind, token, a, b, len, .. }| {
+            let block = if len == 0 { Bytes::new() } else { blocks.next().unwrap_or_default() };
+            Record { kind, token, a, b, block }
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use onetrip_engine::{CancelEnd, Ticket, Time, memory};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
 
-use crate::completion::{Completion, Completions, close, too_long};
+use crate::completion::{Completion, Completions, Record, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
@@ -49,7 +49,8 @@ impl Connection {
         Connection::of(Peer::Echo(Echo::default()), Completions::default())
     }
 
-    pub(crate) fn postgres(now: Time, settings: &[u8], nonce: [u8; 18]) -> Connection {
+    /// A connection to PostgreSQL: see `onetrip_postgres_new`.
+    pub fn postgres(now: Time, settings: &[u8], nonce: [u8; 18]) -> Connection {
         let mut completions = Completions::default();
         let postgres = Postgres::new(now, settings, nonce, &mut completions);
         Connection::of(Peer::Postgres(Box::new(postgres)), completions)
@@ -109,7 +110,7 @@ impl Connection {
     }
 
     /// Bytes were added to the input.
-    pub(crate) fn received(&mut self, now: Time) {
+    pub fn received(&mut self, now: Time) {
         let (input, to) = (self.input.bytes(), &mut self.completions);
         match &mut self.peer {
             Peer::Echo(echo) => echo.receive(input, to),
@@ -119,7 +120,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn transmit(&self) -> &[u8] {
+    /// What is to be sent.
+    pub fn transmit(&self) -> &[u8] {
         match &self.peer {
             Peer::Echo(echo) => echo.transmit(),
             Peer::Postgres(postgres) => postgres.transmit(),
@@ -128,7 +130,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn written(&mut self, now: Time, bytes: usize) {
+    /// So many bytes of that were handed over.
+    pub fn written(&mut self, now: Time, bytes: usize) {
         match &mut self.peer {
             Peer::Echo(echo) => echo.written(bytes),
             Peer::Postgres(postgres) => postgres.written(now, bytes, &mut self.completions),
@@ -137,7 +140,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn time(&mut self, now: Time) {
+    /// It is so late.
+    pub fn time(&mut self, now: Time) {
         let to = &mut self.completions;
         match &mut self.peer {
             Peer::Echo(_) => {}
@@ -147,7 +151,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Time {
+    /// When that is to be said next.
+    pub fn deadline(&self) -> Time {
         match &self.peer {
             Peer::Echo(_) => Time::NEVER,
             Peer::Postgres(postgres) => postgres.deadline(),
@@ -156,7 +161,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn peer_closed(&mut self) {
+    /// The peer has gone.
+    pub fn peer_closed(&mut self) {
         let to = &mut self.completions;
         match &mut self.peer {
             Peer::Echo(_) => {}
@@ -166,7 +172,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn terminate(&mut self, now: Time) {
+    /// Says goodbye when all is answered.
+    pub fn terminate(&mut self, now: Time) {
         let to = &mut self.completions;
         match &mut self.peer {
             Peer::Echo(_) => {}
@@ -204,13 +211,7 @@ impl Connection {
     }
 
     /// Hands over more of a COPY that the host has written.
-    pub(crate) fn feed(
-        &mut self,
-        now: Time,
-        token: u32,
-        part: u32,
-        len: usize,
-    ) -> Result<bool, Refused> {
+    pub fn feed(&mut self, now: Time, token: u32, part: u32, len: usize) -> Result<bool, Refused> {
         let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
             return Err(Refused::Malformed);
         };
@@ -225,11 +226,13 @@ impl Connection {
         taken
     }
 
-    pub(crate) fn taken_of_stream(&mut self, bytes: usize) {
+    /// So many bytes of a stream were taken.
+    pub fn taken_of_stream(&mut self, bytes: usize) {
         self.on_postgres((), |postgres, to| postgres.taken(bytes, to));
     }
 
-    pub(crate) fn leave(&mut self, now: Time, token: u32, rest: Rest) {
+    /// Nobody takes more of a stream.
+    pub fn leave(&mut self, now: Time, token: u32, rest: Rest) {
         self.on_postgres((), |postgres, to| postgres.leave(now, token, rest, to));
     }
 
@@ -262,14 +265,15 @@ impl Connection {
     }
 
     /// The answer to the server's request for a password. One that is not UTF-8 counts as none.
-    pub(crate) fn password(&mut self, now: Time, password: Option<&[u8]>) {
+    pub fn password(&mut self, now: Time, password: Option<&[u8]>) {
         if let Peer::Postgres(postgres) = &mut self.peer {
             let password = password.and_then(|bytes| std::str::from_utf8(bytes).ok());
             postgres.password(now, password, self.input.bytes(), &mut self.completions);
         }
     }
 
-    pub(crate) fn flush(&mut self, now: Time) {
+    /// Nobody goes on with a transaction.
+    pub fn flush(&mut self, now: Time) {
         self.on_postgres((), |postgres, to| postgres.flush(now, to));
     }
 
@@ -280,19 +284,23 @@ impl Connection {
         }
     }
 
-    pub(crate) fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
+    /// Ends a segment of members.
+    pub fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
     }
 
-    pub(crate) fn open_block(&mut self, modes: Modes) {
+    /// Begins a transaction of which nothing is sent yet.
+    pub fn open_block(&mut self, modes: Modes) {
         self.on_postgres((), |postgres, _| postgres.open_block(modes));
     }
 
-    pub(crate) fn act(&mut self, now: Time, act: Act, token: u32) -> Result<u32, Refused> {
+    /// Does something with the transaction. What takes a token ends under it.
+    pub fn act(&mut self, now: Time, act: Act, token: u32) -> Result<u32, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.act(now, act, token, to))
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
+    /// Takes a request back that has not been sent. Whether it was.
+    pub fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
         let to = &mut self.completions;
         match &mut self.peer {
             Peer::Echo(_) => false,
@@ -302,15 +310,18 @@ impl Connection {
         }
     }
 
-    pub(crate) fn violated(&mut self) {
+    /// A reply breaks the protocol, as its reader has found.
+    pub fn violated(&mut self) {
         self.on_postgres((), |postgres, to| postgres.violated(to));
     }
 
-    pub(crate) fn want_cancel(&mut self, now: Time, token: u32) {
+    /// Asks for a request to be cancelled at the server, if that harms no other.
+    pub fn want_cancel(&mut self, now: Time, token: u32) {
         self.on_postgres((), |postgres, to| postgres.want_cancel(now, token, to));
     }
 
-    pub(crate) fn begin_cancel(&mut self, now: Time) -> &[u8] {
+    /// What is to be sent on the socket of a cancel; empty where it is not to be sent.
+    pub fn begin_cancel(&mut self, now: Time) -> &[u8] {
         self.cancel.clear();
         if let Peer::Postgres(postgres) = &mut self.peer
             && postgres.begin_cancel(now, &mut self.completions)
@@ -324,20 +335,23 @@ impl Connection {
         &self.cancel
     }
 
-    pub(crate) fn hold(&mut self, holder: Holder) -> bool {
+    /// Who has the session from now on. Whether a reset is owed.
+    pub fn hold(&mut self, holder: Holder) -> bool {
         self.on_postgres(false, |postgres, _| postgres.hold(holder))
     }
 
-    pub(crate) fn reset(&mut self, now: Time) {
+    /// Resets the session now, if that is owed.
+    pub fn reset(&mut self, now: Time) {
         self.on_postgres((), |postgres, to| postgres.reset(now, to));
     }
 
-    pub(crate) fn cancel_ended(&mut self, now: Time, end: CancelEnd) {
+    /// What became of a cancel.
+    pub fn cancel_ended(&mut self, now: Time, end: CancelEnd) {
         self.on_postgres((), |postgres, to| postgres.cancel_ended(now, end, to));
     }
 
     /// The transaction status: the letter of ReadyForQuery.
-    pub(crate) fn status(&self) -> u8 {
+    pub fn status(&self) -> u8 {
         match &self.peer {
             Peer::Echo(_) => 0,
             Peer::Postgres(postgres) => postgres.status(),
@@ -347,7 +361,7 @@ impl Connection {
     }
 
     /// Requests that were sent and not answered, and those that wait for the window.
-    pub(crate) fn pending(&self) -> (usize, usize) {
+    pub fn pending(&self) -> (usize, usize) {
         match &self.peer {
             Peer::Echo(_) => (0, 0),
             Peer::Postgres(postgres) => (postgres.in_flight(), postgres.queued()),
@@ -357,7 +371,7 @@ impl Connection {
     }
 
     /// The load of the connection, for a pool.
-    pub(crate) fn load(&self) -> Load {
+    pub fn load(&self) -> Load {
         match &self.peer {
             Peer::Echo(_) => Load { room: usize::MAX, ..Load::default() },
             Peer::Postgres(postgres) => postgres.load(),
@@ -372,6 +386,38 @@ impl Connection {
 
     pub(crate) fn taken(&self) -> &[Completion] {
         self.completions.taken()
+    }
+
+    /// The records since the last call, for hosts in Rust.
+    pub fn drain(&mut self) -> impl Iterator<Item = Record> {
+        self.completions.drain()
+    }
+
+    /// Bytes of the peer arrived. False if there is no memory for them; the connection has then
+    /// ended.
+    pub fn receive(&mut self, now: Time, bytes: &[u8]) -> bool {
+        if self.input_room(bytes.len()).is_null() {
+            return false;
+        }
+        self.input.bytes().extend_from_slice(bytes);
+        self.received(now);
+        true
+    }
+
+    /// Submits a statement, for hosts in Rust. The lengths in its parameters are right.
+    ///
+    /// # Errors
+    /// Nothing of it was sent.
+    pub fn submit(
+        &mut self,
+        now: Time,
+        (token, key): (u32, TextKey),
+        submission: Submission<'_>,
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        self.on_postgres(Err(Refused::Malformed), |postgres, to| {
+            postgres.submit(now, (token, key), submission, deadline, to)
+        })
     }
 
     fn on_postgres<R>(

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use onetrip_engine::pool::{Load, Timings};
@@ -9,9 +11,30 @@ use onetrip_engine::pool::{Load, Timings};
 use crate::connection::Connection;
 use crate::postgres::SharedTexts;
 
+/// What a pool needs of its connections.
+pub trait Lent {
+    /// The load of the connection.
+    fn load(&self) -> Load;
+
+    /// Makes the connection count and measure texts together with the others of its pool. The first
+    /// one to join provides the memory for that.
+    fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>);
+}
+
+/// For hosts in Rust, which call the pool only while they borrow none of its connections.
+impl Lent for Rc<RefCell<Connection>> {
+    fn load(&self) -> Load {
+        self.borrow().load()
+    }
+
+    fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
+        self.borrow_mut().join_pool(texts, timings);
+    }
+}
+
 /// A connection of the host, lent to a pool until the pool lets go of it.
 #[derive(Debug)]
-pub(crate) struct Handle(*mut Connection);
+pub struct Handle(*mut Connection);
 
 impl Handle {
     /// # Safety
@@ -19,15 +42,15 @@ impl Handle {
     pub(crate) unsafe fn new(connection: *mut Connection) -> Handle {
         Handle(connection)
     }
+}
 
-    pub(crate) fn load(&self) -> Load {
+impl Lent for Handle {
+    fn load(&self) -> Load {
         // SAFETY: promised to `new`; the result does not refer to the connection.
         unsafe { &*self.0 }.load()
     }
 
-    /// Makes the connection count and measure texts together with the others of its pool. The first
-    /// one to join provides the memory for that.
-    pub(crate) fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
+    fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         // SAFETY: as above, and the host is not in a call on the connection.
         unsafe { &mut *self.0 }.join_pool(texts, timings);
     }

@@ -11,16 +11,16 @@ use onetrip_engine::pool::{
 };
 use onetrip_engine::{Time, Token};
 
-use crate::completion::{Completion, Completions, close, kind, pool_cause};
-use crate::handle::Handle;
+use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
+use crate::handle::{Handle, Lent};
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
 /// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
 #[derive(Debug)]
-pub struct Pool {
+pub struct Pool<H = Handle> {
     policy: Policy,
-    members: HashMap<u32, Member>,
+    members: HashMap<u32, Member<H>>,
     /// The host's number of each connection.
     numbers: HashMap<ConnectionId, u32>,
     next: u32,
@@ -38,10 +38,10 @@ pub struct Pool {
 
 /// A connection of the pool.
 #[derive(Debug)]
-struct Member {
+struct Member<H> {
     id: ConnectionId,
     /// `None` while it is being opened.
-    connection: Option<Handle>,
+    connection: Option<H>,
     /// Requests that the host was told to submit on it, since the host last acted on all records.
     placed: usize,
     /// Whether one of them may be slow.
@@ -50,8 +50,9 @@ struct Member {
     draining: bool,
 }
 
-impl Pool {
-    pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Pool {
+impl<H: Lent> Pool<H> {
+    /// A pool without connections: see `onetrip_pool_new`.
+    pub fn new(now: Time, settings: &[u8], seed: u64) -> Pool<H> {
         let (limits, invalid) = match limits(settings) {
             Ok(limits) => (limits, None),
             Err(invalid) => (Limits::default(), Some(invalid)),
@@ -82,13 +83,13 @@ impl Pool {
     // --- callers ---
 
     /// Asks for a connection of the caller's own.
-    pub(crate) fn checkout(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
+    pub fn checkout(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
         let key = TextKey::UNTOLD;
         self.wait(now, token, key, |policy| policy.checkout(now, Token(token.into()), deadline))
     }
 
     /// Keeps the place in line of a shared request.
-    pub(crate) fn wait_shared(
+    pub fn wait_shared(
         &mut self,
         now: Time,
         token: u32,
@@ -115,7 +116,7 @@ impl Pool {
     }
 
     /// The connection that a shared request goes on at once; 0 if it must wait.
-    pub(crate) fn place(&mut self, now: Time, key: TextKey) -> u32 {
+    pub fn place(&mut self, now: Time, key: TextKey) -> u32 {
         let Pool { policy, members, numbers, .. } = self;
         let placed = policy.place(now, key, |id| load_of(members, numbers, id));
         let number = placed.and_then(|id| self.numbers.get(&id).copied());
@@ -125,7 +126,7 @@ impl Pool {
 
     /// Whether a request that is unanswered on this connection is sent a second time. Returns the
     /// connection to send it on, or when to ask again.
-    pub(crate) fn hedge(&mut self, now: Time, number: u32, key: TextKey) -> Result<u32, Time> {
+    pub fn hedge(&mut self, now: Time, number: u32, key: TextKey) -> Result<u32, Time> {
         let Pool { policy, members, numbers, .. } = self;
         let first = members.get(&number).map(|member| member.id).ok_or(Time::NEVER)?;
         let hedge = policy.hedge(now, key, first, |id| load_of(members, numbers, id));
@@ -137,13 +138,13 @@ impl Pool {
     }
 
     /// A request was made that may be sent a second time.
-    pub(crate) fn may_hedge(&self) {
+    pub fn may_hedge(&self) {
         self.policy.hedges().earn();
     }
 
     /// A caller no longer waits. False if its connection is already granted; it must then be
     /// released.
-    pub(crate) fn give_up(&mut self, now: Time, token: u32) -> bool {
+    pub fn give_up(&mut self, now: Time, token: u32) -> bool {
         let Some((ticket, _)) = self.waiting.get(&token).copied() else { return false };
         let gone = self.policy.give_up(ticket);
         if gone {
@@ -154,7 +155,7 @@ impl Pool {
     }
 
     /// A granted connection is returned.
-    pub(crate) fn release(&mut self, now: Time, number: u32, condition: Condition) {
+    pub fn release(&mut self, now: Time, number: u32, condition: Condition) {
         let Some(id) = self.id(number) else { return };
         self.policy.release(now, id, condition);
         if condition == Condition::Broken {
@@ -166,7 +167,7 @@ impl Pool {
     // --- connections ---
 
     /// A connection that was asked for is open.
-    pub(crate) fn opened(&mut self, now: Time, number: u32, connection: Handle) {
+    pub fn opened(&mut self, now: Time, number: u32, connection: H) {
         let Some(member) = self.members.get_mut(&number) else { return };
         connection.join_pool(&mut self.texts, self.policy.timings());
         member.connection = Some(connection);
@@ -175,7 +176,8 @@ impl Pool {
         self.settle(now);
     }
 
-    pub(crate) fn open_failed(&mut self, now: Time, number: u32, permanent: bool) {
+    /// It could not be opened. `permanent`: time does not mend it.
+    pub fn open_failed(&mut self, now: Time, number: u32, permanent: bool) {
         let Some(id) = self.id(number) else { return };
         self.forget(number);
         self.policy.handle_open_failed(now, id, permanent);
@@ -183,7 +185,7 @@ impl Pool {
     }
 
     /// A connection is broken.
-    pub(crate) fn lost(&mut self, now: Time, number: u32) {
+    pub fn lost(&mut self, now: Time, number: u32) {
         let Some(id) = self.id(number) else { return };
         self.forget(number);
         self.policy.handle_lost(now, id);
@@ -191,7 +193,7 @@ impl Pool {
     }
 
     /// Takes a connection out of use.
-    pub(crate) fn retire(&mut self, now: Time, number: u32) {
+    pub fn retire(&mut self, now: Time, number: u32) {
         if let Some(id) = self.id(number) {
             self.policy.retire(id);
             self.settle(now);
@@ -199,7 +201,7 @@ impl Pool {
     }
 
     /// Replies have come on a connection.
-    pub(crate) fn answered(&mut self, now: Time, number: u32) {
+    pub fn answered(&mut self, now: Time, number: u32) {
         let Some(member) = self.members.get(&number) else { return };
         let waits = self.policy.waiting() > 0;
         if !waits && !member.draining {
@@ -216,7 +218,7 @@ impl Pool {
 
     /// The host has acted on all records: requests placed on a connection have been submitted
     /// there, or never will be.
-    pub(crate) fn acted(&mut self, now: Time) {
+    pub fn acted(&mut self, now: Time) {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
             let Some(member) = self.members.get_mut(number) else { continue };
@@ -231,27 +233,31 @@ impl Pool {
         self.settle(now);
     }
 
-    pub(crate) fn time(&mut self, now: Time) {
+    /// It is so late.
+    pub fn time(&mut self, now: Time) {
         self.policy.handle_time(now);
         self.settle(now);
     }
 
-    pub(crate) fn deadline(&self) -> Time {
+    /// When that is to be said next.
+    pub fn deadline(&self) -> Time {
         self.policy.poll_deadline().unwrap_or(Time::NEVER)
     }
 
-    pub(crate) fn close(&mut self, now: Time) {
+    /// Ends the pool. `CLOSED` comes when no connection is left.
+    pub fn close(&mut self, now: Time) {
         self.policy.close();
         self.settle(now);
     }
 
-    pub(crate) fn cut(&mut self, now: Time) {
+    /// Ends the pool as `close` does, but callers in line fail.
+    pub fn cut(&mut self, now: Time) {
         self.policy.cut();
         self.settle(now);
     }
 
     /// Connections in any state, idle shared ones, and callers that wait.
-    pub(crate) fn counts(&self) -> [usize; 3] {
+    pub fn counts(&self) -> [usize; 3] {
         let Pool { policy, members, numbers, .. } = self;
         let idle = policy.idle(|id| load_of(members, numbers, id));
         [policy.connections(), idle, policy.waiting()]
@@ -263,6 +269,11 @@ impl Pool {
 
     pub(crate) fn taken(&self) -> &[Completion] {
         self.completions.taken()
+    }
+
+    /// The records since the last call, for hosts in Rust.
+    pub fn drain(&mut self) -> impl Iterator<Item = Record> {
+        self.completions.drain()
     }
 
     // --- outputs ---
@@ -380,8 +391,8 @@ impl Pool {
     }
 }
 
-fn load_of(
-    members: &HashMap<u32, Member>,
+fn load_of<H: Lent>(
+    members: &HashMap<u32, Member<H>>,
     numbers: &HashMap<ConnectionId, u32>,
     id: ConnectionId,
 ) -> Load {
@@ -390,7 +401,7 @@ fn load_of(
     member.and_then(Member::load).unwrap_or(gone)
 }
 
-impl Member {
+impl<H: Lent> Member<H> {
     /// Includes placed requests that are not submitted yet, so that a connection with such requests
     /// is not granted to an exclusive caller.
     fn load(&self) -> Option<Load> {

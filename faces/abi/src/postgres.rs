@@ -118,7 +118,7 @@ struct Use {
 
 /// Who uses a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub enum Holder {
     /// All callers share it, and none may change it.
     All,
     /// One caller has it alone.
@@ -131,13 +131,17 @@ pub(crate) enum Holder {
 
 /// Why a request was refused. Nothing of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub enum Refused {
+    /// The connection has ended, or takes no new requests.
     Closed,
+    /// The queue is full.
     Full,
     /// It is malformed: wrong lengths or flags, a NUL in a text, or a token that is in use or too
     /// large.
     Malformed,
+    /// The name stands for another text.
     NameTaken,
+    /// There is no memory for it.
     NoMemory,
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::first_use;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
     Describe, Format, Formats, IsNull, ParameterDescription, Target, bind, execute, parse,
@@ -151,22 +152,18 @@ impl Param {
     }
 }
 
-/// Whether the server refused a column of the result because it has no binary form
-/// (getTypeBinaryOutputInfo in src/backend/utils/cache/lsyscache.c), or because its elements have
-/// none (array_send, get_range_io_data and get_multirange_io_data in src/backend/utils/adt).
+/// Whether the server refused a column of the result because it has no binary form.
 pub(crate) fn lacks_binary_form(error: &Error) -> bool {
-    const ROUTINES: [&str; 4] =
-        ["getTypeBinaryOutputInfo", "array_send", "get_range_io_data", "get_multirange_io_data"];
-    let routine = error.server().and_then(|server| server.routine.as_deref());
-    routine.is_some_and(|routine| ROUTINES.contains(&routine))
+    first_use::lacks_binary_form(routine_of(error))
 }
 
-/// Whether the cause of an error may be remembered types or formats that have changed since:
-/// undefined, ambiguous or mismatched types, values that don't fit, another number of columns.
+/// Whether the cause of an error may be remembered types or formats that have changed since.
 pub(crate) fn may_be_outdated(error: &Error) -> bool {
-    const OF_TYPES: [&str; 9] =
-        ["42883", "42725", "42804", "42846", "42P08", "42P18", "22P02", "22P03", "08P01"];
-    error.sqlstate().is_some_and(|code| OF_TYPES.contains(&code)) || lacks_binary_form(error)
+    first_use::may_be_outdated(error.sqlstate(), routine_of(error))
+}
+
+fn routine_of(error: &Error) -> Option<&str> {
+    error.server().and_then(|server| server.routine.as_deref())
 }
 
 /// Writes a statement by its text: Parse, Bind, Describe, Execute.

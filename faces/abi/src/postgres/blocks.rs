@@ -36,7 +36,7 @@ pub(super) struct Transaction {
 
 /// What a host can do with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub enum Act {
     /// Sets a savepoint. Statements submitted from now on are behind it.
     Savepoint,
     /// Ends the innermost savepoint: releases it, or rolls back to it if a statement behind it has
@@ -44,7 +44,9 @@ pub(crate) enum Act {
     Release,
     /// Rolls back to the innermost savepoint, and ends it.
     Undo,
+    /// COMMIT.
     Commit,
+    /// ROLLBACK.
     Rollback,
     /// Ends the segment of the members that were submitted, if there is one.
     Flush,
@@ -56,6 +58,7 @@ pub(crate) enum Act {
     /// Returns the outcome of a statement that was sent with COMMIT and failed. The token is the
     /// outcome of the statement alone.
     WithCommit,
+    /// Forgets the transaction.
     Forget,
 }
 

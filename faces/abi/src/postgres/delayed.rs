@@ -138,7 +138,11 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, parameters } = *submission;
+        let Submission { flags, text, name, parameters, .. } = *submission;
+        // Hosts that have BEGIN held leave types to the server.
+        if submission.types.id != 0 || !submission.formats.is_empty() {
+            return Err(Refused::Malformed);
+        }
         if !is_there(text.len() + name.len() + parameters.len()) {
             return Err(Refused::NoMemory);
         }
@@ -197,8 +201,8 @@ impl Postgres {
             }
             What::Statement { flags, text, name, parameters } => {
                 self.forget(token);
-                let submission =
-                    Submission { flags, text: &text, name: &name, parameters: &parameters };
+                let (text, name, parameters) = (&*text, &*name, &*parameters);
+                let submission = Submission { flags, text, name, parameters, ..Default::default() };
                 self.take_request(now, token, submission, deadline, to)
             }
         };

@@ -26,7 +26,8 @@ pub(super) struct Copying {
 
 /// What a host hands over for a COPY.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Part<'a> {
+pub enum Part<'a> {
+    /// Some of its data.
     Data(&'a [u8]),
     /// The end of the data.
     Done,

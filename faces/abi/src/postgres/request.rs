@@ -4,7 +4,8 @@ use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
-    Close, CopyData, CopyFail, EncodeError, Formats, Query, SYNC, Target, bind, parse,
+    Close, CopyData, CopyFail, Describe, EncodeError, Format, Formats, Query, SYNC, Target, bind,
+    parse,
 };
 use onetrip_postgres::sql::Traits;
 
@@ -18,14 +19,30 @@ const NO_PARAMETERS: [u8; 4] = [0; 4];
 const NO_SOURCE: &str = "No source stream defined";
 
 /// A request, borrowed from the host's memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Submission<'a> {
-    pub(crate) flags: u32,
-    pub(crate) text: &'a str,
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Submission<'a> {
+    /// Bits of [`flag`].
+    pub flags: u32,
+    /// The text, without a NUL.
+    pub text: &'a str,
     /// The name that the user gave the statement; empty for none.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
+    /// The types of the parameters.
+    pub types: Types<'a>,
     /// Formats and parameters as in a Bind message, or the first data of a COPY; empty for none.
-    pub(crate) parameters: &'a [u8],
+    pub parameters: &'a [u8],
+    /// The format of each column; empty if all have the same.
+    pub formats: &'a [Format],
+}
+
+/// The types of the parameters of a statement. By default the server infers them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Types<'a> {
+    /// A number that the host never uses for another text or other types; 0 if the server infers
+    /// the types.
+    pub id: u32,
+    /// The OIDs of the types.
+    pub oids: &'a [u32],
 }
 
 impl<'a> Submission<'a> {
@@ -46,11 +63,14 @@ impl<'a> Submission<'a> {
         let plain = (copies || parameters.is_empty()) && name.is_empty();
         let whole = match flags & !flag::STREAM {
             flag::SIMPLE | flag::COPY_IN => plain,
-            others => others & (flag::SIMPLE | flag::COPY_IN) == 0,
+            flag::DESCRIBE => parameters.is_empty() && name.is_empty(),
+            others => others & (flag::SIMPLE | flag::COPY_IN | flag::DESCRIBE) == 0,
         };
         // PostgreSQL reads the text and the name as C strings, which end at a NUL.
         let no_nul = !(text.contains('\0') || name.contains('\0'));
-        (known && fits && whole && no_nul).then_some(Submission { flags, text, name, parameters })
+        let (types, formats): (_, &[Format]) = (Types::default(), &[]);
+        let submission = Submission { flags, text, name, types, parameters, formats };
+        (known && fits && whole && no_nul).then_some(submission)
     }
 
     pub(crate) fn has(&self, flag: u32) -> bool {
@@ -61,7 +81,8 @@ impl<'a> Submission<'a> {
     /// statement name that is closed with it.
     pub(crate) fn size_max(&self, close_len: usize) -> usize {
         // The name may be in Close, Parse, Describe and Bind.
-        self.text.len() + 4 * self.name.len() + self.parameters.len() + close_len
+        let types = 4 * self.types.oids.len() + 2 * self.formats.len();
+        self.text.len() + 4 * self.name.len() + types + self.parameters.len() + close_len
     }
 
     /// Writes a simple query.
@@ -86,6 +107,16 @@ impl<'a> Submission<'a> {
         }
     }
 
+    /// Writes the request that describes the statement without running it.
+    pub(crate) fn write_describe(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        parse::write(out, "", self.text, self.types.oids)?;
+        Describe { target: Target::Statement("") }.encode(out)?;
+        if !self.has(flag::MEMBER) {
+            out.put_slice(&SYNC);
+        }
+        Ok(())
+    }
+
     /// Writes a statement with this plan. `closes`: the statement that has its name is closed
     /// first.
     pub(crate) fn write(
@@ -102,7 +133,7 @@ impl<'a> Submission<'a> {
         let (parameters, formats) = (self.parameters(), self.result_formats());
         way.write(
             out,
-            |out, name| parse::write(out, name, self.text, &[]),
+            |out, name| parse::write(out, name, self.text, self.types.oids),
             |out, name| bind::write_encoded(out, "", name, parameters, formats),
         )?;
         if !self.has(flag::MEMBER) {
@@ -115,8 +146,12 @@ impl<'a> Submission<'a> {
         if self.parameters.is_empty() { &NO_PARAMETERS } else { self.parameters }
     }
 
-    fn result_formats(&self) -> Formats<'static> {
-        if self.has(flag::BINARY) { Formats::AllBinary } else { Formats::AllText }
+    fn result_formats(&self) -> Formats<'a> {
+        match (self.formats, self.has(flag::BINARY)) {
+            ([], true) => Formats::AllBinary,
+            ([], false) => Formats::AllText,
+            (each, _) => Formats::Each(each),
+        }
     }
 }
 

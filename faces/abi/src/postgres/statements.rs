@@ -11,6 +11,8 @@ use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
 use onetrip_postgres::sql::Traits;
 
+use super::request::Types;
+
 /// The number by which the host knows a statement. It is never used again; 0 is none.
 pub(crate) type Number = u32;
 
@@ -78,14 +80,16 @@ impl Statements {
     pub(crate) fn counted(
         &mut self,
         protocol: &mut Postgres,
-        text: &str,
+        (text, types): (&str, Types<'_>),
         scope: Scope,
     ) -> Result<Plan<Numbered>, EncodeError> {
         let Counted { traits, key } = lock(&self.texts).count(text);
         let way = match key.filter(|_| is_preparable(traits)) {
             None => Way::Unnamed,
             Some(key) => {
-                let (parse, data) = (parse_of(text), || self.numbers.next());
+                // Keys are counted from 1.
+                let key = key | u64::from(types.id) << 32;
+                let (parse, data) = (parse_of(text, types.oids), || self.numbers.next());
                 let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
                 self.counted.way(protocol, &wanted, scope)?
             }
@@ -100,7 +104,7 @@ impl Statements {
         name: &str,
         text: &str,
     ) -> Result<Result<Plan<Numbered>, NameTaken>, EncodeError> {
-        let (parse, data) = (parse_of(text), || self.numbers.next());
+        let (parse, data) = (parse_of(text, &[]), || self.numbers.next());
         let wanted = Wanted { key: 0, parse: &parse, data: &data, is_explicit: false };
         self.named.way(&self.counted, protocol, (name, text), &wanted)
     }
@@ -139,9 +143,9 @@ impl Numbers {
     }
 }
 
-/// The writer of the Parse message of a text. The server infers the parameter types.
-fn parse_of(text: &str) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
-    move |out, name| parse::write(out, name, text, &[])
+/// The writer of the Parse message of a text.
+fn parse_of(text: &str, types: &[u32]) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
+    move |out, name| parse::write(out, name, text, types)
 }
 
 impl Drop for Numbered {

@@ -64,6 +64,9 @@ impl Postgres {
         if submission.has(flag::COPY_IN) {
             return self.send_copy(now, token, &submission);
         }
+        if submission.has(flag::DESCRIBE) {
+            return self.send_describe(now, token, &submission, deadline);
+        }
         if submission.has(flag::SIMPLE) {
             if !treatment.is_guarded() {
                 return self.send_simple(now, token, submission, deadline);
@@ -91,6 +94,32 @@ impl Postgres {
         let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
         self.begin(token, None, None, changes_status(traits), false);
         self.uses[token as usize].metered = submission.has(flag::STREAM);
+        Ok(ticket)
+    }
+
+    /// A question for what a statement takes and returns.
+    fn send_describe(
+        &mut self,
+        now: Time,
+        token: u32,
+        submission: &Submission<'_>,
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        let is_member = submission.has(flag::MEMBER);
+        let request = Request {
+            sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
+            deadline,
+            pinned: self.block.is_some(),
+            in_order: !self.is_shared || is_member,
+            ..Request::isolated(
+                Token(token.into()),
+                Expect::sync().parse().describe_statement().leaves_nothing().into(),
+            )
+        };
+        let write = &mut |out: &mut BytesMut| submission.write_describe(out);
+        let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
+        self.segment_open = is_member;
+        self.begin(token, None, None, false, false);
         Ok(ticket)
     }
 
@@ -184,7 +213,7 @@ impl Postgres {
         }
         let heals = self.is_shared && !submission.has(flag::MEMBER);
         let scope = if heals { Scope::Heals } else { Scope::Fixed };
-        Ok(self.statements.counted(protocol, text, scope)?)
+        Ok(self.statements.counted(protocol, (text, submission.types), scope)?)
     }
 
     /// Sends a BEGIN that was held, because no more requests of its caller follow.

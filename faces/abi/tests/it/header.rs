@@ -186,6 +186,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("COPY_IN", flag::COPY_IN),
         ("STREAM", flag::STREAM),
         ("REPEATABLE", flag::REPEATABLE),
+        ("DESCRIBE", flag::DESCRIBE),
         ("PLACE_SHARED", place::SHARED),
         ("PLACE_PIPELINE", place::PIPELINE),
         ("PLACE_ALONE", place::ALONE),

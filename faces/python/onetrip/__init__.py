@@ -1,0 +1,40 @@
+"""A client for PostgreSQL that hides the round trip.
+
+Statements leave when they are made; those of one turn of the event loop share a trip::
+
+    async with onetrip.connect("postgres://localhost/shop") as db:
+        user = db.fetchrow("select * from users where id = $1", 7)
+        orders = db.fetch("select * from orders where user_id = $1", 7)
+        print(await user, await orders)
+"""
+
+from ._client import Database, Pipeline, Session, Transaction, connect
+from ._native import Call, Record
+from ._range import Range
+from .errors import (
+    ConnectionLostError,
+    Error,
+    MisuseError,
+    ParameterError,
+    PostgresError,
+    TimeoutError,
+)
+
+__all__ = [
+    "Call",
+    "ConnectionLostError",
+    "Database",
+    "Error",
+    "MisuseError",
+    "ParameterError",
+    "Pipeline",
+    "PostgresError",
+    "Range",
+    "Record",
+    "Session",
+    "TimeoutError",
+    "Transaction",
+    "connect",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,315 @@
+"""The clients: a database, a session, a transaction, a pipeline.
+
+What they have in common is native: ``Scope``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any, Literal
+
+from . import _native
+from ._config import Config, Password
+from ._host import Host
+from .errors import Error, MisuseError
+
+Isolation = Literal["read_uncommitted", "read_committed", "repeatable_read", "serializable"]
+
+
+class Database(_native.Scope):
+    """A pool of connections, which its statements share. Made by :func:`connect`."""
+
+    _host: Host
+
+    def __new__(cls, host: Host) -> Database:
+        self = super().__new__(cls, host.core)
+        self._host = host
+        return self
+
+    @property
+    def server_parameters(self) -> dict[str, str]:
+        """What the server reported of itself when a connection was opened last."""
+        return dict(self._host.parameters)
+
+    def begin(
+        self,
+        isolation: Isolation | None = None,
+        read_only: bool | None = None,
+        deferrable: bool | None = None,
+    ) -> Begin:
+        """A transaction: ``async with db.begin() as tx``. BEGIN leaves with its first statement."""
+        return Begin(self._host.core, None, (isolation, read_only, deferrable))
+
+    def session(self) -> Lease:
+        """A connection of one's own: ``async with db.session() as session``.
+
+        It is reset before anybody else uses it.
+        """
+        return Lease(self._host.core)
+
+    def pipeline(self) -> Pipelining:
+        """Statements that share one sync point: all of them take effect, or none.
+
+        They leave at the end of the block.
+        """
+        return Pipelining(self._host.core)
+
+    async def run(
+        self,
+        work: Callable[[Transaction], Any],
+        *,
+        isolation: Isolation | None = "serializable",
+        read_only: bool | None = None,
+        attempts: int = 0,
+    ) -> Any:
+        """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01).
+        """
+        seed, failures = id(work), 0
+        while True:
+            begin = self.begin(isolation, read_only)
+            try:
+                async with begin as tx:
+                    return await work(tx)
+            except Error:
+                if not begin.runs_again:
+                    raise
+                failures += 1
+                pause = _native.retry_pause(failures, attempts, seed)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+
+    async def reload_types(self) -> None:
+        """Forgets what was learned of texts and types, for after they were altered."""
+        self._host.core.forget_types()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Takes nothing new, and ends when all is answered, or after this many seconds."""
+        self._end("closed", "the client was closed")
+        await self._host.close(timeout)
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Session(_native.Scope):
+    """A connection that its caller has to himself, in the order of its calls."""
+
+    _core: _native.Core
+    _number: int
+
+    def __new__(cls, core: _native.Core, number: int) -> Session:
+        self = super().__new__(cls, core, number)
+        self._core, self._number = core, number
+        return self
+
+    def begin(
+        self,
+        isolation: Isolation | None = None,
+        read_only: bool | None = None,
+        deferrable: bool | None = None,
+    ) -> Begin:
+        """A transaction on this connection."""
+        return Begin(self._core, self._number, (isolation, read_only, deferrable))
+
+
+class Transaction(_native.Scope):
+    """A transaction, or what stands behind one of its savepoints."""
+
+    _core: _native.Core
+    _number: int
+
+    def __new__(cls, core: _native.Core, number: int) -> Transaction:
+        self = super().__new__(cls, core, number, True)
+        self._core, self._number = core, number
+        return self
+
+    def begin(self) -> Savepoint:
+        """A savepoint: ``async with tx.begin() as inner``.
+
+        It is rolled back where its block raises.
+        """
+        return Savepoint(self)
+
+
+class Pipeline(_native.Scope):
+    """Statements that leave together. Await them behind the block."""
+
+    def __new__(cls, core: _native.Core) -> Pipeline:
+        return super().__new__(cls, core, 0, False, True)
+
+
+class Lease:
+    """Borrows a connection for a block."""
+
+    def __init__(self, core: _native.Core) -> None:
+        self._core = core
+        self._session: Session | None = None
+
+    async def __aenter__(self) -> Session:
+        self._session = Session(self._core, await self._core.checkout())
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        session, self._session = self._session, None
+        assert session is not None
+        session._end("session_over", "the session was released")
+        self._core.release(session._number)
+
+
+class Begin:
+    """A transaction for a block: it is committed at the end, or rolled back where the block raises.
+    """
+
+    runs_again = False
+
+    def __init__(
+        self,
+        core: _native.Core,
+        number: int | None,
+        modes: tuple[Isolation | None, bool | None, bool | None],
+    ) -> None:
+        self._core, self._own, self._modes = core, number, modes
+        self._tx: Transaction | None = None
+
+    async def __aenter__(self) -> Transaction:
+        if self._tx is not None:
+            raise MisuseError("this transaction was begun already: call begin anew")
+        number = self._own if self._own is not None else await self._core.checkout()
+        try:
+            self._core.open_block(number, *self._modes)
+        except BaseException:
+            if self._own is None:
+                self._core.release(number)
+            raise
+        self._tx = Transaction(self._core, number)
+        return self._tx
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        tx, core = self._tx, self._core
+        assert tx is not None
+        number = tx._number
+        tx._end("transaction_over", "the transaction is over: its block has ended")
+        if kind is not None:
+            self.runs_again = core.runs_again(number)
+        end = core.act_on(number, "commit" if kind is None else "rollback")
+        if self._own is None:
+            core.release(number)
+        try:
+            await end
+        except Error:
+            # Where ROLLBACK could not be said, the connection has ended, and the transaction with
+            # it.
+            if kind is None:
+                self.runs_again = end.runs_again
+                raise
+
+
+class Savepoint:
+    """A savepoint for a block."""
+
+    def __init__(self, outer: Transaction) -> None:
+        self._outer = outer
+        self._inner: Transaction | None = None
+
+    async def __aenter__(self) -> Transaction:
+        outer = self._outer
+        outer._end("savepoint_open", "a savepoint is open: use what its block was given")
+        self._inner = Transaction(outer._core, outer._number)
+        await outer._core.act_on(outer._number, "savepoint")
+        return self._inner
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        inner, outer = self._inner, self._outer
+        assert inner is not None
+        inner._end("transaction_over", "the savepoint is over: its block has ended")
+        outer._open()
+        await outer._core.act_on(outer._number, "release" if kind is None else "undo")
+
+
+class Pipelining:
+    """A pipeline for a block."""
+
+    def __init__(self, core: _native.Core) -> None:
+        self._pipeline = Pipeline(core)
+
+    async def __aenter__(self) -> Pipeline:
+        return self._pipeline
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        pipeline = self._pipeline
+        if kind is not None:
+            pipeline._drop()
+            return
+        sent = pipeline._send()
+        pipeline._end("pipeline_over", "the pipeline was sent: its block has ended")
+        await sent
+
+
+class Connecting:
+    """A database that is being opened: awaited, or entered."""
+
+    def __init__(
+        self, config: Config, on_notice: Callable[[dict[str, str]], object] | None
+    ) -> None:
+        self._config, self._on_notice = config, on_notice
+        self._database: Database | None = None
+
+    def __await__(self) -> Generator[Any, Any, Database]:
+        return self._open().__await__()
+
+    async def _open(self) -> Database:
+        host = Host(asyncio.get_running_loop(), self._config)
+        host.on_notice = self._on_notice
+        database = Database(host)
+        host.core.begin_pool()
+        try:
+            # A server that can't be reached is told of here, and not by the first statement.
+            host.core.release(await host.core.checkout())
+        except BaseException:
+            await database.close(0)
+            raise
+        self._database = database
+        return database
+
+    async def __aenter__(self) -> Database:
+        return await self._open()
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._database is not None
+        await self._database.close()
+
+
+def connect(
+    dsn: str | None = None,
+    *,
+    ssl: SSLContext | None = None,
+    password: str | Password | None = None,
+    on_notice: Callable[[dict[str, str]], object] | None = None,
+    **settings: Any,
+) -> Connecting:
+    """Opens a database: ``async with onetrip.connect(dsn) as db``, or ``db = await
+    onetrip.connect(dsn)``.
+
+    ``settings`` are the keywords of connection strings, as ``connections_max=20``. ``ssl`` is a
+    context, which then decides what is verified. ``password`` may be a function, which is asked for
+    each connection.
+    """
+    asked: Password | None = None
+    if isinstance(password, str):
+        settings["password"] = password
+    else:
+        asked = password
+    config = Config(dsn, settings, ssl, asked)
+    return Connecting(config, on_notice)

@@ -1,0 +1,205 @@
+"""Carries out the plan of how to come to a server: has the sockets, TLS, the clock and the errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from . import _native
+from ._config import Endpoint
+from ._tls import binding_of, context_of
+from ._wire import Answer, Wire
+from .errors import Error, _make
+
+if TYPE_CHECKING:
+    from ._host import Host
+
+SSL_REQUEST = bytes.fromhex("0000000804d2162f")
+
+
+class Refused(Exception):
+    """An attempt came to nothing. ``fault`` is the plan's word for whose it was."""
+
+    def __init__(self, fault: str, error: Error, permanent: bool = False) -> None:
+        super().__init__(error)
+        self.fault, self.error, self.permanent = fault, error, permanent
+
+
+class Opening:
+    """One connection on its way."""
+
+    def __init__(self, host: Host, number: int) -> None:
+        self.host, self.number = host, number
+        self.config, self.loop = host.config, host.loop
+        self.plan = self.config.plan(int.from_bytes(os.urandom(8), "little"))
+        self.endpoint = self.config.endpoints[0]
+        self.address: str = ""
+        self.addresses: list[str] = []
+        self.wire: Wire | None = None
+        self.transport: asyncio.Transport | None = None
+        #: Set by the host: the settings that the server reported, or why it refused the login.
+        self.login: asyncio.Future[dict[str, str]] = self.loop.create_future()
+        self.secure = False
+
+    async def run(self) -> None:
+        """Until it is there, or all has failed."""
+        errors: list[Refused] = []
+        while True:
+            action, place, address = self.plan.action()
+            if action == "done":
+                if not self.host.core.opened(self.number):
+                    self._leave()
+                return
+            if action == "failed":
+                return self._give_up(errors)
+            try:
+                await asyncio.wait_for(self._do(action, place, address), self.plan.left())
+            except (asyncio.TimeoutError, TimeoutError):
+                seconds = self.config.said("connect_timeout")
+                message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"
+                made = _make("connect_failed", "NotSent", message, None)
+                self._failed(errors, Refused("unreachable", made))
+            except Refused as refused:
+                self._failed(errors, refused)
+            except (OSError, ssl.SSLError) as error:
+                faults = {"dial": "unreachable", "tls": "handshake"}
+                message = f"{self.endpoint} can't be reached: {error}"
+                made = _make("connect_failed", "NotSent", message, None, error)
+                self._failed(errors, Refused(faults.get(action, "server"), made))
+
+    async def _do(self, action: str, place: int, address: int) -> None:
+        if action == "resolve":
+            self.endpoint = self.config.endpoints[place]
+            found = await self.loop.getaddrinfo(
+                self.endpoint.host, self.endpoint.port, type=socket.SOCK_STREAM
+            )
+            self.addresses = [str(info[4][0]) for info in found]
+            self.plan.resolved(len(self.addresses))
+        elif action == "dial":
+            await self._dial(self.config.endpoints[place], address)
+        elif action == "ask":
+            await self._ask()
+        elif action == "tls":
+            await self._secure()
+        else:
+            await self._log_in()
+
+    async def _dial(self, endpoint: Endpoint, address: int) -> None:
+        self._leave()
+        self.endpoint, self.secure = endpoint, False
+        wire = Wire(self.host.core, self.number)
+        if endpoint.letter == "s":
+            self.address = endpoint.host
+            transport, _ = await self.loop.create_unix_connection(lambda: wire, endpoint.path)
+        else:
+            self.address = self.addresses[address] if endpoint.letter == "n" else endpoint.host
+            transport, _ = await self.loop.create_connection(
+                lambda: wire, self.address, endpoint.port
+            )
+            self._keep_alive(transport)
+        self.wire, self.transport = wire, transport
+        self.plan.connected()
+
+    def _keep_alive(self, transport: asyncio.BaseTransport) -> None:
+        """What the kernel watches of a line."""
+        of = transport.get_extra_info("socket")
+        of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self.config.is_on("keepalives"):
+            return
+        of.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options = {
+            "TCP_KEEPIDLE": "keepalives_idle",
+            "TCP_KEEPINTVL": "keepalives_interval",
+            "TCP_KEEPCNT": "keepalives_count",
+            "TCP_USER_TIMEOUT": "tcp_user_timeout",
+        }
+        for option, name in options.items():
+            if hasattr(socket, option) and (value := int(self.config.said(name))) > 0:
+                of.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+    async def _ask(self) -> None:
+        assert self.wire is not None and self.transport is not None
+        answer = Answer(self.loop)
+        self.wire.ask(answer)
+        self.transport.write(SSL_REQUEST)
+        said = await answer.future
+        if said is None:
+            raise OSError("the server closed the connection")
+        self._refuse_if(self.plan.answered(said[0], len(said) > 1))
+
+    async def _secure(self) -> None:
+        assert self.wire is not None and self.transport is not None
+        context = context_of(self.config)
+        name = self.endpoint.host if self.endpoint.letter != "s" else "localhost"
+        transport = await self.loop.start_tls(
+            self.transport, self.wire, context, server_hostname=name
+        )
+        if transport is None:
+            raise OSError("the server closed the connection")
+        self.transport = transport
+        self.wire.connection_made(transport)
+        self.secure = context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname
+        self.plan.secured()
+
+    async def _log_in(self) -> None:
+        assert self.wire is not None and self.transport is not None
+        of = self.transport.get_extra_info("ssl_object")
+        binding = binding_of(of.getpeercert(binary_form=True)) if of is not None else None
+        password = await self.host.password(self.endpoint)
+        settings = self.config.of_engine(password, self.address, self.secure, binding)
+        self.login = self.loop.create_future()
+        self.wire.log_in(settings, os.urandom(18))
+        said = await self.login
+        on = {"on": True, "off": False}
+        standby, read_only = said.get("in_hot_standby"), said.get("default_transaction_read_only")
+        self._refuse_if(self.plan.logged_in(on.get(standby or ""), on.get(read_only or "")))
+        self.host.parameters = said
+
+    def refused(self, text: str, fields: dict[str, str] | None) -> None:
+        """The login failed: the server says so, or this side."""
+        if self.login.done():
+            return
+        if fields is None:
+            error = _make("connect_failed", "NotSent", f"the login failed: {text}", None)
+            self.login.set_exception(Refused("server", error, permanent=True))
+        else:
+            error = _make("server", "NotSent", "", fields)
+            permanent = not _native.is_mendable(fields.get("C", ""), fields.get("M", ""))
+            self.login.set_exception(Refused("login", error, permanent))
+
+    def _refuse_if(self, refusal: tuple[str, str] | None) -> None:
+        if refusal is not None:
+            _, text = refusal
+            error = _make("connect_failed", "NotSent", f"{self.endpoint}{text}", None)
+            raise Refused("server", error)
+
+    def _failed(self, errors: list[Refused], refused: Refused) -> None:
+        errors.append(refused)
+        self._leave()
+        code = refused.error.code.ljust(5)[:5] if refused.fault == "login" else ""
+        text = str(refused.error)
+        several = len(self.config.endpoints) > 1 and not text.startswith(str(self.endpoint))
+        self.plan.failed(refused.fault, code, f"{self.endpoint}: {text}" if several else text)
+
+    def _leave(self) -> None:
+        if self.wire is not None:
+            self.wire.unbind()
+        if self.transport is not None:
+            self.transport.abort()
+        self.wire = self.transport = None
+
+    def _give_up(self, errors: list[Refused]) -> None:
+        verdict = self.plan.verdict()
+        if verdict is None:
+            made = _make("connect_failed", "NotSent", f"{self.endpoint} can't be reached", None)
+            return self.host.core.open_failed(self.number, made, False)
+        place, text, is_of_many = verdict
+        told = errors[place]
+        error = told.error
+        if text != str(error):
+            error = _make("connect_failed", "NotSent", text, None, error)
+        self.host.core.open_failed(self.number, error, told.permanent and not is_of_many)

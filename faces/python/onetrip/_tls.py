@@ -1,0 +1,76 @@
+"""TLS by the standard library: a context as libpq's settings want it, and what binds SCRAM to the
+channel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+
+from ._config import Config
+
+#: Signatures by their names in DER (RFC 4055, RFC 5758), with the hash that binds: SHA-256 for MD5
+#: and SHA-1 (RFC 5929).
+_SIGNATURES = {
+    bytes.fromhex("2a864886f70d010104"): "sha256",
+    bytes.fromhex("2a864886f70d010105"): "sha256",
+    bytes.fromhex("2a8648ce3d0401"): "sha256",
+    bytes.fromhex("2a864886f70d01010e"): "sha224",
+    bytes.fromhex("2a864886f70d01010b"): "sha256",
+    bytes.fromhex("2a864886f70d01010c"): "sha384",
+    bytes.fromhex("2a864886f70d01010d"): "sha512",
+    bytes.fromhex("2a8648ce3d040301"): "sha224",
+    bytes.fromhex("2a8648ce3d040302"): "sha256",
+    bytes.fromhex("2a8648ce3d040303"): "sha384",
+    bytes.fromhex("2a8648ce3d040304"): "sha512",
+}
+
+
+def context_of(config: Config) -> ssl.SSLContext:
+    """As in libpq: who names an authority wants it looked at, and without one ``require`` verifies
+    nothing.
+    """
+    if config.context is not None:
+        return config.context
+    mode, root = config.sslmode, config.text("sslrootcert")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    verifies = mode.startswith("verify") or (mode == "require" and root is not None)
+    context.check_hostname = mode == "verify-full"
+    context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+    if verifies and root is not None and root != "system":
+        context.load_verify_locations(root)
+    elif verifies:
+        context.load_default_certs()
+    certificate = config.text("sslcert")
+    if certificate is not None:
+        context.load_cert_chain(certificate, config.text("sslkey"))
+    if config.said("sslnegotiation") == "direct":
+        context.set_alpn_protocols(["postgresql"])
+    return context
+
+
+def binding_of(certificate: bytes | None) -> bytes | None:
+    """``tls-server-end-point``: a hash of the server's certificate.
+
+    None where nothing can be bound to it.
+    """
+    if certificate is None:
+        return None
+    try:
+        whole, _ = _enter(certificate)
+        _, behind = _enter(whole)
+        algorithm, _ = _enter(behind)
+        name, _ = _enter(algorithm)
+        return hashlib.new(_SIGNATURES[name], certificate).digest()
+    except (IndexError, KeyError):
+        return None
+
+
+def _enter(der: bytes) -> tuple[bytes, bytes]:
+    """What is in the first value, and what is behind it (X.690, section 8.1)."""
+    length, start = der[1], 2
+    if length > 0x7F:
+        size = length & 0x7F
+        length, start = int.from_bytes(der[2 : 2 + size], "big"), 2 + size
+    return der[start : start + length], der[start + length :]

@@ -1,0 +1,238 @@
+//! How a call is awaited, and what its awaiter gets.
+//!
+//! A call has a coroutine's methods, so `create_task`, `gather`, `wait_for` and task groups take
+//! it. Whoever awaits one that is not answered yet waits for a future of the event loop.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use onetrip_postgres::message::tag::backend;
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyType};
+
+use crate::call::{Call, Progress, Stage, Want};
+use crate::core::Core;
+use crate::decode::{Columns, Misfit, tag, unreadable};
+use crate::messages::messages;
+use crate::record::record_type;
+use crate::statement::Described;
+
+#[pymethods]
+impl Call {
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().now.with(|it| it.is_awaited = true)?;
+        Ok(slf)
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (py, it) = (slf.py(), slf.get());
+        let (stage, was_woken) = it.now.with(|it| {
+            it.is_awaited = true;
+            it.future = None;
+            (it.stage, std::mem::take(&mut it.is_woken))
+        })?;
+        let core = it.client(py)?;
+        if was_woken {
+            core.get().resumed();
+        }
+        match stage {
+            Stage::Over => Err(PyStopIteration::new_err((it.result(py)?,))),
+            Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+            _ => {
+                // Whoever waits has nothing more to send, unless others go on in this turn.
+                Core::flush_if_last(&core)?;
+                if it.is_over() {
+                    return Self::__next__(slf);
+                }
+                let future = core.get().future(py)?;
+                let blocking = intern!(py, "_asyncio_future_blocking");
+                future.setattr(blocking, true)?;
+                it.now.with(|it| it.future = Some(future.clone().unbind()))?;
+                Ok(future.unbind())
+            }
+        }
+    }
+
+    fn send(slf: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Self::__next__(slf)
+    }
+
+    /// A task that awaits it is cancelled: nobody waits for it any more.
+    #[pyo3(signature = (kind, value=None, traceback=None))]
+    fn throw(
+        slf: &Bound<'_, Self>,
+        kind: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::close(slf)?;
+        let error = match (value, kind.cast::<PyType>()) {
+            (Some(value), _) if !value.is_none() => value.clone(),
+            (_, Ok(kind)) => kind.call0()?,
+            _ => kind.clone(),
+        };
+        if let Some(traceback) = traceback.filter(|it| !it.is_none()) {
+            error.setattr(intern!(slf.py(), "__traceback__"), traceback)?;
+        }
+        Err(PyErr::from_value(error))
+    }
+
+    /// Nobody waits for it.
+    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let was_woken = slf.get().now.with(|it| {
+            it.is_awaited = true;
+            it.future = None;
+            std::mem::take(&mut it.is_woken)
+        })?;
+        let core = slf.get().client(slf.py())?;
+        if was_woken {
+            core.get().resumed();
+        }
+        Core::give_up(&core, slf)
+    }
+
+    #[getter]
+    fn cr_running(&self) -> bool {
+        false
+    }
+
+    /// Whether its transaction is to be run again, since it met others.
+    #[getter]
+    fn runs_again(&self) -> bool {
+        matches!(self.want, Want::Act(_)) && self.now.with(|it| it.number > 0).unwrap_or(false)
+    }
+
+    /// Whether it has ended.
+    fn done(&self) -> bool {
+        self.is_over()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let state = if self.is_over() { "done" } else { "pending" };
+        match &self.statement {
+            Some(statement) => {
+                Ok(format!("<onetrip.Call {state} {}>", statement.get().text.bind(py).repr()?))
+            }
+            None => Ok(format!("<onetrip.Call {state}>")),
+        }
+    }
+}
+
+impl Call {
+    fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
+        Ok(self.core.bind(py).clone().cast_into::<Core>()?)
+    }
+
+    /// A part of a long result has come: its rows are made now, so that what was received can be
+    /// used again while it is in the cache.
+    pub(crate) fn read_early(&self, py: Python<'_>) -> PyResult<()> {
+        let (reply, rows) = self.now.with(|it| (self.reply(it), it.rows.take()))?;
+        let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+        let fault = reply.append(rows.bind(py)).err().map(|misfit| misread(py, misfit));
+        self.now.with(|it| {
+            it.rows = Some(rows);
+            it.fault = it.fault.take().or(fault);
+        })?;
+        Ok(())
+    }
+
+    /// What has come of the reply, to be read.
+    fn reply(&self, it: &mut Progress) -> Reply<'_> {
+        it.bytes = 0;
+        let (blocks, columns) = (std::mem::take(&mut it.blocks), it.columns.clone());
+        Reply { call: self, blocks, columns, described: it.described.clone() }
+    }
+
+    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let (reply, rows, failure, fault, number) = self.now.with(|it| {
+            it.stage = Stage::Taken;
+            let reply = self.reply(it);
+            it.columns = None;
+            (reply, it.rows.take(), it.failure.take(), it.fault.take(), it.number)
+        })?;
+        if let Some(failure) = failure {
+            return Err(failure.raised(py));
+        }
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        match &self.want {
+            Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
+            Want::Tag => Ok(reply.tag(py)),
+            Want::Rows => {
+                let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+                reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
+                Ok(rows.into_any())
+            }
+            Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
+            _ => Ok(py.None()),
+        }
+    }
+}
+fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
+    let (why, cause) = unreadable(py, misfit);
+    let message = format!("a value of the result could not be read: {why}");
+    crate::python::error(py, ("conversion", "Applied", &message), None, cause)
+}
+
+struct Reply<'a> {
+    call: &'a Call,
+    blocks: Vec<Bytes>,
+    columns: Option<Bytes>,
+    described: Option<Arc<Described>>,
+}
+
+impl Reply<'_> {
+    fn tag(&self, py: Python<'_>) -> Py<PyAny> {
+        let done = messages(&self.blocks).filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
+        match done.last() {
+            Some((_, body)) => tag(py, body).into_any().unbind(),
+            None => intern!(py, "").clone().into_any().unbind(),
+        }
+    }
+
+    /// How its rows are read; none where it has none.
+    fn columns(&self, py: Python<'_>) -> Result<Option<Arc<Columns>>, Misfit> {
+        let (Some(body), Some(described), Some(statement)) =
+            (&self.columns, &self.described, &self.call.statement)
+        else {
+            return Ok(None);
+        };
+        let core = self.call.client(py)?;
+        let types = |oids: &[u32]| core.get().types_of(oids);
+        let columns = statement.get().columns(py, body, described, types)?;
+        Ok(Some(columns.ok_or(Misfit::Malformed)?))
+    }
+
+    fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
+        rows.map(|(_, body)| body)
+    }
+
+    fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
+        let columns = self.columns(to.py())?;
+        let row_type = record_type(to.py())?;
+        for body in self.bodies() {
+            let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
+            to.append(columns.row(row_type, body)?)?;
+        }
+        Ok(())
+    }
+
+    /// The first row, or a value of it.
+    fn first(&self, py: Python<'_>) -> Result<Py<PyAny>, Misfit> {
+        let Some(body) = self.bodies().next() else { return Ok(py.None()) };
+        let columns = self.columns(py)?.ok_or(Misfit::Malformed)?;
+        let found = match self.call.want {
+            Want::Value(place) => columns.value(py, body, place)?,
+            _ => columns.row(record_type(py)?, body)?,
+        };
+        Ok(found.unbind())
+    }
+}

@@ -1,0 +1,151 @@
+//! A call on its way: the object that `db.fetch(…)` returns. `awaiting.rs` has how it is awaited.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use onetrip_abi::completion::outcome;
+use onetrip_abi::host::Act;
+use onetrip_engine::Ticket;
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::failure::Failure;
+use crate::local::Local;
+use crate::statement::{Described, Statement};
+
+/// What is wanted of a reply.
+#[derive(Debug)]
+pub(crate) enum Want {
+    Rows,
+    Row,
+    /// Of the first row the value at this place.
+    Value(usize),
+    Tag,
+    /// Nothing: its parts have the replies.
+    Parts(Vec<Py<PyTuple>>),
+    /// The same, of statements with calls of their own.
+    Calls(Vec<Py<Call>>),
+    /// What a transaction does.
+    Act(Act),
+    /// The number of a connection that its caller has to himself.
+    Checkout,
+    /// For the client itself: what a text takes and returns.
+    Description(Py<Statement>),
+    /// For the client itself: the types in such a description.
+    Types(Py<Statement>, Vec<u32>, Vec<u32>),
+}
+
+/// A call.
+#[pyclass(frozen, module = "onetrip")]
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// A `Core`, of which this file knows nothing.
+    pub(crate) core: Py<PyAny>,
+    pub(crate) want: Want,
+    /// None for what has no text.
+    pub(crate) statement: Option<Py<Statement>>,
+    pub(crate) flags: u32,
+    pub(crate) now: Local<Progress>,
+}
+
+/// How far it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) stage: Stage,
+    pub(crate) args: Option<Py<PyTuple>>,
+    /// Formats and parameters, encoded as `described` says; several of one with parts.
+    pub(crate) requests: Vec<(Option<Py<Call>>, Arc<Described>, Vec<u8>)>,
+    /// How the reply was asked for.
+    pub(crate) described: Option<Arc<Described>>,
+    pub(crate) blocks: Vec<Bytes>,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
+    /// Bytes of the whole reply so far.
+    pub(crate) total: usize,
+    /// Rows that were read before the reply was complete, or why they could not be.
+    pub(crate) rows: Option<Py<PyList>>,
+    pub(crate) fault: Option<PyErr>,
+    /// The body of the RowDescription.
+    pub(crate) columns: Option<Bytes>,
+    pub(crate) failure: Option<Failure>,
+    /// Those that wait for its end.
+    pub(crate) future: Option<Py<PyAny>>,
+    /// A task was told to go on, and has not done so.
+    pub(crate) is_woken: bool,
+    pub(crate) is_awaited: bool,
+    /// What its end says, where that is no reply.
+    pub(crate) number: u32,
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It waits for what this side has to know first, or for its pipeline.
+    #[default]
+    Made,
+    /// It waits in the pool, by this token.
+    InLine(u32),
+    /// It was handed to the engine, on this connection and by this token.
+    Sent(u32, u32, Ticket),
+    /// It has ended.
+    Over,
+    /// Somebody has its result.
+    Taken,
+}
+
+impl Call {
+    pub(crate) fn new(
+        core: Py<PyAny>,
+        want: Want,
+        statement: Option<Py<Statement>>,
+        flags: u32,
+        args: Option<Py<PyTuple>>,
+    ) -> Call {
+        let now = Local::new(Progress { args, ..Progress::default() });
+        Call { core, want, statement, flags, now }
+    }
+
+    /// Whether it is the client's own, and nobody awaits it.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.want, Want::Description(_) | Want::Types(..))
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_over = |it: &mut Progress| matches!(it.stage, Stage::Over | Stage::Taken);
+        self.now.with(is_over).unwrap_or(true)
+    }
+
+    /// The reply is sent again.
+    pub(crate) fn restart(&self) -> Option<Py<PyList>> {
+        let rows = self.now.with(|it| {
+            (it.columns, it.fault, it.failure) = (None, None, None);
+            (it.bytes, it.total) = (0, 0);
+            it.blocks.clear();
+            it.rows.take()
+        });
+        rows.ok().flatten()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let never = self.now.with(|it| !it.is_awaited && it.stage != Stage::Taken).unwrap_or(false);
+        if !never || self.is_own() {
+            return;
+        }
+        Python::attach(|py| {
+            let warning = c"an onetrip call was never awaited: it was sent all the same";
+            let kind = py.get_type::<PyRuntimeWarning>();
+            if let Err(error) = PyErr::warn(py, &kind, warning, 1) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+/// A failure of what was never sent.
+pub(crate) fn unsent(code: &'static str, message: impl Into<String>) -> Failure {
+    Failure::said(code, outcome::NOT_SENT, message)
+}

@@ -1,0 +1,675 @@
+//! One client: its pool, its connections, and the calls on them. It decides nothing: what goes
+//! where, when, and what becomes of it is said below.
+//!
+//! No code of Python's runs while the state is borrowed. What is to be done there is written down
+//! as a `Deed`, and done behind it (`Core::act`).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use onetrip_abi::host::{Act, flag};
+use onetrip_engine::Time;
+use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
+use onetrip_postgres::client::types::catalog;
+use onetrip_postgres::sql::{Place, refusal};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+
+use crate::call::{Call, Want, unsent};
+use crate::deed::{Deed, Said};
+use crate::failure::Failure;
+use crate::local::Local;
+use crate::settings::pairs;
+use crate::state::State;
+use crate::statement::{Described, Statement};
+use crate::types::Type;
+use crate::{describe, encode};
+
+/// Texts that are remembered; the oldest goes.
+const STATEMENTS_MAX: usize = 1024;
+
+/// A client, on the event loop that it was made on.
+#[pyclass(frozen, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) state: Local<State>,
+    event_loop: Py<PyAny>,
+    /// Who has sockets and tasks: `onetrip._host.Host`.
+    host: Py<PyAny>,
+    create_future: Py<PyAny>,
+    call_soon: Py<PyAny>,
+    statements: Py<PyDict>,
+    start: Instant,
+}
+
+impl Core {
+    pub(crate) fn time(&self) -> Time {
+        Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    pub(crate) fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.create_future.bind(py).call0()
+    }
+
+    /// A task that was woken goes on.
+    pub(crate) fn resumed(&self) {
+        let _ = self.state.with(|state| state.woken = state.woken.saturating_sub(1));
+    }
+
+    pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
+        Ok(self.state.with(|state| oids.iter().map(|oid| state.types.get(*oid)).collect())?)
+    }
+
+    /// Does something with the state, and then what is to be done for it.
+    pub(crate) fn run<R>(
+        core: &Bound<'_, Self>,
+        change: impl FnOnce(&mut State, Python<'_>, Time) -> R,
+    ) -> PyResult<R> {
+        let (py, it) = (core.py(), core.get());
+        let now = it.time();
+        let result = it.state.with(|state| change(state, py, now))?;
+        Core::act(core)?;
+        Ok(result)
+    }
+
+    /// Does what is to be done, until nothing is.
+    fn act(core: &Bound<'_, Self>) -> PyResult<()> {
+        let py = core.py();
+        loop {
+            let deeds = core.get().state.with(|state| std::mem::take(&mut state.deeds))?;
+            if deeds.is_empty() {
+                return Ok(());
+            }
+            for deed in deeds {
+                if let Err(error) = Core::do_one(core, deed) {
+                    // Whose fault it is isn't known; the others go on.
+                    error.write_unraisable(py, None);
+                }
+            }
+        }
+    }
+
+    fn do_one(core: &Bound<'_, Self>, deed: Deed) -> PyResult<()> {
+        let (py, it) = (core.py(), core.get());
+        let host = it.host.bind(py);
+        match deed {
+            Deed::Wake(future) => {
+                // One that was cancelled meanwhile has its end, and says so.
+                let _ = future.call_method1(py, intern!(py, "set_result"), (py.None(),));
+            }
+            Deed::Write(write, bytes) => {
+                write.call1(py, (bytes,))?;
+            }
+            Deed::Tell(name, number, said) => {
+                match said {
+                    None => host.call_method1(name, (number,))?,
+                    Some(Said::Bytes(bytes)) => {
+                        host.call_method1(name, (number, PyBytes::new(py, &bytes)))?
+                    }
+                    Some(Said::Flag(flag)) => host.call_method1(name, (number, flag))?,
+                    Some(Said::Refusal(text, message)) => {
+                        let message = message.map(|message| PyBytes::new(py, &message));
+                        host.call_method1(name, (number, text, message))?
+                    }
+                };
+            }
+            Deed::Read(call) => call.get().read_early(py)?,
+            Deed::Drop(rows) => drop(rows),
+            Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
+            Deed::Advance(number) => Core::advance(core, number)?,
+            Deed::Schedule => {
+                it.call_soon.call1(py, (core.getattr(intern!(py, "_flush"))?,))?;
+            }
+            Deed::Arm(after) => {
+                let tick = core.getattr(intern!(py, "_tick"))?;
+                let later = it.event_loop.bind(py).getattr(intern!(py, "call_later"))?;
+                later.call1((after.as_secs_f64(), tick))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of a text.
+    fn statement<'py>(&self, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, Statement>> {
+        let py = text.py();
+        let statements = self.statements.bind(py);
+        if let Some(known) = statements.get_item(text)? {
+            return Ok(known.cast_into::<Statement>()?);
+        }
+        let made = Bound::new(py, Statement::new(text)?)?;
+        if statements.len() >= STATEMENTS_MAX
+            && let Some(oldest) = statements.keys().try_iter()?.next()
+        {
+            statements.del_item(oldest?)?;
+        }
+        statements.set_item(text, &made)?;
+        Ok(made)
+    }
+
+    /// Goes on with a call that others need not wait behind: it is encoded and placed, or the
+    /// server is asked what it takes.
+    pub(crate) fn begin(core: &Bound<'_, Self>, call: &Bound<'_, Call>) -> PyResult<()> {
+        if call.get().is_over() {
+            return Ok(());
+        }
+        match Core::prepare(call)? {
+            Ok(None) => {}
+            Ok(Some(unknown)) => return describe::ask(core, &unknown, Some(call), 0),
+            Err(failure) => return Core::run(core, |state, py, _| state.fail(py, call, failure)),
+        }
+        Core::run(core, |state, py, now| state.place(py, now, call))
+    }
+
+    /// A statement of the call that is not described yet.
+    fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Option<Bound<'py, Statement>>> {
+        let py = call.py();
+        let is_unknown = |it: &Py<Statement>| it.get().described().is_none();
+        let own = call.get().statement.iter();
+        if let Some(unknown) = own.filter(|it| is_unknown(it)).next() {
+            return Ok(Some(unknown.bind(py).clone()));
+        }
+        let Want::Calls(calls) = &call.get().want else { return Ok(None) };
+        let of = |call: &Py<Call>| call.get().statement.as_ref().map(|it| it.clone_ref(py));
+        let unknown = calls.iter().filter_map(of).find(is_unknown);
+        Ok(unknown.map(|it| it.into_bound(py)))
+    }
+
+    /// Writes what is sent of a call whose text was not described, where nothing has to be known of
+    /// it: its rows are of no interest, and its arguments are texts, whose types the server infers.
+    /// None where it has to be described.
+    fn encode_unknown(call: &Bound<'_, Call>) -> PyResult<Option<Result<(), Failure>>> {
+        let (py, it) = (call.py(), call.get());
+        if !matches!(it.want, Want::Tag) {
+            return Ok(None);
+        }
+        let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
+        let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
+        let mut bytes = Vec::new();
+        let written = encode::texts(args.bind(py), &mut bytes);
+        let Some(Ok(())) = written else {
+            return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
+        };
+        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes)])?;
+        Ok(Some(Ok(())))
+    }
+
+    /// What is sent of a call is written, or the server has to be asked about this text first. The
+    /// inner error is the caller's.
+    fn prepare<'py>(
+        call: &Bound<'py, Call>,
+    ) -> PyResult<Result<Option<Bound<'py, Statement>>, Failure>> {
+        let Some(unknown) = Core::unknown(call)? else {
+            return Ok(Core::encode(call)?.map(|()| None));
+        };
+        match Core::encode_unknown(call)? {
+            None => Ok(Ok(Some(unknown))),
+            Some(written) => Ok(written.map(|()| None)),
+        }
+    }
+
+    /// Writes what is sent of a call. The inner error is the caller's.
+    fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), Failure>> {
+        let py = call.py();
+        let it = call.get();
+        let mut requests = Vec::new();
+        let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
+            let statement = of.statement.as_ref();
+            let Some(described) = statement.and_then(|it| it.get().described()) else {
+                return Ok(());
+            };
+            let mut bytes = Vec::new();
+            if let Err(message) = encode::parameters(&described.types, args, &mut bytes) {
+                return Err(unsent("parameter", message));
+            }
+            requests.push((part, described, bytes));
+            Ok(())
+        };
+        let result = match &it.want {
+            Want::Parts(sets) => sets.iter().enumerate().try_for_each(|(number, set)| {
+                add(it, set.bind(py), None).map_err(|failure| match failure {
+                    Failure::Said { code, outcome, message, cause } => {
+                        let message = format!("set {} of arguments: {message}", number + 1);
+                        Failure::Said { code, outcome, message, cause }
+                    }
+                    failure => failure,
+                })
+            }),
+            Want::Calls(calls) => calls.iter().try_for_each(|part| {
+                let args = part.get().now.with(|it| it.args.take()).ok().flatten();
+                let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
+                add(part.get(), args.bind(py), Some(part.clone_ref(py)))
+            }),
+            _ => {
+                let args = it.now.with(|it| it.args.take())?;
+                let args = args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py));
+                add(it, &args, None)
+            }
+        };
+        it.now.with(|it| it.requests = requests)?;
+        Ok(result)
+    }
+
+    /// Sends what waits on a connection that one caller has, in its order.
+    fn advance(core: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        let py = core.py();
+        loop {
+            let front = core.get().state.with(|state| state.front(py, number))?;
+            let Some(call) = front.map(|call| call.into_bound(py)) else { return Ok(()) };
+            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
+                match Core::prepare(&call)? {
+                    Ok(None) => {}
+                    Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),
+                    Err(failure) => {
+                        core.get().state.with(|state| state.fail(py, &call, failure))?;
+                    }
+                }
+            }
+            let now = core.get().time();
+            core.get().state.with(|state| state.send_front(py, now, number))?;
+        }
+    }
+
+    /// Nobody waits for a call any more.
+    pub(crate) fn give_up(core: &Bound<'_, Self>, call: &Bound<'_, Call>) -> PyResult<()> {
+        Core::run(core, |state, py, now| state.give_up(py, now, call))
+    }
+
+    /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
+    /// more.
+    pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
+        let is_last = core.get().state.with(State::waits)?;
+        if is_last { Core::run(core, State::flush) } else { Ok(()) }
+    }
+}
+
+#[pymethods]
+impl Core {
+    /// `settings`: names and values, of the policy of the pool.
+    #[new]
+    fn new(
+        event_loop: &Bound<'_, PyAny>,
+        host: Py<PyAny>,
+        settings: Vec<(String, String)>,
+        seed: u64,
+        result_bytes_max: usize,
+    ) -> PyResult<Core> {
+        let py = event_loop.py();
+        let settings = pairs(&settings);
+        Ok(Core {
+            state: Local::new(State::new(&settings, seed, result_bytes_max)),
+            host,
+            create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
+            call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
+            event_loop: event_loop.clone().unbind(),
+            statements: PyDict::new(py).unbind(),
+            start: Instant::now(),
+        })
+    }
+
+    /// Carries out what the pool wants first.
+    fn begin_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, State::walk_pool)
+    }
+
+    fn _flush(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.scheduled = false;
+            state.flush(py, now);
+        })
+    }
+
+    fn _tick(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, State::tick)
+    }
+
+    // --- connections of one's own ---
+
+    /// A call that ends with the number of a connection.
+    fn checkout(slf: &Bound<'_, Self>) -> PyResult<Py<Call>> {
+        let py = slf.py();
+        let call = Call::new(slf.clone().into_any().unbind(), Want::Checkout, None, 0, None);
+        let call = Bound::new(py, call)?;
+        Core::run(slf, |state, py, now| state.checkout(py, now, &call))?;
+        Ok(call.unbind())
+    }
+
+    /// Gives it back, once it has answered what was sent on it.
+    fn release(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, py, now| state.release(py, now, number))
+    }
+
+    /// Ends a connection, with what is on it.
+    fn destroy(slf: &Bound<'_, Self>, number: u32, message: &str) -> PyResult<()> {
+        Core::run(slf, |state, py, now| state.destroy(py, now, number, message))
+    }
+
+    /// Begins a transaction on it; nothing is sent yet.
+    #[pyo3(signature = (number, isolation=None, read_only=None, deferrable=None))]
+    fn open_block(
+        slf: &Bound<'_, Self>,
+        number: u32,
+        isolation: Option<&str>,
+        read_only: Option<bool>,
+        deferrable: Option<bool>,
+    ) -> PyResult<()> {
+        let isolation = match isolation {
+            None => None,
+            Some("read_uncommitted") => Some(Isolation::ReadUncommitted),
+            Some("read_committed") => Some(Isolation::ReadCommitted),
+            Some("repeatable_read") => Some(Isolation::RepeatableRead),
+            Some("serializable") => Some(Isolation::Serializable),
+            Some(other) => {
+                return Err(PyTypeError::new_err(format!(
+                    "isolation is read_uncommitted, read_committed, repeatable_read or \
+                     serializable, not {other}"
+                )));
+            }
+        };
+        let modes = Modes { isolation, read_only, deferrable };
+        Core::run(slf, |state, _, _| state.open_block(number, modes))
+    }
+
+    /// Does something with the transaction, behind what was submitted: `commit`, `rollback`,
+    /// `savepoint`, `release`, `undo`, `forget`.
+    fn act_on(slf: &Bound<'_, Self>, number: u32, act: &str) -> PyResult<Py<Call>> {
+        let act = match act {
+            "commit" => Act::Commit,
+            "rollback" => Act::Rollback,
+            "savepoint" => Act::Savepoint,
+            "release" => Act::Release,
+            "undo" => Act::Undo,
+            "forget" => Act::Forget,
+            _ => return Err(PyTypeError::new_err("there is no such act")),
+        };
+        let call = Call::new(slf.clone().into_any().unbind(), Want::Act(act), None, 0, None);
+        let call = Bound::new(slf.py(), call)?;
+        Core::run(slf, |state, py, _| state.enqueue(py, number, &call))?;
+        Ok(call.unbind())
+    }
+
+    /// Whether the transaction on it is run again, as things stand.
+    fn runs_again(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
+        Core::run(slf, |state, _, now| state.asks(now, number, Act::RunsAgain))
+    }
+
+    // --- its end ---
+
+    /// Takes nothing new. `Host.closed` tells when no connection is left.
+    fn close_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, State::close)
+    }
+
+    /// Its time to close is over: callers in line fail.
+    fn cut_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.pool.cut(now);
+            state.walk_pool(py, now);
+        })
+    }
+
+    /// Connections, those that are idle, callers that wait.
+    fn counts(&self) -> PyResult<[usize; 3]> {
+        Ok(self.state.with(|state| state.pool.counts())?)
+    }
+
+    /// The transaction status of a connection, as the letter of ReadyForQuery.
+    fn status(&self, number: u32) -> PyResult<String> {
+        Ok(self.state.with(|state| state.status(number))?)
+    }
+
+    /// Forgets what was learned of texts and types.
+    fn forget_types(&self, py: Python<'_>) -> PyResult<()> {
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.clear())?)
+    }
+
+    /// A connection that was asked for could not be opened.
+    fn open_failed(
+        slf: &Bound<'_, Self>,
+        number: u32,
+        error: Bound<'_, PyAny>,
+        permanent: bool,
+    ) -> PyResult<()> {
+        let error = (error.clone().unbind(), error.to_string());
+        Core::run(slf, |state, py, now| state.open_failed(py, now, number, error, permanent))
+    }
+
+    /// A connection is logged in, and the server will do.
+    fn opened(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
+        Core::run(slf, |state, py, now| state.opened(py, now, number))
+    }
+
+    /// What is sent on the socket of a cancel; none where it is not to be sent.
+    fn begin_cancel<'py>(
+        slf: &Bound<'py, Self>,
+        number: u32,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Core::run(slf, |state, _, now| state.begin_cancel(now, number))
+            .map(|message| message.map(|message| PyBytes::new(slf.py(), &message)))
+    }
+
+    /// What became of a cancel: `not_sent`, `closed` or `lost`.
+    fn cancel_ended(slf: &Bound<'_, Self>, number: u32, end: &str) -> PyResult<()> {
+        let end = match end {
+            "not_sent" => onetrip_engine::CancelEnd::NotSent,
+            "closed" => onetrip_engine::CancelEnd::Closed,
+            _ => onetrip_engine::CancelEnd::Lost,
+        };
+        Core::run(slf, |state, py, now| state.cancel_ended(py, now, number, end))
+    }
+}
+
+/// Where statements go: to the pool, onto one connection, or into a pipeline.
+#[pyclass(subclass, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct Scope {
+    core: Py<Core>,
+    place: Where,
+    /// Nothing goes there any more: why.
+    over: Option<(String, String)>,
+}
+
+#[derive(Debug)]
+enum Where {
+    Shared,
+    /// On this connection; in a transaction.
+    Own(u32, bool),
+    Pipeline(Vec<Py<Call>>),
+}
+
+impl Scope {
+    fn submit<'py>(
+        &mut self,
+        want: Want,
+        text: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        flags: u32,
+    ) -> PyResult<Bound<'py, Call>> {
+        let py = text.py();
+        let core = self.core.bind(py);
+        // What another thread has made must not be kept.
+        core.get().state.with(|_| ())?;
+        let statement = core.get().statement(text)?;
+        let place = match self.place {
+            Where::Shared => Place::Shared,
+            Where::Own(_, in_transaction) => Place::Session { in_transaction },
+            Where::Pipeline(_) => Place::Pipeline { alone: false },
+        };
+        let refused = refusal(statement.get().traits, place);
+        let args = Some(args.clone().unbind());
+        let call = Call::new(
+            core.clone().into_any().unbind(),
+            want,
+            Some(statement.unbind()),
+            flags,
+            args,
+        );
+        let call = Bound::new(py, call)?;
+        let failure = match (&self.over, refused) {
+            (Some((_, message)), _) => Some(unsent("over", message.as_str())),
+            (None, Some(refusal)) => {
+                let message = refusal.said().split('\0').nth(1).unwrap_or_default();
+                Some(unsent(refusal.code(), message))
+            }
+            _ => None,
+        };
+        if let Some(failure) = failure {
+            Core::run(core, |state, py, _| state.fail(py, &call, failure))?;
+            return Ok(call);
+        }
+        match &mut self.place {
+            Where::Shared => Core::begin(core, &call)?,
+            Where::Own(number, _) => {
+                let number = *number;
+                Core::run(core, |state, py, _| state.enqueue(py, number, &call))?;
+            }
+            Where::Pipeline(calls) => calls.push(call.clone().unbind()),
+        }
+        Ok(call)
+    }
+}
+
+fn flags_of(repeatable: bool) -> u32 {
+    flag::BINARY | if repeatable { flag::REPEATABLE } else { 0 }
+}
+
+#[pymethods]
+impl Scope {
+    /// `number`: 0 for the pool.
+    #[new]
+    #[pyo3(signature = (core, number=0, in_transaction=false, pipeline=false))]
+    fn new(core: Py<Core>, number: u32, in_transaction: bool, pipeline: bool) -> Scope {
+        let place = match (pipeline, number) {
+            (true, _) => Where::Pipeline(Vec::new()),
+            (false, 0) => Where::Shared,
+            (false, number) => Where::Own(number, in_transaction),
+        };
+        Scope { core, place, over: None }
+    }
+
+    /// The rows of a statement, as a list of records.
+    #[pyo3(signature = (query, /, *args, repeatable=false))]
+    fn fetch<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        repeatable: bool,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.submit(Want::Rows, query, args, flags_of(repeatable))
+    }
+
+    /// The first row, or None.
+    #[pyo3(signature = (query, /, *args, repeatable=false))]
+    fn fetchrow<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        repeatable: bool,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.submit(Want::Row, query, args, flags_of(repeatable))
+    }
+
+    /// A value of the first row, or None.
+    #[pyo3(signature = (query, /, *args, column=0, repeatable=false))]
+    fn fetchval<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        column: usize,
+        repeatable: bool,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.submit(Want::Value(column), query, args, flags_of(repeatable))
+    }
+
+    /// The command tag.
+    #[pyo3(signature = (query, /, *args))]
+    fn execute<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.submit(Want::Tag, query, args, flags_of(false))
+    }
+
+    /// Runs a statement with each of these sets of arguments: all of them take effect, or none.
+    #[pyo3(signature = (query, args, /))]
+    fn executemany<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let py = query.py();
+        if matches!(self.place, Where::Pipeline(_)) {
+            return Err(PyTypeError::new_err("executemany is a pipeline itself: call it outside"));
+        }
+        let set = |set: PyResult<Bound<'_, PyAny>>| match set?.cast_into::<PyTuple>() {
+            Ok(set) => Ok(set.unbind()),
+            Err(other) => {
+                let set: Vec<_> = other.into_inner().try_iter()?.collect::<PyResult<_>>()?;
+                Ok(PyTuple::new(py, set)?.unbind())
+            }
+        };
+        let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;
+        self.submit(Want::Parts(sets), query, &PyTuple::empty(py), flags_of(false))
+    }
+
+    /// Sends the statements of a pipeline, and ends when all have taken effect, or none has.
+    fn _send<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, Call>> {
+        let Where::Pipeline(calls) = &mut self.place else {
+            return Err(PyRuntimeError::new_err("this is no pipeline"));
+        };
+        let calls = std::mem::take(calls);
+        let core = self.core.bind(py);
+        let want = Want::Calls(calls);
+        let call = Bound::new(
+            py,
+            Call::new(core.clone().into_any().unbind(), want, None, flags_of(false), None),
+        )?;
+        Core::begin(core, &call)?;
+        Ok(call)
+    }
+
+    /// Nothing goes there any more.
+    fn _end(&mut self, code: String, message: String) {
+        self.over = Some((code, message));
+    }
+
+    /// Something goes there again.
+    fn _open(&mut self) {
+        self.over = None;
+    }
+
+    /// Those that were made and are not to be sent end so.
+    fn _drop(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Where::Pipeline(calls) = &mut self.place else { return Ok(()) };
+        for call in std::mem::take(calls) {
+            let failure =
+                unsent("pipeline_left", "its pipeline was left by an error before it was sent");
+            let call = call.into_bound(py);
+            Core::run(self.core.bind(py), |state, py, _| state.fail(py, &call, failure))?;
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of types in a question for them.
+pub(crate) fn question(oids: &[u32]) -> (Vec<u8>, &'static [u32]) {
+    // Formats and one parameter: an array, all binary.
+    let mut out = vec![0, 1, 0, 1, 0, 1];
+    let mut array = Vec::new();
+    for word in [1, 0, 26, oids.len() as u32, 1] {
+        array.extend_from_slice(&word.to_be_bytes());
+    }
+    for oid in oids {
+        array.extend_from_slice(&4_u32.to_be_bytes());
+        array.extend_from_slice(&oid.to_be_bytes());
+    }
+    out.extend_from_slice(&(array.len() as u32).to_be_bytes());
+    out.extend_from_slice(&array);
+    (out, &[1028])
+}
+
+/// The text of such a question.
+pub(crate) const QUESTION: &str = catalog::CATALOG_SQL;

@@ -1,0 +1,43 @@
+//! What is to be done once the state of a client is borrowed no more: then code of Python's may
+//! run.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::call::Call;
+
+/// What is to be done once the state is borrowed no more.
+#[derive(Debug)]
+pub(crate) enum Deed {
+    /// A future is done.
+    Wake(Py<PyAny>),
+    /// Bytes go to a transport, by its method.
+    Write(Py<PyAny>, Py<PyBytes>),
+    /// The host is called by this name, with the number of a connection, or 0, and what else there
+    /// is.
+    Tell(&'static str, u32, Option<Said>),
+    /// A question of the client's own has ended.
+    Step(Py<Call>),
+    /// What waits on a connection may go on.
+    Advance(u32),
+    /// A part of a long result has come.
+    Read(Py<Call>),
+    /// Rows that are of no use.
+    Drop(Py<PyList>),
+    /// Bytes are written when this turn is over.
+    Schedule,
+    /// It is to be told what time it is.
+    Arm(Duration),
+}
+
+/// What a host is told.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Bytes(Bytes),
+    Flag(bool),
+    /// Why a login was refused: as text, and as the server's message if it was the server.
+    Refusal(String, Option<Bytes>),
+}

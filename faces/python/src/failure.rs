@@ -1,0 +1,173 @@
+//! Why a call failed, until somebody asks for it.
+
+use bytes::Bytes;
+use onetrip_abi::completion::{end, outcome};
+use onetrip_abi::host::Refused;
+use onetrip_postgres::message::ErrorResponse;
+use onetrip_postgres::message::error_response::field;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::messages::Messages;
+
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server said so; and what was said on the way.
+    Server { about: &'static str, block: Bytes, outcome: u32 },
+    /// This side does.
+    Said { code: &'static str, outcome: u32, message: String, cause: Option<Py<PyAny>> },
+    /// Something of Python's.
+    Raised(PyErr),
+}
+
+impl Failure {
+    pub(crate) fn said(code: &'static str, outcome: u32, message: impl Into<String>) -> Failure {
+        Failure::Said { code, outcome, message: message.into(), cause: None }
+    }
+
+    /// The same for another, of which this is known.
+    pub(crate) fn again(&self, py: Python<'_>, outcome: u32) -> Failure {
+        match self {
+            Failure::Server { about, block, .. } => {
+                Failure::Server { about, block: block.clone(), outcome }
+            }
+            Failure::Said { code, message, cause, .. } => {
+                let cause = cause.as_ref().map(|cause| cause.clone_ref(py));
+                Failure::Said { code, outcome, message: message.clone(), cause }
+            }
+            Failure::Raised(error) => Failure::Raised(error.clone_ref(py)),
+        }
+    }
+
+    /// What the end of a request means; none where it did not fail. `lost`: what became of its
+    /// connection.
+    pub(crate) fn of_end(how: u32, block: &Bytes, lost: &Loss) -> Option<Failure> {
+        let (how, outcome) = (how & 0xff, how >> 8);
+        let about = match how {
+            end::COMPLETE | end::PROVISIONAL => return None,
+            end::ABORTED => {
+                const WHY: &str =
+                    "it was skipped, since a statement before it in its pipeline failed";
+                return Some(Failure::said("aborted", outcome, WHY));
+            }
+            end::DEADLINE => {
+                return Some(Failure::said("timeout", outcome, "it was not answered in time"));
+            }
+            end::CANCELLED => {
+                return Some(Failure::said("cancelled", outcome, "it was taken back"));
+            }
+            end::CLOSED => return Some(Failure::said(lost.code, outcome, lost.message.clone())),
+            end::BEGIN => "BEGIN failed: ",
+            end::SAVEPOINT => "SAVEPOINT failed: ",
+            end::ROLLED_BACK => {
+                let text = block.split(|byte| *byte == 0).next().unwrap_or_default();
+                let mut message = String::from_utf8_lossy(text).into_owned();
+                let behind = block.get(text.len() + 1..).unwrap_or_default();
+                if let Some((_, body)) = (Messages { rest: behind }).next()
+                    && let Ok(error) = ErrorResponse::decode(body)
+                {
+                    let error = onetrip_postgres::message::ServerError::from(error);
+                    message += &format!(": {error}");
+                }
+                return Some(Failure::said("rolled_back", outcome, message));
+            }
+            _ => "",
+        };
+        Some(Failure::Server { about, block: block.clone(), outcome })
+    }
+
+    /// Nothing of it was sent.
+    pub(crate) fn refused(refused: Refused, lost: &Loss) -> Failure {
+        let (code, message) = match refused {
+            Refused::Closed => (lost.code, lost.message.as_str()),
+            Refused::Full => ("queue_full", "too many statements wait on this connection"),
+            Refused::Malformed => {
+                ("unencodable", "its text has a zero byte, or it has more than 1 GiB")
+            }
+            Refused::NameTaken => ("name_taken", "the name stands for another statement"),
+            Refused::NoMemory => ("no_memory", "there is no memory for it"),
+        };
+        Failure::said(code, outcome::NOT_SENT, message)
+    }
+
+    pub(crate) fn outcome(&self) -> u32 {
+        match self {
+            Failure::Server { outcome, .. } | Failure::Said { outcome, .. } => *outcome,
+            Failure::Raised(_) => outcome::NOT_SENT,
+        }
+    }
+
+    /// The SQLSTATE, where the server said it.
+    pub(crate) fn sqlstate(&self) -> Option<&str> {
+        self.field(field::CODE)
+    }
+
+    /// The function of the server that reported it.
+    pub(crate) fn routine(&self) -> Option<&str> {
+        self.field(field::ROUTINE)
+    }
+
+    fn field(&self, letter: u8) -> Option<&str> {
+        let Failure::Server { block, .. } = self else { return None };
+        let (_, body) = (Messages { rest: block }).next()?;
+        let fields = ErrorResponse::decode(body).ok()?.fields;
+        str::from_utf8(fields.value(letter)?).ok()
+    }
+
+    /// As Python raises it.
+    pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Raised(error) => error,
+            Failure::Said { code, outcome, message, cause } => {
+                crate::python::error(py, (code, word(outcome), &message), None, cause)
+            }
+            Failure::Server { about, block, outcome } => {
+                let fields = fields_of(py, &block);
+                crate::python::error(py, ("server", word(outcome), about), Some(fields), None)
+            }
+        }
+    }
+}
+
+/// The fields of an ErrorResponse or NoticeResponse, by their letters.
+pub(crate) fn fields_of<'py>(py: Python<'py>, block: &[u8]) -> Bound<'py, PyAny> {
+    let fields = PyDict::new(py);
+    if let Some((_, body)) = (Messages { rest: block }).next()
+        && let Ok(error) = ErrorResponse::decode(body)
+    {
+        for (letter, value) in error.fields {
+            let name = char::from(letter).to_string();
+            let _ = fields.set_item(name, String::from_utf8_lossy(value));
+        }
+    }
+    fields.into_any()
+}
+
+/// The same for Python.
+#[pyfunction]
+pub(crate) fn fields<'py>(py: Python<'py>, block: &[u8]) -> Bound<'py, PyAny> {
+    fields_of(py, block)
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+impl Loss {
+    pub(crate) fn lost(message: &str) -> Loss {
+        let message = format!("the connection was lost: {message}");
+        Loss { code: "connection_lost", message }
+    }
+}
+
+pub(crate) fn word(number: u32) -> &'static str {
+    match number {
+        outcome::NOT_SENT => "NotSent",
+        outcome::REJECTED => "Rejected",
+        outcome::APPLIED => "Applied",
+        _ => "Unknown",
+    }
+}

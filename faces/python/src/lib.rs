@@ -1,0 +1,42 @@
+//! The native part of onetrip for Python: the layer below the faces in the host's own event loop,
+//! values, and what is awaited. `ARCHITECTURE.md` beside it says which file is what.
+
+use pyo3::prelude::*;
+
+mod awaiting;
+mod call;
+mod core;
+mod dates;
+mod decode;
+mod deed;
+mod describe;
+mod encode;
+mod failure;
+mod link;
+mod local;
+mod messages;
+mod numeric;
+mod plan;
+mod python;
+mod record;
+mod settings;
+mod state;
+mod statement;
+mod types;
+mod wire;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("Record", record::record_type(module.py())?)?;
+    module.add_class::<call::Call>()?;
+    module.add_class::<core::Core>()?;
+    module.add_class::<core::Scope>()?;
+    module.add_class::<plan::Plan>()?;
+    module.add_class::<wire::Wire>()?;
+    module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::is_mendable, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::setting, module)?)?;
+    Ok(())
+}

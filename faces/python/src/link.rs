@@ -1,0 +1,320 @@
+//! One connection, and who waits for replies on it.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use onetrip_abi::Connection;
+use onetrip_abi::completion::outcome;
+use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
+use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::message::Format;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::call::{Call, Stage, Want};
+use crate::deed::Deed;
+use crate::failure::{Failure, Loss};
+use crate::messages::{Front, front};
+
+/// One connection.
+pub(crate) struct Link {
+    pub(crate) connection: Rc<RefCell<Connection>>,
+    /// The method `write` of its transport.
+    write: Py<PyAny>,
+    /// Who waits, by token. There is no token 0.
+    calls: Vec<Option<Py<Call>>>,
+    free: Vec<u32>,
+    /// Tokens of requests of whose end their callers hear with that of their pipeline.
+    pub(crate) parts: HashSet<u32>,
+    /// Requests that have not ended.
+    pub(crate) pending: usize,
+    /// The bodies of RowDescriptions, by the engine's number of the statement.
+    pub(crate) columns: HashMap<u32, Bytes>,
+    /// Calls that wait until the server has described the first of them.
+    pub(crate) line: VecDeque<Py<Call>>,
+    pub(crate) is_asking: bool,
+    pub(crate) is_dirty: bool,
+    /// The transport takes no more at present.
+    pub(crate) is_paused: bool,
+    /// It is logged in.
+    pub(crate) is_ready: bool,
+    /// It takes nothing more.
+    pub(crate) is_over: bool,
+    /// The pool no longer knows it.
+    pub(crate) is_forgotten: bool,
+    /// Its caller has gone: it goes back when all is answered.
+    pub(crate) is_left: bool,
+    /// Why requests end with it.
+    pub(crate) why: Loss,
+    /// To be used again.
+    pub(crate) records: Vec<Record>,
+}
+
+impl Link {
+    pub(crate) fn new(connection: Connection, write: Py<PyAny>) -> Link {
+        Link {
+            connection: Rc::new(RefCell::new(connection)),
+            write,
+            calls: vec![None],
+            free: Vec::new(),
+            parts: HashSet::new(),
+            pending: 0,
+            columns: HashMap::new(),
+            line: VecDeque::new(),
+            is_asking: false,
+            is_dirty: false,
+            is_paused: false,
+            is_ready: false,
+            is_over: false,
+            is_forgotten: false,
+            is_left: false,
+            why: Loss::lost("the server closed it"),
+            records: Vec::new(),
+        }
+    }
+
+    // --- tokens ---
+
+    pub(crate) fn token(&mut self, call: &Bound<'_, Call>) -> u32 {
+        self.pending += 1;
+        let call = Some(call.clone().unbind());
+        match self.free.pop() {
+            Some(token) => {
+                self.calls[token as usize] = call;
+                token
+            }
+            None => {
+                self.calls.push(call);
+                self.calls.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self, token: u32) -> Option<Py<Call>> {
+        let call = self.calls.get_mut(token as usize)?.take()?;
+        self.pending -= 1;
+        self.free.push(token);
+        Some(call)
+    }
+
+    pub(crate) fn call(&self, token: u32) -> Option<Py<Call>> {
+        let call = self.calls.get(token as usize)?.as_ref()?;
+        Some(Python::attach(|py| call.clone_ref(py)))
+    }
+
+    // --- requests ---
+
+    /// Hands a call to the engine. What it returns is why that was not to be.
+    pub(crate) fn submit(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        call: &Bound<'_, Call>,
+    ) -> Option<Failure> {
+        let it = call.get();
+        let request = it.now.with(|it| it.requests.pop()).ok().flatten();
+        let token = self.token(call);
+        let sent =
+            self.send(py, now, token, it, it.flags, request.as_ref().map(|it| (&*it.1, &*it.2)));
+        match sent {
+            Ok(ticket) => {
+                let _ = it.now.with(|it| {
+                    it.stage = Stage::Sent(number, token, ticket);
+                    it.described = request.map(|(_, described, _)| described);
+                });
+                None
+            }
+            Err(failure) => {
+                self.take(token);
+                Some(failure)
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        token: u32,
+        call: &Call,
+        flags: u32,
+        request: Option<(&crate::statement::Described, &[u8])>,
+    ) -> Result<Ticket, Failure> {
+        let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {
+            return Err(Failure::said("unencodable", 1, "it has no text"));
+        };
+        let text = match call.want {
+            Want::Types(..) => crate::core::QUESTION,
+            _ => statement.text.to_str(py).map_err(Failure::Raised)?,
+        };
+        if text.contains('\0') {
+            return Err(Failure::said(
+                "unencodable",
+                1,
+                "the text of the statement has a zero byte",
+            ));
+        }
+        let (types, parameters, formats) = match request {
+            Some((described, bytes)) => {
+                ((described.id, &described.oids[..]), bytes, &described.formats[..])
+            }
+            None => ((0, &[][..]), &[][..], &[][..]),
+        };
+        let submission = submission(flags, text, types, parameters, formats);
+        let key = if call.is_own() { Default::default() } else { statement.key };
+        let sent = self.connection.borrow_mut().submit(now, (token, key), submission, Time::NEVER);
+        sent.map_err(|refused| Failure::refused(refused, &self.why))
+    }
+
+    /// The same for a call with parts: they share a sync point.
+    pub(crate) fn submit_parts(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        call: &Bound<'_, Call>,
+    ) -> Option<Failure> {
+        let it = call.get();
+        let requests = it.now.with(|it| std::mem::take(&mut it.requests)).ok()?;
+        let waiting = self.connection.borrow().pending().1;
+        if waiting + requests.len() >= QUEUE_MAX {
+            let message = format!("a pipeline has less than {QUEUE_MAX} statements");
+            return Some(Failure::said("pipeline_too_long", 1, message));
+        }
+        let flags = it.flags | flag::MEMBER;
+        for (part, described, bytes) in requests {
+            let of = part.as_ref().map_or(call, |part| part.bind(py));
+            let token = self.token(of);
+            if part.is_some() {
+                self.parts.insert(token);
+                let _ = of.get().now.with(|it| {
+                    it.stage = Stage::Sent(number, token, Ticket::Sent);
+                    it.described = Some(described.clone());
+                });
+            }
+            let sent = self.send(py, now, token, of.get(), flags, Some((&described, &bytes)));
+            if let Err(failure) = sent {
+                self.take(token);
+                return self.stuck(failure);
+            }
+        }
+        let token = self.token(call);
+        let sent = self.connection.borrow_mut().sync(now, token);
+        match sent {
+            Ok(ticket) => {
+                let _ = it.now.with(|it| it.stage = Stage::Sent(number, token, ticket));
+                None
+            }
+            Err(refused) => {
+                self.take(token);
+                let failure = Failure::refused(refused, &self.why);
+                self.stuck(failure)
+            }
+        }
+    }
+
+    /// A part of a pipeline was submitted, and the rest can't be: nothing may follow in its place.
+    fn stuck(&mut self, failure: Failure) -> Option<Failure> {
+        self.connection.borrow_mut().peer_closed();
+        Some(failure)
+    }
+
+    pub(crate) fn give_up(&mut self, now: Time, token: u32, ticket: Ticket) {
+        let mut connection = self.connection.borrow_mut();
+        // What others of its pipeline depend on stays where it is.
+        if self.parts.contains(&token) || connection.cancel(now, ticket) {
+            return;
+        }
+        connection.want_cancel(now, token);
+    }
+
+    /// Keeps a part of a reply. Whether it is time to read what has come.
+    /// More than `bytes_max` bytes are not kept.
+    pub(crate) fn keep(
+        &mut self,
+        call: &Py<Call>,
+        statement: u32,
+        block: Bytes,
+        bytes_max: usize,
+    ) -> bool {
+        let columns = &mut self.columns;
+        let kept = call.get().now.with(|it| {
+            if it.columns.is_none() {
+                match front(&block) {
+                    Front::Columns(described) => {
+                        if statement != 0 {
+                            columns.insert(statement, described.clone());
+                        }
+                        it.columns = Some(described);
+                    }
+                    Front::Rows => it.columns = columns.get(&statement).cloned(),
+                    Front::Nothing => {}
+                }
+            }
+            it.bytes += block.len();
+            it.total += block.len();
+            if it.total > bytes_max {
+                const WHY: &str = "the result is larger than result_bytes_max";
+                it.failure = Some(Failure::said("result_too_large", outcome::APPLIED, WHY));
+                it.blocks.clear();
+                return false;
+            }
+            it.blocks.push(block);
+            it.bytes >= EARLY_BYTES
+        });
+        kept.unwrap_or(false) && matches!(call.get().want, Want::Rows)
+    }
+
+    /// What is to be written, if there is something and the transport takes it.
+    pub(crate) fn write(&mut self, py: Python<'_>, now: Time) -> Option<Deed> {
+        if self.is_paused {
+            return None;
+        }
+        let mut connection = self.connection.borrow_mut();
+        let bytes = connection.transmit();
+        if bytes.is_empty() {
+            return None;
+        }
+        let written = PyBytes::new(py, bytes).unbind();
+        let len = bytes.len();
+        connection.written(now, len);
+        Some(Deed::Write(self.write.clone_ref(py), written))
+    }
+
+    // --- whose it is ---
+
+    pub(crate) fn lend(&mut self) {
+        self.is_left = false;
+        self.connection.borrow_mut().hold(Holder::One);
+    }
+
+    /// It is everybody's, again. Whether its session is to be reset first.
+    pub(crate) fn share(&mut self) -> bool {
+        self.is_left = false;
+        let mut connection = self.connection.borrow_mut();
+        let owes = connection.hold(Holder::Nobody);
+        connection.hold(Holder::All);
+        owes
+    }
+}
+
+/// What a statement is to the engine.
+fn submission<'a>(
+    flags: u32,
+    text: &'a str,
+    (id, oids): (u32, &'a [u32]),
+    parameters: &'a [u8],
+    formats: &'a [Format],
+) -> Submission<'a> {
+    let flags = if formats.is_empty() { flags } else { flags & !flag::BINARY };
+    Submission { flags, text, name: "", types: Typed { id, oids }, parameters, formats }
+}
+
+/// Bytes of a result that are not read before it is complete.
+const EARLY_BYTES: usize = 32 << 10;
+
+/// The default of `queue_max`.
+const QUEUE_MAX: usize = 16_384;

@@ -1,0 +1,193 @@
+//! The plan of how a client comes to a server. The host has sockets and TLS.
+
+use std::time::{Duration, Instant};
+
+use onetrip_engine::{Retry, RetryLimits, Time};
+use onetrip_postgres::client::connect::keywords::{
+    Form, KEYWORDS, NEGOTIATIONS, ORDERS, SSL_MODES, SWITCH, TARGETS, UNSUPPORTED, says,
+};
+use onetrip_postgres::client::connect::{
+    Action, Fault, Host, LoadBalanceHosts, Plan as Policy, Session, Settings, SslMode,
+    SslNegotiation, TargetSessionAttrs,
+};
+use onetrip_postgres::message::may_mend;
+use onetrip_postgres::message::ssl_request::Answer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::local::Local;
+
+/// A plan.
+#[pyclass(frozen, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct Plan {
+    policy: Local<Policy>,
+    start: Instant,
+}
+
+fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> PyResult<T> {
+    let found = words.iter().position(|it| *it == word).and_then(|at| values.get(at).copied());
+    found.ok_or_else(|| PyValueError::new_err(format!("{word} is none of {}", words.join(", "))))
+}
+
+impl Plan {
+    fn time(&self) -> Time {
+        Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+}
+
+type Refused = Option<(&'static str, &'static str)>;
+
+#[pymethods]
+impl Plan {
+    /// `hosts`: a letter for each: n a name, a an address, s a socket.
+    #[new]
+    fn new(
+        hosts: &str,
+        words: (String, String, String, String),
+        connect_timeout: u64,
+        seed: u64,
+    ) -> PyResult<Plan> {
+        let (sslmode, sslnegotiation, target, order) = words;
+        let host = |letter| match letter {
+            'n' => Host::Name,
+            'a' => Host::Address,
+            _ => Host::Socket,
+        };
+        let settings = Settings {
+            hosts: hosts.chars().map(host).collect(),
+            sslmode: word(SSL_MODES, &SslMode::ALL, &sslmode)?,
+            sslnegotiation: word(NEGOTIATIONS, &SslNegotiation::ALL, &sslnegotiation)?,
+            target_session_attrs: word(TARGETS, &TargetSessionAttrs::ALL, &target)?,
+            load_balance_hosts: word(ORDERS, &LoadBalanceHosts::ALL, &order)?,
+            connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
+            seed,
+        };
+        let policy = Local::new(Policy::new(Time::ZERO, settings));
+        Ok(Plan { policy, start: Instant::now() })
+    }
+
+    /// What is next, the place of the host, and that of the address among those that were found.
+    fn action(&self) -> PyResult<(&'static str, usize, usize)> {
+        Ok(self.policy.with(|plan| match plan.action() {
+            Action::Resolve(host) => ("resolve", host, 0),
+            Action::Dial { host, address } => ("dial", host, address),
+            Action::AskForTls => ("ask", 0, 0),
+            Action::BeginTls => ("tls", 0, 0),
+            Action::LogIn => ("login", 0, 0),
+            Action::Done => ("done", 0, 0),
+            Action::Failed => ("failed", 0, 0),
+        })?)
+    }
+
+    /// Seconds until the action is given up as unreachable; None: never.
+    fn left(&self) -> PyResult<Option<f64>> {
+        let at = self.policy.with(|plan| plan.deadline())?;
+        Ok((at != Time::NEVER).then(|| at.since(self.time()).as_secs_f64()))
+    }
+
+    fn resolved(&self, count: usize) -> PyResult<()> {
+        let now = self.time();
+        Ok(self.policy.with(|plan| plan.handle_resolved(now, count))?)
+    }
+
+    fn connected(&self) -> PyResult<()> {
+        Ok(self.policy.with(Policy::handle_connected)?)
+    }
+
+    /// Why the server won't do, if it won't: a code, and what stands behind its name.
+    fn answered(&self, byte: u8, early: bool) -> PyResult<Refused> {
+        let refused =
+            self.policy.with(|plan| plan.handle_answer(Answer::from_byte(byte), early))?;
+        Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
+    }
+
+    fn secured(&self) -> PyResult<()> {
+        Ok(self.policy.with(Policy::handle_secured)?)
+    }
+
+    fn logged_in(&self, is_standby: Option<bool>, is_read_only: Option<bool>) -> PyResult<Refused> {
+        let session = Session { is_standby, is_read_only };
+        let refused = self.policy.with(|plan| plan.handle_logged_in(session))?;
+        Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
+    }
+
+    /// `fault`: unreachable, handshake, login (then `code` is the SQLSTATE), server or ours.
+    fn failed(&self, fault: &str, code: &str, text: String) -> PyResult<()> {
+        let fault = match fault {
+            "unreachable" => Fault::Unreachable,
+            "handshake" => Fault::Handshake,
+            "login" => Fault::LogIn(code),
+            "ours" => Fault::Ours,
+            _ => Fault::Server,
+        };
+        let now = self.time();
+        Ok(self.policy.with(|plan| plan.handle_failed(now, fault, text))?)
+    }
+
+    /// Once all has failed: the place of the error among those that were told, its text, and
+    /// whether that is of several hosts.
+    fn verdict(&self) -> PyResult<Option<(usize, String, bool)>> {
+        let verdict = self.policy.with(|plan| plan.verdict())?;
+        Ok(verdict.map(|it| (it.error, it.text, it.is_of_many)))
+    }
+}
+
+/// Whether time may mend that a server refused a login so.
+#[pyfunction]
+pub(crate) fn is_mendable(code: &str, message: &str) -> bool {
+    may_mend(code.as_bytes(), message.as_bytes())
+}
+
+/// Seconds that pass before a transaction is run again that has failed so often; none where it is
+/// not. `attempts`: 0 for as many as by default.
+#[pyfunction]
+pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64> {
+    let mut limits = RetryLimits::default();
+    if attempts > 0 {
+        limits.attempts_max = attempts;
+    }
+    let mut retry = Retry::new(limits, seed);
+    let mut pauses = (0..failures).map_while(|_| retry.failed());
+    pauses.nth(failures.saturating_sub(1) as usize).map(|pause| pause.as_secs_f64())
+}
+
+/// The keywords of configuration: name, environment variable, default.
+#[pyfunction]
+pub(crate) fn keywords() -> Vec<(&'static str, &'static str, &'static str)> {
+    KEYWORDS.iter().map(|row| (row.name, row.variable, row.default)).collect()
+}
+
+/// A setting as it is used, or a ValueError that says what is wrong with it.
+#[pyfunction]
+pub(crate) fn setting(name: &str, text: &str) -> PyResult<String> {
+    let fail = |why: String| PyValueError::new_err(format!("onetrip: {why}"));
+    if let Some((_, needs)) = UNSUPPORTED.iter().find(|row| row.0 == name) {
+        return Err(fail(format!("{name}{}{needs}{}", says::NEEDS, says::LACKING)));
+    }
+    let Some(row) = KEYWORDS.iter().find(|row| row.name == name) else {
+        return Err(fail(format!("{}{name}", says::UNKNOWN)));
+    };
+    let least = match row.form {
+        Form::Text => return Ok(text.to_owned()),
+        Form::Words(words) if words.contains(&text) => return Ok(text.to_owned()),
+        Form::Words(words) => {
+            return Err(fail(format!("{name} {}{}", says::ONE_OF, words.join(", "))));
+        }
+        Form::Switch => {
+            let at = SWITCH.iter().position(|word| *word == text.to_lowercase());
+            let at =
+                at.ok_or_else(|| fail(format!("{name} {}{}", says::ONE_OF, SWITCH.join(", "))))?;
+            return Ok((at % 2).to_string());
+        }
+        Form::From(least) => least,
+        Form::Limit => 0,
+    };
+    match text.parse::<u64>() {
+        Ok(number) if number < least.into() => {
+            Err(fail(format!("{name} {}{least}", says::AT_LEAST)))
+        }
+        Ok(number) => Ok(number.to_string()),
+        Err(_) => Err(fail(format!("{name} {}", says::WHOLE))),
+    }
+}

@@ -1,0 +1,144 @@
+//! How connections open, end, and are asked to cancel.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use onetrip_abi::completion::close;
+use onetrip_abi::host::Holder;
+use onetrip_engine::{CancelEnd, Time};
+use pyo3::prelude::*;
+
+use super::State;
+use crate::call::unsent;
+use crate::deed::Said;
+use crate::failure::Loss;
+use crate::messages::Messages;
+
+impl State {
+    // --- ends of connections ---
+
+    pub(crate) fn opened(&mut self, py: Python<'_>, now: Time, number: u32) -> bool {
+        let Some(link) = self.links.get_mut(&number).filter(|link| !link.is_over) else {
+            return false;
+        };
+        link.is_ready = true;
+        self.last_error = None;
+        let connection = link.connection.clone();
+        connection.borrow_mut().hold(Holder::All);
+        self.pool.opened(now, number, connection);
+        self.walk_pool(py, now);
+        true
+    }
+
+    pub(crate) fn open_failed(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        error: (Py<PyAny>, String),
+        permanent: bool,
+    ) {
+        self.last_error = Some(error);
+        self.links.remove(&number);
+        self.pool.open_failed(now, number, permanent);
+        self.walk_pool(py, now);
+    }
+
+    pub(crate) fn destroy(&mut self, py: Python<'_>, now: Time, number: u32, message: &str) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.why = Loss::lost(message);
+        }
+        self.peer_closed(py, now, number, None);
+        self.tell("leave", number, None);
+    }
+
+    /// The socket is closed.
+    pub(crate) fn peer_closed(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        message: Option<&str>,
+    ) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if let Some(message) = message.filter(|_| !link.is_over) {
+            link.why = Loss::lost(message);
+        }
+        link.connection.borrow_mut().peer_closed();
+        self.walk(py, now, number);
+        self.gone(py, now, number);
+        self.links.remove(&number);
+    }
+
+    /// The engine has ended a connection.
+    pub(super) fn lost(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        reason: u32,
+        block: &Bytes,
+    ) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let text = String::from_utf8_lossy(block);
+        match reason {
+            close::HOST => {}
+            close::SERVER => link.why = Loss::lost(&server_text(block)),
+            close::STALLED => link.why = Loss::lost("the server took no bytes for too long"),
+            _ => link.why = Loss::lost(&text),
+        }
+        let is_login = !link.is_ready;
+        if is_login {
+            let message = (reason == close::SERVER).then(|| block.clone());
+            let said = Said::Refusal(text.into_owned(), message);
+            self.tell("refused", number, Some(said));
+        } else if reason != close::HOST {
+            self.gone(py, now, number);
+            self.tell("leave", number, None);
+        } else {
+            self.tell("leave", number, None);
+        }
+    }
+
+    /// A connection takes nothing more: the pool hears of it first, so that nothing that is sent
+    /// again meets this one.
+    pub(super) fn gone(&mut self, py: Python<'_>, now: Time, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if std::mem::replace(&mut link.is_over, true) {
+            return;
+        }
+        let (was_ready, why) = (link.is_ready, link.why.clone());
+        let line: VecDeque<_> = std::mem::take(&mut link.line);
+        if was_ready && !link.is_forgotten {
+            self.pool.lost(now, number);
+        }
+        for call in line {
+            let failure = unsent(why.code, why.message.clone());
+            self.fail(py, &call.into_bound(py), failure);
+        }
+        self.walk_pool(py, now);
+    }
+
+    // --- cancels ---
+
+    pub(crate) fn begin_cancel(&mut self, now: Time, number: u32) -> Option<Vec<u8>> {
+        let link = self.links.get(&number)?;
+        let message = link.connection.borrow_mut().begin_cancel(now).to_vec();
+        Some(message).filter(|message| !message.is_empty())
+    }
+
+    pub(crate) fn cancel_ended(&mut self, py: Python<'_>, now: Time, number: u32, end: CancelEnd) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        link.connection.borrow_mut().cancel_ended(now, end);
+        self.walk(py, now, number);
+        self.write(py, now, number);
+    }
+}
+
+fn server_text(block: &[u8]) -> String {
+    let body = (Messages { rest: block }).next().map(|(_, body)| body);
+    let error = body.and_then(|body| onetrip_postgres::message::ErrorResponse::decode(body).ok());
+    error.map_or_else(String::new, |error| {
+        onetrip_postgres::message::ServerError::from(error).to_string()
+    })
+}

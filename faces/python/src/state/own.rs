@@ -1,0 +1,136 @@
+//! Connections that one caller has alone: the order of its calls, and its transaction.
+
+use onetrip_abi::host::Act;
+use onetrip_engine::pool::Condition;
+use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::transaction::modes::Modes;
+use pyo3::prelude::*;
+
+use super::State;
+use crate::call::{Call, Stage, Want, unsent};
+use crate::deed::Deed;
+use crate::failure::Failure;
+
+impl State {
+    /// Puts a call behind all that was submitted there.
+    pub(crate) fn enqueue(&mut self, py: Python<'_>, number: u32, call: &Bound<'_, Call>) {
+        match self.links.get_mut(&number) {
+            Some(link) if !link.is_over => {
+                link.line.push_back(call.clone().unbind());
+                self.deeds.push(Deed::Advance(number));
+            }
+            _ => self.fail(py, call, unsent("connection_lost", "the connection was lost")),
+        }
+    }
+
+    /// The first that waits there, unless the server is being asked about it.
+    pub(crate) fn front(&self, py: Python<'_>, number: u32) -> Option<Py<Call>> {
+        let link = self.links.get(&number).filter(|link| !link.is_asking)?;
+        link.line.front().map(|call| call.clone_ref(py))
+    }
+
+    pub(crate) fn send_front(&mut self, py: Python<'_>, now: Time, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let Some(call) = link.line.pop_front().filter(|call| !call.get().is_over()) else { return };
+        let call = call.into_bound(py);
+        match call.get().want {
+            Want::Act(act) => self.do_act(py, now, number, act, &call),
+            _ => self.submit(py, now, number, &call),
+        }
+    }
+
+    /// The first in line ends so.
+    pub(crate) fn fail_front(&mut self, py: Python<'_>, number: u32, failure: Failure) {
+        let front = self.links.get_mut(&number).and_then(|link| link.line.pop_front());
+        if let Some(call) = front {
+            self.fail(py, &call.into_bound(py), failure);
+        }
+    }
+
+    /// A question of the client's own goes on this connection, in front of what waits there.
+    pub(crate) fn send_own(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        call: &Bound<'_, Call>,
+    ) {
+        let _ = call.get().now.with(|it| it.number = number);
+        if let Some(link) = self.links.get_mut(&number) {
+            link.is_asking = true;
+        }
+        self.submit(py, now, number, call);
+    }
+
+    pub(crate) fn answered_own(&mut self, number: u32) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.is_asking = false;
+            self.deeds.push(Deed::Advance(number));
+        }
+    }
+
+    pub(crate) fn open_block(&mut self, number: u32, modes: Modes) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.connection.borrow_mut().open_block(modes);
+        }
+    }
+
+    fn do_act(&mut self, py: Python<'_>, now: Time, number: u32, act: Act, call: &Bound<'_, Call>) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let ends = matches!(act, Act::Commit | Act::Rollback | Act::Release);
+        let token = if ends { link.token(call) } else { 0 };
+        let said = link.connection.borrow_mut().act(now, act, token);
+        match said {
+            Ok(_) if ends => {
+                let stage = Stage::Sent(number, token, Ticket::Sent);
+                let _ = call.get().now.with(|it| it.stage = stage);
+            }
+            Ok(_) => self.finish(py, call.as_unbound(), None),
+            Err(refused) => {
+                link.take(token);
+                let failure = Failure::refused(refused, &link.why);
+                match act {
+                    Act::Commit | Act::Rollback => {
+                        let call = call.as_unbound();
+                        self.transaction_ended(py, now, number, act, call, Some(failure));
+                    }
+                    _ => self.fail(py, call, failure),
+                }
+            }
+        }
+        self.walk(py, now, number);
+        self.leave_soon(py, now, number);
+    }
+
+    pub(crate) fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {
+        let link = self.links.get_mut(&number);
+        link.is_some_and(|link| {
+            link.connection.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0)
+        })
+    }
+
+    pub(crate) fn status(&self, number: u32) -> String {
+        let link = self.links.get(&number);
+        link.map_or(String::new(), |link| char::from(link.connection.borrow().status()).to_string())
+    }
+
+    pub(crate) fn release(&mut self, py: Python<'_>, now: Time, number: u32) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.is_left = true;
+        }
+        self.walk(py, now, number);
+    }
+
+    /// All that was sent on it is answered.
+    pub(super) fn give_back(&mut self, py: Python<'_>, now: Time, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if !link.line.is_empty() || link.is_asking {
+            return;
+        }
+        let condition = if link.share() { Condition::DirtyHolding } else { Condition::Clean };
+        if !link.is_over {
+            self.pool.release(now, number, condition);
+            self.walk_pool(py, now);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the policy of the pool wants, and who gets a connection.
+
+use onetrip_abi::completion::{kind, outcome, pool_cause};
+use onetrip_abi::host::Record;
+use onetrip_engine::Time;
+use onetrip_engine::pool::Condition;
+use pyo3::prelude::*;
+
+use super::State;
+use crate::call::{Stage, unsent};
+use crate::failure::Failure;
+
+impl State {
+    pub(crate) fn walk_pool(&mut self, py: Python<'_>, now: Time) {
+        loop {
+            let records: Vec<Record> = self.pool.drain().collect();
+            if records.is_empty() {
+                break;
+            }
+            for Record { kind, token, a, .. } in records {
+                match kind {
+                    kind::POOL_OPEN => self.tell("open", a, None),
+                    kind::POOL_PLACED => self.placed(py, now, token, a),
+                    kind::POOL_GRANTED => self.granted(py, now, token, a),
+                    kind::POOL_FAILED => self.not_served(py, token, a),
+                    kind::POOL_RESET => {
+                        if let Some(link) = self.links.get(&a) {
+                            link.connection.borrow_mut().reset(now);
+                            self.soil(a);
+                        }
+                    }
+                    kind::POOL_CLOSE => self.leave(py, now, a),
+                    kind::CLOSED => self.tell("closed", 0, None),
+                    _ => {}
+                }
+            }
+            self.pool.acted(now);
+        }
+        let at = self.pool.deadline();
+        self.arm(now, at);
+    }
+
+    pub(super) fn placed(&mut self, py: Python<'_>, now: Time, token: u32, number: u32) {
+        let Some(call) = self.in_line.remove(&token) else { return };
+        let call = call.into_bound(py);
+        match self.links.contains_key(&number) {
+            true => self.submit(py, now, number, &call),
+            // Lost in the moment in which it was told.
+            false => self.place(py, now, &call),
+        }
+    }
+
+    pub(super) fn granted(&mut self, py: Python<'_>, now: Time, token: u32, number: u32) {
+        let Some(call) = self.in_line.remove(&token) else { return };
+        let is_awaited = call.get().now.with(|it| matches!(it.stage, Stage::InLine(_)));
+        match self.links.get_mut(&number) {
+            Some(link) if is_awaited.unwrap_or(false) => {
+                link.lend();
+                let _ = call.get().now.with(|it| it.number = number);
+                self.finish(py, &call, None);
+            }
+            Some(_) => self.pool.release(now, number, Condition::Clean),
+            None => self.checkout(py, now, &call.into_bound(py)),
+        }
+    }
+
+    pub(super) fn not_served(&mut self, py: Python<'_>, token: u32, cause: u32) {
+        let Some(call) = self.in_line.remove(&token) else { return };
+        let last = self.last_error.as_ref();
+        let last = last.map(|(error, text)| (error.clone_ref(py), text.clone()));
+        let failure = match (cause, &last) {
+            (pool_cause::CLOSED, _) => unsent("closed", "the client was closed"),
+            (pool_cause::LINE_FULL, _) => {
+                unsent("waiting_full", "too many callers wait for a connection")
+            }
+            (pool_cause::OPEN_FAILED, Some((error, _))) => {
+                Failure::Raised(PyErr::from_value(error.bind(py).clone()))
+            }
+            _ => {
+                let mut message = "no connection was free in time".to_owned();
+                if let Some((_, text)) = &last {
+                    message += "; the last attempt to open one failed: ";
+                    message += text;
+                }
+                let (of, cause) = (outcome::NOT_SENT, last.map(|(error, _)| error));
+                Failure::Said { code: "wait_timeout", outcome: of, message, cause }
+            }
+        };
+        self.fail(py, &call.into_bound(py), failure);
+    }
+
+    /// The pool has forgotten a connection: it says goodbye.
+    pub(super) fn leave(&mut self, py: Python<'_>, now: Time, number: u32) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.is_forgotten = true;
+            link.connection.borrow_mut().terminate(now);
+            self.walk(py, now, number);
+            self.write(py, now, number);
+        }
+        self.tell("leave", number, None);
+    }
+}

@@ -1,0 +1,177 @@
+//! What the engine says of requests, and what is told to those that wait.
+
+use onetrip_abi::completion::{end, event, kind, outcome};
+use onetrip_abi::host::{Act, Record};
+use onetrip_engine::Time;
+use onetrip_postgres::client::first_use;
+use pyo3::prelude::*;
+
+use super::State;
+use crate::call::{Call, Stage, Want};
+use crate::deed::{Deed, Said};
+use crate::failure::Failure;
+
+impl State {
+    pub(crate) fn walk(&mut self, py: Python<'_>, now: Time, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let mut records = std::mem::take(&mut link.records);
+        records.extend(link.connection.borrow_mut().drain());
+        for record in records.drain(..) {
+            self.tell_one(py, now, number, record);
+        }
+        if let Some(link) = self.links.get_mut(&number) {
+            link.records = records;
+            if link.pending == 0 && link.is_left {
+                self.give_back(py, now, number);
+            }
+        }
+    }
+
+    pub(super) fn tell_one(&mut self, py: Python<'_>, now: Time, number: u32, record: Record) {
+        let Record { kind, token, a, b, block } = record;
+        let Some(link) = self.links.get_mut(&number) else { return };
+        match kind {
+            kind::DATA => {
+                if let Some(call) = link.call(token)
+                    && link.keep(&call, a, block, self.result_bytes_max)
+                {
+                    self.deeds.push(Deed::Read(call));
+                }
+            }
+            kind::END => {
+                let Some(call) = link.take(token) else { return };
+                if b & 0xff <= end::PROVISIONAL && !block.is_empty() {
+                    link.keep(&call, a, block.clone(), self.result_bytes_max);
+                }
+                let failure = Failure::of_end(b, &block, &link.why);
+                self.ended(py, now, number, token, &call, failure);
+            }
+            kind::RESTARTED => {
+                if let Some(call) = link.call(token) {
+                    let rows = call.get().restart();
+                    self.deeds.extend(rows.map(Deed::Drop));
+                }
+            }
+            kind::EVENT if a == event::NOTICE => {
+                self.tell("notice", number, Some(Said::Bytes(block)));
+            }
+            kind::EVENT if a == event::NOTIFICATION => {
+                self.tell("notified", number, Some(Said::Bytes(block)));
+            }
+            kind::READY => self.tell("ready", number, Some(Said::Bytes(block))),
+            kind::CLOSED => self.lost(py, now, number, a, &block),
+            kind::CANCEL => self.tell("cancel", number, None),
+            kind::ASTRAY => {
+                self.pool.retire(now, number);
+                self.walk_pool(py, now);
+            }
+            kind::FORGOTTEN => _ = link.columns.remove(&a),
+            kind::READ => self.tell("read", number, Some(Said::Flag(a != 0))),
+            _ => {}
+        }
+    }
+
+    /// A request has ended; of a call with parts it may be one of several.
+    pub(super) fn ended(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        token: u32,
+        call: &Py<Call>,
+        failure: Option<Failure>,
+    ) {
+        match &call.get().want {
+            Want::Parts(_) => {
+                let is_last = call.get().now.with(|it| {
+                    if it.failure.as_ref().is_none_or(|it| is_aborted(it)) && failure.is_some() {
+                        it.failure = failure;
+                    }
+                    matches!(it.stage, Stage::Sent(_, last, _) if last == token)
+                });
+                if is_last.unwrap_or(true) {
+                    self.finish(py, call, None);
+                }
+            }
+            Want::Calls(parts) => self.pipeline_ended(py, call, parts, failure),
+            Want::Act(act @ (Act::Commit | Act::Rollback)) => {
+                self.transaction_ended(py, now, number, *act, call, failure);
+            }
+            _ => {
+                let is_part = self.links.get_mut(&number).is_some_and(|it| it.parts.remove(&token));
+                match is_part {
+                    // Its caller hears of it with the others.
+                    true => _ = call.get().now.with(|it| it.failure = failure),
+                    false => self.answered(py, call, failure),
+                }
+            }
+        }
+    }
+
+    /// A statement has ended. What was learned of its text may be the cause of an error.
+    fn answered(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
+        if let (Some(failure), Some(statement)) = (&failure, &call.get().statement)
+            && first_use::may_be_outdated(failure.sqlstate(), failure.routine())
+        {
+            statement.get().forget();
+        }
+        self.finish(py, call, failure);
+    }
+
+    /// A transaction is over, and its connection goes on without it.
+    pub(super) fn transaction_ended(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        act: Act,
+        call: &Py<Call>,
+        failure: Option<Failure>,
+    ) {
+        let runs_again = self.asks(now, number, Act::RunsAgain);
+        let _ = call.get().now.with(|it| it.number = runs_again.into());
+        self.asks(now, number, Act::Forget);
+        if failure.is_some() && act == Act::Rollback {
+            self.destroy(py, now, number, "a transaction could not be rolled back");
+        }
+        self.finish(py, call, failure);
+    }
+
+    /// All of a pipeline has taken effect, or none.
+    fn pipeline_ended(
+        &mut self,
+        py: Python<'_>,
+        call: &Py<Call>,
+        parts: &[Py<Call>],
+        failure: Option<Failure>,
+    ) {
+        let cause = parts.iter().find_map(|part| {
+            let own = |it: &mut crate::call::Progress| {
+                it.failure.as_ref().filter(|it| !is_aborted(it)).map(|it| match &failure {
+                    Some(end) => it.again(py, end.outcome()),
+                    None => it.again(py, it.outcome()),
+                })
+            };
+            part.get().now.with(own).ok().flatten()
+        });
+        let cause = cause.or(failure);
+        for part in parts {
+            let has_failed = part.get().now.with(|it| it.failure.is_some()).unwrap_or(true);
+            let undone =
+                cause.as_ref().filter(|_| !has_failed).map(|cause| match cause.outcome() {
+                    outcome::REJECTED => Failure::said(
+                        "rolled_back",
+                        outcome::REJECTED,
+                        "it was rolled back with its pipeline",
+                    ),
+                    of => cause.again(py, of),
+                });
+            self.finish(py, part, undone);
+        }
+        self.finish(py, call, cause);
+    }
+}
+
+fn is_aborted(failure: &Failure) -> bool {
+    matches!(failure, Failure::Said { code: "aborted", .. })
+}

@@ -1,0 +1,139 @@
+//! What a client knows of a text: what it shows, and what the server said of its parameters and
+//! columns.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use onetrip_engine::pool::TextKey;
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
+use onetrip_postgres::sql::{Traits, classify};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::call::Call;
+use crate::decode::Columns;
+use crate::local::Local;
+use crate::messages::messages;
+use crate::types::{Type, Types};
+
+/// A text.
+#[pyclass(frozen)]
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: Py<PyString>,
+    pub(crate) traits: Traits,
+    /// What the pool knows it by.
+    pub(crate) key: TextKey,
+    pub(crate) known: Local<What>,
+}
+
+/// What is learned of it.
+#[derive(Debug, Default)]
+pub(crate) struct What {
+    pub(crate) described: Option<Arc<Described>>,
+    /// Who waits until it is.
+    pub(crate) waiting: VecDeque<Py<Call>>,
+    /// The server was asked.
+    pub(crate) is_asked: bool,
+    /// The columns of the last reply, and how the server and we spelled them.
+    columns: Option<(Bytes, Arc<Described>, Arc<Columns>)>,
+}
+
+/// What the server said of it.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// Given once: it stands for this text with these types.
+    pub(crate) id: u32,
+    pub(crate) types: Vec<Arc<Type>>,
+    pub(crate) oids: Vec<u32>,
+    /// The forms of columns; none where all are binary.
+    pub(crate) formats: Vec<Format>,
+}
+
+impl Statement {
+    pub(crate) fn new(text: &Bound<'_, PyString>) -> PyResult<Statement> {
+        let (traits, key) = {
+            let text = text.to_str()?;
+            (classify(text), TextKey::of(text))
+        };
+        let text = text.clone().unbind();
+        Ok(Statement { text, traits, key, known: Local::new(What::default()) })
+    }
+
+    /// What was learned may have changed: the next use asks anew.
+    pub(crate) fn forget(&self) {
+        let _ = self.known.with(|it| it.described = None);
+    }
+
+    pub(crate) fn described(&self) -> Option<Arc<Described>> {
+        self.known.with(|it| it.described.clone()).ok().flatten()
+    }
+
+    /// How the rows of a reply with this RowDescription are read, which was asked for as
+    /// `described` says.
+    pub(crate) fn columns(
+        &self,
+        py: Python<'_>,
+        body: &Bytes,
+        described: &Arc<Described>,
+        types: impl FnOnce(&[u32]) -> PyResult<Vec<Arc<Type>>>,
+    ) -> PyResult<Option<Arc<Columns>>> {
+        let known = self.known.with(|it| match &it.columns {
+            Some((of, by, columns)) if of == body && Arc::ptr_eq(by, described) => {
+                Some(columns.clone())
+            }
+            _ => None,
+        })?;
+        if known.is_some() {
+            return Ok(known);
+        }
+        let read = Columns::read(py, body, types, &described.formats)?;
+        let Some(columns) = read.map(Arc::new) else { return Ok(None) };
+        let kept = (body.clone(), described.clone(), columns.clone());
+        let old = self.known.with(|it| it.columns.replace(kept))?;
+        drop(old);
+        Ok(Some(columns))
+    }
+}
+
+/// The numbers of the types of columns, of the body of a RowDescription.
+pub(crate) fn column_types(body: &[u8]) -> Vec<u32> {
+    let described = RowDescription::decode(body);
+    described.map_or_else(|_| Vec::new(), |it| it.fields.map(|field| field.type_oid).collect())
+}
+
+/// The numbers of types in a description: those of parameters, and those of columns.
+pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
+    let (mut parameters, mut columns) = (Vec::new(), Vec::new());
+    for (tag, body) in messages(blocks) {
+        match tag {
+            backend::PARAMETER_DESCRIPTION => {
+                parameters = ParameterDescription::decode(body).ok()?.types.collect();
+            }
+            backend::ROW_DESCRIPTION => columns = column_types(body),
+            _ => {}
+        }
+    }
+    Some((parameters, columns))
+}
+
+impl Described {
+    /// Of a text that was not described. The server infers the types of its parameters.
+    pub(crate) fn nothing() -> Arc<Described> {
+        static NOTHING: OnceLock<Arc<Described>> = OnceLock::new();
+        let (types, oids) = (Vec::new(), Vec::new());
+        let formats = vec![Format::Text];
+        NOTHING.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
+    }
+
+    pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {
+        let all = oids.iter().map(|oid| types.get(*oid)).collect();
+        let mut formats: Vec<_> = columns.iter().map(|oid| types.get(*oid).format()).collect();
+        if formats.iter().all(|format| *format == Format::Binary) {
+            formats.clear();
+        }
+        Described { id, types: all, oids, formats }
+    }
+}

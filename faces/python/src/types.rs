@@ -1,0 +1,212 @@
+//! The types of PostgreSQL: those that are built in, and what was learned of others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use onetrip_engine::Time;
+use onetrip_postgres::client::types::catalog::{Description, Kind as Described};
+use onetrip_postgres::client::types::known::Known;
+use onetrip_postgres::client::types::look_up::found;
+use onetrip_postgres::client::types::resolve::resolve;
+use onetrip_postgres::message::Format;
+
+/// A type.
+#[derive(Debug)]
+pub(crate) struct Type {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+}
+
+/// How its values are written and read.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Bool,
+    Bytea,
+    /// One byte: `"char"`.
+    Char,
+    Text,
+    Int2,
+    Int4,
+    Int8,
+    Oid,
+    Float4,
+    Float8,
+    Json,
+    Jsonb,
+    Numeric,
+    Uuid,
+    Date,
+    Time,
+    TimeTz,
+    Timestamp,
+    TimestampTz,
+    Interval,
+    Void,
+    Enum,
+    Record,
+    Domain(Arc<Type>),
+    Array(Arc<Type>),
+    Range(Arc<Type>),
+    Multirange(Arc<Type>),
+    Composite(Vec<(String, Arc<Type>)>),
+    /// Anything else: as its text.
+    Other,
+}
+
+impl Type {
+    /// The type itself, or what a domain is based on.
+    pub(crate) fn base(&self) -> &Type {
+        match &self.kind {
+            Kind::Domain(base) => base.base(),
+            _ => self,
+        }
+    }
+
+    /// The form in which its values are asked for and sent.
+    pub(crate) fn format(&self) -> Format {
+        match &self.base().kind {
+            Kind::Other => Format::Text,
+            Kind::Array(of) | Kind::Range(of) | Kind::Multirange(of) => of.format(),
+            Kind::Composite(fields) if fields.iter().any(|(_, of)| of.format() == Format::Text) => {
+                Format::Text
+            }
+            _ => Format::Binary,
+        }
+    }
+
+    /// Whether a text is its binary form.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.base().kind, Kind::Text | Kind::Json | Kind::Jsonb | Kind::Enum | Kind::Other)
+    }
+}
+
+/// The types that a client knows.
+#[derive(Debug, Default)]
+pub(crate) struct Types {
+    known: Known<Arc<Type>>,
+}
+
+impl Types {
+    /// A type by its number; one that is not known is read as text.
+    pub(crate) fn get(&self, oid: u32) -> Arc<Type> {
+        if let Some(known) = built_in().get(&oid).or_else(|| self.known.get(oid)) {
+            return known.clone();
+        }
+        Arc::new(Type { oid, name: format!("type {oid}"), kind: Kind::Other })
+    }
+
+    /// Those that the server is to be asked about.
+    pub(crate) fn missing(&self, oids: &[u32]) -> Vec<u32> {
+        self.known.missing(oids, is_built_in)
+    }
+
+    /// Learns what the server has answered.
+    pub(crate) fn learn(&mut self, now: Time, descriptions: Vec<Description>) {
+        for resolved in found(resolve(descriptions, is_built_in)) {
+            let it = &resolved.description;
+            let kind = match &it.kind {
+                Described::Enum(_) => Kind::Enum,
+                Described::Array(of) => Kind::Array(self.get(*of)),
+                Described::Range(of) => Kind::Range(self.get(*of)),
+                Described::Multirange(of) => Kind::Multirange(self.get(*of)),
+                Described::Domain(of) => Kind::Domain(self.get(*of)),
+                Described::Composite(fields) => Kind::Composite(
+                    fields.iter().map(|(name, oid)| (name.clone(), self.get(*oid))).collect(),
+                ),
+                Described::Unknown | Described::Simple | Described::Pseudo => Kind::Other,
+            };
+            let type_ = Arc::new(Type { oid: it.oid, name: it.name.clone(), kind });
+            self.known.learn(now, &resolved, type_);
+        }
+    }
+
+    /// Forgets all that was learned.
+    pub(crate) fn clear(&mut self) {
+        self.known = Known::default();
+    }
+}
+
+fn is_built_in(oid: u32) -> bool {
+    built_in().contains_key(&oid)
+}
+
+fn built_in() -> &'static HashMap<u32, Arc<Type>> {
+    static TABLE: OnceLock<HashMap<u32, Arc<Type>>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut table = HashMap::new();
+        let mut add = |oid: u32, name: String, kind: Kind| {
+            let type_ = Arc::new(Type { oid, name, kind });
+            table.insert(oid, type_.clone());
+            type_
+        };
+        for (oid, array, name, kind) in SIMPLE {
+            let element = add(*oid, (*name).to_owned(), kind.clone());
+            if *array != 0 {
+                add(*array, format!("{name}[]"), Kind::Array(element));
+            }
+        }
+        for (oid, array, multirange, name, of) in RANGES {
+            let row = SIMPLE.iter().find(|row| row.0 == *of);
+            let (name_of, kind) = row.map_or(("", Kind::Other), |row| (row.2, row.3.clone()));
+            let bound = Arc::new(Type { oid: *of, name: name_of.to_owned(), kind });
+            let range = add(*oid, (*name).to_owned(), Kind::Range(bound.clone()));
+            add(*array, format!("{name}[]"), Kind::Array(range));
+            add(*multirange, name.replace("range", "multirange"), Kind::Multirange(bound));
+        }
+        table
+    })
+}
+
+/// Number, number of the array, name (src/include/catalog/pg_type.dat).
+const SIMPLE: &[(u32, u32, &str, Kind)] = &[
+    (16, 1000, "bool", Kind::Bool),
+    (17, 1001, "bytea", Kind::Bytea),
+    (18, 1002, "\"char\"", Kind::Char),
+    (19, 1003, "name", Kind::Text),
+    (20, 1016, "int8", Kind::Int8),
+    (21, 1005, "int2", Kind::Int2),
+    (23, 1007, "int4", Kind::Int4),
+    (25, 1009, "text", Kind::Text),
+    (26, 1028, "oid", Kind::Oid),
+    (28, 1011, "xid", Kind::Oid),
+    (114, 199, "json", Kind::Json),
+    (142, 143, "xml", Kind::Text),
+    (650, 651, "cidr", Kind::Other),
+    (700, 1021, "float4", Kind::Float4),
+    (701, 1022, "float8", Kind::Float8),
+    (705, 0, "unknown", Kind::Text),
+    (790, 791, "money", Kind::Other),
+    (829, 1040, "macaddr", Kind::Other),
+    (869, 1041, "inet", Kind::Other),
+    (1033, 1034, "aclitem", Kind::Other),
+    (1042, 1014, "bpchar", Kind::Text),
+    (1043, 1015, "varchar", Kind::Text),
+    (1082, 1182, "date", Kind::Date),
+    (1083, 1183, "time", Kind::Time),
+    (1114, 1115, "timestamp", Kind::Timestamp),
+    (1184, 1185, "timestamptz", Kind::TimestampTz),
+    (1186, 1187, "interval", Kind::Interval),
+    (1266, 1270, "timetz", Kind::TimeTz),
+    (1560, 1561, "bit", Kind::Other),
+    (1562, 1563, "varbit", Kind::Other),
+    (1700, 1231, "numeric", Kind::Numeric),
+    (2202, 2207, "regprocedure", Kind::Other),
+    (2205, 2210, "regclass", Kind::Other),
+    (2206, 2211, "regtype", Kind::Other),
+    (2249, 2287, "record", Kind::Record),
+    (2275, 1263, "cstring", Kind::Text),
+    (2278, 0, "void", Kind::Void),
+    (2950, 2951, "uuid", Kind::Uuid),
+    (3802, 3807, "jsonb", Kind::Jsonb),
+];
+
+/// Number, number of the array and of the multirange, name, number of the bounds' type.
+const RANGES: &[(u32, u32, u32, &str, u32)] = &[
+    (3904, 3905, 4451, "int4range", 23),
+    (3906, 3907, 4532, "numrange", 1700),
+    (3908, 3909, 4533, "tsrange", 1114),
+    (3910, 3911, 4534, "tstzrange", 1184),
+    (3912, 3913, 4535, "daterange", 1082),
+    (3926, 3927, 4536, "int8range", 20),
+];

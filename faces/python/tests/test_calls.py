@@ -1,0 +1,176 @@
+"""What a call returns, and what becomes of one that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import collections.abc
+import gc
+import random
+import warnings
+
+import pytest
+
+import onetrip
+
+from conftest import URL
+
+
+async def test_a_call_is_a_coroutine(db: onetrip.Database) -> None:
+    call = db.fetchval("select 1")
+    assert isinstance(call, collections.abc.Coroutine)
+    assert asyncio.iscoroutine(call)
+    assert await asyncio.create_task(call) == 1
+    assert await asyncio.wait_for(db.fetchval("select 2"), 5) == 2
+    assert await asyncio.gather(db.fetchval("select 3"), db.fetchval("select 4")) == [3, 4]
+    with pytest.raises(RuntimeError, match="already awaited"):
+        await call
+
+
+async def test_shapes(db: onetrip.Database) -> None:
+    rows = await db.fetch("select i, i * 2 as twice from generate_series(1, 3) i")
+    assert rows == [(1, 2), (2, 4), (3, 6)]
+    assert await db.fetchrow("select 1 as a where false") is None
+    assert await db.fetchval("select 1 where false") is None
+    assert await db.fetchval("select 1, 2", column=1) == 2
+    assert await db.execute("select 1") == "SELECT 1"
+
+
+async def test_one_never_awaited_warns(db: onetrip.Database) -> None:
+    await db.execute("create table dropped (i int4)")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        db.execute("insert into dropped values (1)")
+        while not caught:
+            await db.fetchval("select 1")
+            gc.collect()
+    assert "never awaited" in str(caught[0].message)
+    # It was sent all the same.
+    assert await db.fetchval("select count(*) from dropped") == 1
+    await db.execute("drop table dropped")
+
+
+async def test_a_cancelled_call_harms_no_neighbour(db: onetrip.Database) -> None:
+    async with onetrip.connect(URL, connections_max=1) as one:
+        number = await one.fetchval("select pg_backend_pid()")
+        slow = asyncio.create_task(one.fetchval("select pg_sleep(30)::text"))
+        await asyncio.sleep(0.05)
+        neighbours = [asyncio.create_task(one.fetchval("select $1::int4", i)) for i in range(5)]
+        await asyncio.sleep(0.05)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        # The statement in front runs on or is stopped; whoever is behind it gets his own.
+        killed = await db.fetchval("select pg_cancel_backend($1)", number)
+        assert killed
+        results = await asyncio.gather(*neighbours, return_exceptions=True)
+        assert [it for it in results if not isinstance(it, Exception)] == [
+            i for i, it in enumerate(results) if not isinstance(it, Exception)
+        ]
+        assert await one.fetchval("select pg_backend_pid()") == number
+
+
+async def test_a_timeout_stops_the_statement(db: onetrip.Database) -> None:
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(db.fetchval("select pg_sleep(30)::text, 'stops'"), 0.1)
+    running = "select count(*) from pg_stat_activity where state = 'active' and query like $1"
+    for _ in range(200):
+        if await db.fetchval(running, "%'stop_'%") == 0:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the server still runs it")
+
+
+async def test_no_reply_is_anothers(db: onetrip.Database) -> None:
+    """Callers that come, go and are cancelled at random, over connections that all share."""
+    chance = random.Random(7)
+    harmed: list[object] = []
+    before = await db.fetchval("select count(*) from pg_stat_activity where usename is not null")
+
+    async def caller(number: int) -> None:
+        for turn in range(20):
+            mark = number * 1000 + turn
+            kind = chance.randrange(4)
+            call: object
+            if kind == 0:
+                call = db.fetchval("select $1::int4", mark)
+            elif kind == 1:
+                call = db.fetchval("select $1::text", str(mark))
+            elif kind == 2:
+                call = db.fetchval("select $1::int4 from pg_sleep(0.001)", mark)
+            else:
+                call = db.fetchval("select i from generate_series($1::int4, $1 + 300) i", mark)
+            task = asyncio.ensure_future(call)  # type: ignore[call-overload]
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.random() * 0.003)
+                task.cancel()
+            try:
+                answer = await task
+            except asyncio.CancelledError:
+                continue
+            except onetrip.Error as error:
+                harmed.append(error)
+                continue
+            if int(answer) != mark:
+                harmed.append((mark, answer))
+
+    await asyncio.gather(*[caller(number) for number in range(100)])
+    assert harmed == []
+    connections, _, waiting = db._host.core.counts()
+    assert connections <= 10 and waiting == 0
+    after = await db.fetchval("select count(*) from pg_stat_activity where usename is not null")
+    assert after <= before + 10
+
+
+async def test_close_waits_for_what_was_sent() -> None:
+    db = await onetrip.connect(URL)
+    call = db.fetchval("select 5 from pg_sleep(0.05)")
+    await db.close()
+    assert await call == 5
+    with pytest.raises(onetrip.MisuseError, match="closed"):
+        await db.fetchval("select 1")
+
+
+async def test_close_with_a_limit_ends_what_is_left() -> None:
+    db = await onetrip.connect(URL)
+    call = asyncio.ensure_future(db.fetchval("select pg_sleep(30)::text"))
+    await asyncio.sleep(0.05)
+    await db.close(timeout=0.05)
+    with pytest.raises(onetrip.ConnectionLostError) as caught:
+        await call
+    assert caught.value.outcome == "Unknown"
+
+
+async def test_another_thread_is_refused(db: onetrip.Database) -> None:
+    def use() -> None:
+        db.fetchval("select 1")
+
+    with pytest.raises(RuntimeError, match="thread"):
+        await asyncio.to_thread(use)
+
+
+async def test_a_wrong_password_is_told_at_once() -> None:
+    with pytest.raises(onetrip.PostgresError) as caught:
+        await onetrip.connect(URL, password="wrong")
+    assert caught.value.code == "28P01"
+    assert "wrong" not in str(caught.value)
+
+
+async def test_nobody_there() -> None:
+    with pytest.raises(onetrip.ConnectionLostError, match="127.0.0.1:1"):
+        await onetrip.connect("postgres://u@127.0.0.1:1/x", wait_timeout_ms=2000)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "why"),
+    [
+        ("mysql://x", "begins with postgres"),
+        ("postgres://h/x?colour=blue", "there is no keyword colour"),
+        ("postgres://h/x?sslmode=maybe", "sslmode takes one of"),
+        ("postgres://h:99999/x", "a port is a number"),
+        ("postgres://h/x?connections_max=0", "must be at least 1"),
+        ("postgres://h/x?service=y", "service file"),
+    ],
+)
+def test_a_wrong_setting_is_named(dsn: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        onetrip.connect(dsn)

@@ -156,6 +156,15 @@ test('an ended client closes its connections once all statements are answered', 
   await ended
 })
 
+test('a text that runs in pipelines alone becomes known', limits, async () => {
+  // No statement counts as slow here, however busy the machine is.
+  const sql = client({ connectionsMax: 5, slowHeadMs: 60_000 })
+  for (let i = 0; i < 60; i++) await sql.pipeline([sql`select ${i}::int as i`])
+  await Promise.all(Array.from({ length: 20 }, (_, i) => sql`select ${i}::int as i`))
+  assert.equal(sql.stats.connections, 1, 'they share one, as quick statements do')
+  await sql.end()
+})
+
 test('in the drop-in with pipelining quick queries do not wait for a slow one either', limits, async () => {
   const pool = new Pool({ connectionString: url, pipeline: true, max: 10 })
   const holder = await pool.connect()

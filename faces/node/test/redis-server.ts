@@ -63,17 +63,13 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
 }
 
-<<<<<<< HEAD
-/** Repeats until the condition holds, for half a minute at most. */
-=======
 /** Whether the server has a command of this name. */
 export async function hasCommand(client: Client, name: string): Promise<boolean> {
   const [described] = await client.command<[unknown]>('COMMAND INFO', name)
   return described !== null
 }
 
-/** Asks until it holds, for half a minute at most. */
->>>>>>> 6d35adfdb48c5de95d7a03c18e15781dd2298379
+/** Repeats until the condition holds, for half a minute at most. */
 export async function until(holds: () => Promise<boolean>): Promise<void> {
   const end = performance.now() + 30_000
   while (performance.now() < end) if (await holds()) return

@@ -236,9 +236,9 @@ fn manual_pages_and_completions_know_every_command() {
     assert!(page.contains("repetitions") && page.contains("isolation"), "{page}");
     // Also what is said of a whole command.
     for (name, part) in [
-        ("bench", "Ctrl\\-C ends it with what was measured so far"),
-        ("bench-compare", "2 if the runs have nothing in"),
-        ("proxy", "SIGUSR1, tell the counts and begin anew"),
+        ("bench", "Ctrl\\-C ends the run with the results so far"),
+        ("bench-compare", "2 if the runs have no cell in"),
+        ("proxy", "SIGUSR1, prints the counts and resets them"),
     ] {
         let page = fs::read_to_string(out.path().join(format!("onetrip-{name}.1"))).unwrap();
         assert!(page.contains(part), "{part}: {page}");

@@ -2,7 +2,7 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, TextKey};
+use super::{CHOOSY_MAX, Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, TextKey};
 use crate::{Time, Token};
 
 impl Pool {
@@ -167,6 +167,27 @@ impl Pool {
         self.fail_all(Cause::Closed);
     }
 
+    /// Whether a shared caller that comes now changes nothing: it waits to be alone, behind others
+    /// that do, and is worth no connection beyond theirs. A flood of a thousand statements of one
+    /// text would otherwise have the line looked through a thousand times.
+    fn stands_behind(&mut self, key: TextKey, now: Time) -> bool {
+        let waiting = self.waiters.len() + 1;
+        let counts = waiting > self.limits.waiting_max || waiting >= CHOOSY_MAX;
+        let is_first = self.wait_alone == 0 || self.waiters.count(Kind::Exclusive) > 0;
+        if self.undecided || self.life != Life::Open || counts || is_first {
+            return false;
+        }
+        if !self.timings.expected(key).is_unsure() {
+            return false;
+        }
+        let enough = self.wanted_alone >= self.limits.connections_max;
+        if !enough && self.new_texts.is_worth_one(key, now, &self.timings) {
+            return false;
+        }
+        self.wait_alone += 1;
+        true
+    }
+
     fn wait(
         &mut self,
         kind: Kind,
@@ -175,7 +196,7 @@ impl Pool {
         token: Token,
         deadline: Option<Time>,
     ) -> Ticket {
-        self.undecided = true;
+        self.undecided |= kind == Kind::Exclusive || !self.stands_behind(key, now);
         let deadline = deadline.unwrap_or(now.after(self.limits.wait_timeout));
         let ticket = self.waiters.push(kind, key, now, token, deadline);
         if self.life != Life::Open {

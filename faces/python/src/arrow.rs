@@ -273,17 +273,18 @@ fn wide(form: Form, value: &[u8]) -> Result<i128, Misfit> {
 
 fn put(form: Form, value: &[u8], all: &mut Vec<u8>) -> Result<(), Misfit> {
     let text = match form {
-        Form::Bytes => return Ok(all.extend_from_slice(value)),
         Form::Numeric => {
-            let text = numeric::text(value).ok_or(Misfit::Malformed)?;
-            return Ok(all.extend_from_slice(text.as_bytes()));
+            all.extend_from_slice(numeric::text(value).ok_or(Misfit::Malformed)?.as_bytes());
+            return Ok(());
         }
         Form::Jsonb => value.strip_prefix(&[1]).ok_or(Misfit::Malformed)?,
         _ => value,
     };
-    // Who reads the columns takes it for granted.
-    let text = str::from_utf8(text).map_err(|_| Misfit::Malformed)?;
-    all.extend_from_slice(text.as_bytes());
+    // Who reads the columns takes it for granted that a text is one.
+    if !matches!(form, Form::Bytes) && str::from_utf8(text).is_err() {
+        return Err(Misfit::Malformed);
+    }
+    all.extend_from_slice(text);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ import pytest
 import onetrip
 from onetrip import Gap, Notification
 
-from conftest import URL
+from conftest import URL, Line
 
 
 async def test_notifications(db: onetrip.Database) -> None:
@@ -30,7 +30,7 @@ async def test_notifications(db: onetrip.Database) -> None:
         await events.__anext__()
 
 
-async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line) -> None:
+async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line: Line) -> None:
     async with onetrip.connect(line.url) as far:
         async with far.listen("again") as events:
             await db.execute("select pg_notify('again', '1')")
@@ -45,7 +45,7 @@ async def test_a_reader_that_stops(db: onetrip.Database) -> None:
     async with db.listen("many") as events:
         await db.execute("select pg_notify('many', i::text) from generate_series(1, 1500) i")
         await db.execute("select pg_notify('many', 'last')")
-        heard = []
+        heard: list[int | str] = []
         while not heard or heard[-1] != "last":
             event = await asyncio.wait_for(events.__anext__(), 5)
             heard.append(event.dropped if isinstance(event, Gap) else event.payload)

@@ -248,7 +248,9 @@ impl Link {
     ) -> bool {
         let columns = &mut self.columns;
         let kept = call.get().now.with(|it| {
-            if it.columns.is_none() {
+            // Of several parts each may be the first use of a statement.
+            let is_new = statement != 0 && !columns.contains_key(&statement);
+            if it.columns.is_none() || is_new {
                 match front(&block) {
                     Front::Columns(described) => {
                         if statement != 0 {
@@ -256,8 +258,10 @@ impl Link {
                         }
                         it.columns = Some(described);
                     }
-                    Front::Rows => it.columns = columns.get(&statement).cloned(),
-                    Front::Nothing => {}
+                    Front::Rows if it.columns.is_none() => {
+                        it.columns = columns.get(&statement).cloned();
+                    }
+                    Front::Rows | Front::Nothing => {}
                 }
             }
             it.bytes += block.len();

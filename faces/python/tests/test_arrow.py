@@ -24,7 +24,8 @@ select true as b, (-5)::int2 as i2, 7::int4 as i4, 9007199254740993::int8 as i8,
     date '1969-07-20' as d, time '23:59:59.999999' as ti,
     timestamp '1969-07-20 20:17:40.000005' as ts, timestamptz '2026-01-01 00:00:00Z' as tz,
     123.450::numeric(10, 3) as n, -123456789012345678901234567890.5::numeric as big,
-    '{"a": 1}'::jsonb as j, array[1, 2] as a, '10.0.0.1'::inet as ip, interval '1 month 2 days 3 us' as iv
+    '{"a": 1}'::jsonb as j, array[1, 2] as a, '10.0.0.1'::inet as ip,
+    interval '1 month 2 days 3 us' as iv
 from generate_series(1, $1) i
 """
 
@@ -126,7 +127,8 @@ async def test_a_numeric_that_decimal_has_not(db: onetrip.Database) -> None:
     with pytest.raises(onetrip.Error, match="decimal128") as caught:
         await db.fetch_arrow("select 'NaN'::numeric(5, 2)")
     assert caught.value.outcome == "Applied"
-    table = table_of(await db.fetch_arrow("select 'NaN'::numeric as n, 1e37::numeric(38, 0) as m"))
+    text = "select 'NaN'::numeric as n, 1e37::numeric(38, 0) as m"
+    table = table_of(await db.fetch_arrow(text))
     assert table.to_pylist() == [{"n": "NaN", "m": D(10) ** 37}]
     scaled = await db.fetch_arrow(
         "select n::numeric(38, 10) from unnest($1::numeric[]) n",

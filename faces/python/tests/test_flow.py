@@ -298,6 +298,9 @@ async def test_fetchmany(table: onetrip.Database, far: onetrip.Database, line: L
         {"a": 2},
     ]
     assert await table.fetchmany(text, []) == []
+    for many in (10, 100, 1000):
+        values = [(i,) for i in range(many)]
+        assert await far.fetchmany("select $1::int4 as b", values) == values
 
 
 # --- shapes of rows ---
@@ -331,7 +334,8 @@ async def test_notices() -> None:
     heard: list[onetrip.Notice] = []
     async with onetrip.connect(URL, on_notice=heard.append) as db:
         async with db.session() as session:
-            await session.execute("do $$ begin raise warning 'look out' using hint = 'there'; end $$")
+            text = "raise warning 'look out' using hint = 'there'"
+            await session.execute(f"do $$ begin {text}; end $$")
     (notice,) = heard
     assert (notice.severity, notice.message, notice.hint) == ("WARNING", "look out", "there")
     assert notice.sqlstate == "01000"

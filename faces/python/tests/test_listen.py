@@ -55,7 +55,12 @@ async def test_a_reader_that_stops(db: onetrip.Database) -> None:
 
 @pytest.mark.parametrize(
     ("names", "why"),
-    [((), "a channel is missing"), (("",), "is empty"), (("x" * 64,), "64 bytes"), (("a\0",), "zero")],
+    [
+        ((), "a channel is missing"),
+        (("",), "is empty"),
+        (("x" * 64,), "64 bytes"),
+        (("a\0",), "zero"),
+    ],
 )
 async def test_bad_names(db: onetrip.Database, names: tuple[str, ...], why: str) -> None:
     with pytest.raises((onetrip.MisuseError, ValueError), match=why):

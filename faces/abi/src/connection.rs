@@ -226,6 +226,16 @@ impl Connection {
         taken
     }
 
+    /// Hands over more of a COPY, for hosts in Rust. False if it takes none now.
+    ///
+    /// # Errors
+    /// It can't be handed over: the COPY is then to be failed.
+    pub fn feed_part(&mut self, now: Time, token: u32, part: Part<'_>) -> Result<bool, Refused> {
+        self.on_postgres(Err(Refused::Malformed), |postgres, to| {
+            postgres.feed(now, token, part, to)
+        })
+    }
+
     /// So many bytes of a stream were taken.
     pub fn taken_of_stream(&mut self, bytes: usize) {
         self.on_postgres((), |postgres, to| postgres.taken(bytes, to));

@@ -8,30 +8,40 @@ Statements leave when they are made; those of one turn of the event loop share a
         print(await user, await orders)
 """
 
-from ._client import Database, Pipeline, Session, Transaction, connect
-from ._native import Call, Record
+from ._client import Database, Metrics, Pipeline, Session, Transaction, connect
+from ._flow import Stream
+from ._listen import Gap, Listener, Notification
+from ._native import Arrow, Call, Record
 from ._range import Range
 from .errors import (
     ConnectionLostError,
     Error,
     MisuseError,
+    Notice,
     ParameterError,
     PostgresError,
     TimeoutError,
 )
 
 __all__ = [
+    "Arrow",
     "Call",
     "ConnectionLostError",
     "Database",
     "Error",
+    "Gap",
+    "Listener",
+    "Metrics",
     "MisuseError",
+    "Notice",
+    "Notification",
     "ParameterError",
     "Pipeline",
     "PostgresError",
     "Range",
     "Record",
     "Session",
+    "Stream",
     "TimeoutError",
     "Transaction",
     "connect",

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Literal
 
 from . import _native
 from ._config import Config, Password
+from ._flow import Flows, Lent
 from ._host import Host
-from .errors import Error, MisuseError
+from ._listen import Listener
+from .errors import Error, MisuseError, Notice
 
 Isolation = Literal["read_uncommitted", "read_committed", "repeatable_read", "serializable"]
 
 
-class Database(_native.Scope):
+class Database(Flows):
     """A pool of connections, which its statements share. Made by :func:`connect`."""
 
     _host: Host
@@ -28,6 +31,23 @@ class Database(_native.Scope):
         self = super().__new__(cls, host.core)
         self._host = host
         return self
+
+    def _core_of(self) -> _native.Core:
+        return self._host.core
+
+    async def _lend(self) -> Lent:
+        core = self._host.core
+        number = await core.checkout()
+        scope = _native.Scope(core, number)
+        return Lent(scope, "close", "stop", lambda: core.release(number))
+
+    def listen(self, *channels: str) -> Listener:
+        """Notifications, on a connection of their own: ``async with db.listen("a") as events``."""
+        return Listener(self._host, channels)
+
+    def metrics(self) -> Metrics:
+        """What was counted so far, and how things stand."""
+        return Metrics(**self._host.core.metrics())
 
     @property
     def server_parameters(self) -> dict[str, str]:
@@ -98,7 +118,7 @@ class Database(_native.Scope):
         await self.close()
 
 
-class Session(_native.Scope):
+class Session(Flows):
     """A connection that its caller has to himself, in the order of its calls."""
 
     _core: _native.Core
@@ -108,6 +128,12 @@ class Session(_native.Scope):
         self = super().__new__(cls, core, number)
         self._core, self._number = core, number
         return self
+
+    def _core_of(self) -> _native.Core:
+        return self._core
+
+    async def _lend(self) -> Lent:
+        return Lent(self, "cancel", "cancel", lambda: None)
 
     def begin(
         self,
@@ -119,7 +145,7 @@ class Session(_native.Scope):
         return Begin(self._core, self._number, (isolation, read_only, deferrable))
 
 
-class Transaction(_native.Scope):
+class Transaction(Flows):
     """A transaction, or what stands behind one of its savepoints."""
 
     _core: _native.Core
@@ -130,12 +156,43 @@ class Transaction(_native.Scope):
         self._core, self._number = core, number
         return self
 
+    def _core_of(self) -> _native.Core:
+        return self._core
+
+    async def _lend(self) -> Lent:
+        # The server does not skip a COPY where BEGIN has failed.
+        if not self._core.is_begun(self._number):
+            await self.execute("select 1")
+        return Lent(self, "read", "undo", lambda: None)
+
     def begin(self) -> Savepoint:
         """A savepoint: ``async with tx.begin() as inner``.
 
         It is rolled back where its block raises.
         """
         return Savepoint(self)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The numbers of a client. Those that count up never go down."""
+
+    #: Connections of the pool, those on which nothing is unanswered, callers that wait for one.
+    connections: int
+    idle: int
+    waiting: int
+    #: Statements that were sent and not answered, and those that wait for room.
+    in_flight: int
+    queued: int
+    opened: int
+    open_failed: int
+    lost: int
+    #: Statements that were handed over, those that failed, and those that were sent again.
+    statements: int
+    failed: int
+    sent_again: int
+    bytes_sent: int
+    bytes_received: int
 
 
 class Pipeline(_native.Scope):
@@ -261,7 +318,7 @@ class Connecting:
     """A database that is being opened: awaited, or entered."""
 
     def __init__(
-        self, config: Config, on_notice: Callable[[dict[str, str]], object] | None
+        self, config: Config, on_notice: Callable[[Notice], object] | None
     ) -> None:
         self._config, self._on_notice = config, on_notice
         self._database: Database | None = None
@@ -296,7 +353,7 @@ def connect(
     *,
     ssl: SSLContext | None = None,
     password: str | Password | None = None,
-    on_notice: Callable[[dict[str, str]], object] | None = None,
+    on_notice: Callable[[Notice], object] | None = None,
     **settings: Any,
 ) -> Connecting:
     """Opens a database: ``async with onetrip.connect(dsn) as db``, or ``db = await

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -14,10 +15,15 @@ from typing import Any
 
 from . import _native
 from ._config import Config, Endpoint
-from ._opening import Opening
+from ._listen import Listener
+from ._opening import Opening, Refused
+from .errors import Error, Notice
 
 #: Seconds for a connection that cancels a statement.
 CANCEL_TIMEOUT = 5
+
+#: Connections from this number on are none of the pool's.
+APART = 1 << 31
 
 
 class Host:
@@ -26,7 +32,11 @@ class Host:
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config) -> None:
         self.loop, self.config = loop, config
         self.parameters: dict[str, str] = {}
-        self.on_notice: Callable[[dict[str, str]], object] | None = None
+        self.on_notice: Callable[[Notice], object] | None = None
+        self.listeners: set[Listener] = set()
+        self._listening: dict[int, tuple[Listener, asyncio.Future[None]]] = {}
+        self._failed: dict[int, tuple[Exception, bool]] = {}
+        self._apart = itertools.count(APART)
         self.is_closed = loop.create_future()
         self._openings: dict[int, Opening] = {}
         self._transports: dict[int, tuple[asyncio.Transport, Opening]] = {}
@@ -36,27 +46,54 @@ class Host:
         bytes_max = int(config.said("result_bytes_max"))
         self.core = _native.Core(loop, self, config.of_pool(), seed, bytes_max)
 
-    def _spawn(self, work: Any) -> None:
-        task = self.loop.create_task(work)
+    def spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # --- connections ---
 
     def open(self, number: int) -> None:
         opening = self._openings[number] = Opening(self, number)
-        self._spawn(self._open(number, opening))
+        self.spawn(self._open(number, opening))
 
     async def _open(self, number: int, opening: Opening) -> None:
         try:
             await opening.run()
         except Exception as error:
             # A fault of ours is the caller's to hear, and must not leave the pool waiting.
-            self.core.open_failed(number, error, True)
+            self.open_failed(number, error, True)
         finally:
             self._openings.pop(number, None)
             if opening.transport is not None:
                 self._transports[number] = (opening.transport, opening)
+
+    def open_failed(self, number: int, error: Exception, permanent: bool) -> None:
+        if number < APART:
+            self.core.open_failed(number, error, permanent)
+        else:
+            self._failed[number] = (error, permanent)
+
+    async def open_apart(self, listener: Listener) -> tuple[int, asyncio.Future[None]]:
+        """A connection that is none of the pool's, and when it is gone."""
+        number = next(self._apart)
+        opening = self._openings[number] = Opening(self, number)
+        try:
+            await self._open(number, opening)
+        except BaseException:
+            opening.leave()
+            raise
+        if number in self._failed:
+            error, permanent = self._failed.pop(number)
+            if not isinstance(error, Error):
+                raise error
+            raise Refused("server", error, permanent)
+        gone: asyncio.Future[None] = self.loop.create_future()
+        self._listening[number] = (listener, gone)
+        if number not in self._transports:
+            gone.set_result(None)
+        return number, gone
 
     def ready(self, number: int, block: bytes) -> None:
         login = self._openings[number].login if number in self._openings else None
@@ -78,6 +115,9 @@ class Host:
 
     def gone(self, number: int) -> None:
         self._transports.pop(number, None)
+        _, gone = self._listening.pop(number, (None, None))
+        if gone is not None and not gone.done():
+            gone.set_result(None)
         opening = self._openings.get(number)
         if opening is not None:
             opening.refused("the server closed the connection", None)
@@ -99,15 +139,17 @@ class Host:
 
     def notice(self, number: int, block: bytes) -> None:
         if self.on_notice is not None:
-            self.on_notice(_native.fields(block))
+            self.on_notice(Notice(_native.fields(block)))
 
     def notified(self, number: int, block: bytes) -> None:
-        """Listeners have connections of their own."""
+        said = _native.notification(block)
+        if number in self._listening and said is not None:
+            self._listening[number][0].notified(*said)
 
     # --- cancels ---
 
     def cancel(self, number: int) -> None:
-        self._spawn(self._cancel(number))
+        self.spawn(self._cancel(number))
 
     async def _cancel(self, number: int) -> None:
         end = "not_sent"
@@ -144,6 +186,8 @@ class Host:
 
     async def close(self, timeout: float | None) -> None:
         """Takes nothing new, and ends when all is answered, or after this time."""
+        for listener in list(self.listeners):
+            listener.close()
         self.core.close_pool()
         done, _ = await asyncio.wait([self.is_closed], timeout=timeout)
         if not done:

@@ -52,7 +52,7 @@ class Opening:
             action, place, address = self.plan.action()
             if action == "done":
                 if not self.host.core.opened(self.number):
-                    self._leave()
+                    self.leave()
                 return
             if action == "failed":
                 return self._give_up(errors)
@@ -89,7 +89,7 @@ class Opening:
             await self._log_in()
 
     async def _dial(self, endpoint: Endpoint, address: int) -> None:
-        self._leave()
+        self.leave()
         self.endpoint, self.secure = endpoint, False
         wire = Wire(self.host.core, self.number)
         if endpoint.letter == "s":
@@ -179,13 +179,14 @@ class Opening:
 
     def _failed(self, errors: list[Refused], refused: Refused) -> None:
         errors.append(refused)
-        self._leave()
+        self.leave()
         code = refused.error.code.ljust(5)[:5] if refused.fault == "login" else ""
         text = str(refused.error)
         several = len(self.config.endpoints) > 1 and not text.startswith(str(self.endpoint))
         self.plan.failed(refused.fault, code, f"{self.endpoint}: {text}" if several else text)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """What there was of it is of no use any more."""
         if self.wire is not None:
             self.wire.unbind()
         if self.transport is not None:
@@ -196,10 +197,10 @@ class Opening:
         verdict = self.plan.verdict()
         if verdict is None:
             made = _make("connect_failed", "NotSent", f"{self.endpoint} can't be reached", None)
-            return self.host.core.open_failed(self.number, made, False)
+            return self.host.open_failed(self.number, made, False)
         place, text, is_of_many = verdict
         told = errors[place]
         error = told.error
         if text != str(error):
             error = _make("connect_failed", "NotSent", text, None, error)
-        self.host.core.open_failed(self.number, error, told.permanent and not is_of_many)
+        self.host.open_failed(self.number, error, told.permanent and not is_of_many)

@@ -109,6 +109,18 @@ class RaisedError(PostgresError, code="P0"): ...
 class InternalError(PostgresError, code="XX"): ...
 
 
+class Notice:
+    """What the server remarks, as by ``raise notice``."""
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        self.severity, self.sqlstate = fields.get("V", "NOTICE"), fields.get("C", "")
+        self.message, self.detail = fields.get("M", ""), fields.get("D")
+        self.hint, self.context = fields.get("H"), fields.get("W")
+
+    def __repr__(self) -> str:
+        return f"<Notice {self.severity} {self.message!r}>"
+
+
 #: Which field of a server's message is which (protocol-error-fields).
 _FIELDS = {
     "V": "severity",

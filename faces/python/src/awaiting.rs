@@ -12,6 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};
 
+use crate::arrow::{Arrow, Builder};
 use crate::call::{Call, Progress, Stage, Want};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
@@ -125,13 +126,24 @@ impl Call {
 }
 
 impl Call {
-    fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
+    pub(crate) fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
         Ok(self.core.bind(py).clone().cast_into::<Core>()?)
     }
 
     /// A part of a long result has come: its rows are made now, so that what was received can be
     /// used again while it is in the cache.
     pub(crate) fn read_early(&self, py: Python<'_>) -> PyResult<()> {
+        if matches!(self.want, Want::Arrow) {
+            let (reply, table) = self.now.with(|it| (self.reply(it), it.table.take()))?;
+            let (table, fault) = match reply.table(py, table) {
+                Ok(table) => (table, None),
+                Err(misfit) => (None, Some(misread(py, misfit))),
+            };
+            return Ok(self.now.with(|it| {
+                it.table = table;
+                it.fault = it.fault.take().or(fault);
+            })?);
+        }
         let (reply, rows) = self.now.with(|it| (self.reply(it), it.rows.take()))?;
         let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
         let fault = reply.append(rows.bind(py)).err().map(|misfit| misread(py, misfit));
@@ -143,18 +155,19 @@ impl Call {
     }
 
     /// What has come of the reply, to be read.
-    fn reply(&self, it: &mut Progress) -> Reply<'_> {
+    pub(crate) fn reply(&self, it: &mut Progress) -> Reply<'_> {
         it.bytes = 0;
         let (blocks, columns) = (std::mem::take(&mut it.blocks), it.columns.clone());
         Reply { call: self, blocks, columns, described: it.described.clone() }
     }
 
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (reply, rows, failure, fault, number) = self.now.with(|it| {
+        let (reply, rows, table, failure, fault, number) = self.now.with(|it| {
             it.stage = Stage::Taken;
             let reply = self.reply(it);
             it.columns = None;
-            (reply, it.rows.take(), it.failure.take(), it.fault.take(), it.number)
+            let (rows, table) = (it.rows.take(), it.table.take());
+            (reply, rows, table, it.failure.take(), it.fault.take(), it.number)
         })?;
         if let Some(failure) = failure {
             return Err(failure.raised(py));
@@ -164,8 +177,12 @@ impl Call {
         }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
-            Want::Tag => Ok(reply.tag(py)),
-            Want::Rows => {
+            Want::Tag | Want::CopyIn => Ok(reply.tag(py)),
+            Want::Arrow => {
+                let table = reply.table(py, table).map_err(|misfit| misread(py, misfit))?;
+                Ok(Arrow::new(table).into_pyobject(py)?.into_any().unbind())
+            }
+            Want::Rows | Want::Parts(_, true) => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
                 reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
                 Ok(rows.into_any())
@@ -175,15 +192,17 @@ impl Call {
         }
     }
 }
-fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
+
+pub(crate) fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
     let (why, cause) = unreadable(py, misfit);
     let message = format!("a value of the result could not be read: {why}");
     crate::python::error(py, ("conversion", "Applied", &message), None, cause)
 }
 
-struct Reply<'a> {
+/// A reply, or the part of it that has come.
+pub(crate) struct Reply<'a> {
     call: &'a Call,
-    blocks: Vec<Bytes>,
+    pub(crate) blocks: Vec<Bytes>,
     columns: Option<Bytes>,
     described: Option<Arc<Described>>,
 }
@@ -215,14 +234,35 @@ impl Reply<'_> {
         rows.map(|(_, body)| body)
     }
 
-    fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
+    pub(crate) fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
         let columns = self.columns(to.py())?;
         let row_type = record_type(to.py())?;
+        let into = self.call.into.as_ref().map(|into| into.bind(to.py()));
         for body in self.bodies() {
             let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
-            to.append(columns.row(row_type, body)?)?;
+            to.append(match into {
+                None => columns.row(row_type, body)?,
+                Some(into) => columns.row_as(into, body)?,
+            })?;
         }
         Ok(())
+    }
+
+    /// Adds the rows to a table of Arrow, which is made with the first of them; none where there
+    /// are no columns.
+    fn table(&self, py: Python<'_>, table: Option<Builder>) -> Result<Option<Builder>, Misfit> {
+        let table = match (table, &self.columns) {
+            (Some(table), _) => table,
+            (None, Some(body)) => {
+                let core = self.call.client(py)?;
+                let types = |oids: &[u32]| core.get().types_of(oids);
+                Builder::new(body, types)?
+            }
+            (None, None) => return Ok(None),
+        };
+        let mut table = table;
+        self.bodies().try_for_each(|body| table.append(body))?;
+        Ok(Some(table))
     }
 
     /// The first row, or a value of it.
@@ -231,7 +271,10 @@ impl Reply<'_> {
         let columns = self.columns(py)?.ok_or(Misfit::Malformed)?;
         let found = match self.call.want {
             Want::Value(place) => columns.value(py, body, place)?,
-            _ => columns.row(record_type(py)?, body)?,
+            _ => match &self.call.into {
+                None => columns.row(record_type(py)?, body)?,
+                Some(into) => columns.row_as(into.bind(py), body)?,
+            },
         };
         Ok(found.unbind())
     }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use onetrip_abi::completion::outcome;
-use onetrip_abi::host::Act;
+use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Ticket;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::arrow::Builder;
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::statement::{Described, Statement};
@@ -19,11 +20,18 @@ use crate::statement::{Described, Statement};
 pub(crate) enum Want {
     Rows,
     Row,
+    /// Rows, which their reader takes as they come.
+    Stream,
+    /// Rows as columns of Arrow.
+    Arrow,
     /// Of the first row the value at this place.
     Value(usize),
     Tag,
-    /// Nothing: its parts have the replies.
-    Parts(Vec<Py<PyTuple>>),
+    /// A COPY, whose data is taken as it comes, or handed over.
+    CopyOut,
+    CopyIn,
+    /// Of one statement with several sets of arguments: the rows of all of them, or nothing.
+    Parts(Vec<Py<PyTuple>>, bool),
     /// The same, of statements with calls of their own.
     Calls(Vec<Py<Call>>),
     /// What a transaction does.
@@ -46,6 +54,8 @@ pub(crate) struct Call {
     /// None for what has no text.
     pub(crate) statement: Option<Py<Statement>>,
     pub(crate) flags: u32,
+    /// What a row is made into, if not a Record.
+    pub(crate) into: Option<Py<PyAny>>,
     pub(crate) now: Local<Progress>,
 }
 
@@ -66,6 +76,8 @@ pub(crate) struct Progress {
     /// Rows that were read before the reply was complete, or why they could not be.
     pub(crate) rows: Option<Py<PyList>>,
     pub(crate) fault: Option<PyErr>,
+    /// The same as columns of Arrow.
+    pub(crate) table: Option<Builder>,
     /// The body of the RowDescription.
     pub(crate) columns: Option<Bytes>,
     pub(crate) failure: Option<Failure>,
@@ -73,6 +85,8 @@ pub(crate) struct Progress {
     pub(crate) future: Option<Py<PyAny>>,
     /// A task was told to go on, and has not done so.
     pub(crate) is_woken: bool,
+    /// A part of its reply has come, or more data is taken, of which its caller has not heard.
+    pub(crate) is_told: bool,
     pub(crate) is_awaited: bool,
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
@@ -106,7 +120,17 @@ impl Call {
         args: Option<Py<PyTuple>>,
     ) -> Call {
         let now = Local::new(Progress { args, ..Progress::default() });
-        Call { core, want, statement, flags, now }
+        Call { core, want, statement, flags, into: None, now }
+    }
+
+    /// Whether its caller takes the reply as it comes, or hands over data.
+    pub(crate) fn flows(&self) -> bool {
+        matches!(self.want, Want::Stream | Want::CopyOut | Want::CopyIn)
+    }
+
+    /// Whether nothing has to be known of its text, which goes by the simple protocol.
+    pub(crate) fn is_script(&self) -> bool {
+        self.flags & (flag::SIMPLE | flag::COPY_IN) != 0
     }
 
     /// Whether it is the client's own, and nobody awaits it.
@@ -124,7 +148,7 @@ impl Call {
     pub(crate) fn restart(&self) -> Option<Py<PyList>> {
         let rows = self.now.with(|it| {
             (it.columns, it.fault, it.failure) = (None, None, None);
-            (it.bytes, it.total) = (0, 0);
+            (it.bytes, it.total, it.table) = (0, 0, None);
             it.blocks.clear();
             it.rows.take()
         });

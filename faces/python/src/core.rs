@@ -9,12 +9,13 @@ use std::time::Instant;
 
 use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Time;
+use onetrip_postgres::client::copy::Direction;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::sql::{Place, refusal};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple};
 
 use crate::call::{Call, Want, unsent};
 use crate::deed::{Deed, Said};
@@ -201,6 +202,11 @@ impl Core {
         let Some(unknown) = Core::unknown(call)? else {
             return Ok(Core::encode(call)?.map(|()| None));
         };
+        if call.get().is_script() {
+            let script = vec![(None, Described::nothing(), Vec::new())];
+            call.get().now.with(|it| it.requests = script)?;
+            return Ok(Ok(None));
+        }
         match Core::encode_unknown(call)? {
             None => Ok(Ok(Some(unknown))),
             Some(written) => Ok(written.map(|()| None)),
@@ -225,7 +231,7 @@ impl Core {
             Ok(())
         };
         let result = match &it.want {
-            Want::Parts(sets) => sets.iter().enumerate().try_for_each(|(number, set)| {
+            Want::Parts(sets, _) => sets.iter().enumerate().try_for_each(|(number, set)| {
                 add(it, set.bind(py), None).map_err(|failure| match failure {
                     Failure::Said { code, outcome, message, cause } => {
                         let message = format!("set {} of arguments: {message}", number + 1);
@@ -254,7 +260,10 @@ impl Core {
         let py = core.py();
         loop {
             let front = core.get().state.with(|state| state.front(py, number))?;
-            let Some(call) = front.map(|call| call.into_bound(py)) else { return Ok(()) };
+            let Some(call) = front.map(|call| call.into_bound(py)) else {
+                let now = core.get().time();
+                return Ok(core.get().state.with(|state| state.left(py, now, number))?);
+            };
             if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
                 match Core::prepare(&call)? {
                     Ok(None) => {}
@@ -412,6 +421,59 @@ impl Core {
         Ok(self.state.with(|state| state.pool.counts())?)
     }
 
+    /// Whether BEGIN was answered on it, so that a COPY may follow.
+    fn is_begun(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
+        Core::run(slf, |state, _, now| state.asks(now, number, Act::IsKnown))
+    }
+
+    /// Says goodbye on a connection that is none of the pool's.
+    fn dismiss(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, py, now| state.leave(py, now, number))
+    }
+
+    /// What was counted, by name.
+    fn metrics<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let (counts, [connections, idle, waiting], pending) = slf.get().state.with(|state| {
+            let of_links = state.links.values().map(|link| link.connection.borrow().pending());
+            let pending = of_links.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+            (state.counts, state.pool.counts(), pending)
+        })?;
+        let (in_flight, queued) = pending;
+        let gauges = [connections, idle, waiting, in_flight, queued];
+        let names = ["connections", "idle", "waiting", "in_flight", "queued"];
+        let dict = PyDict::new(slf.py());
+        names.iter().zip(gauges).try_for_each(|(name, value)| dict.set_item(name, value))?;
+        for (name, value) in [
+            ("opened", counts.opened),
+            ("open_failed", counts.open_failed),
+            ("lost", counts.lost),
+            ("statements", counts.statements),
+            ("failed", counts.failed),
+            ("sent_again", counts.sent_again),
+            ("bytes_sent", counts.sent),
+            ("bytes_received", counts.received),
+        ] {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// Rows for a binary COPY into the columns that this text returns, about `bytes_max` bytes of
+    /// them; None where the text is not described.
+    fn encode_rows<'py>(
+        &self,
+        text: &Bound<'py, PyString>,
+        rows: &Bound<'py, PyIterator>,
+        bytes_max: usize,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let Some(described) = self.statement(text)?.get().described() else { return Ok(None) };
+        let mut out = Vec::new();
+        match encode::rows(&described.columns, rows, bytes_max, &mut out)? {
+            Ok(()) => Ok(Some(PyBytes::new(text.py(), &out))),
+            Err(message) => Err(unsent("parameter", message).raised(text.py())),
+        }
+    }
+
     /// Forgets what was learned of texts and types.
     fn forget_types(&self, py: Python<'_>) -> PyResult<()> {
         self.statements.bind(py).clear();
@@ -478,9 +540,15 @@ impl Scope {
         want: Want,
         text: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
-        flags: u32,
+        (flags, into): (u32, Option<Bound<'py, PyAny>>),
     ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
+        if into.as_ref().is_some_and(|into| !into.is_callable()) {
+            return Err(PyTypeError::new_err(
+                "into takes tuple, dict, or what is called with the \
+                columns of a row by name, as a dataclass",
+            ));
+        }
         let core = self.core.bind(py);
         // What another thread has made must not be kept.
         core.get().state.with(|_| ())?;
@@ -490,22 +558,24 @@ impl Scope {
             Where::Own(_, in_transaction) => Place::Session { in_transaction },
             Where::Pipeline(_) => Place::Pipeline { alone: false },
         };
-        let refused = refusal(statement.get().traits, place);
+        let traits = statement.get().traits;
+        let refused = match want {
+            Want::CopyIn if Direction::In.is_of(traits) => None,
+            Want::CopyOut if Direction::Out.is_of(traits) => None,
+            Want::CopyIn => Some(("copy", "copy_in takes a COPY … FROM STDIN statement")),
+            Want::CopyOut => Some(("copy", "copy_out takes a COPY … TO STDOUT statement")),
+            _ => refusal(traits, place).map(|refusal| {
+                (refusal.code(), refusal.said().split('\0').nth(1).unwrap_or_default())
+            }),
+        };
         let args = Some(args.clone().unbind());
-        let call = Call::new(
-            core.clone().into_any().unbind(),
-            want,
-            Some(statement.unbind()),
-            flags,
-            args,
-        );
+        let (of, statement) = (core.clone().into_any().unbind(), Some(statement.unbind()));
+        let mut call = Call::new(of, want, statement, flags, args);
+        call.into = into.map(Bound::unbind);
         let call = Bound::new(py, call)?;
         let failure = match (&self.over, refused) {
             (Some((_, message)), _) => Some(unsent("over", message.as_str())),
-            (None, Some(refusal)) => {
-                let message = refusal.said().split('\0').nth(1).unwrap_or_default();
-                Some(unsent(refusal.code(), message))
-            }
+            (None, Some((code, message))) => Some(unsent(code, message)),
             _ => None,
         };
         if let Some(failure) = failure {
@@ -521,6 +591,32 @@ impl Scope {
             Where::Pipeline(calls) => calls.push(call.clone().unbind()),
         }
         Ok(call)
+    }
+}
+
+impl Scope {
+    fn many<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyAny>,
+        (rows, into): (bool, Option<Bound<'py, PyAny>>),
+    ) -> PyResult<Bound<'py, Call>> {
+        let py = query.py();
+        if matches!(self.place, Where::Pipeline(_)) {
+            return Err(PyTypeError::new_err(
+                "many sets are a pipeline themselves: call it outside",
+            ));
+        }
+        let set = |set: PyResult<Bound<'_, PyAny>>| match set?.cast_into::<PyTuple>() {
+            Ok(set) => Ok(set.unbind()),
+            Err(other) => {
+                let set: Vec<_> = other.into_inner().try_iter()?.collect::<PyResult<_>>()?;
+                Ok(PyTuple::new(py, set)?.unbind())
+            }
+        };
+        let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;
+        let want = Want::Parts(sets, rows);
+        self.submit(want, query, &PyTuple::empty(py), (flags_of(false), into))
     }
 }
 
@@ -543,25 +639,59 @@ impl Scope {
     }
 
     /// The rows of a statement, as a list of records.
-    #[pyo3(signature = (query, /, *args, repeatable=false))]
+    #[pyo3(signature = (query, /, *args, repeatable=false, into=None))]
     fn fetch<'py>(
         &mut self,
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
         repeatable: bool,
+        into: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Call>> {
-        self.submit(Want::Rows, query, args, flags_of(repeatable))
+        self.submit(Want::Rows, query, args, (flags_of(repeatable), into))
     }
 
-    /// The first row, or None.
+    /// The rows of a statement as columns of Arrow.
     #[pyo3(signature = (query, /, *args, repeatable=false))]
-    fn fetchrow<'py>(
+    fn fetch_arrow<'py>(
         &mut self,
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
         repeatable: bool,
     ) -> PyResult<Bound<'py, Call>> {
-        self.submit(Want::Row, query, args, flags_of(repeatable))
+        self.submit(Want::Arrow, query, args, (flags_of(repeatable), None))
+    }
+
+    /// A reply that is taken as it comes, or a COPY, or a text of any number of statements, by
+    /// `kind`: on a connection that one caller has.
+    #[pyo3(signature = (kind, query, /, *args, into=None))]
+    fn _flow<'py>(
+        &mut self,
+        kind: &str,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        into: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let (want, flags) = match kind {
+            "stream" => (Want::Stream, flag::STREAM | flag::UNPREPARED | flag::BINARY),
+            "copy_out" => (Want::CopyOut, flag::STREAM | flag::SIMPLE),
+            "copy_in" => (Want::CopyIn, flag::COPY_IN),
+            _ => (Want::Tag, flag::SIMPLE),
+        };
+        let call = self.submit(want, query, args, (flags, into))?;
+        call.get().now.with(|it| it.is_awaited = call.get().flows())?;
+        Ok(call)
+    }
+
+    /// The first row, or None.
+    #[pyo3(signature = (query, /, *args, repeatable=false, into=None))]
+    fn fetchrow<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        repeatable: bool,
+        into: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.submit(Want::Row, query, args, (flags_of(repeatable), into))
     }
 
     /// A value of the first row, or None.
@@ -573,7 +703,7 @@ impl Scope {
         column: usize,
         repeatable: bool,
     ) -> PyResult<Bound<'py, Call>> {
-        self.submit(Want::Value(column), query, args, flags_of(repeatable))
+        self.submit(Want::Value(column), query, args, (flags_of(repeatable), None))
     }
 
     /// The command tag.
@@ -583,7 +713,7 @@ impl Scope {
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
-        self.submit(Want::Tag, query, args, flags_of(false))
+        self.submit(Want::Tag, query, args, (flags_of(false), None))
     }
 
     /// Runs a statement with each of these sets of arguments: all of them take effect, or none.
@@ -593,19 +723,18 @@ impl Scope {
         query: &Bound<'py, PyString>,
         args: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Call>> {
-        let py = query.py();
-        if matches!(self.place, Where::Pipeline(_)) {
-            return Err(PyTypeError::new_err("executemany is a pipeline itself: call it outside"));
-        }
-        let set = |set: PyResult<Bound<'_, PyAny>>| match set?.cast_into::<PyTuple>() {
-            Ok(set) => Ok(set.unbind()),
-            Err(other) => {
-                let set: Vec<_> = other.into_inner().try_iter()?.collect::<PyResult<_>>()?;
-                Ok(PyTuple::new(py, set)?.unbind())
-            }
-        };
-        let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;
-        self.submit(Want::Parts(sets), query, &PyTuple::empty(py), flags_of(false))
+        self.many(query, args, (false, None))
+    }
+
+    /// The same, and the rows of all of them.
+    #[pyo3(signature = (query, args, /, *, into=None))]
+    fn fetchmany<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyAny>,
+        into: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        self.many(query, args, (true, into))
     }
 
     /// Sends the statements of a pipeline, and ends when all have taken effect, or none has.

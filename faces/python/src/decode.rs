@@ -8,8 +8,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
-    PyBool, PyBytes, PyDate, PyDateTime, PyDelta, PyFloat, PyList, PyString, PyTime, PyType,
-    PyTzInfo,
+    PyBool, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyList, PyString, PyTime,
+    PyTuple, PyType, PyTzInfo,
 };
 
 use crate::dates;
@@ -74,6 +74,31 @@ impl Columns {
         Ok(row.done(self.plain))
     }
 
+    /// A row as a tuple, a dict, or what a class makes of its columns by name.
+    pub(crate) fn row_as<'py>(&self, into: &Bound<'py, PyAny>, body: &[u8]) -> Read<'py> {
+        let py = into.py();
+        let mut fields = Fields::of(body)?;
+        if fields.left != self.columns.len() {
+            return Err(Misfit::Malformed);
+        }
+        let values = self
+            .columns
+            .iter()
+            .map(|(type_, format)| read_or_null(py, type_, *format, fields.next()?));
+        let values = values.collect::<Result<Vec<_>, Misfit>>()?;
+        if into.is(py.get_type::<PyTuple>()) {
+            return Ok(PyTuple::new(py, values)?.into_any());
+        }
+        let named = PyDict::new(py);
+        for (name, value) in self.names.get().names.bind(py).iter().zip(values) {
+            named.set_item(name, value)?;
+        }
+        match into.is(py.get_type::<PyDict>()) {
+            true => Ok(named.into_any()),
+            false => Ok(into.call((), Some(&named))?),
+        }
+    }
+
     /// The first value of a row.
     pub(crate) fn value<'py>(&self, py: Python<'py>, body: &[u8], place: usize) -> Read<'py> {
         let mut values = Fields::of(body)?;
@@ -86,19 +111,19 @@ impl Columns {
 }
 
 /// Fields with their lengths in front.
-struct Fields<'a> {
-    left: usize,
+pub(crate) struct Fields<'a> {
+    pub(crate) left: usize,
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    fn of(body: &'a [u8]) -> Result<Fields<'a>, Misfit> {
+    pub(crate) fn of(body: &'a [u8]) -> Result<Fields<'a>, Misfit> {
         let (count, rest) = body.split_first_chunk().ok_or(Misfit::Malformed)?;
         Ok(Fields { left: u16::from_be_bytes(*count).into(), rest })
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<&'a [u8]>, Misfit> {
+    pub(crate) fn next(&mut self) -> Result<Option<&'a [u8]>, Misfit> {
         field(&mut self.rest)
     }
 }
@@ -166,12 +191,14 @@ pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py
         Kind::Multirange(of) => multirange(py, of, value),
         Kind::Composite(fields) => composite(py, Some(fields), value),
         Kind::Record => composite(py, None, value),
+        Kind::Hstore => hstore(py, value),
+        Kind::Vector => vector(py, value),
         Kind::Other => text(py, value),
     }
 }
 
 #[inline]
-fn exactly<const LEN: usize>(value: &[u8]) -> Result<[u8; LEN], Misfit> {
+pub(crate) fn exactly<const LEN: usize>(value: &[u8]) -> Result<[u8; LEN], Misfit> {
     value.try_into().map_err(|_| Misfit::Malformed)
 }
 
@@ -371,6 +398,27 @@ fn multirange<'py>(py: Python<'py>, of: &Type, value: &[u8]) -> Read<'py> {
         list.append(range(py, of, field(&mut rest)?.ok_or(Misfit::Malformed)?)?)?;
     }
     Ok(list.into_any())
+}
+
+/// hstore_send in contrib/hstore/hstore_io.c.
+fn hstore<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
+    let mut rest = value;
+    let pairs = PyDict::new(py);
+    for _ in 0..take(&mut rest)? {
+        let key = text(py, field(&mut rest)?.ok_or(Misfit::Malformed)?)?;
+        pairs.set_item(key, read_or_null(py, &Type::text(), Format::Binary, field(&mut rest)?)?)?;
+    }
+    Ok(pairs.into_any())
+}
+
+/// vector_send of pgvector: how many there are, two bytes that are not used, floats.
+fn vector<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
+    let (head, numbers) = value.split_first_chunk::<4>().ok_or(Misfit::Malformed)?;
+    let (numbers, rest) = numbers.as_chunks::<4>();
+    if numbers.len() != usize::from(u16::from_be_bytes([head[0], head[1]])) || !rest.is_empty() {
+        return Err(Misfit::Malformed);
+    }
+    Ok(PyList::new(py, numbers.iter().map(|it| shortest(*it)))?.into_any())
 }
 
 fn composite<'py>(

@@ -125,8 +125,7 @@ fn question(
 ) -> PyResult<()> {
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
     let request = array_of(missing);
-    let asked =
-        Arc::new(Described { id: 1, types: Vec::new(), oids: vec![1028], formats: Vec::new() });
+    let asked = Arc::new(Described { id: 1, oids: vec![1028], ..Described::default() });
     call.get().now.with(|it| it.requests = vec![(None, asked, request)])?;
     Core::run(core, |state, py, now| match number {
         0 => state.place(py, now, &call),

@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess,
-    PyFloat, PyInt, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess, PyTuple,
+    PyFloat, PyInt, PyIterator, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess, PyTuple,
     PyTzInfoAccess,
 };
 use std::sync::Arc;
@@ -15,6 +15,42 @@ use std::sync::Arc;
 use crate::decode::{EMPTY, LOWER_INCLUSIVE, LOWER_INFINITE, UPPER_INCLUSIVE, UPPER_INFINITE};
 use crate::types::{Kind, Type};
 use crate::{dates, numeric};
+
+/// Rows for a binary COPY, until there are this many bytes or there are no more. The error names
+/// the place in a row.
+pub(crate) fn rows(
+    columns: &[Arc<Type>],
+    rows: &Bound<'_, PyIterator>,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> PyResult<Result<(), String>> {
+    while out.len() < bytes_max
+        && let Some(row) = rows.clone().next()
+    {
+        let row = row?;
+        let Some(values) = elements(&row) else {
+            let name = row.get_type().name()?;
+            return Ok(Err(format!("a row is a tuple or another sequence, and not a {name}")));
+        };
+        let (wanted, given) = (columns.len(), values.len());
+        if wanted != given {
+            return Ok(Err(format!("a row has {given} values, and there are {wanted} columns")));
+        }
+        out.extend_from_slice(&(wanted as u16).to_be_bytes());
+        for (number, (type_, value)) in columns.iter().zip(&values).enumerate() {
+            let written = put(out, |out| match type_.format() {
+                Format::Binary => element(type_, value, out, 0),
+                Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
+            });
+            if let Err(unfit) = written {
+                let what = value.get_type().name()?.to_string();
+                let said = said(row.py(), number + 1, &type_.name, &what, unfit);
+                return Ok(Err(said.replacen("parameter $", "column ", 1)));
+            }
+        }
+    }
+    Ok(Ok(()))
+}
 
 /// Why a value can't be sent.
 pub(crate) enum Unfit {
@@ -174,14 +210,7 @@ fn write(
             out.extend_from_slice(&float(value)?.to_be_bytes());
             Ok(())
         }
-        Kind::Float4 => {
-            let (wide, narrow) = (float(value)?, float(value)? as f32);
-            if wide.is_finite() && narrow.is_infinite() {
-                return Err(Unfit::But("it is out of range".to_owned()));
-            }
-            out.extend_from_slice(&narrow.to_be_bytes());
-            Ok(())
-        }
+        Kind::Float4 => float4(value, out),
         Kind::Bytea => bytes(value, out),
         Kind::Char => bytes(value, out),
         Kind::Numeric => number(value, out),
@@ -204,6 +233,8 @@ fn write(
         Kind::Range(of) => range(of, value, out, depth),
         Kind::Multirange(of) => multirange(of, value, out, depth),
         Kind::Composite(fields) => composite(fields, value, out, depth),
+        Kind::Hstore => hstore(value, out),
+        Kind::Vector => vector(value, out),
         Kind::Record => {
             Err(Unfit::But("record is a type of results: name a composite type".to_owned()))
         }
@@ -243,6 +274,16 @@ fn float(value: &Bound<'_, PyAny>) -> Result<f64, Unfit> {
             false => Unfit::Expected("a float"),
         }
     })
+}
+
+fn float4(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    let wide = float(value)?;
+    let narrow = wide as f32;
+    if wide.is_finite() && narrow.is_infinite() {
+        return Err(Unfit::But("it is out of range".to_owned()));
+    }
+    out.extend_from_slice(&narrow.to_be_bytes());
+    Ok(())
 }
 
 fn bytes(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
@@ -475,6 +516,29 @@ fn multirange(
     out.extend_from_slice(&(ranges.len() as i32).to_be_bytes());
     let mut each = ranges.iter();
     each.try_for_each(|it| put(out, |out| range(of, it, out, depth + 1).map(|()| true)))
+}
+
+fn hstore(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    const TEXTS: Unfit = Unfit::Expected("a dict of str, or None, by str");
+    let pairs = value.cast::<PyMapping>().map_err(|_| TEXTS)?.items()?;
+    out.extend_from_slice(&(pairs.len() as i32).to_be_bytes());
+    for pair in pairs {
+        let (name, text) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        put(out, |out| text_of(&name, out).map(|()| true).map_err(|_| TEXTS))?;
+        put(out, |out| match text.is_none() {
+            true => Ok(false),
+            false => text_of(&text, out).map(|()| true).map_err(|_| TEXTS),
+        })?;
+    }
+    Ok(())
+}
+
+fn vector(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    let numbers = elements(value).ok_or(Unfit::Expected("a list of floats"))?;
+    let len = u16::try_from(numbers.len());
+    let len = len.map_err(|_| Unfit::But("it has more than 65535 numbers".to_owned()))?;
+    out.extend_from_slice(&[len.to_be_bytes(), [0, 0]].concat());
+    numbers.iter().try_for_each(|number| float4(number, out))
 }
 
 fn composite(

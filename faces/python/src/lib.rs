@@ -3,6 +3,8 @@
 
 use pyo3::prelude::*;
 
+mod arrow;
+mod arrow_abi;
 mod awaiting;
 mod call;
 mod core;
@@ -12,7 +14,9 @@ mod deed;
 mod describe;
 mod encode;
 mod failure;
+mod flowing;
 mod link;
+mod listening;
 mod local;
 mod messages;
 mod numeric;
@@ -29,11 +33,18 @@ mod wire;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Record", record::record_type(module.py())?)?;
     module.add_class::<call::Call>()?;
+    module.add_class::<arrow::Arrow>()?;
     module.add_class::<core::Core>()?;
+    module.add_class::<listening::Listening>()?;
     module.add_class::<core::Scope>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
     module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::arrived, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::feed, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::leave, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::take, module)?)?;
+    module.add_function(wrap_pyfunction!(listening::notification, module)?)?;
     module.add_function(wrap_pyfunction!(plan::is_mendable, module)?)?;
     module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
     module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;

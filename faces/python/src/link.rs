@@ -160,7 +160,9 @@ impl Link {
         }
         let (types, parameters, formats) = match request {
             Some((described, bytes)) => {
-                ((described.id, &described.oids[..]), bytes, &described.formats[..])
+                let is_arrow = matches!(call.want, Want::Arrow);
+                let formats = if is_arrow { &described.of_arrow } else { &described.formats };
+                ((described.id, &described.oids[..]), bytes, &formats[..])
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
@@ -189,12 +191,15 @@ impl Link {
         for (part, described, bytes) in requests {
             let of = part.as_ref().map_or(call, |part| part.bind(py));
             let token = self.token(of);
-            if part.is_some() {
-                self.parts.insert(token);
-                let _ = of.get().now.with(|it| {
+            let is_part = part.is_some();
+            let _ = of.get().now.with(|it| {
+                it.described = Some(described.clone());
+                if is_part {
                     it.stage = Stage::Sent(number, token, Ticket::Sent);
-                    it.described = Some(described.clone());
-                });
+                }
+            });
+            if is_part {
+                self.parts.insert(token);
             }
             let sent = self.send(py, now, token, of.get(), flags, Some((&described, &bytes)));
             if let Err(failure) = sent {
@@ -243,7 +248,9 @@ impl Link {
     ) -> bool {
         let columns = &mut self.columns;
         let kept = call.get().now.with(|it| {
-            if it.columns.is_none() {
+            // Of several parts each may be the first use of a statement.
+            let is_new = statement != 0 && !columns.contains_key(&statement);
+            if it.columns.is_none() || is_new {
                 match front(&block) {
                     Front::Columns(described) => {
                         if statement != 0 {
@@ -251,13 +258,15 @@ impl Link {
                         }
                         it.columns = Some(described);
                     }
-                    Front::Rows => it.columns = columns.get(&statement).cloned(),
-                    Front::Nothing => {}
+                    Front::Rows if it.columns.is_none() => {
+                        it.columns = columns.get(&statement).cloned();
+                    }
+                    Front::Rows | Front::Nothing => {}
                 }
             }
             it.bytes += block.len();
             it.total += block.len();
-            if it.total > bytes_max {
+            if it.total > bytes_max && !call.get().flows() {
                 const WHY: &str = "the result is larger than result_bytes_max";
                 it.failure = Some(Failure::said("result_too_large", outcome::APPLIED, WHY));
                 it.blocks.clear();
@@ -266,11 +275,12 @@ impl Link {
             it.blocks.push(block);
             it.bytes >= EARLY_BYTES
         });
-        kept.unwrap_or(false) && matches!(call.get().want, Want::Rows)
+        kept.unwrap_or(false)
+            && matches!(call.get().want, Want::Rows | Want::Arrow | Want::Parts(_, true))
     }
 
     /// What is to be written, if there is something and the transport takes it.
-    pub(crate) fn write(&mut self, py: Python<'_>, now: Time) -> Option<Deed> {
+    pub(crate) fn write(&mut self, py: Python<'_>, now: Time) -> Option<(Deed, usize)> {
         if self.is_paused {
             return None;
         }
@@ -282,7 +292,7 @@ impl Link {
         let written = PyBytes::new(py, bytes).unbind();
         let len = bytes.len();
         connection.written(now, len);
-        Some(Deed::Write(self.write.clone_ref(py), written))
+        Some((Deed::Write(self.write.clone_ref(py), written), len))
     }
 
     // --- whose it is ---

@@ -29,7 +29,7 @@ pub(crate) fn read<'py>(py: Python<'py>, value: &[u8]) -> Result<Bound<'py, PyAn
     Ok(decimal(py)?.call1((text,))?)
 }
 
-fn text(value: &[u8]) -> Option<String> {
+pub(crate) fn text(value: &[u8]) -> Option<String> {
     let (head, digits) = value.split_first_chunk::<8>()?;
     let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     let (count, weight, sign, scale) = (word(0), word(2).cast_signed(), word(4), word(6));
@@ -71,6 +71,27 @@ fn text(value: &[u8]) -> Option<String> {
         text.truncate(end);
     }
     Some(text)
+}
+
+/// As a whole number of units of this many digits behind the point; none where it is not one, or
+/// there is no room for it.
+pub(crate) fn scaled(value: &[u8], scale: u32) -> Option<i128> {
+    let (head, digits) = value.split_first_chunk::<8>()?;
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let (weight, sign) = (i32::from(word(2).cast_signed()), word(4));
+    let mut sum = 0_i128;
+    for (place, digit) in digits.as_chunks::<2>().0.iter().enumerate() {
+        let digit = i128::from(u16::from_be_bytes(*digit));
+        let power = 4 * (weight - i32::try_from(place).ok()?) + scale.cast_signed();
+        let unit = 10_i128.checked_pow(power.unsigned_abs())?;
+        let part = if power < 0 { digit / unit } else { digit.checked_mul(unit)? };
+        sum = sum.checked_add(part)?;
+    }
+    match sign {
+        POSITIVE => Some(sum),
+        NEGATIVE => Some(-sum),
+        _ => None,
+    }
 }
 
 /// Appends the binary form of a number that Python has written: digits, a point, an exponent. Why

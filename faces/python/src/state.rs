@@ -7,9 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use onetrip_abi::completion::outcome;
+use onetrip_abi::host::Part;
 use onetrip_abi::{Connection, Pool};
-use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
+use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::stream::Rest;
 use pyo3::prelude::*;
 
 use crate::call::{Call, Stage, Want, unsent};
@@ -52,7 +54,24 @@ pub(crate) struct State {
     pub(crate) asked: usize,
     /// Bytes of one result that are kept.
     result_bytes_max: usize,
+    pub(crate) counts: Counts,
 }
+
+/// What was counted since the client was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) opened: u64,
+    pub(crate) open_failed: u64,
+    pub(crate) lost: u64,
+    pub(crate) statements: u64,
+    pub(crate) failed: u64,
+    pub(crate) sent_again: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+/// Connections from this number on are none of the pool's.
+pub(crate) const APART: u32 = 1 << 31;
 
 impl State {
     pub(crate) fn new(settings: &[u8], seed: u64, result_bytes_max: usize) -> State {
@@ -74,6 +93,7 @@ impl State {
             is_early: false,
             asked: 0,
             result_bytes_max: if result_bytes_max == 0 { usize::MAX } else { result_bytes_max },
+            counts: Counts::default(),
         }
     }
 
@@ -123,12 +143,16 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else {
             return self.fail(py, call, unsent("connection_lost", "the connection was lost"));
         };
+        self.counts.statements += 1;
         let failure = match &call.get().want {
-            Want::Parts(_) | Want::Calls(_) => link.submit_parts(py, now, number, call),
+            Want::Parts(..) | Want::Calls(_) => link.submit_parts(py, now, number, call),
             _ => link.submit(py, now, number, call),
         };
-        if let Some(failure) = failure {
-            self.fail(py, call, failure);
+        match failure {
+            Some(failure) => self.fail(py, call, failure),
+            // It takes data from now on.
+            None if matches!(call.get().want, Want::CopyIn) => self.wake(call.as_unbound()),
+            None => {}
         }
         self.walk(py, now, number);
         self.leave_soon(py, now, number);
@@ -179,7 +203,14 @@ impl State {
         let cancelled = || unsent("cancelled", "it was given up by its caller");
         match stage {
             Stage::Over | Stage::Taken => {
-                let _ = call.get().now.with(|it| it.stage = Stage::Taken);
+                let number = call.get().now.with(|it| {
+                    it.stage = Stage::Taken;
+                    if it.failure.is_none() { it.number } else { 0 }
+                });
+                // A connection that was granted while its caller was cancelled.
+                if let (Want::Checkout, Stage::Over, Ok(1..)) = (&call.get().want, stage, number) {
+                    self.release(py, now, number.unwrap_or_default());
+                }
             }
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}
@@ -221,10 +252,11 @@ impl State {
                 return None;
             }
             (it.stage, it.args, it.requests) = (Stage::Over, None, Vec::new());
+            self.counts.failed += u64::from(failure.is_some());
             if failure.is_some() {
                 it.failure = failure;
             }
-            it.is_woken = it.future.is_some();
+            it.is_woken |= it.future.is_some();
             it.future.take()
         }) else {
             return;
@@ -235,6 +267,70 @@ impl State {
             self.woken += 1;
             self.deeds.push(Deed::Wake(future));
         }
+    }
+
+    /// A part of a reply has come, or a COPY takes more: whoever waits for that goes on.
+    pub(super) fn wake(&mut self, call: &Py<Call>) {
+        let future = call.get().now.with(|it| {
+            it.is_told = true;
+            it.is_woken |= it.future.is_some();
+            it.future.take()
+        });
+        if let Ok(Some(future)) = future {
+            self.woken += 1;
+            self.deeds.push(Deed::Wake(future));
+        }
+    }
+
+    /// The reader of a reply has taken so many bytes of it.
+    pub(crate) fn taken(&mut self, py: Python<'_>, now: Time, number: u32, bytes: usize) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.connection.borrow_mut().taken_of_stream(bytes);
+        }
+        self.walk(py, now, number);
+    }
+
+    /// Hands over data of a COPY. Whether it was taken; otherwise `wake` says when it may be.
+    pub(crate) fn feed(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        (number, token): (u32, u32),
+        part: Part<'_>,
+    ) -> bool {
+        let Some(link) = self.links.get_mut(&number) else { return false };
+        let fed = link.connection.borrow_mut().feed_part(now, token, part);
+        if fed.is_err() {
+            // It must not be stored with a part missing.
+            let part = Part::Failed("a part of its data could not be sent");
+            let _ = link.connection.borrow_mut().feed_part(now, token, part);
+        }
+        self.walk(py, now, number);
+        // Data of a COPY is written as it is made: there is much of it.
+        self.write(py, now, number);
+        fed.unwrap_or(false)
+    }
+
+    /// Nobody takes more of a reply.
+    pub(crate) fn abandon(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        (number, token, ticket): (u32, u32, Ticket),
+        rest: Rest,
+        stops: bool,
+    ) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let mut connection = link.connection.borrow_mut();
+        if !connection.cancel(now, ticket) {
+            connection.leave(now, token, rest);
+            if stops {
+                connection.want_cancel(now, token);
+            }
+        }
+        drop(connection);
+        self.walk(py, now, number);
+        self.write(py, now, number);
     }
 
     /// Takes nothing new. What waits until its text is described was taken.
@@ -259,6 +355,7 @@ impl State {
     pub(crate) fn received(&mut self, py: Python<'_>, now: Time, number: u32, bytes: &[u8]) {
         let Some(link) = self.links.get_mut(&number) else { return };
         link.connection.borrow_mut().receive(now, bytes);
+        self.counts.received += bytes.len() as u64;
         self.walk(py, now, number);
         self.pool.answered(now, number);
         self.walk_pool(py, now);
@@ -277,7 +374,8 @@ impl State {
 
     pub(crate) fn write(&mut self, py: Python<'_>, now: Time, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        if let Some(deed) = link.write(py, now) {
+        if let Some((deed, bytes)) = link.write(py, now) {
+            self.counts.sent += bytes as u64;
             self.deeds.push(deed);
             self.walk(py, now, number);
         }

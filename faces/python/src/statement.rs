@@ -12,6 +12,7 @@ use onetrip_postgres::sql::{Traits, classify};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::arrow;
 use crate::call::Call;
 use crate::decode::Columns;
 use crate::local::Local;
@@ -42,7 +43,7 @@ pub(crate) struct What {
 }
 
 /// What the server said of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Described {
     /// Given once: it stands for this text with these types.
     pub(crate) id: u32,
@@ -50,6 +51,9 @@ pub(crate) struct Described {
     pub(crate) oids: Vec<u32>,
     /// The forms of columns; none where all are binary.
     pub(crate) formats: Vec<Format>,
+    /// The same where columns of Arrow are made of them.
+    pub(crate) of_arrow: Vec<Format>,
+    pub(crate) columns: Vec<Arc<Type>>,
 }
 
 impl Statement {
@@ -123,17 +127,19 @@ impl Described {
     /// Of a text that was not described. The server infers the types of its parameters.
     pub(crate) fn nothing() -> Arc<Described> {
         static NOTHING: OnceLock<Arc<Described>> = OnceLock::new();
-        let (types, oids) = (Vec::new(), Vec::new());
         let formats = vec![Format::Text];
-        NOTHING.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
+        NOTHING.get_or_init(|| Arc::new(Described { formats, ..Described::default() })).clone()
     }
 
     pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {
         let all = oids.iter().map(|oid| types.get(*oid)).collect();
-        let mut formats: Vec<_> = columns.iter().map(|oid| types.get(*oid).format()).collect();
-        if formats.iter().all(|format| *format == Format::Binary) {
-            formats.clear();
-        }
-        Described { id, types: all, oids, formats }
+        let columns: Vec<_> = columns.iter().map(|oid| types.get(*oid)).collect();
+        let forms = |of: &dyn Fn(&Type) -> Format| {
+            let each: Vec<_> = columns.iter().map(|type_| of(type_)).collect();
+            let is_binary = each.iter().all(|format| *format == Format::Binary);
+            if is_binary { Vec::new() } else { each }
+        };
+        let (formats, of_arrow) = (forms(&Type::format), forms(&arrow::format));
+        Described { id, types: all, oids, formats, of_arrow, columns }
     }
 }

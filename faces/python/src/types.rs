@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Void,
     Enum,
     Record,
+    Hstore,
+    Vector,
     Domain(Arc<Type>),
     Array(Arc<Type>),
     Range(Arc<Type>),
@@ -55,6 +57,13 @@ pub(crate) enum Kind {
 }
 
 impl Type {
+    /// text.
+    pub(crate) fn text() -> Arc<Type> {
+        static TEXT: OnceLock<Arc<Type>> = OnceLock::new();
+        let new = || Arc::new(Type { oid: 25, name: "text".to_owned(), kind: Kind::Text });
+        TEXT.get_or_init(new).clone()
+    }
+
     /// The type itself, or what a domain is based on.
     pub(crate) fn base(&self) -> &Type {
         match &self.kind {
@@ -114,6 +123,10 @@ impl Types {
                 Described::Composite(fields) => Kind::Composite(
                     fields.iter().map(|(name, oid)| (name.clone(), self.get(*oid))).collect(),
                 ),
+                // Those of extensions have no fixed numbers.
+                Described::Simple if it.name == "hstore" => Kind::Hstore,
+                Described::Simple if it.name == "vector" => Kind::Vector,
+                Described::Simple if it.name == "citext" => Kind::Text,
                 Described::Unknown | Described::Simple | Described::Pseudo => Kind::Other,
             };
             let type_ = Arc::new(Type { oid: it.oid, name: it.name.clone(), kind });

@@ -187,3 +187,52 @@ async def test_a_result_that_is_too_large() -> None:
             await db.fetch("select i from generate_series(1, 50000) i")
         assert caught.value.code == "result_too_large" and caught.value.outcome == "Applied"
         assert await db.fetchval("select 1") == 1
+
+
+async def test_hstore_and_citext(db: onetrip.Database) -> None:
+    for name in ("hstore", "citext"):
+        await db.execute(f"create extension if not exists {name}")
+    pairs = {"a": "1", "ż": None, "": "x"}
+    assert await db.fetchval("select $1::hstore", pairs) == pairs
+    assert await db.fetchval("select $1::hstore", {}) == {}
+    assert await db.fetchval("select $1::hstore -> 'a'", pairs) == "1"
+    assert await db.fetchval("select $1::hstore[]", [pairs, None]) == [pairs, None]
+    assert await db.fetchval("select $1::hstore", "a=>2") == {"a": "2"}
+    assert await db.fetchval("select $1::citext", "Abc") == "Abc"
+    for bad in ({"a": 1}, {1: "a"}, [1], {"a": "x\0"}):
+        with pytest.raises(onetrip.ParameterError, match="dict of str"):
+            await db.fetchval("select $1::hstore", bad)
+
+
+async def test_vector(db: onetrip.Database) -> None:
+    """pgvector is not here: a type of its name, whose binary form is that of the bytes sent."""
+    async with db.session() as session:
+        for text in (
+            "create schema vectors",
+            "set search_path = vectors, pg_catalog",
+            "create type vector",
+            *(
+                f"create function {name}({takes}) returns {gives} language internal "
+                f"immutable strict as '{of}'"
+                for name, takes, gives, of in (
+                    ("vector_in", "cstring", "vector", "byteain"),
+                    ("vector_out", "vector", "cstring", "byteaout"),
+                    ("vector_recv", "internal", "vector", "bytearecv"),
+                    ("vector_send", "vector", "bytea", "byteasend"),
+                )
+            ),
+            "create type vector (input = vector_in, output = vector_out, receive = vector_recv, "
+            "send = vector_send, storage = extended)",
+        ):
+            await session.execute(text)
+        try:
+            sent = await session.fetchval("select vector_send($1::vector)", [1.0, -2.5, 0])
+            assert sent == bytes.fromhex("0003 0000 3f800000 c0200000 00000000")
+            assert await session.fetchval("select $1::vector", (0.1, 3e38)) == [0.1, 3e38]
+            assert await session.fetchval("select $1::vector", None) is None
+            with pytest.raises(onetrip.ParameterError, match="list of floats"):
+                await session.fetchval("select $1::vector", 5)
+            with pytest.raises(onetrip.ParameterError, match="out of range"):
+                await session.fetchval("select $1::vector", [1e300])
+        finally:
+            await session.execute("drop schema vectors cascade")

@@ -8,7 +8,7 @@ use onetrip_abi::host::Holder;
 use onetrip_engine::{CancelEnd, Time};
 use pyo3::prelude::*;
 
-use super::State;
+use super::{APART, State};
 use crate::call::unsent;
 use crate::deed::Said;
 use crate::failure::Loss;
@@ -22,6 +22,12 @@ impl State {
             return false;
         };
         link.is_ready = true;
+        self.counts.opened += 1;
+        if number >= APART {
+            link.is_forgotten = true;
+            link.lend();
+            return true;
+        }
         self.last_error = None;
         let connection = link.connection.clone();
         connection.borrow_mut().hold(Holder::All);
@@ -39,6 +45,7 @@ impl State {
         permanent: bool,
     ) {
         self.last_error = Some(error);
+        self.counts.open_failed += 1;
         self.links.remove(&number);
         self.pool.open_failed(now, number, permanent);
         self.walk_pool(py, now);
@@ -110,6 +117,7 @@ impl State {
         let (was_ready, why) = (link.is_ready, link.why.clone());
         let line: VecDeque<_> = std::mem::take(&mut link.line);
         if was_ready && !link.is_forgotten {
+            self.counts.lost += 1;
             self.pool.lost(now, number);
         }
         for call in line {

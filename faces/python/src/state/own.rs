@@ -116,10 +116,10 @@ impl State {
         self.walk(py, now, number);
     }
 
-    /// All that was sent on it is answered.
-    pub(super) fn give_back(&mut self, py: Python<'_>, now: Time, number: u32) {
+    /// Gives it back if its caller has gone, and all that was sent on it is answered.
+    pub(crate) fn left(&mut self, py: Python<'_>, now: Time, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        if !link.line.is_empty() || link.is_asking {
+        if !link.is_left || link.pending > 0 || !link.line.is_empty() || link.is_asking {
             return;
         }
         let condition = if link.share() { Condition::DirtyHolding } else { Condition::Clean };

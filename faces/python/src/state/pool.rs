@@ -90,7 +90,7 @@ impl State {
     }
 
     /// The pool has forgotten a connection: it says goodbye.
-    pub(super) fn leave(&mut self, py: Python<'_>, now: Time, number: u32) {
+    pub(crate) fn leave(&mut self, py: Python<'_>, now: Time, number: u32) {
         if let Some(link) = self.links.get_mut(&number) {
             link.is_forgotten = true;
             link.connection.borrow_mut().terminate(now);

@@ -21,10 +21,8 @@ impl State {
         }
         if let Some(link) = self.links.get_mut(&number) {
             link.records = records;
-            if link.pending == 0 && link.is_left {
-                self.give_back(py, now, number);
-            }
         }
+        self.left(py, now, number);
     }
 
     pub(super) fn tell_one(&mut self, py: Python<'_>, now: Time, number: u32, record: Record) {
@@ -36,6 +34,8 @@ impl State {
                     && link.keep(&call, a, block, self.result_bytes_max)
                 {
                     self.deeds.push(Deed::Read(call));
+                } else if let Some(call) = link.call(token).filter(|call| call.get().flows()) {
+                    self.wake(&call);
                 }
             }
             kind::END => {
@@ -47,9 +47,15 @@ impl State {
                 self.ended(py, now, number, token, &call, failure);
             }
             kind::RESTARTED => {
+                self.counts.sent_again += 1;
                 if let Some(call) = link.call(token) {
                     let rows = call.get().restart();
                     self.deeds.extend(rows.map(Deed::Drop));
+                }
+            }
+            kind::FEED => {
+                if let Some(call) = link.call(token) {
+                    self.wake(&call);
                 }
             }
             kind::EVENT if a == event::NOTICE => {
@@ -82,7 +88,7 @@ impl State {
         failure: Option<Failure>,
     ) {
         match &call.get().want {
-            Want::Parts(_) => {
+            Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
                     if it.failure.as_ref().is_none_or(is_aborted) && failure.is_some() {
                         it.failure = failure;

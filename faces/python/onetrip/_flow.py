@@ -1,0 +1,266 @@
+"""What takes or gives more than one answer at a time: streams and COPY."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Literal, TypeVar, Union, overload
+
+from . import _native
+from .errors import MisuseError
+
+T = TypeVar("T")
+Data = Union[bytes, bytearray, memoryview]
+
+#: Bytes of one part of a COPY.
+PART = 64 << 10
+HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+TRAILER = b"\xff\xff"
+
+
+@dataclass(frozen=True)
+class Lent:
+    """A connection for as long as a stream or a COPY runs."""
+
+    scope: _native.Scope
+    #: What becomes of a reply that is left, and of one that is left since its caller was stopped.
+    rest: Literal["read", "cancel", "close"]
+    stop: Literal["undo", "cancel", "stop"]
+    release: Callable[[], None]
+
+
+class Flows(_native.Scope):
+    """A place whose statements have a connection for themselves as long as they need it."""
+
+    async def _lend(self) -> Lent:
+        raise NotImplementedError
+
+    def _core_of(self) -> _native.Core:
+        raise NotImplementedError
+
+    @overload
+    def stream(self, query: str, /, *args: Any) -> Stream[_native.Record]: ...
+    @overload
+    def stream(self, query: str, /, *args: Any, into: Callable[..., T]) -> Stream[T]: ...
+    def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
+        """The rows as they arrive: ``async for row in db.stream(…)``.
+
+        While they are not taken, the server is not read. Statements leave when the first row is
+        asked for. ``async with`` gives the connection back at a certain moment.
+        """
+        return Stream(self._lend, "stream", query, args, into)
+
+    def copy_out(self, query: str, /) -> Stream[bytes]:
+        """The data of a COPY … TO STDOUT as it arrives."""
+        return Stream(self._lend, "copy_out", query, (), None)
+
+    async def copy_in(
+        self, query: str, source: Data | Iterable[Data] | AsyncIterable[Data] | Any, /
+    ) -> int:
+        """Gives data to a COPY … FROM STDIN, and returns how many rows it made.
+
+        The source is bytes, a file, or what can be iterated over for bytes, by ``async for`` too.
+        Nothing is stored where it raises.
+        """
+        return await _copy_in(self._lend, query, lambda _: _chunks(source))
+
+    async def copy_rows(
+        self,
+        table: str,
+        rows: Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]],
+        /,
+        *,
+        columns: Iterable[str] | None = None,
+        schema: str | None = None,
+    ) -> int:
+        """Stores rows by a binary COPY, and returns how many.
+
+        ``columns`` are needed where the table has generated ones.
+        """
+        name = ".".join(_quoted(part) for part in (schema, table) if part is not None)
+        listed = None if columns is None else ", ".join(_quoted(column) for column in columns)
+        described = f"select {listed or '*'} from {name} limit 0"
+        into = f"copy {name} {f'({listed})' if listed else ''} from stdin (format binary)"
+        core = self._core_of()
+
+        async def encoded(lent: Lent) -> AsyncIterator[bytes]:
+            if core.encode_rows(described, iter(()), PART) is None:
+                await lent.scope.fetch(described)
+            yield HEADER
+            async with aclosing(_batches(rows)) as batches:
+                async for batch in batches:
+                    while data := core.encode_rows(described, batch, PART):
+                        yield data
+            yield TRAILER
+
+        return await _copy_in(self._lend, into, encoded)
+
+
+class Stream(AsyncIterator[T], Generic[T]):
+    """Rows, or the data of a COPY, for one task at a time."""
+
+    def __init__(
+        self,
+        lend: Callable[[], Any],
+        kind: Literal["stream", "copy_out"],
+        query: str,
+        args: tuple[Any, ...],
+        into: Any,
+    ) -> None:
+        self._lend, self._kind = lend, kind
+        self._query, self._args, self._into = query, args, into
+        self._lent: Lent | None = None
+        self._call: _native.Call[Any] | None = None
+        self._come: Iterator[T] = iter(())
+        self._is_read = self._is_over = False
+
+    def __aiter__(self) -> Stream[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        for one in self._come:
+            return one
+        if self._is_read:
+            raise MisuseError("a stream is read by one task at a time")
+        if self._is_over:
+            raise StopAsyncIteration
+        self._is_read = True
+        try:
+            come = await self._more()
+        except BaseException:
+            self._leave(was_stopped=True)
+            raise
+        finally:
+            self._is_read = False
+        if come is None:
+            self._leave()
+            raise StopAsyncIteration
+        self._come = come
+        return next(come)
+
+    async def _more(self) -> Iterator[T] | None:
+        """What has come, and None at the end."""
+        if self._call is None:
+            self._lent = lent = await self._lend()
+            if self._is_over:
+                return None
+            self._call = lent.scope._flow(self._kind, self._query, *self._args, into=self._into)
+        call = self._call
+        while True:
+            come: Any = _native.take(call)
+            if come:
+                return iter(come if self._kind == "stream" else (come,))
+            if call.done():
+                await call
+                return None
+            await _arrived(call)
+
+    def _leave(self, was_stopped: bool = False) -> None:
+        lent, self._lent = self._lent, None
+        self._is_over, self._come = True, iter(())
+        if lent is None:
+            return
+        if self._call is not None:
+            _native.leave(self._call, lent.stop if was_stopped else lent.rest)
+        lent.release()
+
+    async def aclose(self) -> None:
+        """Takes no more. The rest of a long reply costs its connection, and no neighbour's."""
+        self._leave()
+
+    async def __aenter__(self) -> Stream[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+    ) -> None:
+        self._leave(was_stopped=kind is not None)
+
+    def __del__(self) -> None:
+        if self._lent is not None:
+            try:
+                self._leave()
+            except RuntimeError:
+                # The interpreter collects it on a thread that is not the loop's.
+                pass
+
+
+async def _arrived(call: _native.Call[Any]) -> None:
+    future = _native.arrived(call)
+    if future is not None:
+        await future
+
+
+async def _copy_in(
+    lend: Callable[[], Any], query: str, source: Callable[[Lent], AsyncIterator[Data]]
+) -> int:
+    lent: Lent = await lend()
+    call: _native.Call[str] | None = None
+    try:
+        async with aclosing(source(lent)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                if not isinstance(chunk, (bytes, bytearray, memoryview)):
+                    kind = type(chunk).__name__
+                    raise TypeError(f"the data of a COPY is bytes, and not a {kind}")
+                if call is None:
+                    call = lent.scope._flow("copy_in", query)
+                for at in range(0, len(chunk), PART):
+                    await _feed(call, bytes(chunk[at : at + PART]))
+        if call is None:
+            call = lent.scope._flow("copy_in", query)
+        await _feed(call, None)
+        tag = await call
+    except BaseException as error:
+        if call is not None and not call.done():
+            if not _native.feed(call, f"the client gave it up: {type(error).__name__}"):
+                _native.leave(call, "read")
+        raise
+    finally:
+        lent.release()
+    return int(tag.rpartition(" ")[2])
+
+
+async def _feed(call: _native.Call[str], part: bytes | None) -> None:
+    while not _native.feed(call, part):
+        if call.done():
+            await call
+            raise MisuseError("the COPY ended before all of its data was sent")
+        await _arrived(call)
+
+
+async def _chunks(source: Any) -> AsyncIterator[Data]:
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        yield source if not isinstance(source, memoryview) else source.cast("B")
+    elif hasattr(source, "read"):
+        while data := source.read(PART):
+            data = await data if inspect.isawaitable(data) else data
+            if not data:
+                return
+            yield data
+    elif hasattr(source, "__aiter__"):
+        async for data in source:
+            yield data
+    else:
+        for data in source:
+            yield data
+
+
+async def _batches(rows: Any) -> AsyncIterator[Iterator[Any]]:
+    """Rows as iterators that need not wait."""
+    if not hasattr(rows, "__aiter__"):
+        yield iter(rows)
+        return
+    batch = []
+    async for row in rows:
+        batch.append(row)
+        if len(batch) == 128:
+            yield iter(batch)
+            batch = []
+    yield iter(batch)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,107 @@
+//! Replies that are taken as they come, and the data of a COPY. `onetrip/_flow.py` drives them.
+
+use onetrip_abi::host::Part;
+use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::message::tag::backend;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::awaiting::misread;
+use crate::call::{Call, Progress, Stage, Want};
+use crate::core::Core;
+use crate::messages::messages;
+
+/// Its caller goes on, and hears of all that has come.
+fn resumed(now: &mut Progress, core: &Core) {
+    now.is_told = false;
+    if std::mem::take(&mut now.is_woken) {
+        core.resumed();
+    }
+}
+
+/// What has come of a reply since this was asked last: rows as a list, or the data of a COPY.
+#[pyfunction]
+pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
+    let (py, it) = (call.py(), call.get());
+    let core = it.client(py)?;
+    let (reply, bytes, stage) = it.now.with(|now| {
+        resumed(now, core.get());
+        let bytes = now.bytes;
+        (it.reply(now), bytes, now.stage)
+    })?;
+    // The server goes on while these rows are looked at. Of one that has ended nothing is owed.
+    if let (Stage::Sent(number, ..), 1..) = (stage, bytes) {
+        Core::run(&core, |state, py, now| state.taken(py, now, number, bytes))?;
+    }
+    if matches!(it.want, Want::Stream) {
+        let rows = PyList::empty(py);
+        reply.append(&rows).map_err(|misfit| misread(py, misfit))?;
+        return Ok(rows.into_any().unbind());
+    }
+    let data = messages(&reply.blocks).filter(|(tag, _)| *tag == backend::COPY_DATA);
+    let data: Vec<_> = data.map(|(_, data)| data).collect();
+    Ok(PyBytes::new(py, &data.concat()).into_any().unbind())
+}
+
+/// A future that is done once more has come, more is taken, or it has ended; None where that is so
+/// already.
+#[pyfunction]
+pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
+    let (py, it) = (call.py(), call.get());
+    let core = it.client(py)?;
+    Core::flush_if_last(&core)?;
+    if it.is_over() || it.now.with(|now| now.is_told || !now.blocks.is_empty())? {
+        return Ok(None);
+    }
+    let future = core.get().future(py)?.unbind();
+    it.now.with(|now| now.future = Some(future.clone_ref(py)))?;
+    Ok(Some(future))
+}
+
+/// Hands over data of a COPY, its end (None), or why there is no more (a str). Whether it was
+/// taken.
+#[pyfunction]
+pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let it = call.get();
+    let core = it.client(call.py())?;
+    let stage = it.now.with(|now| {
+        resumed(now, core.get());
+        now.stage
+    })?;
+    let Stage::Sent(number, token, _) = stage else { return Ok(false) };
+    let part = match (data.cast::<PyBytes>(), data.extract::<&str>()) {
+        (Ok(data), _) => Part::Data(data.as_bytes()),
+        (_, Ok(reason)) => Part::Failed(reason),
+        _ if data.is_none() => Part::Done,
+        _ => return Err(PyTypeError::new_err("the data of a COPY is bytes")),
+    };
+    Core::run(&core, |state, py, now| state.feed(py, now, (number, token), part))
+}
+
+/// Nobody takes more of it. `rest`: what becomes of the rest.
+#[pyfunction]
+pub(crate) fn leave(call: &Bound<'_, Call>, rest: &str) -> PyResult<()> {
+    let it = call.get();
+    let core = it.client(call.py())?;
+    let stage = it.now.with(|now| {
+        resumed(now, core.get());
+        now.future = None;
+        now.stage
+    })?;
+    // Its transaction is rolled back, so that a cancel does no harm.
+    let stops = rest == "undo";
+    let rest = match rest {
+        "read" => Rest::Read,
+        "cancel" => Rest::Cancel,
+        "close" => Rest::CLOSE,
+        "undo" => Rest::Read,
+        _ => Rest::CANCEL_OR_CLOSE,
+    };
+    match stage {
+        Stage::Sent(number, token, ticket) => Core::run(&core, |state, py, now| {
+            state.abandon(py, now, (number, token, ticket), rest, stops);
+        }),
+        _ => Core::give_up(&core, call),
+    }
+}

@@ -1,0 +1,75 @@
+"""Notifications."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import onetrip
+from onetrip import Gap, Notification
+
+from conftest import URL, Line
+
+
+async def test_notifications(db: onetrip.Database) -> None:
+    async with db.listen("first", 'odd "name') as events:
+        await db.execute("select pg_notify('first', 'hello')")
+        event = await asyncio.wait_for(events.__anext__(), 5)
+        assert isinstance(event, Notification)
+        assert (event.channel, event.payload) == ("first", "hello") and event.process_id > 0
+        await db.execute("select pg_notify($1, $2)", 'odd "name', "żółć")
+        event = await asyncio.wait_for(events.__anext__(), 5)
+        assert isinstance(event, Notification) and event.payload == "żółć"
+        waiting = asyncio.ensure_future(events.__anext__())
+        await asyncio.sleep(0)
+        events.close()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+    with pytest.raises(StopAsyncIteration):
+        await events.__anext__()
+
+
+async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line: Line) -> None:
+    async with onetrip.connect(line.url) as far:
+        async with far.listen("again") as events:
+            await db.execute("select pg_notify('again', '1')")
+            assert (await events.__anext__()).payload == "1"  # type: ignore[union-attr]
+            line.say("cut")
+            assert await asyncio.wait_for(events.__anext__(), 10) == Gap(0)
+            await db.execute("select pg_notify('again', '2')")
+            assert (await events.__anext__()).payload == "2"  # type: ignore[union-attr]
+
+
+async def test_a_reader_that_stops(db: onetrip.Database) -> None:
+    async with db.listen("many") as events:
+        await db.execute("select pg_notify('many', i::text) from generate_series(1, 1500) i")
+        await db.execute("select pg_notify('many', 'last')")
+        heard: list[int | str] = []
+        while not heard or heard[-1] != "last":
+            event = await asyncio.wait_for(events.__anext__(), 5)
+            heard.append(event.dropped if isinstance(event, Gap) else event.payload)
+        dropped = sum(it for it in heard if isinstance(it, int))
+        assert dropped + sum(isinstance(it, str) for it in heard) == 1501
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ((), "a channel is missing"),
+        (("",), "is empty"),
+        (("x" * 64,), "64 bytes"),
+        (("a\0",), "zero"),
+    ],
+)
+async def test_bad_names(db: onetrip.Database, names: tuple[str, ...], why: str) -> None:
+    with pytest.raises((onetrip.MisuseError, ValueError), match=why):
+        db.listen(*names)
+
+
+async def test_close_ends_listeners() -> None:
+    db = await onetrip.connect(URL)
+    events = await db.listen("x").__aenter__()
+    await asyncio.wait_for(db.close(), 5)
+    with pytest.raises(StopAsyncIteration):
+        await events.__anext__()

@@ -15,8 +15,9 @@ from .errors import MisuseError
 T = TypeVar("T")
 Data = Union[bytes, bytearray, memoryview]
 
-#: Bytes of one part of a COPY.
+#: Bytes of one part of a COPY, and the most that are handed over at a time.
 PART = 64 << 10
+PART_MAX = 256 << 10
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 
@@ -207,8 +208,8 @@ async def _copy_in(
                     raise TypeError(f"the data of a COPY is bytes, and not a {kind}")
                 if call is None:
                     call = lent.scope._flow("copy_in", query)
-                for at in range(0, len(chunk), PART):
-                    await _feed(call, bytes(chunk[at : at + PART]))
+                for at in range(0, len(chunk), PART_MAX):
+                    await _feed(call, bytes(chunk[at : at + PART_MAX]))
         if call is None:
             call = lent.scope._flow("copy_in", query)
         await _feed(call, None)

@@ -8,6 +8,9 @@ Statements leave when they are made; those of one turn of the event loop share a
         print(await user, await orders)
 """
 
+import os
+
+from . import _native
 from ._client import Database, Metrics, Pipeline, Session, Transaction, connect
 from ._flow import Stream
 from ._listen import Gap, Listener, Notification
@@ -48,3 +51,6 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.forked)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,8 +23,9 @@ from .errors import MisuseError
 T = TypeVar("T")
 Data = Union[bytes, bytearray, memoryview]
 
-#: Bytes of one part of a COPY.
+#: Bytes of one part of a COPY, and the most that are handed over at a time.
 PART = 64 << 10
+PART_MAX = 256 << 10
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 
@@ -86,7 +95,7 @@ class Flows(_native.Scope):
         into = f"copy {name} {f'({listed})' if listed else ''} from stdin (format binary)"
         core = self._core_of()
 
-        async def encoded(lent: Lent) -> AsyncIterator[bytes]:
+        async def encoded(lent: Lent) -> AsyncGenerator[bytes, None]:
             if core.encode_rows(described, iter(()), PART) is None:
                 await lent.scope.fetch(described)
             yield HEADER
@@ -195,20 +204,20 @@ async def _arrived(call: _native.Call[Any]) -> None:
 
 
 async def _copy_in(
-    lend: Callable[[], Any], query: str, source: Callable[[Lent], AsyncIterator[Data]]
+    lend: Callable[[], Any], query: str, source: Callable[[Lent], AsyncGenerator[Data, None]]
 ) -> int:
     lent: Lent = await lend()
     call: _native.Call[str] | None = None
     try:
-        async with aclosing(source(lent)) as chunks:  # type: ignore[type-var]
+        async with aclosing(source(lent)) as chunks:
             async for chunk in chunks:
                 if not isinstance(chunk, (bytes, bytearray, memoryview)):
                     kind = type(chunk).__name__
                     raise TypeError(f"the data of a COPY is bytes, and not a {kind}")
                 if call is None:
                     call = lent.scope._flow("copy_in", query)
-                for at in range(0, len(chunk), PART):
-                    await _feed(call, bytes(chunk[at : at + PART]))
+                for at in range(0, len(chunk), PART_MAX):
+                    await _feed(call, bytes(chunk[at : at + PART_MAX]))
         if call is None:
             call = lent.scope._flow("copy_in", query)
         await _feed(call, None)
@@ -231,7 +240,7 @@ async def _feed(call: _native.Call[str], part: bytes | None) -> None:
         await _arrived(call)
 
 
-async def _chunks(source: Any) -> AsyncIterator[Data]:
+async def _chunks(source: Any) -> AsyncGenerator[Data, None]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         yield source if not isinstance(source, memoryview) else source.cast("B")
     elif hasattr(source, "read"):
@@ -248,7 +257,7 @@ async def _chunks(source: Any) -> AsyncIterator[Data]:
             yield data
 
 
-async def _batches(rows: Any) -> AsyncIterator[Iterator[Any]]:
+async def _batches(rows: Any) -> AsyncGenerator[Iterator[Any], None]:
     """Rows as iterators that need not wait."""
     if not hasattr(rows, "__aiter__"):
         yield iter(rows)

@@ -197,3 +197,4 @@ class Host:
             for transport, _ in list(self._transports.values()):
                 transport.abort()
             await asyncio.wait([self.is_closed], timeout=1)
+        self.core.let_go()

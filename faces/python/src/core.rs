@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) state: Local<State>,
     event_loop: Py<PyAny>,
     /// Who has sockets and tasks: `onetrip._host.Host`.
-    host: Py<PyAny>,
+    host: Local<Option<Py<PyAny>>>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
     statements: Py<PyDict>,
@@ -93,7 +93,7 @@ impl Core {
 
     fn do_one(core: &Bound<'_, Self>, deed: Deed) -> PyResult<()> {
         let (py, it) = (core.py(), core.get());
-        let host = it.host.bind(py);
+        let host = it.host.with(|host| host.as_ref().map(|host| host.clone_ref(py)))?;
         match deed {
             Deed::Wake(future) => {
                 // One that was cancelled meanwhile has its end, and says so.
@@ -103,6 +103,8 @@ impl Core {
                 write.call1(py, (bytes,))?;
             }
             Deed::Tell(name, number, said) => {
+                // Once it has let go, nobody is left to hear of anything.
+                let Some(host) = host.map(|host| host.into_bound(py)) else { return Ok(()) };
                 match said {
                     None => host.call_method1(name, (number,))?,
                     Some(Said::Bytes(bytes)) => {
@@ -306,7 +308,7 @@ impl Core {
         let settings = pairs(&settings);
         Ok(Core {
             state: Local::new(State::new(&settings, seed, result_bytes_max)),
-            host,
+            host: Local::new(Some(host)),
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
             event_loop: event_loop.clone().unbind(),
@@ -414,6 +416,13 @@ impl Core {
             state.pool.cut(now);
             state.walk_pool(py, now);
         })
+    }
+
+    /// Nothing is left: its host is let go, which has the client in turn.
+    fn let_go(&self) -> PyResult<()> {
+        let host = self.host.with(Option::take)?;
+        drop(host);
+        Ok(())
     }
 
     /// Connections, those that are idle, callers that wait.

@@ -7,8 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess,
-    PyFloat, PyInt, PyIterator, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess, PyTuple,
-    PyTzInfoAccess,
+    PyFloat, PyInt, PyIterator, PyList, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess,
+    PyTuple, PyTzInfoAccess,
 };
 use std::sync::Arc;
 
@@ -28,28 +28,46 @@ pub(crate) fn rows(
         && let Some(row) = rows.clone().next()
     {
         let row = row?;
-        let Some(values) = elements(&row) else {
-            let name = row.get_type().name()?;
-            return Ok(Err(format!("a row is a tuple or another sequence, and not a {name}")));
+        let written = match (row.cast::<PyTuple>(), row.cast::<PyList>()) {
+            (Ok(tuple), _) => one_row(columns, tuple.iter(), out),
+            (_, Ok(list)) => one_row(columns, list.iter(), out),
+            _ => match elements(&row) {
+                Some(values) => one_row(columns, values.into_iter(), out),
+                None => {
+                    let name = row.get_type().name()?;
+                    Err(format!("a row is a tuple or another sequence, and not a {name}"))
+                }
+            },
         };
-        let (wanted, given) = (columns.len(), values.len());
-        if wanted != given {
-            return Ok(Err(format!("a row has {given} values, and there are {wanted} columns")));
-        }
-        out.extend_from_slice(&(wanted as u16).to_be_bytes());
-        for (number, (type_, value)) in columns.iter().zip(&values).enumerate() {
-            let written = put(out, |out| match type_.format() {
-                Format::Binary => element(type_, value, out, 0),
-                Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
-            });
-            if let Err(unfit) = written {
-                let what = value.get_type().name()?.to_string();
-                let said = said(row.py(), number + 1, &type_.name, &what, unfit);
-                return Ok(Err(said.replacen("parameter $", "column ", 1)));
-            }
+        if written.is_err() {
+            return Ok(written);
         }
     }
     Ok(Ok(()))
+}
+
+fn one_row<'py>(
+    columns: &[Arc<Type>],
+    values: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    let (wanted, given) = (columns.len(), values.len());
+    if wanted != given {
+        return Err(format!("a row has {given} values, and there are {wanted} columns"));
+    }
+    out.extend_from_slice(&(wanted as u16).to_be_bytes());
+    for (number, (type_, value)) in columns.iter().zip(values).enumerate() {
+        let written = put(out, |out| match type_.format() {
+            Format::Binary => element(type_, &value, out, 0),
+            Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
+        });
+        written.map_err(|unfit| {
+            let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
+            let said = said(value.py(), number + 1, &type_.name, &what, unfit);
+            said.replacen("parameter $", "column ", 1)
+        })?;
+    }
+    Ok(())
 }
 
 /// Why a value can't be sent.

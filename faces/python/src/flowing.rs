@@ -51,7 +51,9 @@ pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
     let (py, it) = (call.py(), call.get());
     let core = it.client(py)?;
     Core::flush_if_last(&core)?;
-    if it.is_over() || it.now.with(|now| now.is_told || !now.blocks.is_empty())? {
+    // The first answer to a COPY that takes data says nothing of whether it takes more.
+    let takes = !matches!(it.want, Want::CopyIn);
+    if it.is_over() || it.now.with(|now| now.is_told || (takes && !now.blocks.is_empty()))? {
         return Ok(None);
     }
     let future = core.get().future(py)?.unbind();

@@ -45,6 +45,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flowing::leave, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::take, module)?)?;
     module.add_function(wrap_pyfunction!(listening::notification, module)?)?;
+    module.add_function(wrap_pyfunction!(local::forked, module)?)?;
     module.add_function(wrap_pyfunction!(plan::is_mendable, module)?)?;
     module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
     module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;

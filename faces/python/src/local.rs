@@ -3,14 +3,15 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pyo3::PyErr;
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
 
 /// What one thread uses, and others only drop. Nothing in it is shared with anything outside of it.
 #[derive(Debug)]
 pub(crate) struct Local<T> {
-    thread: usize,
+    owner: (usize, usize),
     value: RefCell<T>,
 }
 
@@ -27,20 +28,21 @@ pub(crate) struct Elsewhere;
 impl From<Elsewhere> for PyErr {
     fn from(_: Elsewhere) -> PyErr {
         PyRuntimeError::new_err(
-            "onetrip: a client is used by the thread and event loop that opened it: open one there",
+            "onetrip: a client is used by the thread and event loop that opened it, and not behind \
+             a fork: open one there",
         )
     }
 }
 
 impl<T> Local<T> {
     pub(crate) fn new(value: T) -> Local<T> {
-        Local { thread: here(), value: RefCell::new(value) }
+        Local { owner: here(), value: RefCell::new(value) }
     }
 
     /// The value, for the time of a call in which nothing of Python's runs.
     #[inline]
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, Elsewhere> {
-        if self.thread != here() {
+        if self.owner != here() {
             return Err(Elsewhere);
         }
         let mut value = self.value.try_borrow_mut().map_err(|_| Elsewhere)?;
@@ -48,9 +50,19 @@ impl<T> Local<T> {
     }
 }
 
-/// Tells this thread from all others that live.
+/// Forks that led to this process. What was made in front of one is its parent's: both would write
+/// to one socket.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// This process was forked.
+#[pyfunction]
+pub(crate) fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Tells this thread from all others that live, and this process from what it was forked from.
 #[inline]
-fn here() -> usize {
+fn here() -> (usize, usize) {
     thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+    (MARK.with(|mark| std::ptr::from_ref(mark) as usize), FORKS.load(Ordering::Relaxed))
 }

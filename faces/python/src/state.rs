@@ -158,8 +158,8 @@ impl State {
         self.leave_soon(py, now, number);
     }
 
-    /// Something was submitted. It is written with all else of this turn; or at once where calls were
-    /// awaited one by one so far, which spares the event loop a round for each.
+    /// Something was submitted. It is written with all else of this turn; or at once where calls
+    /// were awaited one by one so far, which spares the event loop a round for each.
     pub(super) fn leave_soon(&mut self, py: Python<'_>, now: Time, number: u32) {
         if std::mem::take(&mut self.is_early) {
             // What was written at once was not awaited at once.
@@ -173,8 +173,8 @@ impl State {
         }
     }
 
-    /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which may
-    /// have more to send.
+    /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which
+    /// may have more to send.
     pub(crate) fn waits(&mut self) -> bool {
         self.is_early = false;
         let [number] = self.dirty[..] else {

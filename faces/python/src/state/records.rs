@@ -34,7 +34,9 @@ impl State {
                     && link.keep(&call, a, block, self.result_bytes_max)
                 {
                     self.deeds.push(Deed::Read(call));
-                } else if let Some(call) = link.call(token).filter(|call| call.get().flows()) {
+                } else if let Some(call) = link.call(token)
+                    && matches!(call.get().want, Want::Stream | Want::CopyOut)
+                {
                     self.wake(&call);
                 }
             }

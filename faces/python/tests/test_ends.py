@@ -1,0 +1,118 @@
+"""What ends badly: interpreters, loops, processes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import weakref
+
+import pytest
+
+import onetrip
+
+from conftest import URL
+
+#: Ends while a call, a stream, a COPY and a listener are on their way.
+ABRUPT = """
+import asyncio, onetrip, sys
+
+async def slow():
+    yield b"1\\n"
+    await asyncio.sleep(60)
+
+async def main():
+    db = await onetrip.connect(sys.argv[1])
+    await db.execute("create table if not exists abrupt (i int4)")
+    work = [
+        asyncio.ensure_future(db.fetchval("select pg_sleep(60)::text")),
+        asyncio.ensure_future(db.stream("select pg_sleep(60)::text").__anext__()),
+        asyncio.ensure_future(db.copy_in("copy abrupt from stdin", slow())),
+        asyncio.ensure_future(db.listen("abrupt").__aenter__()),
+    ]
+    await asyncio.sleep(0.1)
+    if sys.argv[2] == "raise":
+        raise ValueError("enough")
+    if sys.argv[2] == "exit":
+        sys.exit(7)
+
+asyncio.run(main())
+print("ended")
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("return", 0), ("exit", 7), ("raise", 1)])
+def test_an_interpreter_that_ends_with_work_in_flight(how: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", ABRUPT, URL, how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert "panicked" not in done.stderr and "Fatal" not in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_that_is_closed() -> None:
+    async def opened() -> onetrip.Database:
+        return await onetrip.connect(URL)
+
+    loop = asyncio.new_event_loop()
+    db = loop.run_until_complete(opened())
+    stream = db.stream("select 1")
+    loop.close()
+    with pytest.raises(RuntimeError, match="loop"):
+        asyncio.run(asyncio.wait_for(stream.__anext__(), 5))
+
+
+async def test_a_client_is_freed() -> None:
+    class Mine:
+        pass
+
+    held = Mine()
+    seen = weakref.ref(held)
+    db = await onetrip.connect(URL)
+    db._host.marker = held  # type: ignore[attr-defined]
+    async for _ in db.stream("select generate_series(1, 100000)"):
+        break
+    assert len(await db.fetch_arrow("select 1")) == 1
+    async with db.listen("freed"):
+        pass
+    await db.close()
+    del db, held
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+        gc.collect()
+        if seen() is None:
+            return
+    raise AssertionError("it is still held")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_fork_with_a_client_open() -> None:
+    script = """
+import asyncio, os, onetrip, sys
+
+async def main():
+    async with onetrip.connect(sys.argv[1]) as db:
+        assert await db.fetchval("select 1") == 1
+        child = os.fork()
+        if child == 0:
+            try:
+                await asyncio.wait_for(db.fetchval("select 2"), 5)
+            except RuntimeError as error:
+                os._exit(5 if "fork" in str(error) else 6)
+            os._exit(7)
+        _, status = os.waitpid(child, 0)
+        assert await db.fetchval("select 3") == 3
+        return os.waitstatus_to_exitcode(status)
+
+print(asyncio.run(main()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, URL], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "5", done.stderr

@@ -3,6 +3,10 @@
 
 #![allow(unsafe_code)]
 
+pub use crate::completion::Record;
+
+use bytes::Bytes;
+
 use crate::completion::Completion;
 use crate::connection::Connection;
 use crate::export::*;
@@ -11,21 +15,6 @@ use crate::export_redis::*;
 /// A connection of the host.
 #[derive(Debug)]
 pub struct Host(*mut Connection);
-
-/// A record with a copy of its block.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// One of [`kind`](crate::completion::kind).
-    pub kind: u32,
-    /// The token of the request.
-    pub token: u32,
-    /// See [`kind`](crate::completion::kind).
-    pub a: u32,
-    /// See [`kind`](crate::completion::kind).
-    pub b: u32,
-    /// The content of the block.
-    pub block: Vec<u8>,
-}
 
 /// The arguments of the functions that submit, except for the bytes.
 #[derive(Clone, Copy, Debug)]
@@ -209,11 +198,11 @@ impl Drop for Host {
 unsafe fn copy(record: &Completion) -> Record {
     let Completion { kind, token, a, b, len, block } = *record;
     let block = match block.is_null() {
-        true => Vec::new(),
+        true => &[][..],
         // SAFETY: a block lives until the next take.
-        false => unsafe { std::slice::from_raw_parts(block, len) }.to_vec(),
+        false => unsafe { std::slice::from_raw_parts(block, len) },
     };
-    Record { kind, token, a, b, block }
+    Record { kind, token, a, b, block: Bytes::copy_from_slice(block) }
 }
 
 /// What is known of a command. Must not fail for any bytes.

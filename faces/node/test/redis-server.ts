@@ -63,10 +63,13 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
 }
 
-/** Whether the server has a command of this name. */
-export async function hasCommand(client: Client, name: string): Promise<boolean> {
+/** Whether the server lacks a command of this name. If so, it must have refused one. */
+export async function lacks(client: Client, name: string): Promise<boolean> {
   const [described] = await client.command<[unknown]>('COMMAND INFO', name)
-  return described !== null
+  if (described !== null) return false
+  const refused = { outcome: 'Rejected', message: /unknown command/ }
+  await assert.rejects(client.command(name, 'key', 'value'), refused)
+  return true
 }
 
 /** Repeats until the condition holds, for half a minute at most. */

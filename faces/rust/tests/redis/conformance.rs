@@ -9,7 +9,7 @@ use onetrip::redis::{Client, Script, ScriptCall, Value};
 use onetrip::{Error, Outcome};
 use serde_json::{Map, Value as Json, json};
 
-use crate::support::{client, has_command, key};
+use crate::support::{client, key, lacks};
 
 /// A command of a case, and the expected reply.
 struct Asked {
@@ -157,16 +157,6 @@ async fn run(client: &Client, how: &str, all: &[Asked], refused: bool, case: &st
     }
 }
 
-/// Whether the server has what the case needs. If it has not, a line says that the case is skipped.
-async fn can_run(client: &Client, case: &Json) -> bool {
-    let Some(needed) = case["needs"].as_str() else { return true };
-    let has = has_command(client, needed).await;
-    if !has {
-        println!("skipped: {}: the server has no {needed}", case["name"]);
-    }
-    has
-}
-
 #[tokio::test]
 async fn commands_reply_the_same_in_all_ways_to_send_them() {
     let Some(client) = client().await else { return };
@@ -177,7 +167,9 @@ async fn commands_reply_the_same_in_all_ways_to_send_them() {
     assert!(!cases.is_empty(), "there are no cases");
     for case in cases {
         let name = case["name"].as_str().unwrap();
-        if !can_run(&client, case).await {
+        if let Some(needed) = case["needs"].as_str()
+            && lacks(&client, needed).await
+        {
             continue;
         }
         for how in case["how"].as_array().unwrap() {

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use onetrip::Outcome;
 use onetrip::redis::{Client, Config, Value};
 use onetrip_lab::redis::{Server, Settings, found_or_skipped, shared};
 
@@ -19,10 +20,16 @@ pub(crate) fn server(settings: Settings) -> Option<Server> {
     Some(Server::start(Settings { installation, ..settings }).unwrap())
 }
 
-/// Whether the server has a command of this name.
-pub(crate) async fn has_command(client: &Client, name: &str) -> bool {
+/// Whether the server lacks a command of this name. If so, it must have refused one.
+pub(crate) async fn lacks(client: &Client, name: &str) -> bool {
     let described: Vec<Value> = client.cmd("COMMAND INFO").arg(name).send().await.unwrap();
-    described != [Value::Nil]
+    if described != [Value::Nil] {
+        return false;
+    }
+    let refused = client.cmd(name).arg("key").arg("value").send::<Value>().await.unwrap_err();
+    assert_eq!(refused.outcome(), Outcome::Rejected, "{refused}");
+    assert!(refused.to_string().contains("unknown command"), "{refused}");
+    true
 }
 
 /// A key that no other test uses.

@@ -51,6 +51,8 @@
 //! * A statement whose text is not known yet, takes long, or did so at times goes to an idle
 //!   connection. It waits in line for one, and has one opened, or claims one as an exclusive caller
 //!   would. One connection is left to quick statements, which overtake it in line.
+//! * Of statements in line whose text was never seen, one of each text is tried first. Connections
+//!   are opened for the others only when it is late.
 //! * Nothing is placed behind such a statement, nor behind one that has been running for longer
 //!   than [`Limits::slow_head`], while there is another connection or may be one. The statement
 //!   then waits in line for whichever is free first. [`Patience`] is the rule.

@@ -293,6 +293,9 @@ impl Postgres {
     }
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        if self.holds() {
+            self.engine.handle_held(now);
+        }
         self.clock = now;
         self.engine.handle_time(now);
         self.expire_delayed(now, to);
@@ -300,7 +303,9 @@ impl Postgres {
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.delayed.deadline())
+        let held = if self.holds() { self.pace.deadline() } else { Time::NEVER };
+        let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
+        engine.min(self.delayed.deadline()).min(held)
     }
 
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {

@@ -126,9 +126,14 @@ impl Redis {
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => login.transmit(),
-            None if self.pace.holds(self.clock, &self.engine) => &[],
+            None if self.holds() => &[],
             None => self.engine.transmit(),
         }
+    }
+
+    /// Whether what is unsent may wait for the next reply.
+    fn holds(&self) -> bool {
+        self.pace.holds(self.clock, &self.engine)
     }
 
     pub(crate) fn written(&mut self, now: Time, bytes: usize, to: &mut Completions) {
@@ -146,13 +151,17 @@ impl Redis {
     }
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        if self.holds() {
+            self.engine.handle_held(now);
+        }
         self.clock = now;
         self.engine.handle_time(now);
         self.settle(to);
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        self.engine.poll_deadline().unwrap_or(Time::NEVER)
+        let held = if self.holds() { self.pace.deadline() } else { Time::NEVER };
+        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(held)
     }
 
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {

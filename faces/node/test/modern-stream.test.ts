@@ -108,6 +108,13 @@ test('streams and pipelines run where the settings have a deadline for statement
   await assert.rejects(sql.pipeline([sql`select 1`.timeout(5)]), { code: 'pipeline_option' })
 })
 
+test('a pipeline that the server refused is rejected, also if its rest was never sent', async () => {
+  const sql = client({ inFlightMax: 1, connectionsMax: 1 })
+  const rest = Array.from({ length: 10 }, (_, i) => sql`select ${i}::int`)
+  const error = await failure(sql.pipeline([sql`select 1/0`, ...rest]))
+  assert.deepEqual([error.code, error.outcome, error.statement], ['22012', 'Rejected', 0])
+})
+
 test('COPY takes a stream and gives one', { timeout: 30_000 }, async () => {
   const sql = client()
   await sql.begin(async (tx) => {

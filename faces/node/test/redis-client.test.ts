@@ -373,6 +373,17 @@ test('a stream of commands is answered in order within its window', async () => 
   assert.equal(expected, 5_000)
 })
 
+test('a client may be closed again, also after it was destroyed', { timeout: 10_000 }, async () => {
+  for (const first of ['close', 'destroy'] as const) {
+    const client = redis(server.url)
+    await client.alone().get('closed')
+    await client[first]()
+    await client.get('closed').catch(() => undefined)
+    await client.close()
+    await client.close()
+  }
+})
+
 test('ten thousand calls in flight come back in order', async () => {
   await using client = redis(server.url)
   await client.del('many')

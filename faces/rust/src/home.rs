@@ -79,9 +79,17 @@ impl Home {
         };
     }
 
-    /// Waits for the connection. Returns it, and the number of the pipeline there.
-    pub(crate) async fn attached(&mut self) -> Result<(Arc<Connection>, PipelineId), Error> {
+    /// Finds a connection for a pipeline without a statement, and waits for it.
+    pub(crate) async fn found(&mut self) -> Result<(Arc<Connection>, PipelineId), Error> {
         self.place(TextKey::UNTOLD);
+        self.attached().await?.ok_or_else(given_up)
+    }
+
+    /// Waits for the connection. Returns it, and the number of the pipeline there; `None` if there is
+    /// no statement that needs one yet.
+    pub(crate) async fn attached(
+        &mut self,
+    ) -> Result<Option<(Arc<Connection>, PipelineId)>, Error> {
         if let Home::Later(line) = self {
             let line = line.clone();
             std::future::poll_fn(|cx| {
@@ -92,12 +100,12 @@ impl Home {
         }
         self.settle();
         match self {
-            Home::At(connection, id) => Ok((connection.clone(), *id)),
+            Home::At(connection, id) => Ok(Some((connection.clone(), *id))),
             Home::Later(line) => match &*line.lock() {
                 State::Over(error) => Err(error.clone()),
                 _ => Err(given_up()),
             },
-            Home::Empty(_) => Err(given_up()),
+            Home::Empty(_) => Ok(None),
         }
     }
 
@@ -170,7 +178,6 @@ impl Home {
 
     /// Does something that has no reply.
     pub(crate) fn run(&mut self, run: impl FnOnce(&mut Core, Time, PipelineId) + Send + 'static) {
-        self.place(TextKey::UNTOLD);
         self.settle();
         match self {
             Home::Empty(_) => {}
@@ -215,9 +222,6 @@ impl Home {
 
     /// The pipeline is dropped. If it was not finished, the error says why it is given up.
     pub(crate) fn leave(&mut self, unfinished: Option<Error>) {
-        if let Home::Empty(_) = self {
-            return;
-        }
         if let (Home::Later(line), Some(why)) = (&*self, &unfinished) {
             line.give_up(why);
         }

@@ -158,7 +158,7 @@ impl Pipeline {
             return Err(error);
         }
         let limits = self.executor.limits();
-        let (connection, id) = self.home.attached().await?;
+        let Some((connection, id)) = self.home.attached().await? else { return Ok(()) };
         std::future::poll_fn(|cx| {
             connection.with(|core, now| core.pipeline_ready(now, id, limits, cx))
         })
@@ -214,7 +214,8 @@ impl Pipeline {
                 None => Ok(()),
             };
             let (connection, id) = match pipeline.home.attached().await {
-                Ok(home) => home,
+                Ok(Some(home)) => home,
+                Ok(None) => return result,
                 Err(error) => return result.and(Err(error)),
             };
             if result.is_ok() {

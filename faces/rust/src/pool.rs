@@ -161,6 +161,8 @@ impl Pool {
     }
 
     fn settle(self: &Arc<Self>, state: &mut State, now: Time) {
+        // Before the loads are read: a connection that becomes idle behind that reports it.
+        self.hints().set_waiting(state.policy.waiting(), state.policy.waiting_in_order());
         loop {
             let State { policy, connections, .. } = state;
             let Some(output) = policy.poll_output(now, |id| load_of(connections, id)) else {

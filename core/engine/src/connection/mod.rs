@@ -431,6 +431,14 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// The host has kept back until now what is unwritten, as [`Pace`](crate::Pace) allows. That it
+    /// has not left says nothing of the peer, so the stall timeout begins anew.
+    pub fn handle_held(&mut self, now: Time) {
+        if !self.transmit().is_empty() {
+            self.last_progress = now;
+        }
+    }
+
     /// The reader of the open group took (or dropped) this many bytes of its blocks, those of
     /// [`Output::Data`] and of [`Output::Ended`] alike.
     pub fn handle_consumed(&mut self, now: Time, group: Group, bytes: usize) {

@@ -151,7 +151,7 @@ impl Pool {
     /// Notes a statement that was placed, if its text is new.
     pub(super) fn try_new(&mut self, key: TextKey, now: Time) {
         let late = now.after(self.limits.slow_head.saturating_add(self.opening_time));
-        self.new_texts.placed(key, late, &self.timings);
+        self.new_texts.placed(key, now, late, &self.timings);
     }
 
     /// Opens connections for this many callers, as far as that is allowed now.
@@ -175,7 +175,10 @@ impl Pool {
     /// Callers in line that need a connection each; all that can share one count as one.
     fn callers(&self) -> usize {
         let together = usize::from(self.waiters.count(Kind::Shared) > self.wait_alone);
-        self.waiters.count(Kind::Exclusive) + self.wanted_alone + together
+        // With no connection left, the trial of a text is over, too.
+        let is_bare = self.wait_alone > 0 && self.connections.serving() == 0;
+        let alone = self.wanted_alone.max(usize::from(is_bare));
+        self.waiters.count(Kind::Exclusive) + alone + together
     }
 
     /// Whether more connections are needed than are being opened: for this many callers, for the
@@ -247,7 +250,8 @@ impl Pool {
     /// Refuses those that came last, if the line is too long. A caller for whom a connection is
     /// opened is about to leave it, so it does not count.
     fn refuse_newest(&mut self, now: Time) {
-        let next = self.may_open() && now >= self.backoff.until();
+        let is_wanted = self.callers() > self.opening();
+        let next = is_wanted && self.may_open() && now >= self.backoff.until();
         let leaving = self.opening() + usize::from(next);
         let cause = if self.backoff.failing() { Cause::OpenFailed } else { Cause::LineFull };
         while self.waiters.len() > self.limits.waiting_max.saturating_add(leaving) {

@@ -59,12 +59,8 @@ impl Load {
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
         let weight = self.unanswered_bytes.saturating_add(statements);
         match limits.idle_order {
-            // The connection that was used last is left to quick statements, which are prepared
-            // there.
-            IdleOrder::Lifo if self.is_idle() && !of.is_unsure() => {
-                Rank::Idle(u64::MAX - self.since.as_nanos())
-            }
-            _ if self.is_idle() => Rank::Idle(self.since.as_nanos()),
+            IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
+            IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
             _ if self.is_slow(now, limits) => {
                 Rank::Slow(now.since(self.since), weight, self.unsure > 0)
             }
@@ -165,8 +161,8 @@ impl Patience {
 ///    connections together have at most [`Limits::share_wait`] of work (or a quarter of a round
 ///    trip, if that is more), and less than 32 statements: for so few, no other connection needs to
 ///    be woken or opened;
-/// 2. on an idle connection: by [`Limits::idle_order`], or if it may be slow, on the one that has
-///    been idle for longest;
+/// 2. on an idle connection, the first by [`Limits::idle_order`]; if it may be slow, on the second, so
+///    that quick statements keep the one on which they are prepared;
 /// 3. on the one whose work is expected to take least time, and then by bytes and number of
 ///    statements;
 /// 4. only if there is no other, on one with a statement that is slower than
@@ -184,7 +180,7 @@ pub fn choose<K>(
     of: Expected,
     loads: impl IntoIterator<Item = (K, Load)>,
 ) -> Choice<K> {
-    let (mut best, mut joined) = (None, None);
+    let (mut best, mut joined, mut next_idle) = (None, None, None);
     let (mut work, mut share_wait, mut statements) = (Duration::ZERO, limits.share_wait, 0_usize);
     for (key, load) in loads {
         if !load.takes_shared() {
@@ -199,9 +195,18 @@ pub fn choose<K>(
             Rank::Joined(..) => &mut joined,
             _ => &mut best,
         };
-        if least.as_ref().is_none_or(|(least, _)| rank < *least) {
-            *least = Some((rank, key));
+        let beaten = match least.as_ref().is_none_or(|(least, _)| rank < *least) {
+            true => least.replace((rank, key)),
+            false => Some((rank, key)),
+        };
+        if let Some((idle @ Rank::Idle(_), key)) = beaten
+            && next_idle.as_ref().is_none_or(|(next, _)| idle < *next)
+        {
+            next_idle = Some((idle, key));
         }
+    }
+    if of.is_unsure() && next_idle.is_some() {
+        best = next_idle;
     }
     let few = work <= share_wait && statements < SHARED_MAX;
     let joins = few && matches!(of, Expected::Quick(_));

@@ -33,8 +33,8 @@
 //! An exclusive caller that finds no idle connection causes one to be opened. If none can be opened
 //! (at [`Limits::connections_max`], at [`Limits::opening_max`], or because the last attempt
 //! failed), it *claims* the shared connection with the least work. That connection takes no new
-//! statement, and is free when it has drained. There are never more claims than exclusive callers
-//! in line.
+//! statement, and is free when it has drained. There are never more claims than callers in
+//! line that want a connection to themselves, statements that may be slow included.
 //!
 //! One rule comes before the order of the line: a shared caller does not wait behind an exclusive
 //! one that has no use for the connection. If every exclusive caller already has a claim or an
@@ -49,8 +49,7 @@
 //! * A statement that is expected to be quick goes behind other quick ones, up to
 //!   [`Limits::share_wait`] of work before another connection is used.
 //! * A statement whose text is not known yet, takes long, or did so at times goes to an idle
-//!   connection. It waits in line for one, and has one opened, or claims one as an exclusive caller
-//!   would. One connection is left to quick statements, which overtake it in line.
+//!   connection. It waits in line for one. One is opened or claimed for it, as for an exclusive caller. One connection is left to quick statements, which overtake it in line.
 //! * Of statements in line whose text was never seen, one of each text is tried first. Connections
 //!   are opened for the others only when it is late.
 //! * Nothing is placed behind such a statement, nor behind one that has been running for longer

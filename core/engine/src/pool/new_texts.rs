@@ -38,27 +38,34 @@ impl NewTexts {
             // The statement that was tried is late, so the text is slow.
             Some((_, Tried::Until(until))) => *until <= now,
             None => {
-                self.remember(key, Tried::Wanted);
+                self.remember(key, Tried::Wanted, now);
                 true
             }
         }
     }
 
     /// A statement was placed, and its reply is late after `until`.
-    pub(super) fn placed(&mut self, key: TextKey, until: Time, timings: &Timings) {
+    pub(super) fn placed(&mut self, key: TextKey, now: Time, until: Time, timings: &Timings) {
         if !timings.is_new(key) {
             return;
         }
         match self.texts.iter_mut().find(|(of, _)| *of == key) {
             Some((_, tried @ Tried::Wanted)) => *tried = Tried::Until(until),
             Some((_, Tried::Until(_))) => {}
-            None => self.remember(key, Tried::Until(until)),
+            None => self.remember(key, Tried::Until(until), now),
         }
     }
 
-    fn remember(&mut self, key: TextKey, tried: Tried) {
+    /// If there is no room, it takes the place of one that is late: that may never be measured, since
+    /// its connection was lost or it belongs to a slow pipeline.
+    fn remember(&mut self, key: TextKey, tried: Tried, now: Time) {
         if self.texts.len() < TEXTS_MAX {
-            self.texts.push((key, tried));
+            return self.texts.push((key, tried));
+        }
+        let is_late =
+            |(_, it): &&mut (TextKey, Tried)| matches!(it, Tried::Until(at) if *at <= now);
+        if let Some(place) = self.texts.iter_mut().find(is_late) {
+            *place = (key, tried);
         }
     }
 

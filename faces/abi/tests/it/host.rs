@@ -68,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) connection: *mut Connection,
     socket: TcpStream,
     began: Instant,
+    /// The time that it is, if the test says so.
+    pub(crate) clock: Option<f64>,
     /// Completions that the test has not asked for yet.
     pub(crate) happened: Vec<Happened>,
     tokens: u32,
@@ -101,11 +103,18 @@ impl Host {
 
     /// A host for a connection that already exists.
     pub(crate) fn over(socket: TcpStream, connection: *mut Connection) -> Host {
-        Host { connection, socket, began: Instant::now(), happened: Vec::new(), tokens: 0 }
+        Host {
+            connection,
+            socket,
+            began: Instant::now(),
+            clock: None,
+            happened: Vec::new(),
+            tokens: 0,
+        }
     }
 
     pub(crate) fn now(&self) -> f64 {
-        self.began.elapsed().as_secs_f64() * 1e3
+        self.clock.unwrap_or_else(|| self.began.elapsed().as_secs_f64() * 1e3)
     }
 
     /// Submits a text with parameters as text, and returns its token.

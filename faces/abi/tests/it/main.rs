@@ -17,6 +17,7 @@ mod header;
 mod host;
 mod login;
 mod memory;
+mod pace;
 mod pool;
 mod redis;
 mod requests;

@@ -169,7 +169,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       statement.finishWith(this.#failures.get(statement) ?? undone(cause))
     }
     if (failure === undefined) return this.#reject?.(cause)
-    const error = again(failure, last === undefined ? failure.outcome : last.outcome)
+    const error = again(failure, outcomeOf(failure.outcome, last?.outcome))
     // With one statement its number says nothing, as in Rust.
     if (statements.length > 1)
       error.message = `statement ${first + 1} of the pipeline: ${failure.message}`
@@ -183,6 +183,15 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
  */
 function isCause(error: PostgresError | undefined): boolean {
   return error !== undefined && error.code !== 'aborted'
+}
+
+/**
+ * The outcome of a pipeline of which a statement failed so, and whose sync point then ended so, if
+ * it failed too. What the server refused is undone, also if the rest was never sent.
+ */
+function outcomeOf(failure: Outcome, last: Outcome | undefined): Outcome {
+  if (last === undefined || failure === 'Rejected') return failure
+  return last === 'NotSent' && failure !== 'NotSent' ? 'Unknown' : last
 }
 
 /** The error of a statement that was complete when another one failed. */

@@ -162,14 +162,17 @@ export class Pool implements Opener, Host, Scope {
     if (cause === PoolCause.CLOSED) return closed()
     if (cause === PoolCause.LOST) return misuse('connection_lost', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
-      return misuse('waiting_full', 'too many callers wait for a connection (waiting_max)')
+      return misuse(
+        'waiting_full',
+        'too many callers wait for a connection: raise waiting_max or connections_max, or call less at once',
+      )
     const last = this.#lastError
     if (cause === PoolCause.OPEN_FAILED && last !== undefined) return again(last, 'NotSent')
     const why = last === undefined ? '' : `; the last attempt to open one failed: ${last.message}`
     return new PostgresError(
       'wait_timeout',
       'NotSent',
-      `no connection was free in time (wait_timeout_ms)${why}`,
+      `no connection was free in time: raise connections_max or wait_timeout_ms${why}`,
       last,
     )
   }

@@ -10,7 +10,7 @@ interface Refuses {
 /** The error of a query that the engine refused. `why` is one of `Refused`. */
 export function refusal(client: Refuses, why: number, name: string): Error {
   if (why === Refused.NAME_TAKEN) return nameTaken(name)
-  if (why === Refused.FULL) return new Error('Too many queries wait on this client')
+  if (why === Refused.FULL) return new Error('Too many queries wait on this client: await some before issuing more')
   if (why === Refused.CLOSED) return client._notQueryable()
   if (why === Refused.NO_MEMORY) return new Error(`A query is too large: ${NO_MEMORY}`)
   if (why === Refused.TOO_LONG) return new Error('A query is too large: it has 1 GiB or more')

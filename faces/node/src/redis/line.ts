@@ -189,7 +189,7 @@ export class Line implements Seat {
   #noConnection(): RedisError {
     const why = this.#lastError
     if (why === undefined) {
-      const message = 'no connection could be opened in time (waitTimeout)'
+      const message = 'no connection could be opened in time: is the server reachable, or waitTimeout too short?'
       return new RedisError(message, 'no_connection', 'NotSent')
     }
     return new RedisError(

@@ -25,6 +25,7 @@ export class Own {
   readonly #purpose: { readonly readonly?: boolean }
   #lastError: RedisError | undefined
   #isClosed = false
+  #isOver = false
   #why: RedisError | undefined
   #closing: (() => void)[] = []
 
@@ -46,6 +47,7 @@ export class Own {
       reset: () => {},
       close: (number) => this.#close(number),
       closed: () => {
+        this.#isOver = true
         this.#adapter.free()
         for (const resolve of this.#closing.splice(0)) resolve()
       },
@@ -104,7 +106,8 @@ export class Own {
    */
   close(why?: RedisError): Promise<void> {
     this.#isClosed = true
-    this.#why = why
+    this.#why ??= why
+    if (this.#isOver) return Promise.resolve()
     return new Promise((resolve) => {
       this.#closing.push(resolve)
       if (why === undefined) this.#adapter.close()
@@ -156,8 +159,11 @@ export class Own {
     if (cause === PoolCause.CLOSED) return this.#why ?? closedError()
     if (cause === PoolCause.LOST) return misuse('connection_ended', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
-      return misuse('queue_full', 'too many callers wait for a connection')
-    const message = `no connection was free in time: all ${this.#config.connectionsMax} are lent (connectionsMax)`
+      return misuse(
+        'queue_full',
+        'too many callers wait for a connection: raise connectionsMax, or call less at once',
+      )
+    const message = `no connection was free in time: all ${this.#config.connectionsMax} are lent; raise connectionsMax or waitTimeout`
     return new RedisError(message, 'no_connection', 'NotSent')
   }
 }

@@ -139,7 +139,7 @@ impl Flight {
     /// Opens a pipeline, and submits what prepares the statement.
     async fn begin(executor: &Executor, plan: &Plan) -> Result<Flight, Error> {
         let mut held = Held { home: Home::of(executor), finished: false };
-        let (connection, id) = held.home.attached().await?;
+        let (connection, id) = held.home.found().await?;
         let limits = executor.limits();
         let (statement, token) = connection.with(|core, now| {
             core.pipelines.is_batch(id);

@@ -57,6 +57,22 @@ fn pipelines_that_are_slow_do_not_wait_for_one_another() {
 }
 
 #[test]
+fn a_pipeline_needs_no_connection_before_its_first_statement() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let session = client.session().await.unwrap();
+        let mut pipeline = client.pipeline();
+        pipeline.flush();
+        pipeline.ready().await.unwrap();
+        client.pipeline().finish().await.unwrap();
+        drop(session);
+        let row = pipeline.query_one(QUICK, &[&1]);
+        pipeline.finish().await.unwrap();
+        assert_eq!(row.await.unwrap().get::<i32>(0), 1);
+    });
+}
+
+#[test]
 fn a_text_that_runs_in_pipelines_alone_becomes_known() {
     run(async {
         // No statement counts as slow here, however busy the machine is.

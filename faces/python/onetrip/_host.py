@@ -59,10 +59,10 @@ class Host:
                 self._transports[number] = (opening.transport, opening)
 
     def ready(self, number: int, block: bytes) -> None:
-        opening = self._openings.get(number)
-        if opening is not None and not opening.login.done():
+        login = self._openings[number].login if number in self._openings else None
+        if login is not None and not login.done():
             texts = block.decode("utf-8", "replace").split("\0")
-            opening.login.set_result(dict(zip(texts[::2], texts[1::2])))
+            login.set_result(dict(zip(texts[::2], texts[1::2])))
 
     def refused(self, number: int, text: str, message: bytes | None) -> None:
         opening = self._openings.get(number)

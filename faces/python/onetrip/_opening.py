@@ -41,8 +41,8 @@ class Opening:
         self.addresses: list[str] = []
         self.wire: Wire | None = None
         self.transport: asyncio.Transport | None = None
-        #: Set by the host: the settings that the server reported, or why it refused the login.
-        self.login: asyncio.Future[dict[str, str]] = self.loop.create_future()
+        #: The host says here what the server reported of itself, or why it refused the login.
+        self.login: asyncio.Future[dict[str, str]] | None = None
         self.secure = False
 
     async def run(self) -> None:
@@ -161,7 +161,7 @@ class Opening:
 
     def refused(self, text: str, fields: dict[str, str] | None) -> None:
         """The login failed: the server says so, or this side."""
-        if self.login.done():
+        if self.login is None or self.login.done():
             return
         if fields is None:
             error = _make("connect_failed", "NotSent", f"the login failed: {text}", None)

@@ -55,7 +55,7 @@ pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) args: Option<Py<PyTuple>>,
     /// Formats and parameters, encoded as `described` says; several of one with parts.
-    pub(crate) requests: Vec<(Option<Py<Call>>, Arc<Described>, Vec<u8>)>,
+    pub(crate) requests: Vec<Request>,
     /// How the reply was asked for.
     pub(crate) described: Option<Arc<Described>>,
     pub(crate) blocks: Vec<Bytes>,
@@ -77,6 +77,9 @@ pub(crate) struct Progress {
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
 }
+
+/// What is sent for a call or a part of it: how it was described, and formats and parameters.
+pub(crate) type Request = (Option<Py<Call>>, Arc<Described>, Vec<u8>);
 
 /// Where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

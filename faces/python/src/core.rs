@@ -10,7 +10,6 @@ use std::time::Instant;
 use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Time;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
-use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::sql::{Place, refusal};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
@@ -166,9 +165,8 @@ impl Core {
     fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Option<Bound<'py, Statement>>> {
         let py = call.py();
         let is_unknown = |it: &Py<Statement>| it.get().described().is_none();
-        let own = call.get().statement.iter();
-        if let Some(unknown) = own.filter(|it| is_unknown(it)).next() {
-            return Ok(Some(unknown.bind(py).clone()));
+        if let Some(own) = call.get().statement.as_ref().filter(|it| is_unknown(it)) {
+            return Ok(Some(own.bind(py).clone()));
         }
         let Want::Calls(calls) = &call.get().want else { return Ok(None) };
         let of = |call: &Py<Call>| call.get().statement.as_ref().map(|it| it.clone_ref(py));
@@ -414,11 +412,6 @@ impl Core {
         Ok(self.state.with(|state| state.pool.counts())?)
     }
 
-    /// The transaction status of a connection, as the letter of ReadyForQuery.
-    fn status(&self, number: u32) -> PyResult<String> {
-        Ok(self.state.with(|state| state.status(number))?)
-    }
-
     /// Forgets what was learned of texts and types.
     fn forget_types(&self, py: Python<'_>) -> PyResult<()> {
         self.statements.bind(py).clear();
@@ -653,23 +646,3 @@ impl Scope {
         Ok(())
     }
 }
-
-/// The numbers of types in a question for them.
-pub(crate) fn question(oids: &[u32]) -> (Vec<u8>, &'static [u32]) {
-    // Formats and one parameter: an array, all binary.
-    let mut out = vec![0, 1, 0, 1, 0, 1];
-    let mut array = Vec::new();
-    for word in [1, 0, 26, oids.len() as u32, 1] {
-        array.extend_from_slice(&word.to_be_bytes());
-    }
-    for oid in oids {
-        array.extend_from_slice(&4_u32.to_be_bytes());
-        array.extend_from_slice(&oid.to_be_bytes());
-    }
-    out.extend_from_slice(&(array.len() as u32).to_be_bytes());
-    out.extend_from_slice(&array);
-    (out, &[1028])
-}
-
-/// The text of such a question.
-pub(crate) const QUESTION: &str = catalog::CATALOG_SQL;

@@ -302,7 +302,7 @@ fn interval<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
     Ok(PyDelta::new(py, days, seconds, micros, false)?.into_any())
 }
 
-fn take<'a>(rest: &mut &'a [u8]) -> Result<i32, Misfit> {
+fn take(rest: &mut &[u8]) -> Result<i32, Misfit> {
     let (number, behind) = rest.split_first_chunk::<4>().ok_or(Misfit::Malformed)?;
     *rest = behind;
     Ok(i32::from_be_bytes(*number))

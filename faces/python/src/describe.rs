@@ -124,7 +124,7 @@ fn question(
     number: u32,
 ) -> PyResult<()> {
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
-    let (request, _) = crate::core::question(missing);
+    let request = array_of(missing);
     let asked =
         Arc::new(Described { id: 1, types: Vec::new(), oids: vec![1028], formats: Vec::new() });
     call.get().now.with(|it| it.requests = vec![(None, asked, request)])?;
@@ -190,4 +190,19 @@ fn failed(
         state.fail_front(py, number, said(failure));
         state.answered_own(number);
     })
+}
+
+/// The one parameter of a question for types: an array of their numbers, in binary form.
+fn array_of(oids: &[u32]) -> Vec<u8> {
+    let mut array = Vec::new();
+    let mut put = |word: u32| array.extend_from_slice(&word.to_be_bytes());
+    [1, 0, 26, oids.len() as u32, 1].into_iter().for_each(&mut put);
+    for oid in oids {
+        put(4);
+        put(*oid);
+    }
+    let mut request = vec![0, 1, 0, 1, 0, 1];
+    request.extend_from_slice(&(array.len() as u32).to_be_bytes());
+    request.extend_from_slice(&array);
+    request
 }

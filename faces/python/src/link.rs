@@ -9,6 +9,7 @@ use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
 use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -147,7 +148,7 @@ impl Link {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
-            Want::Types(..) => crate::core::QUESTION,
+            Want::Types(..) => catalog::CATALOG_SQL,
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {

@@ -109,11 +109,6 @@ impl State {
         })
     }
 
-    pub(crate) fn status(&self, number: u32) -> String {
-        let link = self.links.get(&number);
-        link.map_or(String::new(), |link| char::from(link.connection.borrow().status()).to_string())
-    }
-
     pub(crate) fn release(&mut self, py: Python<'_>, now: Time, number: u32) {
         if let Some(link) = self.links.get_mut(&number) {
             link.is_left = true;

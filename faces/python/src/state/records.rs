@@ -84,7 +84,7 @@ impl State {
         match &call.get().want {
             Want::Parts(_) => {
                 let is_last = call.get().now.with(|it| {
-                    if it.failure.as_ref().is_none_or(|it| is_aborted(it)) && failure.is_some() {
+                    if it.failure.as_ref().is_none_or(is_aborted) && failure.is_some() {
                         it.failure = failure;
                     }
                     matches!(it.stage, Stage::Sent(_, last, _) if last == token)

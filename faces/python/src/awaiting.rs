@@ -119,7 +119,10 @@ impl Call {
             Some(statement) => {
                 Ok(format!("<onetrip.Call {state} {}>", statement.get().text.bind(py).repr()?))
             }
-            None => Ok(format!("<onetrip.Call {state}>")),
+            None => match &self.want {
+                Want::Redis(request) => Ok(format!("<onetrip.Call {state} {}>", request.name())),
+                _ => Ok(format!("<onetrip.Call {state}>")),
+            },
         }
     }
 }
@@ -164,6 +167,7 @@ impl Call {
         }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
+            Want::Redis(request) => request.read(py, &reply.blocks),
             Want::Tag => Ok(reply.tag(py)),
             Want::Rows => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());

@@ -28,6 +28,8 @@ pub(crate) enum Want {
     Calls(Vec<Py<Call>>),
     /// What a transaction does.
     Act(Act),
+    /// What a command of Redis is answered by.
+    Redis(Box<crate::redis::Request>),
     /// The number of a connection that its caller has to himself.
     Checkout,
     /// For the client itself: what a text takes and returns.

@@ -108,9 +108,9 @@ impl Core {
                         host.call_method1(name, (number, PyBytes::new(py, &bytes)))?
                     }
                     Some(Said::Flag(flag)) => host.call_method1(name, (number, flag))?,
-                    Some(Said::Refusal(text, message)) => {
+                    Some(Said::Refusal(text, message, is_final)) => {
                         let message = message.map(|message| PyBytes::new(py, &message));
-                        host.call_method1(name, (number, text, message))?
+                        host.call_method1(name, (number, text, message, is_final))?
                     }
                 };
             }
@@ -255,7 +255,7 @@ impl Core {
         loop {
             let front = core.get().state.with(|state| state.front(py, number))?;
             let Some(call) = front.map(|call| call.into_bound(py)) else { return Ok(()) };
-            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
+            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_) | Want::Redis(_)) {
                 match Core::prepare(&call)? {
                     Ok(None) => {}
                     Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),

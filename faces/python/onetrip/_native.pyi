@@ -132,11 +132,35 @@ class Wire:
 class Spec:
     def __new__(cls, name: str, shape: str = "") -> Self: ...
 
+class Router:
+    """What goes to which node of a cluster."""
+
+    def __new__(
+        cls,
+        home: Core,
+        host: Any,
+        redirects_max: int,
+        held_ms: int,
+        from_replica: bool,
+        seed: int,
+    ) -> Self: ...
+    def tick(self) -> None: ...
+    def give_up(self, token: int) -> None: ...
+    def pending(self) -> int: ...
+    def close(self) -> None: ...
+    def node_of(self, key: bytes) -> Core | None: ...
+
 class RedisScope:
     """Where commands of Redis go."""
 
     def __new__(
-        cls, shared: Core, own: Core, number: int = 0, raw: bool = False, list: bool = False
+        cls,
+        shared: Core,
+        own: Core,
+        number: int = 0,
+        raw: bool = False,
+        list: bool = False,
+        router: Router | None = None,
     ) -> Self: ...
     def _send(self, spec: Spec, /, *args: Any) -> Call[Any]: ...
     def _script(self, text: str, sha: str, args: tuple[Any, ...]) -> Call[Any]: ...

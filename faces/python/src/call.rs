@@ -91,6 +91,8 @@ pub(crate) enum Stage {
     Made,
     /// It waits in the pool, by this token.
     InLine(u32),
+    /// The router of a cluster has it, by this token.
+    Routed(u32),
     /// It was handed to the engine, on this connection and by this token.
     Sent(u32, u32, Ticket),
     /// It has ended.
@@ -113,7 +115,10 @@ impl Call {
 
     /// Whether it is the client's own, and nobody awaits it.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.want, Want::Description(_) | Want::Types(..))
+        match &self.want {
+            Want::Redis(request) => request.is_flight(),
+            want => matches!(want, Want::Description(_) | Want::Types(..)),
+        }
     }
 
     /// Whether it has ended.

@@ -20,6 +20,7 @@ use crate::call::{Call, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
+use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
@@ -116,6 +117,9 @@ impl Core {
             }
             Deed::Read(call) => call.get().read_early(py)?,
             Deed::Drop(rows) => drop(rows),
+            Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
+                Router::landed(call.bind(py))?;
+            }
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {

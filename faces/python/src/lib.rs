@@ -35,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<redis::RedisScope>()?;
+    module.add_class::<redis::Router>()?;
     module.add_class::<redis::Spec>()?;
     module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
     module.add_function(wrap_pyfunction!(plan::is_mendable, module)?)?;

@@ -2,6 +2,7 @@
 //! PostgreSQL.
 
 mod atomic;
+mod cluster;
 mod encode;
 mod reply;
 mod request;
@@ -9,6 +10,7 @@ mod scope;
 mod shape;
 
 pub(crate) use atomic::settle;
+pub(crate) use cluster::Router;
 pub(crate) use reply::push;
 pub(crate) use request::{Request, Spec, refusal};
 pub(crate) use scope::RedisScope;

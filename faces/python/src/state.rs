@@ -184,6 +184,7 @@ impl State {
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}
             Stage::Made => self.fail(py, call, cancelled()),
+            Stage::Routed(token) => self.tell("given_up", token, None),
             Stage::InLine(token) => {
                 if self.pool.give_up(now, token) {
                     self.in_line.remove(&token);

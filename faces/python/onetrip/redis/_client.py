@@ -10,7 +10,8 @@ from ssl import SSLContext
 from typing import Any, Generic, TypeVar
 
 from .. import _native
-from ..errors import Error
+from ..errors import Error, _make
+from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
 from ._config import Config
 from ._host import RedisHost
@@ -60,7 +61,8 @@ class Client(_Scope, Commands[T], Generic[T]):
     _is_bytes: bool
 
     def __new__(cls, parts: _Parts, is_bytes: bool) -> Client[T]:
-        self = super().__new__(cls, parts.shared.core, parts.own.core, 0, is_bytes)
+        shared, own = parts.shared.core, parts.own.core
+        self = super().__new__(cls, shared, own, 0, is_bytes, False, parts.router)
         self._parts, self._is_bytes = parts, is_bytes
         return self
 
@@ -74,11 +76,16 @@ class Client(_Scope, Commands[T], Generic[T]):
 
         They leave at the end of the block, between MULTI and EXEC. Await them behind it.
         """
-        return Listing(Atomic(self._parts, 0, self._is_bytes), None)
+        parts = self._parts
+        shared, own = parts.shared.core, parts.own.core
+        return Listing(Atomic(shared, own, 0, self._is_bytes, parts.router), None)
 
-    def session(self) -> Lease[T]:
-        """A connection of one's own, for WATCH and what changes a connection."""
-        return Lease(self._parts, self._is_bytes)
+    def session(self, key: Key | None = None) -> Lease[T]:
+        """A connection of one's own, for WATCH and what changes a connection.
+
+        In a cluster it is to the node that has this key.
+        """
+        return Lease(self._parts, key, self._is_bytes)
 
     def subscribe(self, *channels: Key) -> Subscription[T]:
         """Messages of channels: ``async with db.subscribe("news") as messages``."""
@@ -111,39 +118,44 @@ class Client(_Scope, Commands[T], Generic[T]):
 class Session(_Scope, SessionCommands[T], Generic[T]):
     """A connection that its caller has to himself."""
 
-    _parts: _Parts
+    _core: _native.Core
     _number: int
     _is_bytes: bool
 
-    def __new__(cls, parts: _Parts, number: int, is_bytes: bool) -> Session[T]:
-        core = parts.own.core
+    def __new__(cls, core: _native.Core, number: int, is_bytes: bool) -> Session[T]:
         self = super().__new__(cls, core, core, number, is_bytes)
-        self._parts, self._number, self._is_bytes = parts, number, is_bytes
+        self._core, self._number, self._is_bytes = core, number, is_bytes
         return self
 
     def atomic(self) -> Listing[T]:
         """The same as that of a client; it runs only if no watched key was changed."""
-        return Listing(Atomic(self._parts, self._number, self._is_bytes), self)
+        return Listing(Atomic(self._core, self._core, self._number, self._is_bytes, None), self)
 
 
 class Atomic(_Scope, Commands[T], Generic[T]):
     """Commands that run as one."""
 
-    def __new__(cls, parts: _Parts, number: int, is_bytes: bool) -> Atomic[T]:
-        shared, own = parts.shared.core, parts.own.core
-        return super().__new__(cls, own if number else shared, own, number, is_bytes, True)
+    def __new__(
+        cls,
+        shared: _native.Core,
+        own: _native.Core,
+        number: int,
+        is_bytes: bool,
+        router: _native.Router | None,
+    ) -> Atomic[T]:
+        return super().__new__(cls, shared, own, number, is_bytes, True, router)
 
 
 class Lease(Generic[T]):
     """Borrows a connection for a block."""
 
-    def __init__(self, parts: _Parts, is_bytes: bool) -> None:
-        self._parts, self._is_bytes = parts, is_bytes
+    def __init__(self, parts: _Parts, key: Key | None, is_bytes: bool) -> None:
+        self._parts, self._key, self._is_bytes = parts, key, is_bytes
         self._session: Session[T] | None = None
 
     async def __aenter__(self) -> Session[T]:
-        number = await self._parts.own.core.checkout()
-        self._session = Session(self._parts, number, self._is_bytes)
+        core = self._parts.own_of(self._key)
+        self._session = Session(core, await core.checkout(), self._is_bytes)
         return self._session
 
     async def __aexit__(self, *_: object) -> None:
@@ -198,7 +210,26 @@ class _Parts:
         self.own = RedisHost(loop, config, is_shared=False)
         self.hub = Hub(lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True))
 
+        self.nodes = Nodes(loop, config, self.shared) if config.cluster else None
+
+    @property
+    def router(self) -> _native.Router | None:
+        return None if self.nodes is None else self.nodes.router
+
+    def own_of(self, key: Key | None) -> _native.Core:
+        """Connections of one's own, in a cluster those of the node that has this key."""
+        if self.router is None:
+            return self.own.core
+        name = key.encode() if isinstance(key, str) else bytes(key or b"")
+        core = self.router.node_of(name)
+        if core is None:
+            message = "no node of the cluster has the hash slot of the key"
+            raise _make("unserved_slot", "NotSent", message, None)
+        return core
+
     async def close(self, timeout: float | None) -> None:
+        if self.nodes is not None:
+            await self.nodes.close(timeout)
         await asyncio.gather(
             self.hub.close(timeout), self.shared.close(timeout), self.own.close(timeout)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import ssl
 from dataclasses import dataclass
@@ -68,11 +69,21 @@ class Config:
             for name in ("user", "password", "client_name")
         )
         self.servers = _servers(texts, servers)
+        self.is_node = False
+        if self.cluster:
+            # A cluster has only this one.
+            self.numbers["db"] = 0
         self.context = context
         if context is None:
             mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
             self.context = _context(mode, texts)
         self.checks_name = self.context is not None and self.context.check_hostname
+
+    def of_node(self, server: Server) -> Config:
+        """The same for a node of a cluster."""
+        of = copy.copy(self)
+        of.servers, of.is_node = [server], True
+        return of
 
     def of_pool(self, is_shared: bool) -> list[tuple[str, str]]:
         """One connection that all share, or those that one caller has."""
@@ -91,6 +102,7 @@ class Config:
         names = ("protocol", "reply_bytes_max", "in_flight_bytes_max", "queue_bytes_max")
         settings = [(name, str(self.numbers[name])) for name in (*names, "stall_timeout_ms")]
         settings.append(("database", str(self.numbers["db"])))
+        settings.append(("readonly", "1" if self.is_node and self.replica_reads else "0"))
         settings.append(("subscriber", "1" if is_subscriber else "0"))
         for name in ("user", "password", "client_name"):
             value = getattr(self, name)

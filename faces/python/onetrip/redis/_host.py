@@ -28,12 +28,22 @@ class RedisHost(Host):
         self.redis, self.is_subscriber = config, is_subscriber
         self.attempts = 0
         self.on_push: Callable[[bytes], object] | None = None
+        self.on_given_up: Callable[[int], object] | None = None
         self.on_gone: Callable[[], object] | None = None
         self._begin(loop, config.of_pool(is_shared), 0)
         self.core.begin_pool()
 
     def opening(self, number: int) -> Opening:
         return RedisOpening(self, number)
+
+    @property
+    def server(self) -> Server:
+        """The one of the next attempt, or of the last that went well."""
+        return self.redis.servers[self.attempts % len(self.redis.servers)]
+
+    def given_up(self, token: int) -> None:
+        if self.on_given_up is not None:
+            self.on_given_up(token)
 
     def pushed(self, number: int, block: bytes) -> None:
         if self.on_push is not None:
@@ -59,7 +69,7 @@ class RedisOpening(Opening):
 
     async def run(self) -> None:
         config = self.host.redis
-        server = config.servers[self.host.attempts % len(config.servers)]
+        server = self.host.server
         seconds = config.numbers["connect_timeout_ms"] / 1000
         try:
             await asyncio.wait_for(self._open(server), seconds or None)

@@ -7,7 +7,7 @@ use onetrip_redis::Reply;
 use onetrip_redis::protocol::outcome_of_frame;
 use pyo3::prelude::*;
 
-use super::request::{Request, answer};
+use super::request::{Request, answer, answer_of};
 use crate::call::{Call, Want};
 use crate::failure::Failure;
 use crate::state::State;
@@ -51,17 +51,7 @@ fn is_error(frame: &[u8]) -> bool {
 
 fn failure_of(part: &Py<Call>, frame: &Bytes) -> Option<Failure> {
     let Want::Redis(request) = &part.get().want else { return None };
-    let of = || answer(&request.name, frame, code(outcome_of_frame(frame, request.leaves)));
-    is_error(frame).then(of)
-}
-
-fn code(outcome: Outcome) -> u32 {
-    match outcome {
-        Outcome::NotSent => outcome::NOT_SENT,
-        Outcome::Rejected => outcome::REJECTED,
-        Outcome::Applied => outcome::APPLIED,
-        Outcome::Unknown => outcome::UNKNOWN,
-    }
+    is_error(frame).then(|| answer_of(request, frame))
 }
 
 /// The replies of the commands, from EXEC's; or why there are none.

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::Commands;
+use onetrip_engine::Outcome;
+use onetrip_redis::protocol::outcome_of_frame;
 use onetrip_redis::{Command, Place, Reply};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::cluster::Router;
 use super::encode::arguments;
 use super::shape::Shape;
 use crate::call::Call;
@@ -66,6 +69,25 @@ pub(crate) struct Request {
     pub(crate) is_own: bool,
     /// The commands of a list.
     pub(super) parts: Vec<Py<Call>>,
+    /// Nobody awaits it but the router of a cluster.
+    pub(super) flight: Option<Flight>,
+}
+
+/// What the router of a cluster has sent.
+#[derive(Debug)]
+pub(super) enum Flight {
+    Sent {
+        router: Py<Router>,
+        token: u32,
+        number: u32,
+        is_asking: bool,
+    },
+    /// The question for the topology, and who is asked.
+    Topology {
+        router: Py<Router>,
+        host: String,
+        port: u16,
+    },
 }
 
 impl Request {
@@ -85,7 +107,28 @@ impl Request {
             leaves,
             is_own: place(command) == Place::Own,
             parts: Vec::new(),
+            flight: None,
         }
+    }
+
+    pub(super) fn of_flight(name: &str, bytes: BytesMut, flight: Flight) -> Request {
+        Request {
+            name: name.into(),
+            bytes,
+            text_len: 0,
+            replies: 0,
+            flags: 0,
+            shape: Shape::Nothing,
+            raw: false,
+            leaves: false,
+            is_own: false,
+            parts: Vec::new(),
+            flight: Some(flight),
+        }
+    }
+
+    pub(crate) fn is_flight(&self) -> bool {
+        self.flight.is_some()
     }
 
     pub(crate) fn commands(&self) -> Option<Commands<'_>> {
@@ -112,8 +155,26 @@ pub(super) fn place(command: &Command) -> Place {
 
 /// What an error of the server means for its command; any other failure stays as it is.
 pub(crate) fn refusal(request: &Request, failure: Failure) -> Failure {
+    if request.is_flight() {
+        return failure;
+    }
     let Failure::Server { block, outcome, .. } = failure else { return failure };
     answer(&request.name, &block, outcome)
+}
+
+/// An error reply to this command.
+pub(super) fn answer_of(request: &Request, frame: &[u8]) -> Failure {
+    let outcome = outcome_of_frame(frame, request.leaves);
+    answer(&request.name, frame, code(outcome))
+}
+
+pub(super) fn code(outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::NotSent => outcome::NOT_SENT,
+        Outcome::Rejected => outcome::REJECTED,
+        Outcome::Applied => outcome::APPLIED,
+        Outcome::Unknown => outcome::UNKNOWN,
+    }
 }
 
 /// An error reply.

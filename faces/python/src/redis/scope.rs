@@ -10,6 +10,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::cluster::Router;
 use super::request::{Request, Spec, place};
 use super::shape::Shape;
 use crate::call::{Call, Want, unsent};
@@ -22,6 +23,8 @@ use crate::failure::Failure;
 pub(crate) struct RedisScope {
     /// The shared connection.
     shared: Py<Core>,
+    /// The router of a cluster, in place of both.
+    router: Option<Py<Router>>,
     /// Connections that one caller has.
     own: Py<Core>,
     /// That of a session; 0 for none.
@@ -38,7 +41,8 @@ pub(crate) struct RedisScope {
 
 impl RedisScope {
     fn call<'py>(&self, py: Python<'py>, want: Want, is_own: bool) -> PyResult<Bound<'py, Call>> {
-        let core = if is_own { &self.own } else { &self.shared };
+        let is_home = !is_own || (self.router.is_some() && self.number == 0);
+        let core = if is_home { &self.shared } else { &self.own };
         // What another thread has made must not be kept.
         core.get().state.with(|_| ())?;
         Bound::new(py, Call::new(core.clone_ref(py).into_any(), want, None, 0, None))
@@ -93,6 +97,9 @@ impl RedisScope {
     }
 
     fn send(&self, py: Python<'_>, call: &Bound<'_, Call>, is_own: bool) -> PyResult<()> {
+        if let Some(router) = self.router.as_ref().filter(|_| self.number == 0) {
+            return Router::submit(router.bind(py), call);
+        }
         match (self.number, is_own) {
             (0, false) => Core::run(self.shared.bind(py), |state, py, now| {
                 state.place(py, now, call);
@@ -110,9 +117,17 @@ impl RedisScope {
 #[pymethods]
 impl RedisScope {
     #[new]
-    #[pyo3(signature = (shared, own, number=0, raw=false, list=false))]
-    fn new(shared: Py<Core>, own: Py<Core>, number: u32, raw: bool, list: bool) -> RedisScope {
+    #[pyo3(signature = (shared, own, number=0, raw=false, list=false, router=None))]
+    fn new(
+        shared: Py<Core>,
+        own: Py<Core>,
+        number: u32,
+        raw: bool,
+        list: bool,
+        router: Option<Py<Router>>,
+    ) -> RedisScope {
         RedisScope {
+            router,
             shared,
             own,
             number,

@@ -88,7 +88,7 @@ impl State {
         match &call.get().want {
             Want::Redis(request) => {
                 let failure = failure.map(|failure| redis::refusal(request, failure));
-                match request.is_list() {
+                match request.is_list() && !request.is_flight() {
                     true => redis::settle(self, py, call, request, failure),
                     false => self.finish(py, call, failure),
                 }

@@ -56,8 +56,9 @@ impl Connection {
         Connection::of(Peer::Postgres(Box::new(postgres)), completions)
     }
 
+    /// A connection to Redis: see `onetrip_redis_new`.
     #[cfg(feature = "redis")]
-    pub(crate) fn redis(now: Time, settings: &[u8]) -> Connection {
+    pub fn redis(now: Time, settings: &[u8]) -> Connection {
         let mut completions = Completions::default();
         let redis = Redis::new(now, settings, &mut completions);
         Connection::of(Peer::Redis(Box::new(redis)), completions)
@@ -266,8 +267,23 @@ impl Connection {
         result
     }
 
+    /// The same for hosts in Rust.
+    #[cfg(feature = "redis")]
+    pub fn submit_commands(
+        &mut self,
+        now: Time,
+        token: u32,
+        commands: &redis::submission::Submission<'_>,
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        let Connection { peer: Peer::Redis(redis), completions, .. } = self else {
+            return Err(Refused::Malformed);
+        };
+        redis.submit(now, token, commands, deadline, completions)
+    }
+
     /// From now on its scripts are sent as text.
-    pub(crate) fn send_scripts_as_texts(&mut self) {
+    pub fn send_scripts_as_texts(&mut self) {
         #[cfg(feature = "redis")]
         if let Peer::Redis(redis) = &mut self.peer {
             redis.send_scripts_as_texts();

@@ -79,6 +79,19 @@ class PostgresError(Error):
             PostgresError._by_code[code] = cls
 
 
+class RedisError(Error):
+    """Redis said so: ``code`` is the first word of its message, as ``WRONGTYPE``."""
+
+    #: The command that was answered so.
+    command: str = ""
+
+
+def _answered(command: str, outcome: Outcome, text: str) -> RedisError:
+    error = RedisError(f"{command}: {text}" if command else text)
+    error.code, error.outcome, error.command = text.split(" ", 1)[0], outcome, command
+    return error
+
+
 class FeatureNotSupportedError(PostgresError, code="0A"): ...
 class CardinalityError(PostgresError, code="21"): ...
 class DataError(PostgresError, code="22"): ...

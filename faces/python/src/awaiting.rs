@@ -120,7 +120,10 @@ impl Call {
             Some(statement) => {
                 Ok(format!("<onetrip.Call {state} {}>", statement.get().text.bind(py).repr()?))
             }
-            None => Ok(format!("<onetrip.Call {state}>")),
+            None => match &self.want {
+                Want::Redis(request) => Ok(format!("<onetrip.Call {state} {}>", request.name())),
+                _ => Ok(format!("<onetrip.Call {state}>")),
+            },
         }
     }
 }
@@ -177,6 +180,7 @@ impl Call {
         }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
+            Want::Redis(request) => request.read(py, &reply.blocks),
             Want::Tag | Want::CopyIn => Ok(reply.tag(py)),
             Want::Arrow => {
                 let table = reply.table(py, table).map_err(|misfit| misread(py, misfit))?;

@@ -36,6 +36,8 @@ pub(crate) enum Want {
     Calls(Vec<Py<Call>>),
     /// What a transaction does.
     Act(Act),
+    /// What a command of Redis is answered by.
+    Redis(Box<crate::redis::Request>),
     /// The number of a connection that its caller has to himself.
     Checkout,
     /// For the client itself: what a text takes and returns.
@@ -103,6 +105,8 @@ pub(crate) enum Stage {
     Made,
     /// It waits in the pool, by this token.
     InLine(u32),
+    /// The router of a cluster has it, by this token.
+    Routed(u32),
     /// It was handed to the engine, on this connection and by this token.
     Sent(u32, u32, Ticket),
     /// It has ended.
@@ -135,7 +139,10 @@ impl Call {
 
     /// Whether it is the client's own, and nobody awaits it.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.want, Want::Description(_) | Want::Types(..))
+        match &self.want {
+            Want::Redis(request) => request.is_flight(),
+            want => matches!(want, Want::Description(_) | Want::Types(..)),
+        }
     }
 
     /// Whether it has ended.

@@ -21,6 +21,7 @@ use crate::call::{Call, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
+use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
@@ -109,14 +110,17 @@ impl Core {
                         host.call_method1(name, (number, PyBytes::new(py, &bytes)))?
                     }
                     Some(Said::Flag(flag)) => host.call_method1(name, (number, flag))?,
-                    Some(Said::Refusal(text, message)) => {
+                    Some(Said::Refusal(text, message, is_final)) => {
                         let message = message.map(|message| PyBytes::new(py, &message));
-                        host.call_method1(name, (number, text, message))?
+                        host.call_method1(name, (number, text, message, is_final))?
                     }
                 };
             }
             Deed::Read(call) => call.get().read_early(py)?,
             Deed::Drop(rows) => drop(rows),
+            Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
+                Router::landed(call.bind(py))?;
+            }
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {
@@ -264,7 +268,7 @@ impl Core {
                 let now = core.get().time();
                 return Ok(core.get().state.with(|state| state.left(py, now, number))?);
             };
-            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
+            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_) | Want::Redis(_)) {
                 match Core::prepare(&call)? {
                     Ok(None) => {}
                     Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),

@@ -23,6 +23,7 @@ mod numeric;
 mod plan;
 mod python;
 mod record;
+mod redis;
 mod settings;
 mod state;
 mod statement;
@@ -39,6 +40,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Scope>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
+    module.add_class::<redis::RedisScope>()?;
+    module.add_class::<redis::Router>()?;
+    module.add_class::<redis::Spec>()?;
     module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::arrived, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::feed, module)?)?;
@@ -49,5 +53,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
     module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;
     module.add_function(wrap_pyfunction!(plan::setting, module)?)?;
+    module.add_function(wrap_pyfunction!(redis::push, module)?)?;
     Ok(())
 }

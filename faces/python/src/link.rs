@@ -7,7 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
+use onetrip_abi::host::{Holder, Record, Refused, Submission, Types as Typed, flag};
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
@@ -47,6 +47,8 @@ pub(crate) struct Link {
     pub(crate) is_forgotten: bool,
     /// Its caller has gone: it goes back when all is answered.
     pub(crate) is_left: bool,
+    /// Its session was changed for good: nobody else may have it.
+    pub(crate) is_spoiled: bool,
     /// Why requests end with it.
     pub(crate) why: Loss,
     /// To be used again.
@@ -71,6 +73,7 @@ impl Link {
             is_over: false,
             is_forgotten: false,
             is_left: false,
+            is_spoiled: false,
             why: Loss::lost("the server closed it"),
             records: Vec::new(),
         }
@@ -144,6 +147,14 @@ impl Link {
         flags: u32,
         request: Option<(&crate::statement::Described, &[u8])>,
     ) -> Result<Ticket, Failure> {
+        if let Want::Redis(request) = &call.want {
+            let mut connection = self.connection.borrow_mut();
+            let sent = match request.commands() {
+                Some(commands) => connection.submit_commands(now, token, &commands, Time::NEVER),
+                None => Err(Refused::Malformed),
+            };
+            return sent.map_err(|refused| Failure::refused(refused, &self.why));
+        }
         let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
@@ -250,7 +261,7 @@ impl Link {
         let kept = call.get().now.with(|it| {
             // Of several parts each may be the first use of a statement.
             let is_new = statement != 0 && !columns.contains_key(&statement);
-            if it.columns.is_none() || is_new {
+            if call.get().statement.is_some() && (it.columns.is_none() || is_new) {
                 match front(&block) {
                     Front::Columns(described) => {
                         if statement != 0 {

@@ -215,6 +215,7 @@ impl State {
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}
             Stage::Made => self.fail(py, call, cancelled()),
+            Stage::Routed(token) => self.tell("given_up", token, None),
             Stage::InLine(token) => {
                 if self.pool.give_up(now, token) {
                     self.in_line.remove(&token);
@@ -222,6 +223,12 @@ impl State {
                 }
                 // Otherwise it is granted a connection, which nobody takes: `granted`.
             }
+            // Nothing can stop it but the end of its connection, and it may block for long.
+            Stage::Sent(number, ..) if is_alone(call.get()) => {
+                self.destroy(py, now, number, "its caller gave it up");
+            }
+            // Others have a part in it.
+            Stage::Sent(..) if is_list(call.get()) => {}
             Stage::Sent(number, token, ticket) => {
                 let Some(link) = self.links.get_mut(&number) else { return };
                 link.give_up(now, token, ticket);
@@ -235,6 +242,7 @@ impl State {
     pub(crate) fn fail(&mut self, py: Python<'_>, call: &Bound<'_, Call>, failure: Failure) {
         let parts = match &call.get().want {
             Want::Calls(calls) => calls.as_slice(),
+            Want::Redis(request) => request.parts(),
             _ => &[],
         };
         for part in parts {
@@ -417,6 +425,15 @@ impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("links", &self.links.len()).finish_non_exhaustive()
     }
+}
+
+/// Whether it is a command of Redis with a connection to itself.
+fn is_alone(call: &Call) -> bool {
+    matches!(&call.want, Want::Redis(request) if request.is_own)
+}
+
+fn is_list(call: &Call) -> bool {
+    matches!(&call.want, Want::Redis(request) if request.is_list())
 }
 
 /// What the policy knows a call by: what is known to be slow goes alone.

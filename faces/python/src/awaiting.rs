@@ -40,7 +40,7 @@ impl Call {
         })?;
         let core = it.client(py)?;
         if was_woken {
-            core.get().resumed();
+            core.get().resumed(core.py());
         }
         match stage {
             Stage::Over => Err(PyStopIteration::new_err((it.result(py)?,))),
@@ -93,7 +93,7 @@ impl Call {
         })?;
         let core = slf.get().client(slf.py())?;
         if was_woken {
-            core.get().resumed();
+            core.get().resumed(core.py());
         }
         Core::give_up(&core, slf)
     }

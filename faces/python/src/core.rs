@@ -41,6 +41,7 @@ pub(crate) struct Core {
     host: Py<PyAny>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
+    current_task: Py<PyAny>,
     statements: Py<PyDict>,
     start: Instant,
 }
@@ -55,8 +56,18 @@ impl Core {
     }
 
     /// A task that was woken goes on.
-    pub(crate) fn resumed(&self) {
-        let _ = self.state.with(|state| state.woken = state.woken.saturating_sub(1));
+    pub(crate) fn resumed(&self, py: Python<'_>) {
+        let task = self.task(py);
+        let _ = self.state.with(|state| {
+            state.woken = state.woken.saturating_sub(1);
+            state.went_on = task;
+        });
+    }
+
+    /// Tells the task that runs from all others that live; 0 for none.
+    fn task(&self, py: Python<'_>) -> usize {
+        let task = self.current_task.bind(py).call1((&self.event_loop,));
+        task.ok().filter(|task| !task.is_none()).map_or(0, |task| task.as_ptr() as usize)
     }
 
     pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
@@ -290,7 +301,8 @@ impl Core {
     /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
     /// more.
     pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
-        let is_last = core.get().state.with(State::waits)?;
+        let task = core.get().task(core.py());
+        let is_last = core.get().state.with(|state| state.waits(task))?;
         if is_last { Core::run(core, State::flush) } else { Ok(()) }
     }
 }
@@ -313,6 +325,7 @@ impl Core {
             host,
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
+            current_task: py.import("asyncio")?.getattr("current_task")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
             start: Instant::now(),

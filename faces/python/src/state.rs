@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) scheduled: bool,
     /// Tasks that were told to go on, and have not yet.
     pub(crate) woken: usize,
+    /// Which of them has gone on last.
+    pub(crate) went_on: usize,
     /// When the next call of `tick` is due.
     armed: Time,
     pub(crate) deeds: Vec<Deed>,
@@ -83,6 +85,7 @@ impl State {
             dirty: Vec::new(),
             scheduled: false,
             woken: 0,
+            went_on: 0,
             armed: Time::NEVER,
             deeds: Vec::new(),
             types: Types::default(),
@@ -175,15 +178,21 @@ impl State {
 
     /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which may
     /// have more to send.
-    pub(crate) fn waits(&mut self) -> bool {
+    pub(crate) fn waits(&mut self, task: usize) -> bool {
         self.is_early = false;
         let [number] = self.dirty[..] else {
             self.alone = if self.dirty.is_empty() { self.alone } else { 0 };
-            return self.woken == 0 && !self.dirty.is_empty();
+            return self.is_last(task) && !self.dirty.is_empty();
         };
         let is_only = self.links.get(&number).is_some_and(|link| link.pending == 1);
         self.alone = if is_only { self.alone.saturating_add(1) } else { 0 };
-        self.woken == 0
+        self.is_last(task)
+    }
+
+    /// Whether this is the last task that was woken. Others, such as new ones, may be many: theirs
+    /// is written at the end of the turn.
+    fn is_last(&self, task: usize) -> bool {
+        self.woken == 0 && task != 0 && self.went_on == task
     }
 
     /// A connection has bytes to send, perhaps.

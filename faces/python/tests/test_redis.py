@@ -86,6 +86,23 @@ async def test_what_is_called_in_a_turn_takes_one_trip(
     assert redis_line.trips == 1
 
 
+async def test_new_tasks_share_a_write(redis: Client[str]) -> None:
+    async def reads() -> int:
+        """What the server has read so far, in reads."""
+        stats = str(await other.info("stats"))
+        return int(stats.split("total_reads_processed:")[1].split()[0])
+
+    async def one(i: int) -> None:
+        for _ in range(3):
+            await redis.get(f"k{i}")
+
+    async with connect(REDIS) as other:
+        before = await reads()
+        await asyncio.gather(*(one(i) for i in range(100)))
+        # Three of theirs, and the question.
+        assert await reads() - before <= 4
+
+
 async def test_a_call_is_what_asyncio_takes(redis: Client[str]) -> None:
     assert await asyncio.create_task(redis.incr("n")) == 1
     assert await asyncio.wait_for(redis.incr("n"), 5) == 2

@@ -2,7 +2,7 @@
 
 use onetrip_redis::Reply;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySet, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyList, PySet, PyTuple};
 
 use super::reply::{Misread, as_bytes, text, value};
 
@@ -25,6 +25,8 @@ macro_rules! shapes {
 shapes! {
     // As it came.
     Plain "",
+    // The same, and bytes also of the texts of the server.
+    Wire "wire",
     // None, whatever came.
     Nothing "nothing",
     Bool "bool",
@@ -67,6 +69,7 @@ pub(super) fn shaped<'py>(py: Python<'py>, shape: Shape, reply: Reply<'_>, raw: 
             }
             Ok(set.into_any())
         }
+        (Shape::Wire, Reply::Simple(bytes)) if raw => Ok(PyBytes::new(py, bytes).into_any()),
         (Shape::Text, reply) => value(py, reply, false),
         (Shape::TextMap, reply) => map(py, reply, false),
         (Shape::Map, reply) => map(py, reply, raw),
@@ -92,7 +95,7 @@ pub(super) fn shaped<'py>(py: Python<'py>, shape: Shape, reply: Reply<'_>, raw: 
             }
             Ok(made.into_any())
         }
-        (Shape::Plain, reply) => plain(reply),
+        (Shape::Plain | Shape::Wire, reply) => plain(reply),
     }
 }
 

@@ -22,7 +22,7 @@ T = TypeVar("T", str, bytes)
 #: What clients have a property of this name for.
 Bytes = bytes
 
-_spec = lru_cache(maxsize=1024)(_native.Spec)
+_spec_of = lru_cache(maxsize=1024)(_native.Spec)
 
 
 class Script:
@@ -40,7 +40,7 @@ class _Scope(_native.RedisScope):
 
     def command(self, name: str, *args: Arg) -> _native.Call[Any]:
         """Sends any command by its name, as ``command("CLIENT INFO")``."""
-        return self._send(_spec(name), *args)
+        return self._send(_spec_of(name), *args)
 
     def call(
         self, script: Script | str, keys: Sequence[Key] = (), args: Sequence[Arg] = ()

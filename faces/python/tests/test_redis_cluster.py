@@ -124,6 +124,14 @@ async def test_what_blocks_holds_nobody_up_and_can_be_given_up(cluster: Client[s
     assert await cluster.ping() == "PONG"
 
 
+async def test_messages_come_from_any_node(cluster: Client[str]) -> None:
+    async with cluster.subscribe("news") as news:
+        await cluster.publish("news", "hello")
+        assert (await anext(news)).data == "hello"
+    with pytest.raises(onetrip.MisuseError, match="does not follow sharded channels"):
+        cluster.ssubscribe("news")
+
+
 async def test_a_slot_that_moves_is_followed(cluster: Client[str], ports: list[int]) -> None:
     await cluster.set("moving", 1)
     slot = int(str(await cluster.cluster_keyslot("moving")))

@@ -10,7 +10,7 @@ from ssl import SSLContext
 from typing import Any, Generic, TypeVar
 
 from .. import _native
-from ..errors import Error, _make
+from ..errors import Error, MisuseError, _make
 from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
 from ._config import Config
@@ -96,7 +96,10 @@ class Client(_Scope, Commands[T], Generic[T]):
         return self._subscription(b"pmessage", patterns)
 
     def ssubscribe(self, *channels: Key) -> Subscription[T]:
-        """Messages of sharded channels (Redis 7)."""
+        """Messages of sharded channels (Redis 7). Not in a cluster, since its hash slots move."""
+        if self._parts.nodes is not None:
+            message = "a client of a cluster does not follow sharded channels: connect to their node"
+            raise MisuseError(message)
         return self._subscription(b"smessage", channels)
 
     def _subscription(self, kind: Bytes, names: tuple[Key, ...]) -> Subscription[T]:

@@ -2,8 +2,8 @@
 """In place of ``redis.asyncio``: the same classes, whose commands pipeline by themselves.
 
 It is derived from redis-py, which has to be installed: methods, conversions and exceptions are its
-own. Commands and pipelines without WATCH go over the client of this package. What needs a connection
-of its own (WATCH, subscriptions, MONITOR, SELECT) goes over one of redis-py's pool.
+own. Commands and pipelines without WATCH go over the client of this package. What needs a
+connection of its own (WATCH, subscriptions, MONITOR, SELECT) goes over one of redis-py's pool.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ _DEBUG = Spec("DEBUG")
 _DECR = Spec("DECR")
 _DECRBY = Spec("DECRBY")
 _DELETE = Spec("DEL")
+_DELIFEQ = Spec("DELIFEQ", "bool")
 _DISCARD = Spec("DISCARD")
 _DUMP = Spec("DUMP")
 _ECHO = Spec("ECHO")
@@ -676,6 +677,9 @@ class Commands(Generic[T]):
 
     def delete(self, *keys: Key | Sequence[Key] | AbstractSet[Key]) -> Call[int]:
         return self._send(_DELETE, keys)
+
+    def delifeq(self, key: Key, value: Arg) -> Call[bool]:
+        return self._send(_DELIFEQ, key, value)
 
     def dump(self, key: Key) -> Call[T | None]:
         return self._send(_DUMP, key)

@@ -83,7 +83,7 @@ class RedisOpening(Opening):
             made = _make("connect_failed", "NotSent", message, None, error)
             return self._fail(made, isinstance(error, ssl.SSLCertVerificationError))
         if not self.host.core.opened(self.number):
-            self._leave()
+            self.leave()
 
     async def _open(self, server: Server) -> None:
         config = self.host.redis
@@ -117,8 +117,8 @@ class RedisOpening(Opening):
 
     def _fail(self, error: Error, permanent: bool) -> None:
         self.host.attempts += 1
-        self._leave()
-        self.host.core.open_failed(self.number, error, permanent)
+        self.leave()
+        self.host.open_failed(self.number, error, permanent)
 
 
 def read_push(block: bytes) -> list[bytes | int | None]:

@@ -23,6 +23,9 @@ CANCEL_TIMEOUT = 5
 class Host:
     """The sockets and tasks of one client."""
 
+    #: Whether values are taken and given as by asyncpg.
+    strict = False
+
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config) -> None:
         self.loop, self.config = loop, config
         self.parameters: dict[str, str] = {}
@@ -34,7 +37,7 @@ class Host:
         self._over = False
         seed = int.from_bytes(os.urandom(8), "little")
         bytes_max = int(config.said("result_bytes_max"))
-        self.core = _native.Core(loop, self, config.of_pool(), seed, bytes_max)
+        self.core = _native.Core(loop, self, config.of_pool(), seed, bytes_max, self.strict)
 
     def _spawn(self, work: Any) -> None:
         task = self.loop.create_task(work)
@@ -87,6 +90,9 @@ class Host:
         if number in self._transports:
             transport = self._transports[number][0]
             transport.resume_reading() if goes_on else transport.pause_reading()
+
+    async def prepare(self, number: int) -> None:
+        """A connection is logged in, and about to be used."""
 
     async def password(self, endpoint: Endpoint) -> str | None:
         given = self.config.password

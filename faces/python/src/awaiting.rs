@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::messages::messages;
 use crate::record::record_type;
-use crate::statement::Described;
+use crate::statement::{Described, Statement, column_names};
 
 #[pymethods]
 impl Call {
@@ -125,7 +125,7 @@ impl Call {
 }
 
 impl Call {
-    fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
+    pub(crate) fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
         Ok(self.core.bind(py).clone().cast_into::<Core>()?)
     }
 
@@ -164,8 +164,14 @@ impl Call {
         }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
-            Want::Tag => Ok(reply.tag(py)),
-            Want::Rows => {
+            Want::Tag | Want::Script => Ok(reply.tag(py)),
+            Want::Attributes => attributes(py, self.statement.as_ref()),
+            Want::Both => {
+                let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+                reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
+                Ok((rows, reply.tag(py)).into_pyobject(py)?.into_any().unbind())
+            }
+            Want::Rows | Want::Parts(_, true) | Want::Portal(_) => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
                 reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
                 Ok(rows.into_any())
@@ -175,6 +181,20 @@ impl Call {
         }
     }
 }
+
+/// The types of a statement's parameters, and names and types of its columns. A type is its number,
+/// name, kind and schema.
+fn attributes(py: Python<'_>, statement: Option<&Py<Statement>>) -> PyResult<Py<PyAny>> {
+    let described = statement.and_then(|it| it.get().described());
+    let (mut parameters, mut columns) = (Vec::new(), Vec::new());
+    if let Some(described) = described {
+        parameters.extend(described.types.iter().map(|type_| type_.told()));
+        let types = described.columns.iter().map(|type_| type_.told());
+        columns.extend(column_names(&described.row).into_iter().zip(types));
+    }
+    Ok((parameters, columns).into_pyobject(py)?.into_any().unbind())
+}
+
 fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
     let (why, cause) = unreadable(py, misfit);
     let message = format!("a value of the result could not be read: {why}");
@@ -210,6 +230,13 @@ impl Reply<'_> {
         Ok(Some(columns.ok_or(Misfit::Malformed)?))
     }
 
+    fn row_type<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyType>> {
+        match &self.call.record {
+            Some(record) => Ok(record.bind(py)),
+            None => record_type(py),
+        }
+    }
+
     fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
         rows.map(|(_, body)| body)
@@ -217,7 +244,7 @@ impl Reply<'_> {
 
     fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
         let columns = self.columns(to.py())?;
-        let row_type = record_type(to.py())?;
+        let row_type = self.row_type(to.py())?;
         for body in self.bodies() {
             let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
             to.append(columns.row(row_type, body)?)?;
@@ -231,7 +258,7 @@ impl Reply<'_> {
         let columns = self.columns(py)?.ok_or(Misfit::Malformed)?;
         let found = match self.call.want {
             Want::Value(place) => columns.value(py, body, place)?,
-            _ => columns.row(record_type(py)?, body)?,
+            _ => columns.row(self.row_type(py)?, body)?,
         };
         Ok(found.unbind())
     }

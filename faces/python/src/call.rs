@@ -1,5 +1,6 @@
 //! A call on its way: the object that `db.fetch(…)` returns. `awaiting.rs` has how it is awaited.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use onetrip_abi::host::Act;
 use onetrip_engine::Ticket;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::failure::Failure;
 use crate::local::Local;
@@ -22,8 +23,16 @@ pub(crate) enum Want {
     /// Of the first row the value at this place.
     Value(usize),
     Tag,
-    /// Nothing: its parts have the replies.
-    Parts(Vec<Py<PyTuple>>),
+    /// The rows, and the command tag.
+    Both,
+    /// The command tag of the last of any number of statements.
+    Script,
+    /// What it takes and returns; it is not run.
+    Attributes,
+    /// The rows that a portal gives next.
+    Portal(Portal),
+    /// Nothing, or the rows of all: one request with each of these arguments.
+    Parts(Vec<Py<PyTuple>>, bool),
     /// The same, of statements with calls of their own.
     Calls(Vec<Py<Call>>),
     /// What a transaction does.
@@ -33,7 +42,17 @@ pub(crate) enum Want {
     /// For the client itself: what a text takes and returns.
     Description(Py<Statement>),
     /// For the client itself: the types in such a description.
-    Types(Py<Statement>, Vec<u32>, Vec<u32>),
+    Types(Py<Statement>, Vec<u32>, Bytes),
+}
+
+/// A portal: the rows of a statement, of which some are fetched at a time.
+#[derive(Debug)]
+pub(crate) struct Portal {
+    pub(crate) name: String,
+    /// It is opened now.
+    pub(crate) opens: bool,
+    /// None: nothing is fetched now.
+    pub(crate) rows_max: Option<NonZeroU32>,
 }
 
 /// A call.
@@ -46,6 +65,8 @@ pub(crate) struct Call {
     /// None for what has no text.
     pub(crate) statement: Option<Py<Statement>>,
     pub(crate) flags: u32,
+    /// What rows are made of, where that is not `Record`.
+    pub(crate) record: Option<Py<PyType>>,
     pub(crate) now: Local<Progress>,
 }
 
@@ -103,7 +124,7 @@ impl Call {
         args: Option<Py<PyTuple>>,
     ) -> Call {
         let now = Local::new(Progress { args, ..Progress::default() });
-        Call { core, want, statement, flags, now }
+        Call { core, want, statement, flags, record: None, now }
     }
 
     /// Whether it is the client's own, and nobody awaits it.

@@ -4,6 +4,7 @@
 //! No code of Python's runs while the state is borrowed. What is to be done there is written down
 //! as a `Deed`, and done behind it (`Core::act`).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,16 +16,16 @@ use onetrip_postgres::sql::{Place, refusal};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
-use crate::call::{Call, Want, unsent};
+use crate::call::{Call, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
-use crate::types::Type;
+use crate::types::{Form, Type};
 use crate::{describe, encode};
 
 /// Texts that are remembered; the oldest goes.
@@ -42,6 +43,8 @@ pub(crate) struct Core {
     call_soon: Py<PyAny>,
     statements: Py<PyDict>,
     start: Instant,
+    /// A str goes to types of texts alone.
+    strict: bool,
 }
 
 impl Core {
@@ -186,6 +189,9 @@ impl Core {
         }
         let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
         let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
+        if it.client(py)?.get().strict && !args.bind(py).is_empty() {
+            return Ok(None);
+        }
         let mut bytes = Vec::new();
         let written = encode::texts(args.bind(py), &mut bytes);
         let Some(Ok(())) = written else {
@@ -200,6 +206,9 @@ impl Core {
     fn prepare<'py>(
         call: &Bound<'py, Call>,
     ) -> PyResult<Result<Option<Bound<'py, Statement>>, Failure>> {
+        if matches!(call.get().want, Want::Script) {
+            return Ok(Ok(None));
+        }
         let Some(unknown) = Core::unknown(call)? else {
             return Ok(Core::encode(call)?.map(|()| None));
         };
@@ -213,6 +222,7 @@ impl Core {
     fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), Failure>> {
         let py = call.py();
         let it = call.get();
+        let strict = it.client(py)?.get().strict;
         let mut requests = Vec::new();
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
             let statement = of.statement.as_ref();
@@ -220,14 +230,24 @@ impl Core {
                 return Ok(());
             };
             let mut bytes = Vec::new();
-            if let Err(message) = encode::parameters(&described.types, args, &mut bytes) {
+            if let Err(message) = encode::parameters(&described.types, args, strict, &mut bytes) {
                 return Err(unsent("parameter", message));
             }
             requests.push((part, described, bytes));
             Ok(())
         };
         let result = match &it.want {
-            Want::Parts(sets) => sets.iter().enumerate().try_for_each(|(number, set)| {
+            Want::Attributes => Ok(()),
+            Want::Portal(Portal { opens: false, .. }) => {
+                requests.extend(
+                    it.statement
+                        .as_ref()
+                        .and_then(|it| it.get().described())
+                        .map(|described| (None, described, Vec::new())),
+                );
+                Ok(())
+            }
+            Want::Parts(sets, _) => sets.iter().enumerate().try_for_each(|(number, set)| {
                 add(it, set.bind(py), None).map_err(|failure| match failure {
                     Failure::Said { code, outcome, message, cause } => {
                         let message = format!("set {} of arguments: {message}", number + 1);
@@ -287,18 +307,26 @@ impl Core {
 #[pymethods]
 impl Core {
     /// `settings`: names and values, of the policy of the pool.
+    /// `strict`: values are taken and given as by asyncpg.
     #[new]
+    #[pyo3(signature = (event_loop, host, settings, seed, result_bytes_max, strict=false))]
     fn new(
         event_loop: &Bound<'_, PyAny>,
         host: Py<PyAny>,
         settings: Vec<(String, String)>,
         seed: u64,
         result_bytes_max: usize,
+        strict: bool,
     ) -> PyResult<Core> {
         let py = event_loop.py();
         let settings = pairs(&settings);
+        let mut state = State::new(&settings, seed, result_bytes_max);
+        if strict {
+            state.types.like_asyncpg();
+        }
         Ok(Core {
-            state: Local::new(State::new(&settings, seed, result_bytes_max)),
+            state: Local::new(state),
+            strict,
             host,
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
@@ -425,6 +453,62 @@ impl Core {
         Ok(self.state.with(|state| state.types.clear())?)
     }
 
+    /// Has values of a type written and read by these functions, which take and return what `form`
+    /// says: a `text`, `binary` or a `tuple`.
+    fn set_codec(
+        &self,
+        py: Python<'_>,
+        oid: u32,
+        form: &str,
+        encode: Py<PyAny>,
+        decode: Py<PyAny>,
+    ) -> PyResult<()> {
+        let form = match form {
+            "text" => Form::Text,
+            "binary" => Form::Binary,
+            _ => Form::Tuple,
+        };
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.set_codec(oid, form, (encode, decode)))?)
+    }
+
+    /// Takes that back.
+    fn reset_codec(&self, py: Python<'_>, oid: u32) -> PyResult<()> {
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.reset_codec(oid))?)
+    }
+
+    /// Whether a text can't run on a connection that others use as well.
+    fn needs_own(slf: &Bound<'_, Self>, text: &Bound<'_, PyString>) -> PyResult<bool> {
+        let traits = slf.get().statement(text)?.get().traits;
+        Ok(refusal(traits, Place::Shared).is_some())
+    }
+
+    /// Replaces a connection, once nobody uses it.
+    fn retire(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.pool.retire(now, number);
+            state.walk_pool(py, now);
+        })
+    }
+
+    /// The process of the server that serves a connection.
+    fn process_id(&self, number: u32) -> PyResult<i32> {
+        let of = |state: &mut State| {
+            state.links.get(&number).map_or(0, |link| link.connection.borrow().process_id())
+        };
+        Ok(self.state.with(of)?)
+    }
+
+    /// A connection that is logged in and not in the pool yet is its caller's.
+    fn lend(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, _, _| {
+            if let Some(link) = state.links.get_mut(&number) {
+                link.lend();
+            }
+        })
+    }
+
     /// A connection that was asked for could not be opened.
     fn open_failed(
         slf: &Bound<'_, Self>,
@@ -487,6 +571,17 @@ impl Scope {
         args: &Bound<'py, PyTuple>,
         flags: u32,
     ) -> PyResult<Bound<'py, Call>> {
+        self.submit_as(want, text, args, flags, None)
+    }
+
+    fn submit_as<'py>(
+        &mut self,
+        want: Want,
+        text: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        flags: u32,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
         let core = self.core.bind(py);
         // What another thread has made must not be kept.
@@ -497,15 +592,18 @@ impl Scope {
             Where::Own(_, in_transaction) => Place::Session { in_transaction },
             Where::Pipeline(_) => Place::Pipeline { alone: false },
         };
-        let refused = refusal(statement.get().traits, place);
+        // A drop-in's caller does on a connection of his own what he likes.
+        let is_free = core.get().strict && matches!(place, Place::Session { .. });
+        let refused = refusal(statement.get().traits, place).filter(|_| !is_free);
         let args = Some(args.clone().unbind());
-        let call = Call::new(
+        let mut call = Call::new(
             core.clone().into_any().unbind(),
             want,
             Some(statement.unbind()),
             flags,
             args,
         );
+        call.record = record;
         let call = Bound::new(py, call)?;
         let failure = match (&self.over, refused) {
             (Some((_, message)), _) => Some(unsent("over", message.as_str())),
@@ -612,7 +710,58 @@ impl Scope {
             }
         };
         let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;
-        self.submit(Want::Parts(sets), query, &PyTuple::empty(py), flags_of(false))
+        self.submit(Want::Parts(sets, false), query, &PyTuple::empty(py), flags_of(false))
+    }
+
+    /// For the drop-in: `want` is `rows`, `row`, `tag`, `both` (rows and tag), `script` or
+    /// `attributes`.
+    #[pyo3(signature = (want, query, args, record=None))]
+    fn _run<'py>(
+        &mut self,
+        want: &str,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let want = match want {
+            "rows" => Want::Rows,
+            "row" => Want::Row,
+            "tag" => Want::Tag,
+            "both" => Want::Both,
+            "script" => Want::Script,
+            _ => Want::Attributes,
+        };
+        let flags = if matches!(want, Want::Script) { flag::SIMPLE } else { flag::BINARY };
+        self.submit_as(want, query, args, flags, record)
+    }
+
+    /// The same with each of these arguments; with the rows of all, if there is a `record`.
+    #[pyo3(signature = (query, sets, record=None))]
+    fn _run_many<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        sets: Vec<Py<PyTuple>>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let (want, args) = (Want::Parts(sets, record.is_some()), PyTuple::empty(query.py()));
+        self.submit_as(want, query, &args, flag::BINARY, record)
+    }
+
+    /// Opens the portal of this name with these arguments, or goes on with it if there are none;
+    /// and fetches so many rows, or none.
+    fn _portal<'py>(
+        &mut self,
+        name: String,
+        rows_max: u32,
+        query: &Bound<'py, PyString>,
+        args: Option<&Bound<'py, PyTuple>>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let portal =
+            Portal { name, opens: args.is_some(), rows_max: NonZeroU32::new(rows_max) };
+        let none = PyTuple::empty(query.py());
+        let flags = flag::BINARY | flag::UNPREPARED;
+        self.submit_as(Want::Portal(portal), query, args.unwrap_or(&none), flags, record)
     }
 
     /// Sends the statements of a pipeline, and ends when all have taken effect, or none has.

@@ -3,8 +3,10 @@
 
 use pyo3::prelude::*;
 
+mod arrays;
 mod awaiting;
 mod call;
+mod codec;
 mod core;
 mod dates;
 mod decode;

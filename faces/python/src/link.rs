@@ -7,13 +7,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
+use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::message::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{Call, Stage, Want};
+use crate::call::{Call, Portal, Stage, Want};
 use crate::deed::Deed;
 use crate::failure::{Failure, Loss};
 use crate::messages::{Front, front};
@@ -124,6 +124,9 @@ impl Link {
                 let _ = it.now.with(|it| {
                     it.stage = Stage::Sent(number, token, ticket);
                     it.described = request.map(|(_, described, _)| described);
+                    if let (Want::Portal(_), Some(described)) = (&call.get().want, &it.described) {
+                        it.columns = Some(described.row.clone());
+                    }
                 });
                 None
             }
@@ -148,6 +151,7 @@ impl Link {
         };
         let text = match call.want {
             Want::Types(..) => crate::core::QUESTION,
+            Want::Portal(Portal { opens: false, .. }) => "",
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {
@@ -163,7 +167,12 @@ impl Link {
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
+        let portal = match &call.want {
+            Want::Portal(it) => Opened { name: &it.name, rows_max: it.rows_max },
+            _ => Opened::default(),
+        };
         let submission = submission(flags, text, types, parameters, formats);
+        let submission = Submission { portal, ..submission };
         let key = if call.is_own() { Default::default() } else { statement.key };
         let sent = self.connection.borrow_mut().submit(now, (token, key), submission, Time::NEVER);
         sent.map_err(|refused| Failure::refused(refused, &self.why))
@@ -188,12 +197,11 @@ impl Link {
         for (part, described, bytes) in requests {
             let of = part.as_ref().map_or(call, |part| part.bind(py));
             let token = self.token(of);
+            let _ = of.get().now.with(|it| it.described = Some(described.clone()));
             if part.is_some() {
                 self.parts.insert(token);
-                let _ = of.get().now.with(|it| {
-                    it.stage = Stage::Sent(number, token, Ticket::Sent);
-                    it.described = Some(described.clone());
-                });
+                let stage = Stage::Sent(number, token, Ticket::Sent);
+                let _ = of.get().now.with(|it| it.stage = stage);
             }
             let sent = self.send(py, now, token, of.get(), flags, Some((&described, &bytes)));
             if let Err(failure) = sent {
@@ -310,7 +318,8 @@ fn submission<'a>(
     formats: &'a [Format],
 ) -> Submission<'a> {
     let flags = if formats.is_empty() { flags } else { flags & !flag::BINARY };
-    Submission { flags, text, name: "", types: Typed { id, oids }, parameters, formats }
+    let types = Typed { id, oids };
+    Submission { flags, text, types, parameters, formats, ..Submission::default() }
 }
 
 /// Bytes of a result that are not read before it is complete.

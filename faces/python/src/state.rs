@@ -85,6 +85,9 @@ impl State {
 
     /// Puts a call on a connection that others use as well, at once or when its turn comes.
     pub(crate) fn place(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
+        if matches!(call.get().want, Want::Attributes) {
+            return self.finish(py, call.as_unbound(), None);
+        }
         let key = key_of(call.get());
         let number = self.pool.place(now, key);
         if number != 0 {
@@ -124,7 +127,7 @@ impl State {
             return self.fail(py, call, unsent("connection_lost", "the connection was lost"));
         };
         let failure = match &call.get().want {
-            Want::Parts(_) | Want::Calls(_) => link.submit_parts(py, now, number, call),
+            Want::Parts(..) | Want::Calls(_) => link.submit_parts(py, now, number, call),
             _ => link.submit(py, now, number, call),
         };
         if let Some(failure) = failure {

@@ -50,6 +50,9 @@ pub(crate) struct Described {
     pub(crate) oids: Vec<u32>,
     /// The forms of columns; none where all are binary.
     pub(crate) formats: Vec<Format>,
+    /// The body of the RowDescription; empty where it returns no rows.
+    pub(crate) row: Bytes,
+    pub(crate) columns: Vec<Arc<Type>>,
 }
 
 impl Statement {
@@ -104,19 +107,26 @@ pub(crate) fn column_types(body: &[u8]) -> Vec<u32> {
     described.map_or_else(|_| Vec::new(), |it| it.fields.map(|field| field.type_oid).collect())
 }
 
-/// The numbers of types in a description: those of parameters, and those of columns.
-pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
-    let (mut parameters, mut columns) = (Vec::new(), Vec::new());
+/// Their names.
+pub(crate) fn column_names(body: &[u8]) -> Vec<String> {
+    let described = RowDescription::decode(body);
+    described.map_or_else(|_| Vec::new(), |it| it.fields.map(|f| f.name.to_owned()).collect())
+}
+
+/// What a description says: the numbers of the parameters' types, and the body of the
+/// RowDescription.
+pub(crate) fn description_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Bytes)> {
+    let (mut parameters, mut row) = (Vec::new(), Bytes::new());
     for (tag, body) in messages(blocks) {
         match tag {
             backend::PARAMETER_DESCRIPTION => {
                 parameters = ParameterDescription::decode(body).ok()?.types.collect();
             }
-            backend::ROW_DESCRIPTION => columns = column_types(body),
+            backend::ROW_DESCRIPTION => row = Bytes::copy_from_slice(body),
             _ => {}
         }
     }
-    Some((parameters, columns))
+    Some((parameters, row))
 }
 
 impl Described {
@@ -124,16 +134,21 @@ impl Described {
     pub(crate) fn nothing() -> Arc<Described> {
         static NOTHING: OnceLock<Arc<Described>> = OnceLock::new();
         let (types, oids) = (Vec::new(), Vec::new());
-        let formats = vec![Format::Text];
-        NOTHING.get_or_init(|| Arc::new(Described { id: 0, types, oids, formats })).clone()
+        let (formats, row) = (vec![Format::Text], Bytes::new());
+        NOTHING
+            .get_or_init(|| {
+                Arc::new(Described { id: 0, types, oids, formats, row, columns: Vec::new() })
+            })
+            .clone()
     }
 
-    pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {
+    pub(crate) fn new(id: u32, oids: Vec<u32>, row: Bytes, types: &Types) -> Described {
         let all = oids.iter().map(|oid| types.get(*oid)).collect();
-        let mut formats: Vec<_> = columns.iter().map(|oid| types.get(*oid).format()).collect();
+        let columns: Vec<_> = column_types(&row).iter().map(|oid| types.get(*oid)).collect();
+        let mut formats: Vec<_> = columns.iter().map(|type_| type_.format()).collect();
         if formats.iter().all(|format| *format == Format::Binary) {
             formats.clear();
         }
-        Described { id, types: all, oids, formats }
+        Described { id, types: all, oids, formats, row, columns }
     }
 }

@@ -35,6 +35,7 @@ impl State {
         let call = call.into_bound(py);
         match call.get().want {
             Want::Act(act) => self.do_act(py, now, number, act, &call),
+            Want::Attributes => self.finish(py, call.as_unbound(), None),
             _ => self.submit(py, now, number, &call),
         }
     }

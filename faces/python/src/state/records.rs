@@ -82,7 +82,7 @@ impl State {
         failure: Option<Failure>,
     ) {
         match &call.get().want {
-            Want::Parts(_) => {
+            Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
                     if it.failure.as_ref().is_none_or(|it| is_aborted(it)) && failure.is_some() {
                         it.failure = failure;

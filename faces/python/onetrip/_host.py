@@ -15,6 +15,7 @@ from typing import Any
 from . import _native
 from ._config import Config, Endpoint
 from ._opening import Opening
+from .errors import Error
 
 #: Seconds for a connection that cancels a statement.
 CANCEL_TIMEOUT = 5
@@ -90,6 +91,9 @@ class Host:
         if number in self._transports:
             transport = self._transports[number][0]
             transport.resume_reading() if goes_on else transport.pause_reading()
+
+    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
+        self.core.open_failed(number, error, permanent)
 
     async def prepare(self, number: int) -> None:
         """A connection is logged in, and about to be used."""

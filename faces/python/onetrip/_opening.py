@@ -197,10 +197,10 @@ class Opening:
         verdict = self.plan.verdict()
         if verdict is None:
             made = _make("connect_failed", "NotSent", f"{self.endpoint} can't be reached", None)
-            return self.host.core.open_failed(self.number, made, False)
+            return self.host.open_failed(self.number, made, False)
         place, text, is_of_many = verdict
         told = errors[place]
         error = told.error
         if text != str(error):
             error = _make("connect_failed", "NotSent", text, None, error)
-        self.host.core.open_failed(self.number, error, told.permanent and not is_of_many)
+        self.host.open_failed(self.number, error, told.permanent and not is_of_many)

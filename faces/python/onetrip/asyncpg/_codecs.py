@@ -109,6 +109,7 @@ _CODECS: dict[int, tuple[Any, Any]] = {
     1562: (_write_bits, _read_bits),
     2970: (_write_snapshot, _read_snapshot),
     5038: (_write_snapshot, _read_snapshot),
+    3220: (lambda it: struct.pack("!Q", it), lambda data: struct.unpack("!Q", data)[0]),
     5069: (lambda it: struct.pack("!Q", it), lambda data: struct.unpack("!Q", data)[0]),
 }
 

@@ -7,7 +7,7 @@ import enum
 import ssl as ssl_module
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit, urlunsplit, parse_qsl
+from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from .. import _native
 from .._config import _KEYWORDS, Config
@@ -132,6 +132,10 @@ class DropInHost(Host):
             self.core.lend(number)
             await self.init(self.of(number))
 
+    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
+        # As with asyncpg, whoever waits hears of the first attempt that fails.
+        super().open_failed(number, error, True)
+
     def of(self, number: int) -> Any:
         """The `Connection` with this number."""
         if number not in self.connections:
@@ -243,7 +247,8 @@ async def _connect(
 def client_configuration(arguments: dict[str, Any]) -> _ClientConfiguration:
     timeout = arguments.get("command_timeout")
     if timeout is not None and (isinstance(timeout, bool) or not timeout > 0):
-        raise ValueError(f"invalid command_timeout value: expected greater than 0 float, got {timeout!r}")
+        message = "invalid command_timeout value: expected greater than 0 float, got "
+        raise ValueError(f"{message}{timeout!r}")
     return _ClientConfiguration(
         timeout,
         arguments.get("statement_cache_size", 100),

@@ -107,5 +107,7 @@ class PreparedStatement(connresource.ConnectionResource):
         if self._state.closed:
             raise exceptions.InterfaceError("the prepared statement is closed")
         con, of = self._connection, self._state
-        rows, self._last_status = await con._do("both", self._query, args, timeout, of.record_class)
+        rows, tag = await con._do("both", self._query, args, timeout, of.record_class)
+        # asyncpg leaves a statement at its first row, and then knows no tag.
+        self._last_status = None if limit == 1 and rows else tag
         return rows[:1] if limit == 1 else rows

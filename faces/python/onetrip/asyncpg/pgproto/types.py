@@ -157,9 +157,6 @@ class Path:
         self.points = tuple(_point(point) for point in points)
         self.is_closed = is_closed
 
-    def __repr__(self) -> str:
-        return f"{type(self).__module__}.{type(self).__name__}({self.points!r})"
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Path):
             return NotImplemented

@@ -47,4 +47,4 @@ class PGDialect_onetrip(of_asyncpg.PGDialect_asyncpg):
 
     @classmethod
     def import_dbapi(cls) -> Any:
-        return AsyncAdapt_onetrip_dbapi(driver)
+        return AsyncAdapt_onetrip_dbapi(driver)  # type: ignore[no-untyped-call]

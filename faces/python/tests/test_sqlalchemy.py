@@ -53,6 +53,7 @@ async def scenario(driver: str) -> Any:
             books = [Book(title=f"{name}{n}", price=n) for n in range(3)]
             session.add(Author(name=name, tags=[name], more={"n": [1]}, born=born, books=books))
         await session.commit()
+        session.expunge_all()
         rows = await session.scalars(
             sa.select(Author).options(selectinload(Author.books)).order_by(Author.id)
         )

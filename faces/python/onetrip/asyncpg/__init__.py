@@ -17,7 +17,7 @@ from .types import *  # noqa: F403
 #: The release of asyncpg whose interface this is.
 __version__ = "0.32.0"
 
-__all__ = ("Connection", "Pool", "Record", "connect", "create_pool", "install")
+__all__: tuple[str, ...] = ("Connection", "Pool", "Record", "connect", "create_pool", "install")
 __all__ += exceptions.__all__
 
 _MODULES = (

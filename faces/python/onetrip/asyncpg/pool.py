@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Generator
 from typing import Any
 
+from .. import _native
 from ..errors import Error
 from . import connect_utils, connection, exceptions, protocol
 from ._errors import translated
@@ -133,7 +134,7 @@ class Pool:
         )
         if self._init is not None:
             host.init = self._init_one
-        self._host, self._shared = host, connect_utils._native.Scope(host.core)
+        self._host, self._shared = host, _native.Scope(host.core)
 
     async def _init_one(self, con: Any) -> None:
         proxy = PoolConnectionProxy(self, con, None)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 __all__ = (
     "ClientConfigurationError",
-    "DataError",
     "FatalPostgresError",
     "InterfaceError",
     "InterfaceWarning",
@@ -120,10 +119,6 @@ class InterfaceError(Exception):
 
 class ClientConfigurationError(InterfaceError, ValueError):
     """The configuration can't be used."""
-
-
-class DataError(InterfaceError, ValueError):
-    """An argument does not fit its parameter."""
 
 
 class UnsupportedClientFeatureError(InterfaceError):

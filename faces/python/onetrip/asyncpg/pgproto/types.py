@@ -98,7 +98,7 @@ class Point(tuple[float, float]):
     __slots__ = ()
 
     def __new__(cls, x: Any, y: Any) -> Point:
-        return super().__new__(cls, (float(x), float(y)))  # type: ignore[type-var]
+        return super().__new__(cls, (float(x), float(y)))
 
     x = property(lambda self: self[0])
     y = property(lambda self: self[1])
@@ -115,7 +115,7 @@ class Box(tuple[Point, Point]):
     __slots__ = ()
 
     def __new__(cls, high: Any, low: Any) -> Box:
-        return super().__new__(cls, (_point(high), _point(low)))  # type: ignore[type-var]
+        return super().__new__(cls, (_point(high), _point(low)))
 
     high = property(lambda self: self[0])
     low = property(lambda self: self[1])
@@ -128,7 +128,7 @@ class Line(tuple[float, float, float]):
     __slots__ = ()
 
     def __new__(cls, A: Any, B: Any, C: Any) -> Line:
-        return super().__new__(cls, (A, B, C))  # type: ignore[type-var]
+        return super().__new__(cls, (A, B, C))
 
     A = property(lambda self: self[0])
     B = property(lambda self: self[1])
@@ -139,7 +139,7 @@ class LineSegment(tuple[Point, Point]):
     __slots__ = ()
 
     def __new__(cls, p1: Any, p2: Any) -> LineSegment:
-        return super().__new__(cls, (_point(p1), _point(p2)))  # type: ignore[type-var]
+        return super().__new__(cls, (_point(p1), _point(p2)))
 
     p1 = property(lambda self: self[0])
     p2 = property(lambda self: self[1])
@@ -189,7 +189,7 @@ class Circle(tuple[Point, float]):
     __slots__ = ()
 
     def __new__(cls, center: Any, radius: Any) -> Circle:
-        return super().__new__(cls, (_point(center), radius))  # type: ignore[type-var]
+        return super().__new__(cls, (_point(center), radius))
 
     center = property(lambda self: self[0])
     radius = property(lambda self: self[1])

@@ -176,6 +176,14 @@ impl Call {
                 reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
                 Ok(rows.into_any())
             }
+            Want::Head => {
+                let row = reply.first(py).map_err(|misfit| misread(py, misfit))?;
+                let rows = PyList::empty(py);
+                if !row.is_none(py) {
+                    rows.append(row)?;
+                }
+                Ok(rows.into_any().unbind())
+            }
             Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
         }

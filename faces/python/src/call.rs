@@ -20,6 +20,8 @@ use crate::statement::{Described, Statement};
 pub(crate) enum Want {
     Rows,
     Row,
+    /// The same in a list, which is empty where there is none.
+    Head,
     /// Of the first row the value at this place.
     Value(usize),
     Tag,
@@ -70,13 +72,16 @@ pub(crate) struct Call {
     pub(crate) now: Local<Progress>,
 }
 
+/// A request: whose it is if not the call's own, and its parameters; those of further uses follow.
+pub(crate) type Encoded = (Option<Py<Call>>, Arc<Described>, Vec<u8>, Vec<Vec<u8>>);
+
 /// How far it has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) args: Option<Py<PyTuple>>,
     /// Formats and parameters, encoded as `described` says; several of one with parts.
-    pub(crate) requests: Vec<(Option<Py<Call>>, Arc<Described>, Vec<u8>)>,
+    pub(crate) requests: Vec<Encoded>,
     /// How the reply was asked for.
     pub(crate) described: Option<Arc<Described>>,
     pub(crate) blocks: Vec<Bytes>,

@@ -18,7 +18,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
-use crate::call::{Call, Portal, Want, unsent};
+use crate::call::{Call, Encoded, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
@@ -27,6 +27,10 @@ use crate::state::State;
 use crate::statement::{Described, Statement};
 use crate::types::{Form, Type};
 use crate::{describe, encode};
+
+/// Uses of a statement in one request, and their bytes.
+const RUN_MAX: usize = 255;
+const RUN_BYTES: usize = 32 << 10;
 
 /// Texts that are remembered; the oldest goes.
 const STATEMENTS_MAX: usize = 1024;
@@ -197,7 +201,7 @@ impl Core {
         let Some(Ok(())) = written else {
             return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
         };
-        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes)])?;
+        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes, Vec::new())])?;
         Ok(Some(Ok(())))
     }
 
@@ -223,7 +227,9 @@ impl Core {
         let py = call.py();
         let it = call.get();
         let strict = it.client(py)?.get().strict;
-        let mut requests = Vec::new();
+        let mut requests: Vec<Encoded> = Vec::new();
+        let runs = matches!(it.want, Want::Parts(..));
+        let mut in_run = 0;
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
             let statement = of.statement.as_ref();
             let Some(described) = statement.and_then(|it| it.get().described()) else {
@@ -233,7 +239,16 @@ impl Core {
             if let Err(message) = encode::parameters(&described.types, args, strict, &mut bytes) {
                 return Err(unsent("parameter", message));
             }
-            requests.push((part, described, bytes));
+            in_run += bytes.len();
+            match requests.last_mut() {
+                Some(run) if runs && run.3.len() < RUN_MAX && in_run < RUN_BYTES => {
+                    run.3.push(bytes);
+                }
+                _ => {
+                    in_run = bytes.len();
+                    requests.push((part, described, bytes, Vec::new()));
+                }
+            }
             Ok(())
         };
         let result = match &it.want {
@@ -243,7 +258,7 @@ impl Core {
                     it.statement
                         .as_ref()
                         .and_then(|it| it.get().described())
-                        .map(|described| (None, described, Vec::new())),
+                        .map(|described| (None, described, Vec::new(), Vec::new())),
                 );
                 Ok(())
             }
@@ -713,7 +728,7 @@ impl Scope {
         self.submit(Want::Parts(sets, false), query, &PyTuple::empty(py), flags_of(false))
     }
 
-    /// For the drop-in: `want` is `rows`, `row`, `tag`, `both` (rows and tag), `script` or
+    /// For the drop-in: `want` is `rows`, `row`, `head` (a list of one), `tag`, `both` (rows and tag), `script` or
     /// `attributes`.
     #[pyo3(signature = (want, query, args, record=None))]
     fn _run<'py>(
@@ -726,6 +741,7 @@ impl Scope {
         let want = match want {
             "rows" => Want::Rows,
             "row" => Want::Row,
+            "head" => Want::Head,
             "tag" => Want::Tag,
             "both" => Want::Both,
             "script" => Want::Script,

@@ -127,7 +127,7 @@ fn question(
     let (request, _) = crate::core::question(missing);
     let (types, formats, row) = (Vec::new(), Vec::new(), Bytes::new());
     let asked = Arc::new(Described { id: 1, types, oids: vec![1028], formats, row, columns: Vec::new() });
-    call.get().now.with(|it| it.requests = vec![(None, asked, request)])?;
+    call.get().now.with(|it| it.requests = vec![(None, asked, request, Vec::new())])?;
     Core::run(core, |state, py, now| match number {
         0 => state.place(py, now, &call),
         number => state.send_own(py, now, number, &call),

@@ -13,7 +13,7 @@ use onetrip_postgres::message::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{Call, Portal, Stage, Want};
+use crate::call::{Call, Encoded, Portal, Stage, Want};
 use crate::deed::Deed;
 use crate::failure::{Failure, Loss};
 use crate::messages::{Front, front};
@@ -118,12 +118,12 @@ impl Link {
         let request = it.now.with(|it| it.requests.pop()).ok().flatten();
         let token = self.token(call);
         let sent =
-            self.send(py, now, token, it, it.flags, request.as_ref().map(|it| (&*it.1, &*it.2)));
+            self.send(py, now, token, it, it.flags, request.as_ref());
         match sent {
             Ok(ticket) => {
                 let _ = it.now.with(|it| {
                     it.stage = Stage::Sent(number, token, ticket);
-                    it.described = request.map(|(_, described, _)| described);
+                    it.described = request.map(|(_, described, ..)| described);
                     if let (Want::Portal(_), Some(described)) = (&call.get().want, &it.described) {
                         it.columns = Some(described.row.clone());
                     }
@@ -144,7 +144,7 @@ impl Link {
         token: u32,
         call: &Call,
         flags: u32,
-        request: Option<(&crate::statement::Described, &[u8])>,
+        request: Option<&Encoded>,
     ) -> Result<Ticket, Failure> {
         let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {
             return Err(Failure::said("unencodable", 1, "it has no text"));
@@ -162,8 +162,8 @@ impl Link {
             ));
         }
         let (types, parameters, formats) = match request {
-            Some((described, bytes)) => {
-                ((described.id, &described.oids[..]), bytes, &described.formats[..])
+            Some((_, described, bytes, _)) => {
+                ((described.id, &described.oids[..]), &bytes[..], &described.formats[..])
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
@@ -172,7 +172,8 @@ impl Link {
             _ => Opened::default(),
         };
         let submission = submission(flags, text, types, parameters, formats);
-        let submission = Submission { portal, ..submission };
+        let more = request.map_or(&[][..], |it| &it.3);
+        let submission = Submission { portal, more, ..submission };
         let key = if call.is_own() { Default::default() } else { statement.key };
         let sent = self.connection.borrow_mut().submit(now, (token, key), submission, Time::NEVER);
         sent.map_err(|refused| Failure::refused(refused, &self.why))
@@ -194,7 +195,8 @@ impl Link {
             return Some(Failure::said("pipeline_too_long", 1, message));
         }
         let flags = it.flags | flag::MEMBER;
-        for (part, described, bytes) in requests {
+        for request in requests {
+            let (part, described, ..) = &request;
             let of = part.as_ref().map_or(call, |part| part.bind(py));
             let token = self.token(of);
             let _ = of.get().now.with(|it| it.described = Some(described.clone()));
@@ -203,7 +205,7 @@ impl Link {
                 let stage = Stage::Sent(number, token, Ticket::Sent);
                 let _ = of.get().now.with(|it| it.stage = stage);
             }
-            let sent = self.send(py, now, token, of.get(), flags, Some((&described, &bytes)));
+            let sent = self.send(py, now, token, of.get(), flags, Some(&request));
             if let Err(failure) = sent {
                 self.take(token);
                 return self.stuck(failure);

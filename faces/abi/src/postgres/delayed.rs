@@ -145,7 +145,11 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, types, parameters, formats, portal } = *submission;
+        let Submission { flags, text, name, types, parameters, more, formats, portal } =
+            *submission;
+        if !more.is_empty() {
+            return Err(Refused::Malformed);
+        }
         if !is_there(submission.size_max(0)) {
             return Err(Refused::NoMemory);
         }
@@ -211,7 +215,7 @@ impl Postgres {
                 let (types, formats) = (Types { id: types.0, oids: &types.1 }, &*formats);
                 let portal = Portal { name: &portal.0, rows_max: portal.1 };
                 let submission =
-                    Submission { flags, text, name, types, parameters, formats, portal };
+                    Submission { flags, text, name, types, parameters, more: &[], formats, portal };
                 self.take_request(now, token, submission, deadline, to)
             }
         };

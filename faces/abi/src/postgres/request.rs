@@ -7,12 +7,15 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
     Close, CopyData, CopyFail, Describe, EncodeError, Execute, Format, Formats, Query, SYNC,
-    Target, bind, parse,
+    Target, bind, execute, parse,
 };
 use onetrip_postgres::sql::Traits;
 
 use super::statements::Numbered;
 use crate::codes::flag;
+
+/// More than the headers of a use of a statement, with its name.
+const USE_MAX: usize = 128;
 
 /// No parameters.
 const NO_PARAMETERS: [u8; 4] = [0; 4];
@@ -33,6 +36,9 @@ pub struct Submission<'a> {
     pub types: Types<'a>,
     /// Formats and parameters as in a Bind message, or the first data of a COPY; empty for none.
     pub parameters: &'a [u8],
+    /// Parameters of further uses of the statement, which belong to the same request. The first
+    /// error ends it.
+    pub more: &'a [Vec<u8>],
     /// The format of each column; empty if all have the same.
     pub formats: &'a [Format],
     /// The portal that it opens, or goes on with if it has no text; empty for none.
@@ -82,8 +88,8 @@ impl<'a> Submission<'a> {
         // PostgreSQL reads the text and the name as C strings, which end at a NUL.
         let no_nul = !(text.contains('\0') || name.contains('\0'));
         let (types, formats): (_, &[Format]) = (Types::default(), &[]);
-        let portal = Portal::default();
-        let submission = Submission { flags, text, name, types, parameters, formats, portal };
+        let rest = Submission::default();
+        let submission = Submission { flags, text, name, types, parameters, formats, ..rest };
         (known && fits && whole && no_nul).then_some(submission)
     }
 
@@ -97,6 +103,8 @@ impl<'a> Submission<'a> {
         // The name may be in Close, Parse, Describe and Bind.
         let types = 4 * self.types.oids.len() + 2 * self.formats.len();
         let types = types + 2 * self.portal.name.len();
+        let more = |parameters: &Vec<u8>| parameters.len() + 2 * self.formats.len() + USE_MAX;
+        let types = types + self.more.iter().map(more).sum::<usize>();
         self.text.len() + 4 * self.name.len() + types + self.parameters.len() + close_len
     }
 
@@ -172,11 +180,21 @@ impl<'a> Submission<'a> {
         }
         close.map_or(Ok(()), |closing| closing.write(out))?;
         let (parameters, formats) = (self.parameters(), self.result_formats());
+        let mut statement = String::new();
         way.write(
             out,
             |out, name| parse::write(out, name, self.text, self.types.oids),
-            |out, name| bind::write_encoded(out, "", name, parameters, formats),
+            |out, name| {
+                if !self.more.is_empty() {
+                    name.clone_into(&mut statement);
+                }
+                bind::write_encoded(out, "", name, parameters, formats)
+            },
         )?;
+        for parameters in self.more {
+            bind::write_encoded(out, "", &statement, parameters, formats)?;
+            out.put_slice(&execute::UNNAMED_ALL);
+        }
         if !self.has(flag::MEMBER) {
             out.put_slice(&SYNC);
         }
@@ -207,7 +225,12 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
 }
 
 /// The reply that a statement with this plan expects.
-pub(crate) fn expect(way: &Way<Numbered>, closes: bool, traits: Traits) -> Expect {
-    let expect = way.expect(Expect::sync().bind().execute());
+pub(crate) fn expect(
+    way: &Way<Numbered>,
+    uses: usize,
+    closes: bool,
+    traits: Traits,
+) -> Expect {
+    let expect = way.expect(Expect::run(u32::try_from(uses).unwrap_or(u32::MAX)));
     if closes { expect.close() } else { expect }.of_traits(traits)
 }

@@ -147,7 +147,10 @@ impl Postgres {
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
-            false => expect(&way, closes || close.is_some(), traits),
+            false => {
+                let uses = 1 + submission.more.len();
+                expect(&way, uses, closes || close.is_some(), traits)
+            }
         };
         let partial = expect.has_partial_effects();
         let request = Request {

@@ -9,7 +9,7 @@ import itertools
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import Error
@@ -147,7 +147,7 @@ class Connection(metaclass=ConnectionMeta):
             query, args, timeout, return_rows=True, record_class=record_class
         )
 
-    async def _execute(
+    def _execute(
         self,
         query: str,
         args: Any,
@@ -157,14 +157,18 @@ class Connection(metaclass=ConnectionMeta):
         return_status: bool = False,
         ignore_custom_codec: bool = False,
         record_class: Any = None,
-    ) -> Any:
+    ) -> Awaitable[Any]:
+        # No coroutine of its own: each costs as much as the call below.
         if return_status:
-            rows, status = await self._do("both", query, args, timeout, record_class)
-            return rows, status, True
-        if limit == 1:
-            row = await self._do("row", query, args, timeout, record_class)
-            return [] if row is None else [row]
-        return await self._do("rows", query, args, timeout, record_class)
+            return self._with_status(query, args, timeout, record_class)
+        want = "head" if limit == 1 else "rows"
+        return self._do(want, query, args, timeout, record_class)
+
+    async def _with_status(
+        self, query: str, args: Any, timeout: float | None, record_class: Any
+    ) -> Any:
+        rows, status = await self._do("both", query, args, timeout, record_class)
+        return rows, status, True
 
     async def _executemany(
         self,

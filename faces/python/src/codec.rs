@@ -66,11 +66,7 @@ fn write_parts(
     Ok(())
 }
 
-fn read_parts<'py>(
-    py: Python<'py>,
-    of: &Type,
-    value: &[u8],
-) -> Result<Bound<'py, PyAny>, Misfit> {
+fn read_parts<'py>(py: Python<'py>, of: &Type, value: &[u8]) -> Result<Bound<'py, PyAny>, Misfit> {
     let Some(parts) = parts_of(&of.kind) else { return read(py, of, value) };
     let (mut numbers, mut rest) = (vec![0; parts.len()], value);
     for (place, len) in parts {

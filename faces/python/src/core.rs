@@ -773,8 +773,7 @@ impl Scope {
         args: Option<&Bound<'py, PyTuple>>,
         record: Option<Py<PyType>>,
     ) -> PyResult<Bound<'py, Call>> {
-        let portal =
-            Portal { name, opens: args.is_some(), rows_max: NonZeroU32::new(rows_max) };
+        let portal = Portal { name, opens: args.is_some(), rows_max: NonZeroU32::new(rows_max) };
         let none = PyTuple::empty(query.py());
         let flags = flag::BINARY | flag::UNPREPARED;
         self.submit_as(Want::Portal(portal), query, args.unwrap_or(&none), flags, record)

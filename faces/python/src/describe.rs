@@ -126,7 +126,8 @@ fn question(
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
     let (request, _) = crate::core::question(missing);
     let (types, formats, row) = (Vec::new(), Vec::new(), Bytes::new());
-    let asked = Arc::new(Described { id: 1, types, oids: vec![1028], formats, row, columns: Vec::new() });
+    let asked =
+        Arc::new(Described { id: 1, types, oids: vec![1028], formats, row, columns: Vec::new() });
     call.get().now.with(|it| it.requests = vec![(None, asked, request, Vec::new())])?;
     Core::run(core, |state, py, now| match number {
         0 => state.place(py, now, &call),

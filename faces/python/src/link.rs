@@ -117,8 +117,7 @@ impl Link {
         let it = call.get();
         let request = it.now.with(|it| it.requests.pop()).ok().flatten();
         let token = self.token(call);
-        let sent =
-            self.send(py, now, token, it, it.flags, request.as_ref());
+        let sent = self.send(py, now, token, it, it.flags, request.as_ref());
         match sent {
             Ok(ticket) => {
                 let _ = it.now.with(|it| {

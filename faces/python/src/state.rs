@@ -183,6 +183,13 @@ impl State {
         match stage {
             Stage::Over | Stage::Taken => {
                 let _ = call.get().now.with(|it| it.stage = Stage::Taken);
+                // A connection that was granted, and whose caller was cancelled before he went on.
+                let number = call.get().now.with(|it| std::mem::take(&mut it.number));
+                if let (Want::Checkout, Ok(number @ 1..), Stage::Over) =
+                    (&call.get().want, number, stage)
+                {
+                    self.release(py, now, number);
+                }
             }
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}

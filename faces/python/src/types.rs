@@ -101,7 +101,9 @@ impl Type {
     /// The form in which its values are asked for and sent.
     pub(crate) fn format(&self) -> Format {
         match &self.base().kind {
-            Kind::User(codec) if codec.form == Form::Text && !codec.is_text_binary() => Format::Text,
+            Kind::User(codec) if codec.form == Form::Text && !codec.is_text_binary() => {
+                Format::Text
+            }
             Kind::Other => Format::Text,
             Kind::Array(of) | Kind::Range(of) | Kind::Multirange(of) => of.format(),
             Kind::Composite(fields) if fields.iter().any(|(_, of)| of.format() == Format::Text) => {

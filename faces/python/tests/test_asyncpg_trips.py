@@ -57,6 +57,23 @@ async def test_a_cancelled_task_costs_no_connection() -> None:
     await con.close()
 
 
+async def test_a_connection_that_was_granted_to_a_cancelled_task_goes_back() -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        for turns in range(6):
+            first = await pool.acquire()
+            task = asyncio.create_task(pool._acquire(None))
+            await asyncio.sleep(0)
+            giving = asyncio.create_task(pool.release(first))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await giving
+            got = (await asyncio.gather(task, return_exceptions=True))[0]
+            if not isinstance(got, asyncio.CancelledError):
+                await pool.release(got)
+        assert await asyncio.wait_for(pool.fetchval("select 1"), 5) == 1
+
+
 async def test_a_method_that_was_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """As instrumentation does it."""
     Connection, heard = onetrip.asyncpg.Connection, []

@@ -225,12 +225,7 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
 }
 
 /// The reply that a statement with this plan expects.
-pub(crate) fn expect(
-    way: &Way<Numbered>,
-    uses: usize,
-    closes: bool,
-    traits: Traits,
-) -> Expect {
+pub(crate) fn expect(way: &Way<Numbered>, uses: usize, closes: bool, traits: Traits) -> Expect {
     let expect = way.expect(Expect::run(u32::try_from(uses).unwrap_or(u32::MAX)));
     if closes { expect.close() } else { expect }.of_traits(traits)
 }

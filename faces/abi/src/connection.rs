@@ -386,6 +386,14 @@ impl Connection {
         }
     }
 
+    /// The process of the server that serves the session; 0 if it told none.
+    pub fn process_id(&self) -> i32 {
+        match &self.peer {
+            Peer::Postgres(postgres) => postgres.process_id(),
+            _ => 0,
+        }
+    }
+
     /// Requests that were sent and not answered, and those that wait for the window.
     pub fn pending(&self) -> (usize, usize) {
         match &self.peer {

@@ -61,7 +61,7 @@ pub mod host {
     pub use crate::handle::Lent;
     pub use crate::postgres::blocks::Act;
     pub use crate::postgres::flow::Part;
-    pub use crate::postgres::request::{Submission, Types};
+    pub use crate::postgres::request::{Portal, Submission, Types};
     pub use crate::postgres::{Holder, Refused};
     #[cfg(feature = "redis")]
     pub use crate::{

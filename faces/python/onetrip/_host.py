@@ -29,6 +29,9 @@ APART = 1 << 31
 class Host:
     """The sockets and tasks of one client."""
 
+    #: Whether values are taken and given as by asyncpg.
+    strict = False
+
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config) -> None:
         self.config = config
         self._begin(loop, config.of_pool(), int(config.said("result_bytes_max")))
@@ -52,7 +55,7 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = False
         seed = int.from_bytes(os.urandom(8), "little")
-        self.core = _native.Core(loop, self, pool, seed, result_bytes_max)
+        self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self.loop.create_task(work)
@@ -138,6 +141,12 @@ class Host:
         if number in self._transports:
             transport = self._transports[number][0]
             transport.resume_reading() if goes_on else transport.pause_reading()
+
+    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
+        self.core.open_failed(number, error, permanent)
+
+    async def prepare(self, number: int) -> None:
+        """A connection is logged in, and about to be used."""
 
     async def password(self, endpoint: Endpoint) -> str | None:
         given = self.config.password

@@ -51,6 +51,7 @@ class Opening:
         while True:
             action, place, address = self.plan.action()
             if action == "done":
+                await self.host.prepare(self.number)
                 if not self.host.core.opened(self.number):
                     self.leave()
                 return

@@ -15,6 +15,8 @@ class Error(Exception):
 
     #: A name for programs: the SQLSTATE, or this side's own word.
     code: str = "error"
+    #: What the server said, by the letters of its fields.
+    fields: dict[str, str] | None = None
     #: ``NotSent``: nothing left. ``Rejected``: it had no effect. ``Applied``: it took effect, and
     #: only its answer could not be read. ``Unknown``: it may have run.
     outcome: Outcome = "NotSent"
@@ -184,6 +186,7 @@ def _make(
             if letter in fields:
                 setattr(error, name, fields[letter])
     error.code = code
+    error.fields = fields
     error.outcome = outcome
     error.__cause__ = cause
     return error

@@ -3,10 +3,12 @@
 
 use pyo3::prelude::*;
 
+mod arrays;
 mod arrow;
 mod arrow_abi;
 mod awaiting;
 mod call;
+mod codec;
 mod core;
 mod dates;
 mod decode;

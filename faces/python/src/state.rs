@@ -108,6 +108,9 @@ impl State {
 
     /// Puts a call on a connection that others use as well, at once or when its turn comes.
     pub(crate) fn place(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
+        if matches!(call.get().want, Want::Attributes) {
+            return self.finish(py, call.as_unbound(), None);
+        }
         let key = key_of(call.get());
         let number = self.pool.place(now, key);
         if number != 0 {

@@ -139,13 +139,20 @@ impl Postgres {
         if leads {
             self.submit_begin(now)?;
         }
-        let close = match closes {
+        let is_portal = !submission.portal.name.is_empty();
+        let close = match closes || is_portal {
             true => None,
             false => self.statements.take_close(self.engine.protocol_mut()),
         };
         let is_member = submission.has(flag::MEMBER);
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
-        let expect = expect(&way, closes || close.is_some(), traits);
+        let expect = match is_portal {
+            true => submission.expect_portal(traits),
+            false => {
+                let uses = 1 + submission.more.len();
+                expect(&way, uses, closes || close.is_some(), traits)
+            }
+        };
         let partial = expect.has_partial_effects();
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
@@ -207,7 +214,7 @@ impl Postgres {
             let plan = self.statements.named(protocol, submission.name, text)?;
             return plan.map_err(|NameTaken| Refused::NameTaken);
         }
-        if submission.has(flag::UNPREPARED) {
+        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }

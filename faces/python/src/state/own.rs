@@ -35,6 +35,7 @@ impl State {
         let call = call.into_bound(py);
         match call.get().want {
             Want::Act(act) => self.do_act(py, now, number, act, &call),
+            Want::Attributes => self.finish(py, call.as_unbound(), None),
             _ => self.submit(py, now, number, &call),
         }
     }
@@ -107,6 +108,11 @@ impl State {
         link.is_some_and(|link| {
             link.connection.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0)
         })
+    }
+
+    pub(crate) fn status(&self, number: u32) -> String {
+        let link = self.links.get(&number);
+        link.map_or(String::new(), |link| char::from(link.connection.borrow().status()).to_string())
     }
 
     /// Nobody has its connection after its caller.

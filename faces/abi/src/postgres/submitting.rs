@@ -148,12 +148,10 @@ impl Postgres {
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
-            false => {
-                let uses = 1 + submission.more.len();
-                expect(&way, uses, closes || close.is_some(), traits)
-            }
+            false => expect(&way, 1 + submission.more.len(), closes || close.is_some(), traits),
         };
         let partial = expect.has_partial_effects();
+        let expected = if guard.is_some() { expect.guarded() } else { expect };
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
@@ -161,10 +159,7 @@ impl Postgres {
             pinned: leads || self.block.is_some(),
             in_order: !self.is_shared || is_member,
             metered: submission.has(flag::STREAM),
-            ..Request::isolated(
-                Token(token.into()),
-                if guard.is_some() { expect.guarded() } else { expect }.into(),
-            )
+            ..Request::isolated(Token(token.into()), expected.into())
         };
         let at = Setting {
             is_shared: self.is_shared && !is_member,

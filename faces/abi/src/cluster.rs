@@ -12,7 +12,9 @@ use onetrip_redis::command::Head;
 use onetrip_redis::redirect::Address;
 use onetrip_redis::{Command, Reply};
 
-use crate::completion::{Completion, Completions, cluster_why, kind, outcome, outcome_code};
+use crate::completion::{
+    Completion, Completions, Record, cluster_why, kind, outcome, outcome_code,
+};
 use crate::redis::look;
 
 /// One cluster. The host has a pointer to it, from `onetrip_cluster_new` until
@@ -28,23 +30,32 @@ pub struct Cluster {
 }
 
 /// Options of a command, as bits that the host sets.
-pub(crate) mod flag {
-    pub(crate) const REPEATABLE: u32 = 1;
-    pub(crate) const FROM_REPLICA: u32 = 1 << 1;
-    pub(crate) const OWN: u32 = 1 << 2;
-    pub(crate) const WHOLE: u32 = 1 << 3;
+pub mod flag {
+    /// Running it twice is harmless.
+    pub const REPEATABLE: u32 = 1;
+    /// A replica may answer it if it only reads.
+    pub const FROM_REPLICA: u32 = 1 << 1;
+    /// It may block, so it is sent on its own connection.
+    pub const OWN: u32 = 1 << 2;
+    /// It runs as a whole and is sent as the host wrote it: a script, or MULTI with a list of
+    /// commands.
+    pub const WHOLE: u32 = 1 << 3;
 }
 
 /// Why a part of a command has no reply.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unanswered {
+pub enum Unanswered {
+    /// Its connection was lost, or could not be opened.
     Lost(Outcome),
+    /// Its deadline passed on the connection.
     Expired(Outcome),
+    /// It was taken back before it was sent, because its caller gave it up.
     TakenBack,
 }
 
 impl Cluster {
-    pub(crate) fn new(limits: Limits, seed: u64) -> Cluster {
+    /// A cluster that knows no node yet. `seed`: a different number for each.
+    pub fn new(limits: Limits, seed: u64) -> Cluster {
         Cluster {
             router: Router::new(limits, seed),
             flights: Vec::new(),
@@ -56,14 +67,7 @@ impl Cluster {
     // --- callers ---
 
     /// Takes an encoded command, or several that run as a whole.
-    pub(crate) fn submit(
-        &mut self,
-        now: Time,
-        token: u32,
-        flags: u32,
-        commands: &[u8],
-        deadline: Time,
-    ) {
+    pub fn submit(&mut self, now: Time, token: u32, flags: u32, commands: &[u8], deadline: Time) {
         // Its arguments are copied, and copied again if they are split.
         let taken = match memory::is_there(commands.len().saturating_mul(4)) {
             true => self.take_in(now, token, flags, commands, deadline),
@@ -106,33 +110,33 @@ impl Cluster {
     }
 
     /// The caller of a command no longer waits for it.
-    pub(crate) fn give_up(&mut self, now: Time, token: u32) {
+    pub fn give_up(&mut self, now: Time, token: u32) {
         self.router.give_up(now, Token(token.into()));
         self.settle();
     }
 
     /// Nothing is sent any more.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.router.close();
         self.settle();
     }
 
     /// The node that has a hash slot, or any master if `slot` is `None`; 0 for none.
-    pub(crate) fn node_at(&mut self, slot: Option<u16>) -> u32 {
+    pub fn node_at(&mut self, slot: Option<u16>) -> u32 {
         self.router.node_at(slot).map_or(0, number_of)
     }
 
     // --- flights ---
 
     /// The command of a flight as it is sent, in two parts.
-    pub(crate) fn command(&self, flight: u32) -> Option<(Head, &[u8])> {
+    pub fn command(&self, flight: u32) -> Option<(Head, &[u8])> {
         let flight = self.flights.get(flight as usize).copied().flatten()?;
         self.router.command(flight).map(Command::parts)
     }
 
     /// A reply came, or all replies to a list. Returns whether the command is answered with it, as
     /// it is.
-    pub(crate) fn replied(&mut self, now: Time, flight: u32, reply: &[u8], is_list: bool) -> bool {
+    pub fn replied(&mut self, now: Time, flight: u32, reply: &[u8], is_list: bool) -> bool {
         let Some(flight) = self.landed(flight) else { return false };
         let is_final = match is_list {
             true => self.router.handle_list_in_place(now, flight, reply),
@@ -149,7 +153,8 @@ impl Cluster {
         Some(flight)
     }
 
-    pub(crate) fn unanswered(&mut self, now: Time, flight: u32, why: Unanswered) {
+    /// No reply comes to a flight.
+    pub fn unanswered(&mut self, now: Time, flight: u32, why: Unanswered) {
         let Some(flight) = self.landed(flight) else { return };
         match why {
             Unanswered::Lost(outcome) => self.router.handle_failed(now, flight, outcome),
@@ -162,7 +167,7 @@ impl Cluster {
     // --- the topology ---
 
     /// A node's reply to CLUSTER SLOTS. False if that is no valid topology.
-    pub(crate) fn topology(&mut self, now: Time, reply: &[u8], (host, port): (&str, u16)) -> bool {
+    pub fn topology(&mut self, now: Time, reply: &[u8], (host, port): (&str, u16)) -> bool {
         let reply = memory::is_there(reply.len().saturating_mul(4)).then(|| Reply::read(reply));
         let topology = Address::new(host, port)
             .zip(reply)
@@ -177,12 +182,14 @@ impl Cluster {
 
     // --- time ---
 
-    pub(crate) fn time(&mut self, now: Time) {
+    /// It is so late.
+    pub fn time(&mut self, now: Time) {
         self.router.handle_time(now);
         self.settle();
     }
 
-    pub(crate) fn deadline(&self) -> Time {
+    /// When that is to be said next.
+    pub fn deadline(&self) -> Time {
         self.router.poll_deadline().unwrap_or(Time::NEVER)
     }
 
@@ -192,6 +199,11 @@ impl Cluster {
 
     pub(crate) fn taken(&self) -> &[Completion] {
         self.completions.taken()
+    }
+
+    /// The records since the last call, for hosts in Rust.
+    pub fn drain(&mut self) -> impl Iterator<Item = Record> {
+        self.completions.drain()
     }
 
     // --- outputs ---

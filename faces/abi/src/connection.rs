@@ -56,8 +56,9 @@ impl Connection {
         Connection::of(Peer::Postgres(Box::new(postgres)), completions)
     }
 
+    /// A connection to Redis: see `onetrip_redis_new`.
     #[cfg(feature = "redis")]
-    pub(crate) fn redis(now: Time, settings: &[u8]) -> Connection {
+    pub fn redis(now: Time, settings: &[u8]) -> Connection {
         let mut completions = Completions::default();
         let redis = Redis::new(now, settings, &mut completions);
         Connection::of(Peer::Redis(Box::new(redis)), completions)
@@ -266,8 +267,23 @@ impl Connection {
         result
     }
 
+    /// The same for hosts in Rust.
+    #[cfg(feature = "redis")]
+    pub fn submit_commands(
+        &mut self,
+        now: Time,
+        token: u32,
+        commands: &redis::submission::Submission<'_>,
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        let Connection { peer: Peer::Redis(redis), completions, .. } = self else {
+            return Err(Refused::Malformed);
+        };
+        redis.submit(now, token, commands, deadline, completions)
+    }
+
     /// From now on its scripts are sent as text.
-    pub(crate) fn send_scripts_as_texts(&mut self) {
+    pub fn send_scripts_as_texts(&mut self) {
         #[cfg(feature = "redis")]
         if let Peer::Redis(redis) = &mut self.peer {
             redis.send_scripts_as_texts();
@@ -367,6 +383,14 @@ impl Connection {
             Peer::Postgres(postgres) => postgres.status(),
             #[cfg(feature = "redis")]
             Peer::Redis(_) => 0,
+        }
+    }
+
+    /// The process of the server that serves the session; 0 if it told none.
+    pub fn process_id(&self) -> i32 {
+        match &self.peer {
+            Peer::Postgres(postgres) => postgres.process_id(),
+            _ => 0,
         }
     }
 

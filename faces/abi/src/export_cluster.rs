@@ -11,26 +11,12 @@ use std::time::Duration;
 use onetrip_redis::client::router::Limits;
 use onetrip_redis::slots::SLOTS;
 
+pub use crate::cluster::flag;
 use crate::cluster::{Cluster, Unanswered};
 use crate::completion::{Completion, outcome_of};
 use crate::export::made;
 use crate::memory;
 use crate::time::{deadline, millis, time};
-
-/// What a command of a cluster is; bits that the host sets.
-pub mod flag {
-    use crate::cluster::flag;
-
-    /// Running it twice is harmless.
-    pub const REPEATABLE: u32 = flag::REPEATABLE;
-    /// A replica may answer it if it only reads.
-    pub const FROM_REPLICA: u32 = flag::FROM_REPLICA;
-    /// It may block, so it is sent on its own connection.
-    pub const OWN: u32 = flag::OWN;
-    /// It runs as a whole and is sent as the host wrote it: a script, or MULTI with a list of
-    /// commands.
-    pub const WHOLE: u32 = flag::WHOLE;
-}
 
 /// Why a flight has no reply.
 pub mod unanswered {

@@ -17,19 +17,7 @@ use crate::memory;
 use crate::time::{deadline, time};
 
 pub use crate::redis::look::{Traits, traits};
-
-/// What commands are; bits that the host sets.
-pub mod flag {
-    use crate::redis::submission::flag;
-
-    /// For one command: its effects before an error remain.
-    pub const LEAVES: u32 = flag::LEAVES;
-    /// Pushes confirm it, as for SUBSCRIBE: one push for each channel.
-    pub const CONFIRMED: u32 = flag::CONFIRMED;
-    /// The commands are MULTI, the list, and EXEC, possibly behind ASKING. If EXEC is refused and
-    /// MULTI remains open, the connection ends.
-    pub const ATOMIC: u32 = flag::ATOMIC;
-}
+pub use crate::redis::submission::flag;
 
 /// A connection to Redis over a socket that is open, after the TLS handshake if there is TLS. The
 /// login is ready to be sent. Commands may be submitted at once; they follow it. `settings`: pairs

@@ -53,14 +53,19 @@ pub use connect::Connect;
 pub use connection::Connection;
 pub use pool::Pool;
 
-/// What hosts in Rust hand over and get back. Their functions are those of [`Connection`] and
-/// [`Pool`], which take no pointers.
+/// What hosts in Rust hand over and get back. Their functions are those of [`Connection`],
+/// [`Pool`] and [`Cluster`], which take no pointers.
 pub mod host {
     pub use crate::codes::flag;
     pub use crate::completion::Record;
     pub use crate::handle::Lent;
     pub use crate::postgres::blocks::Act;
     pub use crate::postgres::flow::Part;
-    pub use crate::postgres::request::{Submission, Types};
+    pub use crate::postgres::request::{Portal, Submission, Types};
     pub use crate::postgres::{Holder, Refused};
+    #[cfg(feature = "redis")]
+    pub use crate::{
+        cluster::{Unanswered, flag as cluster_flag},
+        redis::submission::{Submission as Commands, flag as commands_flag},
+    };
 }

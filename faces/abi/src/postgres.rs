@@ -405,6 +405,10 @@ impl Postgres {
         let _ = request.encode(out);
     }
 
+    pub(crate) fn process_id(&self) -> i32 {
+        self.process_id
+    }
+
     /// The transaction status of the last ReadyForQuery, as its letter. Behind a BEGIN that was
     /// answered here, it is the status that the server will report.
     pub(crate) fn status(&self) -> u8 {

@@ -29,8 +29,20 @@ APART = 1 << 31
 class Host:
     """The sockets and tasks of one client."""
 
+    #: Whether values are taken and given as by asyncpg.
+    strict = False
+
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config) -> None:
-        self.loop, self.config = loop, config
+        self.config = config
+        self._begin(loop, config.of_pool(), int(config.said("result_bytes_max")))
+
+    def _begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pool: list[tuple[str, str]],
+        result_bytes_max: int,
+    ) -> None:
+        self.loop = loop
         self.parameters: dict[str, str] = {}
         self.on_notice: Callable[[Notice], object] | None = None
         self.listeners: set[Listener] = set()
@@ -43,8 +55,7 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = False
         seed = int.from_bytes(os.urandom(8), "little")
-        bytes_max = int(config.said("result_bytes_max"))
-        self.core = _native.Core(loop, self, config.of_pool(), seed, bytes_max)
+        self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self.loop.create_task(work)
@@ -55,8 +66,11 @@ class Host:
     # --- connections ---
 
     def open(self, number: int) -> None:
-        opening = self._openings[number] = Opening(self, number)
+        opening = self._openings[number] = self.opening(number)
         self.spawn(self._open(number, opening))
+
+    def opening(self, number: int) -> Opening:
+        return Opening(self, number)
 
     async def _open(self, number: int, opening: Opening) -> None:
         try:
@@ -101,10 +115,10 @@ class Host:
             texts = block.decode("utf-8", "replace").split("\0")
             login.set_result(dict(zip(texts[::2], texts[1::2])))
 
-    def refused(self, number: int, text: str, message: bytes | None) -> None:
+    def refused(self, number: int, text: str, message: bytes | None, is_final: bool) -> None:
         opening = self._openings.get(number)
         if opening is not None:
-            opening.refused(text, None if message is None else _native.fields(message))
+            opening.refused(text, None if message is None else _native.fields(message), is_final)
 
     def leave(self, number: int) -> None:
         """It is of no use any more: what was written to it goes out."""
@@ -127,6 +141,12 @@ class Host:
         if number in self._transports:
             transport = self._transports[number][0]
             transport.resume_reading() if goes_on else transport.pause_reading()
+
+    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
+        self.core.open_failed(number, error, permanent)
+
+    async def prepare(self, number: int) -> None:
+        """A connection is logged in, and about to be used."""
 
     async def password(self, endpoint: Endpoint) -> str | None:
         given = self.config.password

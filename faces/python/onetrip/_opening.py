@@ -51,6 +51,7 @@ class Opening:
         while True:
             action, place, address = self.plan.action()
             if action == "done":
+                await self.host.prepare(self.number)
                 if not self.host.core.opened(self.number):
                     self.leave()
                 return
@@ -159,7 +160,9 @@ class Opening:
         self._refuse_if(self.plan.logged_in(on.get(standby or ""), on.get(read_only or "")))
         self.host.parameters = said
 
-    def refused(self, text: str, fields: dict[str, str] | None) -> None:
+    def refused(
+        self, text: str, fields: dict[str, str] | None = None, is_final: bool = False
+    ) -> None:
         """The login failed: the server says so, or this side."""
         if self.login is None or self.login.done():
             return

@@ -15,6 +15,8 @@ class Error(Exception):
 
     #: A name for programs: the SQLSTATE, or this side's own word.
     code: str = "error"
+    #: What the server said, by the letters of its fields.
+    fields: dict[str, str] | None = None
     #: ``NotSent``: nothing left. ``Rejected``: it had no effect. ``Applied``: it took effect, and
     #: only its answer could not be read. ``Unknown``: it may have run.
     outcome: Outcome = "NotSent"
@@ -77,6 +79,19 @@ class PostgresError(Error):
         super().__init_subclass__(**kwargs)
         if code:
             PostgresError._by_code[code] = cls
+
+
+class RedisError(Error):
+    """Redis said so: ``code`` is the first word of its message, as ``WRONGTYPE``."""
+
+    #: The command that was answered so.
+    command: str = ""
+
+
+def _answered(command: str, outcome: Outcome, text: str) -> RedisError:
+    error = RedisError(f"{command}: {text}" if command else text)
+    error.code, error.outcome, error.command = text.split(" ", 1)[0], outcome, command
+    return error
 
 
 class FeatureNotSupportedError(PostgresError, code="0A"): ...
@@ -171,6 +186,7 @@ def _make(
             if letter in fields:
                 setattr(error, name, fields[letter])
     error.code = code
+    error.fields = fields
     error.outcome = outcome
     error.__cause__ = cause
     return error

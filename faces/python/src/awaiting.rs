@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::messages::messages;
 use crate::record::record_type;
-use crate::statement::Described;
+use crate::statement::{Described, Statement, column_names};
 
 #[pymethods]
 impl Call {
@@ -40,7 +40,7 @@ impl Call {
         })?;
         let core = it.client(py)?;
         if was_woken {
-            core.get().resumed();
+            core.get().resumed(core.py());
         }
         match stage {
             Stage::Over => Err(PyStopIteration::new_err((it.result(py)?,))),
@@ -93,7 +93,7 @@ impl Call {
         })?;
         let core = slf.get().client(slf.py())?;
         if was_woken {
-            core.get().resumed();
+            core.get().resumed(core.py());
         }
         Core::give_up(&core, slf)
     }
@@ -120,7 +120,10 @@ impl Call {
             Some(statement) => {
                 Ok(format!("<onetrip.Call {state} {}>", statement.get().text.bind(py).repr()?))
             }
-            None => Ok(format!("<onetrip.Call {state}>")),
+            None => match &self.want {
+                Want::Redis(request) => Ok(format!("<onetrip.Call {state} {}>", request.name())),
+                _ => Ok(format!("<onetrip.Call {state}>")),
+            },
         }
     }
 }
@@ -177,20 +180,48 @@ impl Call {
         }
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
-            Want::Tag | Want::CopyIn => Ok(reply.tag(py)),
+            Want::Redis(request) => request.read(py, &reply.blocks),
+            Want::Tag | Want::CopyIn | Want::Script => Ok(reply.tag(py)),
+            Want::Attributes => attributes(py, self.statement.as_ref()),
+            Want::Both => {
+                let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
+                reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
+                Ok((rows, reply.tag(py)).into_pyobject(py)?.into_any().unbind())
+            }
             Want::Arrow => {
                 let table = reply.table(py, table).map_err(|misfit| misread(py, misfit))?;
                 Ok(Arrow::new(table).into_pyobject(py)?.into_any().unbind())
             }
-            Want::Rows | Want::Parts(_, true) => {
+            Want::Rows | Want::Parts(_, true) | Want::Portal(_) => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
                 reply.append(rows.bind(py)).map_err(|misfit| misread(py, misfit))?;
                 Ok(rows.into_any())
+            }
+            Want::Head => {
+                let row = reply.first(py).map_err(|misfit| misread(py, misfit))?;
+                let rows = PyList::empty(py);
+                if !row.is_none(py) {
+                    rows.append(row)?;
+                }
+                Ok(rows.into_any().unbind())
             }
             Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
         }
     }
+}
+
+/// The types of a statement's parameters, and names and types of its columns. A type is its number,
+/// name, kind and schema.
+fn attributes(py: Python<'_>, statement: Option<&Py<Statement>>) -> PyResult<Py<PyAny>> {
+    let described = statement.and_then(|it| it.get().described());
+    let (mut parameters, mut columns) = (Vec::new(), Vec::new());
+    if let Some(described) = described {
+        parameters.extend(described.types.iter().map(|type_| type_.told()));
+        let types = described.columns.iter().map(|type_| type_.told());
+        columns.extend(column_names(&described.row).into_iter().zip(types));
+    }
+    Ok((parameters, columns).into_pyobject(py)?.into_any().unbind())
 }
 
 pub(crate) fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
@@ -229,6 +260,13 @@ impl Reply<'_> {
         Ok(Some(columns.ok_or(Misfit::Malformed)?))
     }
 
+    fn row_type<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyType>> {
+        match &self.call.record {
+            Some(record) => Ok(record.bind(py)),
+            None => record_type(py),
+        }
+    }
+
     fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
         rows.map(|(_, body)| body)
@@ -236,7 +274,7 @@ impl Reply<'_> {
 
     pub(crate) fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
         let columns = self.columns(to.py())?;
-        let row_type = record_type(to.py())?;
+        let row_type = self.row_type(to.py())?;
         let into = self.call.into.as_ref().map(|into| into.bind(to.py()));
         for body in self.bodies() {
             let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
@@ -272,7 +310,7 @@ impl Reply<'_> {
         let found = match self.call.want {
             Want::Value(place) => columns.value(py, body, place)?,
             _ => match &self.call.into {
-                None => columns.row(record_type(py)?, body)?,
+                None => columns.row(self.row_type(py)?, body)?,
                 Some(into) => columns.row_as(into.bind(py), body)?,
             },
         };

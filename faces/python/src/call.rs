@@ -1,5 +1,6 @@
 //! A call on its way: the object that `db.fetch(…)` returns. `awaiting.rs` has how it is awaited.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Ticket;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::arrow::Builder;
 use crate::failure::Failure;
@@ -20,6 +21,8 @@ use crate::statement::{Described, Statement};
 pub(crate) enum Want {
     Rows,
     Row,
+    /// The same in a list, which is empty where there is none.
+    Head,
     /// Rows, which their reader takes as they come.
     Stream,
     /// Rows as columns of Arrow.
@@ -27,6 +30,14 @@ pub(crate) enum Want {
     /// Of the first row the value at this place.
     Value(usize),
     Tag,
+    /// The rows, and the command tag.
+    Both,
+    /// The command tag of the last of any number of statements.
+    Script,
+    /// What it takes and returns; it is not run.
+    Attributes,
+    /// The rows that a portal gives next.
+    Portal(Portal),
     /// A COPY, whose data is taken as it comes, or handed over.
     CopyOut,
     CopyIn,
@@ -36,12 +47,24 @@ pub(crate) enum Want {
     Calls(Vec<Py<Call>>),
     /// What a transaction does.
     Act(Act),
+    /// What a command of Redis is answered by.
+    Redis(Box<crate::redis::Request>),
     /// The number of a connection that its caller has to himself.
     Checkout,
     /// For the client itself: what a text takes and returns.
     Description(Py<Statement>),
     /// For the client itself: the types in such a description.
-    Types(Py<Statement>, Vec<u32>, Vec<u32>),
+    Types(Py<Statement>, Vec<u32>, Bytes),
+}
+
+/// A portal: the rows of a statement, of which some are fetched at a time.
+#[derive(Debug)]
+pub(crate) struct Portal {
+    pub(crate) name: String,
+    /// It is opened now.
+    pub(crate) opens: bool,
+    /// None: nothing is fetched now.
+    pub(crate) rows_max: Option<NonZeroU32>,
 }
 
 /// A call.
@@ -56,8 +79,13 @@ pub(crate) struct Call {
     pub(crate) flags: u32,
     /// What a row is made into, if not a Record.
     pub(crate) into: Option<Py<PyAny>>,
+    /// What rows are made of, where that is not `Record`.
+    pub(crate) record: Option<Py<PyType>>,
     pub(crate) now: Local<Progress>,
 }
+
+/// A request: whose it is if not the call's own, and its parameters; those of further uses follow.
+pub(crate) type Encoded = (Option<Py<Call>>, Arc<Described>, Vec<u8>, Vec<Vec<u8>>);
 
 /// How far it has come.
 #[derive(Debug, Default)]
@@ -65,7 +93,7 @@ pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) args: Option<Py<PyTuple>>,
     /// Formats and parameters, encoded as `described` says; several of one with parts.
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<Encoded>,
     /// How the reply was asked for.
     pub(crate) described: Option<Arc<Described>>,
     pub(crate) blocks: Vec<Bytes>,
@@ -92,9 +120,6 @@ pub(crate) struct Progress {
     pub(crate) number: u32,
 }
 
-/// What is sent for a call or a part of it: how it was described, and formats and parameters.
-pub(crate) type Request = (Option<Py<Call>>, Arc<Described>, Vec<u8>);
-
 /// Where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -103,6 +128,8 @@ pub(crate) enum Stage {
     Made,
     /// It waits in the pool, by this token.
     InLine(u32),
+    /// The router of a cluster has it, by this token.
+    Routed(u32),
     /// It was handed to the engine, on this connection and by this token.
     Sent(u32, u32, Ticket),
     /// It has ended.
@@ -120,7 +147,7 @@ impl Call {
         args: Option<Py<PyTuple>>,
     ) -> Call {
         let now = Local::new(Progress { args, ..Progress::default() });
-        Call { core, want, statement, flags, into: None, now }
+        Call { core, want, statement, flags, into: None, record: None, now }
     }
 
     /// Whether its caller takes the reply as it comes, or hands over data.
@@ -135,7 +162,10 @@ impl Call {
 
     /// Whether it is the client's own, and nobody awaits it.
     pub(crate) fn is_own(&self) -> bool {
-        matches!(self.want, Want::Description(_) | Want::Types(..))
+        match &self.want {
+            Want::Redis(request) => request.is_flight(),
+            want => matches!(want, Want::Description(_) | Want::Types(..)),
+        }
     }
 
     /// Whether it has ended.

@@ -4,6 +4,7 @@
 //! No code of Python's runs while the state is borrowed. What is to be done there is written down
 //! as a `Deed`, and done behind it (`Core::act`).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,17 +16,22 @@ use onetrip_postgres::sql::{Place, refusal};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
 
-use crate::call::{Call, Want, unsent};
+use crate::call::{Call, Encoded, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::Local;
+use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
-use crate::types::Type;
+use crate::types::{Form, Type};
 use crate::{describe, encode};
+
+/// Uses of a statement in one request, and their bytes.
+const RUN_MAX: usize = 255;
+const RUN_BYTES: usize = 32 << 10;
 
 /// Texts that are remembered; the oldest goes.
 const STATEMENTS_MAX: usize = 1024;
@@ -40,8 +46,11 @@ pub(crate) struct Core {
     host: Local<Option<Py<PyAny>>>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
+    current_task: Py<PyAny>,
     statements: Py<PyDict>,
     start: Instant,
+    /// A str goes to types of texts alone.
+    strict: bool,
 }
 
 impl Core {
@@ -54,8 +63,18 @@ impl Core {
     }
 
     /// A task that was woken goes on.
-    pub(crate) fn resumed(&self) {
-        let _ = self.state.with(|state| state.woken = state.woken.saturating_sub(1));
+    pub(crate) fn resumed(&self, py: Python<'_>) {
+        let task = self.task(py);
+        let _ = self.state.with(|state| {
+            state.woken = state.woken.saturating_sub(1);
+            state.went_on = task;
+        });
+    }
+
+    /// Tells the task that runs from all others that live; 0 for none.
+    fn task(&self, py: Python<'_>) -> usize {
+        let task = self.current_task.bind(py).call1((&self.event_loop,));
+        task.ok().filter(|task| !task.is_none()).map_or(0, |task| task.as_ptr() as usize)
     }
 
     pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
@@ -111,14 +130,17 @@ impl Core {
                         host.call_method1(name, (number, PyBytes::new(py, &bytes)))?
                     }
                     Some(Said::Flag(flag)) => host.call_method1(name, (number, flag))?,
-                    Some(Said::Refusal(text, message)) => {
+                    Some(Said::Refusal(text, message, is_final)) => {
                         let message = message.map(|message| PyBytes::new(py, &message));
-                        host.call_method1(name, (number, text, message))?
+                        host.call_method1(name, (number, text, message, is_final))?
                     }
                 };
             }
             Deed::Read(call) => call.get().read_early(py)?,
             Deed::Drop(rows) => drop(rows),
+            Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
+                Router::landed(call.bind(py))?;
+            }
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {
@@ -187,12 +209,15 @@ impl Core {
         }
         let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
         let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
+        if it.client(py)?.get().strict && !args.bind(py).is_empty() {
+            return Ok(None);
+        }
         let mut bytes = Vec::new();
         let written = encode::texts(args.bind(py), &mut bytes);
         let Some(Ok(())) = written else {
             return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
         };
-        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes)])?;
+        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes, Vec::new())])?;
         Ok(Some(Ok(())))
     }
 
@@ -201,11 +226,14 @@ impl Core {
     fn prepare<'py>(
         call: &Bound<'py, Call>,
     ) -> PyResult<Result<Option<Bound<'py, Statement>>, Failure>> {
+        if matches!(call.get().want, Want::Script) {
+            return Ok(Ok(None));
+        }
         let Some(unknown) = Core::unknown(call)? else {
             return Ok(Core::encode(call)?.map(|()| None));
         };
         if call.get().is_script() {
-            let script = vec![(None, Described::nothing(), Vec::new())];
+            let script = vec![(None, Described::nothing(), Vec::new(), Vec::new())];
             call.get().now.with(|it| it.requests = script)?;
             return Ok(Ok(None));
         }
@@ -219,20 +247,42 @@ impl Core {
     fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), Failure>> {
         let py = call.py();
         let it = call.get();
-        let mut requests = Vec::new();
+        let strict = it.client(py)?.get().strict;
+        let mut requests: Vec<Encoded> = Vec::new();
+        let runs = matches!(it.want, Want::Parts(..));
+        let mut in_run = 0;
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
             let statement = of.statement.as_ref();
             let Some(described) = statement.and_then(|it| it.get().described()) else {
                 return Ok(());
             };
             let mut bytes = Vec::new();
-            if let Err(message) = encode::parameters(&described.types, args, &mut bytes) {
+            if let Err(message) = encode::parameters(&described.types, args, strict, &mut bytes) {
                 return Err(unsent("parameter", message));
             }
-            requests.push((part, described, bytes));
+            in_run += bytes.len();
+            match requests.last_mut() {
+                Some(run) if runs && run.3.len() < RUN_MAX && in_run < RUN_BYTES => {
+                    run.3.push(bytes);
+                }
+                _ => {
+                    in_run = bytes.len();
+                    requests.push((part, described, bytes, Vec::new()));
+                }
+            }
             Ok(())
         };
         let result = match &it.want {
+            Want::Attributes => Ok(()),
+            Want::Portal(Portal { opens: false, .. }) => {
+                requests.extend(
+                    it.statement
+                        .as_ref()
+                        .and_then(|it| it.get().described())
+                        .map(|described| (None, described, Vec::new(), Vec::new())),
+                );
+                Ok(())
+            }
             Want::Parts(sets, _) => sets.iter().enumerate().try_for_each(|(number, set)| {
                 add(it, set.bind(py), None).map_err(|failure| match failure {
                     Failure::Said { code, outcome, message, cause } => {
@@ -266,7 +316,7 @@ impl Core {
                 let now = core.get().time();
                 return Ok(core.get().state.with(|state| state.left(py, now, number))?);
             };
-            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_)) {
+            if !call.get().is_over() && !matches!(call.get().want, Want::Act(_) | Want::Redis(_)) {
                 match Core::prepare(&call)? {
                     Ok(None) => {}
                     Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),
@@ -288,7 +338,8 @@ impl Core {
     /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
     /// more.
     pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
-        let is_last = core.get().state.with(State::waits)?;
+        let task = core.get().task(core.py());
+        let is_last = core.get().state.with(|state| state.waits(task))?;
         if is_last { Core::run(core, State::flush) } else { Ok(()) }
     }
 }
@@ -296,21 +347,30 @@ impl Core {
 #[pymethods]
 impl Core {
     /// `settings`: names and values, of the policy of the pool.
+    /// `strict`: values are taken and given as by asyncpg.
     #[new]
+    #[pyo3(signature = (event_loop, host, settings, seed, result_bytes_max, strict=false))]
     fn new(
         event_loop: &Bound<'_, PyAny>,
         host: Py<PyAny>,
         settings: Vec<(String, String)>,
         seed: u64,
         result_bytes_max: usize,
+        strict: bool,
     ) -> PyResult<Core> {
         let py = event_loop.py();
         let settings = pairs(&settings);
+        let mut state = State::new(&settings, seed, result_bytes_max);
+        if strict {
+            state.types.like_asyncpg();
+        }
         Ok(Core {
-            state: Local::new(State::new(&settings, seed, result_bytes_max)),
+            state: Local::new(state),
+            strict,
             host: Local::new(Some(host)),
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
+            current_task: py.import("asyncio")?.getattr("current_task")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
             start: Instant::now(),
@@ -430,6 +490,11 @@ impl Core {
         Ok(self.state.with(|state| state.pool.counts())?)
     }
 
+    /// The transaction status of a connection, as the letter of ReadyForQuery.
+    fn status(&self, number: u32) -> PyResult<String> {
+        Ok(self.state.with(|state| state.status(number))?)
+    }
+
     /// Whether BEGIN was answered on it, so that a COPY may follow.
     fn is_begun(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
         Core::run(slf, |state, _, now| state.asks(now, number, Act::IsKnown))
@@ -487,6 +552,62 @@ impl Core {
     fn forget_types(&self, py: Python<'_>) -> PyResult<()> {
         self.statements.bind(py).clear();
         Ok(self.state.with(|state| state.types.clear())?)
+    }
+
+    /// Has values of a type written and read by these functions, which take and return what `form`
+    /// says: a `text`, `binary` or a `tuple`.
+    fn set_codec(
+        &self,
+        py: Python<'_>,
+        oid: u32,
+        form: &str,
+        encode: Py<PyAny>,
+        decode: Py<PyAny>,
+    ) -> PyResult<()> {
+        let form = match form {
+            "text" => Form::Text,
+            "binary" => Form::Binary,
+            _ => Form::Tuple,
+        };
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.set_codec(oid, form, (encode, decode)))?)
+    }
+
+    /// Takes that back.
+    fn reset_codec(&self, py: Python<'_>, oid: u32) -> PyResult<()> {
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.reset_codec(oid))?)
+    }
+
+    /// Whether a text can't run on a connection that others use as well.
+    fn needs_own(slf: &Bound<'_, Self>, text: &Bound<'_, PyString>) -> PyResult<bool> {
+        let traits = slf.get().statement(text)?.get().traits;
+        Ok(refusal(traits, Place::Shared).is_some())
+    }
+
+    /// Replaces a connection, once nobody uses it.
+    fn retire(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.pool.retire(now, number);
+            state.walk_pool(py, now);
+        })
+    }
+
+    /// The process of the server that serves a connection.
+    fn process_id(&self, number: u32) -> PyResult<i32> {
+        let of = |state: &mut State| {
+            state.links.get(&number).map_or(0, |link| link.connection.borrow().process_id())
+        };
+        Ok(self.state.with(of)?)
+    }
+
+    /// A connection that is logged in and not in the pool yet is its caller's.
+    fn lend(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, _, _| {
+            if let Some(link) = state.links.get_mut(&number) {
+                link.lend();
+            }
+        })
     }
 
     /// A connection that was asked for could not be opened.
@@ -551,6 +672,17 @@ impl Scope {
         args: &Bound<'py, PyTuple>,
         (flags, into): (u32, Option<Bound<'py, PyAny>>),
     ) -> PyResult<Bound<'py, Call>> {
+        self.submit_as(want, text, args, flags, (into, None))
+    }
+
+    fn submit_as<'py>(
+        &mut self,
+        want: Want,
+        text: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        flags: u32,
+        (into, record): (Option<Bound<'py, PyAny>>, Option<Py<PyType>>),
+    ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
         if into.as_ref().is_some_and(|into| !into.is_callable()) {
             return Err(PyTypeError::new_err(
@@ -573,6 +705,8 @@ impl Scope {
             Want::CopyOut if Direction::Out.is_of(traits) => None,
             Want::CopyIn => Some(("copy", "copy_in takes a COPY … FROM STDIN statement")),
             Want::CopyOut => Some(("copy", "copy_out takes a COPY … TO STDOUT statement")),
+            // A drop-in's caller does on a connection of his own what he likes.
+            _ if core.get().strict && matches!(place, Place::Session { .. }) => None,
             _ => refusal(traits, place).map(|refusal| {
                 (refusal.code(), refusal.said().split('\0').nth(1).unwrap_or_default())
             }),
@@ -581,6 +715,7 @@ impl Scope {
         let (of, statement) = (core.clone().into_any().unbind(), Some(statement.unbind()));
         let mut call = Call::new(of, want, statement, flags, args);
         call.into = into.map(Bound::unbind);
+        call.record = record;
         let call = Bound::new(py, call)?;
         let failure = match (&self.over, refused) {
             (Some((_, message)), _) => Some(unsent("over", message.as_str())),
@@ -744,6 +879,57 @@ impl Scope {
         into: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, Call>> {
         self.many(query, args, (true, into))
+    }
+
+    /// For the drop-in: `want` is `rows`, `row`, `head` (a list of one), `tag`, `both` (rows and
+    /// tag), `script` or `attributes`.
+    #[pyo3(signature = (want, query, args, record=None))]
+    fn _run<'py>(
+        &mut self,
+        want: &str,
+        query: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let want = match want {
+            "rows" => Want::Rows,
+            "row" => Want::Row,
+            "head" => Want::Head,
+            "tag" => Want::Tag,
+            "both" => Want::Both,
+            "script" => Want::Script,
+            _ => Want::Attributes,
+        };
+        let flags = if matches!(want, Want::Script) { flag::SIMPLE } else { flag::BINARY };
+        self.submit_as(want, query, args, flags, (None, record))
+    }
+
+    /// The same with each of these arguments; with the rows of all, if there is a `record`.
+    #[pyo3(signature = (query, sets, record=None))]
+    fn _run_many<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        sets: Vec<Py<PyTuple>>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let (want, args) = (Want::Parts(sets, record.is_some()), PyTuple::empty(query.py()));
+        self.submit_as(want, query, &args, flag::BINARY, (None, record))
+    }
+
+    /// Opens the portal of this name with these arguments, or goes on with it if there are none;
+    /// and fetches so many rows, or none.
+    fn _portal<'py>(
+        &mut self,
+        name: String,
+        rows_max: u32,
+        query: &Bound<'py, PyString>,
+        args: Option<&Bound<'py, PyTuple>>,
+        record: Option<Py<PyType>>,
+    ) -> PyResult<Bound<'py, Call>> {
+        let portal = Portal { name, opens: args.is_some(), rows_max: NonZeroU32::new(rows_max) };
+        let none = PyTuple::empty(query.py());
+        let flags = flag::BINARY | flag::UNPREPARED;
+        self.submit_as(Want::Portal(portal), query, args.unwrap_or(&none), flags, (None, record))
     }
 
     /// Sends the statements of a pipeline, and ends when all have taken effect, or none has.

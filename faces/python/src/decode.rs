@@ -12,6 +12,7 @@ use pyo3::types::{
     PyTuple, PyType, PyTzInfo,
 };
 
+use crate::codec;
 use crate::dates;
 use crate::numeric;
 use crate::record::{Filling, Names, record_type};
@@ -142,7 +143,7 @@ fn is_plain(type_: &Type) -> bool {
     match &type_.kind {
         Kind::Domain(of) => is_plain(of),
         Kind::Array(_) | Kind::Range(_) | Kind::Multirange(_) | Kind::Composite(_) => false,
-        Kind::Record => false,
+        Kind::Record | Kind::User(_) => false,
         _ => true,
     }
 }
@@ -157,7 +158,17 @@ fn read_or_null<'py>(
     match (value, format) {
         (None, _) => Ok(py.None().into_bound(py)),
         (Some(value), Format::Binary) => read(py, type_, value),
-        (Some(value), Format::Text) => text(py, value),
+        (Some(value), Format::Text) => read_text(py, type_, value),
+    }
+}
+
+/// A value in its text form, for types that are read so.
+fn read_text<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py> {
+    let text = text(py, value)?;
+    match &type_.base().kind {
+        Kind::User(codec) => Ok(codec.decode.bind(py).call1((text,))?),
+        Kind::Array(of) => crate::arrays::read(&text, |text| read_text(py, of, text.as_bytes())),
+        _ => Ok(text),
     }
 }
 
@@ -172,6 +183,9 @@ pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py
         Kind::Oid => Ok(int(py, u32::from_be_bytes(exactly(value)?).into())),
         Kind::Float8 => Ok(PyFloat::new(py, f64::from_be_bytes(exactly(value)?)).into_any()),
         Kind::Float4 => Ok(PyFloat::new(py, shortest(exactly(value)?)).into_any()),
+        Kind::WideFloat4 => {
+            Ok(PyFloat::new(py, f32::from_be_bytes(exactly(value)?).into()).into_any())
+        }
         Kind::Bytea | Kind::Char => Ok(PyBytes::new(py, value).into_any()),
         Kind::Jsonb => text(py, value.strip_prefix(&[1]).ok_or(Misfit::Malformed)?),
         Kind::Numeric => numeric::read(py, value),
@@ -180,7 +194,7 @@ pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py
         Kind::Time => Ok(time(py, i64::from_be_bytes(exactly(value)?), None)?),
         Kind::TimeTz => time_with_zone(py, value),
         Kind::Timestamp => moment(py, i64::from_be_bytes(exactly(value)?), None),
-        Kind::TimestampTz => {
+        Kind::TimestampTz | Kind::LocalTimestampTz => {
             moment(py, i64::from_be_bytes(exactly(value)?), Some(&*PyTzInfo::utc(py)?))
         }
         Kind::Interval => interval(py, value),
@@ -193,6 +207,7 @@ pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py
         Kind::Record => composite(py, None, value),
         Kind::Hstore => hstore(py, value),
         Kind::Vector => vector(py, value),
+        Kind::User(codec) => codec::decode(py, codec, value),
         Kind::Other => text(py, value),
     }
 }

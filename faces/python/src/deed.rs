@@ -39,5 +39,6 @@ pub(crate) enum Said {
     Bytes(Bytes),
     Flag(bool),
     /// Why a login was refused: as text, and as the server's message if it was the server.
-    Refusal(String, Option<Bytes>),
+    /// Whether time may mend it is said by the flag, of a server without such a message.
+    Refusal(String, Option<Bytes>, bool),
 }

@@ -13,7 +13,7 @@ use crate::call::{Call, Want};
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::messages::messages;
-use crate::statement::{Described, Statement, oids_of};
+use crate::statement::{Described, Statement, column_types, description_of};
 
 /// Asks what a statement takes, for a call that waits for that; or for the first in line on the
 /// connection `number`.
@@ -65,7 +65,7 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
             if let Some(failure) = failure {
                 return failed(core, statement, &failure, number);
             }
-            let Some((parameters, columns)) = oids_of(&blocks) else {
+            let Some((parameters, row)) = description_of(&blocks) else {
                 const WHY: &str = "the server's description of the statement can't be read";
                 return failed(
                     core,
@@ -77,16 +77,16 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
             let missing = core
                 .get()
                 .state
-                .with(|state| state.types.missing(&[&parameters[..], &columns].concat()))?;
+                .with(|s| s.types.missing(&[&parameters[..], &column_types(&row)].concat()))?;
             match missing.is_empty() {
-                true => learned(core, statement, parameters, &columns, number),
-                false => ask_types(core, statement, (parameters, columns), missing, number),
+                true => learned(core, statement, parameters, row, number),
+                false => ask_types(core, statement, (parameters, row), missing, number),
             }
         }
         // Types that could not be asked for are known by their numbers.
-        Want::Types(statement, parameters, columns) => {
+        Want::Types(statement, parameters, row) => {
             learn(core, &blocks)?;
-            learned(core, statement.bind(core.py()), parameters.clone(), columns, number)
+            learned(core, statement.bind(core.py()), parameters.clone(), row.clone(), number)
         }
         _ => Ok(()),
     }
@@ -108,11 +108,11 @@ fn described(body: &[u8]) -> Option<Description> {
 fn ask_types(
     core: &Bound<'_, Core>,
     statement: &Bound<'_, Statement>,
-    (parameters, columns): (Vec<u32>, Vec<u32>),
+    (parameters, row): (Vec<u32>, Bytes),
     missing: Vec<u32>,
     number: u32,
 ) -> PyResult<()> {
-    let want = Want::Types(statement.clone().unbind(), parameters, columns);
+    let want = Want::Types(statement.clone().unbind(), parameters, row);
     question(core, want, statement, &missing, number)
 }
 
@@ -126,7 +126,7 @@ fn question(
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
     let request = array_of(missing);
     let asked = Arc::new(Described { id: 1, oids: vec![1028], ..Described::default() });
-    call.get().now.with(|it| it.requests = vec![(None, asked, request)])?;
+    call.get().now.with(|it| it.requests = vec![(None, asked, request, Vec::new())])?;
     Core::run(core, |state, py, now| match number {
         0 => state.place(py, now, &call),
         number => state.send_own(py, now, number, &call),
@@ -137,12 +137,12 @@ fn learned(
     core: &Bound<'_, Core>,
     statement: &Bound<'_, Statement>,
     parameters: Vec<u32>,
-    columns: &[u32],
+    row: Bytes,
     number: u32,
 ) -> PyResult<()> {
     let described = core.get().state.with(|state| {
         state.ids += 1;
-        Described::new(state.ids, parameters, columns, &state.types)
+        Described::new(state.ids, parameters, row, &state.types)
     })?;
     let waiting = statement.get().known.with(|it| {
         it.described = Some(Arc::new(described));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::decode::{EMPTY, LOWER_INCLUSIVE, LOWER_INFINITE, UPPER_INCLUSIVE, UPPER_INFINITE};
 use crate::types::{Kind, Type};
-use crate::{dates, numeric};
+use crate::{arrays, codec, dates, numeric};
 
 /// Rows for a binary COPY, until there are this many bytes or there are no more. The error names
 /// the place in a row.
@@ -88,10 +88,12 @@ impl From<PyErr> for Unfit {
 /// Values are nested so deeply at most: lists can contain themselves.
 const DEPTH_MAX: usize = 64;
 
-/// Writes formats and parameters as they stand in a Bind. The error names the parameter.
+/// Writes formats and parameters as they stand in a Bind. The error names the parameter. `strict`:
+/// a str goes to types of texts alone.
 pub(crate) fn parameters(
     types: &[Arc<Type>],
     values: &Bound<'_, PyTuple>,
+    strict: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     let (wanted, given) = (types.len(), values.len());
@@ -104,11 +106,11 @@ pub(crate) fn parameters(
     }
     out.extend_from_slice(&(wanted as u16).to_be_bytes());
     for (type_, value) in types.iter().zip(values.iter_borrowed()) {
-        out.extend_from_slice(&form(type_, &value).code().to_be_bytes());
+        out.extend_from_slice(&form(type_, &value, strict).code().to_be_bytes());
     }
     out.extend_from_slice(&(wanted as u16).to_be_bytes());
     for (number, (type_, value)) in types.iter().zip(values.iter_borrowed()).enumerate() {
-        put(out, |out| parameter(type_, &value, out)).map_err(|unfit| {
+        put(out, |out| parameter(type_, &value, strict, out)).map_err(|unfit| {
             let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
             said(value.py(), number + 1, &type_.name, &what, unfit)
         })?;
@@ -149,8 +151,8 @@ fn said(py: Python<'_>, number: usize, type_: &str, what: &str, unfit: Unfit) ->
 }
 
 /// A str is sent as it is, and the server reads it.
-fn form(type_: &Type, value: &Bound<'_, PyAny>) -> Format {
-    match type_.is_text() || !value.is_instance_of::<PyString>() {
+fn form(type_: &Type, value: &Bound<'_, PyAny>, strict: bool) -> Format {
+    match strict || type_.is_text() || !value.is_instance_of::<PyString>() {
         true => type_.format(),
         false => Format::Text,
     }
@@ -172,20 +174,49 @@ fn put(
 }
 
 /// Whether it is one, and not NULL.
-fn parameter(type_: &Type, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<bool, Unfit> {
+fn parameter(
+    type_: &Type,
+    value: &Bound<'_, PyAny>,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<bool, Unfit> {
     if value.is_none() {
         return Ok(false);
     }
     let is_as_text = type_.format() == Format::Text;
     match value.cast::<PyString>() {
-        Ok(text) if is_as_text || !type_.is_text() => write_text(text, out)?,
-        Err(_) if is_as_text => return Err(Unfit::Expected("a str")),
+        Ok(text) if !strict && (is_as_text || !type_.is_text()) => write_text(text, out)?,
+        _ if is_as_text => as_text(type_, value, out, 0)?,
         _ => write(type_, value, out, 0)?,
     }
     Ok(true)
 }
 
-fn write_text(value: &Bound<'_, PyString>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+/// A value of a type that is sent as its text.
+fn as_text(
+    type_: &Type,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<(), Unfit> {
+    if depth > DEPTH_MAX {
+        return Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep")));
+    }
+    match (&type_.base().kind, value.cast::<PyString>()) {
+        (Kind::User(codec), _) => codec::encode(codec, value, out, depth),
+        (_, Ok(text)) => write_text(text, out),
+        (Kind::Array(of), _) => {
+            let all = elements(value).ok_or(Unfit::Expected("a list"))?;
+            arrays::write(&all, out, |element, out| match elements(element) {
+                Some(_) => as_text(type_, element, out, depth + 1).map(|()| true),
+                None => as_text(of, element, out, depth + 1).map(|()| false),
+            })
+        }
+        _ => Err(Unfit::Expected("a str")),
+    }
+}
+
+pub(crate) fn write_text(value: &Bound<'_, PyString>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let text = value.to_str()?;
     if text.contains('\0') {
         return Err(Unfit::But("it has a zero byte, which no text of PostgreSQL has".to_owned()));
@@ -194,7 +225,7 @@ fn write_text(value: &Bound<'_, PyString>, out: &mut Vec<u8>) -> Result<(), Unfi
     Ok(())
 }
 
-fn write(
+pub(crate) fn write(
     type_: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
@@ -228,14 +259,17 @@ fn write(
             out.extend_from_slice(&float(value)?.to_be_bytes());
             Ok(())
         }
-        Kind::Float4 => float4(value, out),
-        Kind::Bytea => bytes(value, out),
-        Kind::Char => bytes(value, out),
+        Kind::Float4 | Kind::WideFloat4 => float4(value, out),
+        Kind::Bytea | Kind::Char => write_bytes(value, out),
         Kind::Numeric => number(value, out),
         Kind::Uuid => {
             let number = value.getattr_opt(intern!(value.py(), "int"))?;
             let number = number.and_then(|number| number.extract::<u128>().ok());
             let is_uuid = value.is_instance(crate::python::uuid(value.py())?)?;
+            if value.is_instance_of::<PyString>() {
+                let uuid = crate::python::uuid(value.py())?.call1((value,))?;
+                return write(type_, &uuid, out, depth + 1);
+            }
             let number = number.filter(|_| is_uuid).ok_or(Unfit::Expected("a uuid.UUID"))?;
             out.extend_from_slice(&number.to_be_bytes());
             Ok(())
@@ -244,6 +278,14 @@ fn write(
         Kind::Time | Kind::TimeTz => time(value, matches!(type_.kind, Kind::TimeTz), out),
         Kind::Timestamp => moment(value, false, out),
         Kind::TimestampTz => moment(value, true, out),
+        Kind::LocalTimestampTz => {
+            let is_naive = value.cast::<PyDateTime>().is_ok_and(|it| it.get_tzinfo().is_none());
+            match is_naive {
+                true => moment(&value.call_method0(intern!(value.py(), "astimezone"))?, true, out),
+                false => moment(value, true, out),
+            }
+        }
+        Kind::User(codec) => codec::encode(codec, value, out, depth),
         Kind::Interval => interval(value, out),
         Kind::Void => Ok(()),
         Kind::Domain(base) => write(base, value, out, depth),
@@ -304,7 +346,7 @@ fn float4(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn bytes(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+pub(crate) fn write_bytes(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         out.extend_from_slice(bytes.as_bytes());
     } else if value.is_instance_of::<PyByteArray>() || value.is_instance_of::<PyMemoryView>() {
@@ -319,6 +361,7 @@ fn bytes(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
 fn number(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let py = value.py();
     let is_one = value.is_instance(numeric::decimal(py)?)?
+        || value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyFloat>()
         || (value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>());
     if !is_one {

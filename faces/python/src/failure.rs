@@ -1,5 +1,7 @@
 //! Why a call failed, until somebody asks for it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
@@ -14,6 +16,8 @@ use crate::messages::Messages;
 pub(crate) enum Failure {
     /// The server said so; and what was said on the way.
     Server { about: &'static str, block: Bytes, outcome: u32 },
+    /// Redis said so.
+    Answer { command: Arc<str>, text: String, outcome: u32 },
     /// This side does.
     Said { code: &'static str, outcome: u32, message: String, cause: Option<Py<PyAny>> },
     /// Something of Python's.
@@ -30,6 +34,9 @@ impl Failure {
         match self {
             Failure::Server { about, block, .. } => {
                 Failure::Server { about, block: block.clone(), outcome }
+            }
+            Failure::Answer { command, text, .. } => {
+                Failure::Answer { command: command.clone(), text: text.clone(), outcome }
             }
             Failure::Said { code, message, cause, .. } => {
                 let cause = cause.as_ref().map(|cause| cause.clone_ref(py));
@@ -92,7 +99,9 @@ impl Failure {
 
     pub(crate) fn outcome(&self) -> u32 {
         match self {
-            Failure::Server { outcome, .. } | Failure::Said { outcome, .. } => *outcome,
+            Failure::Server { outcome, .. }
+            | Failure::Answer { outcome, .. }
+            | Failure::Said { outcome, .. } => *outcome,
             Failure::Raised(_) => outcome::NOT_SENT,
         }
     }
@@ -118,6 +127,9 @@ impl Failure {
     pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
         match self {
             Failure::Raised(error) => error,
+            Failure::Answer { command, text, outcome } => {
+                crate::python::answer(py, (&command, word(outcome), &text))
+            }
             Failure::Said { code, outcome, message, cause } => {
                 crate::python::error(py, (code, word(outcome), &message), None, cause)
             }

@@ -8,16 +8,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::awaiting::misread;
-use crate::call::{Call, Progress, Stage, Want};
+use crate::call::{Call, Stage, Want};
 use crate::core::Core;
 use crate::messages::messages;
 
 /// Its caller goes on, and hears of all that has come.
-fn resumed(now: &mut Progress, core: &Core) {
-    now.is_told = false;
-    if std::mem::take(&mut now.is_woken) {
-        core.resumed();
+fn resumed(call: &Call, core: &Bound<'_, Core>) -> PyResult<()> {
+    let was_woken = call.now.with(|now| {
+        now.is_told = false;
+        std::mem::take(&mut now.is_woken)
+    })?;
+    if was_woken {
+        core.get().resumed(core.py());
     }
+    Ok(())
 }
 
 /// What has come of a reply since this was asked last: rows as a list, or the data of a COPY.
@@ -25,8 +29,8 @@ fn resumed(now: &mut Progress, core: &Core) {
 pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
     let (py, it) = (call.py(), call.get());
     let core = it.client(py)?;
+    resumed(it, &core)?;
     let (reply, bytes, stage) = it.now.with(|now| {
-        resumed(now, core.get());
         let bytes = now.bytes;
         (it.reply(now), bytes, now.stage)
     })?;
@@ -67,10 +71,8 @@ pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
 pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
     let it = call.get();
     let core = it.client(call.py())?;
-    let stage = it.now.with(|now| {
-        resumed(now, core.get());
-        now.stage
-    })?;
+    resumed(it, &core)?;
+    let stage = it.now.with(|now| now.stage)?;
     let Stage::Sent(number, token, _) = stage else { return Ok(false) };
     let part = match (data.cast::<PyBytes>(), data.extract::<&str>()) {
         (Ok(data), _) => Part::Data(data.as_bytes()),
@@ -86,8 +88,8 @@ pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<
 pub(crate) fn leave(call: &Bound<'_, Call>, rest: &str) -> PyResult<()> {
     let it = call.get();
     let core = it.client(call.py())?;
+    resumed(it, &core)?;
     let stage = it.now.with(|now| {
-        resumed(now, core.get());
         now.future = None;
         now.stage
     })?;

@@ -3,10 +3,12 @@
 
 use pyo3::prelude::*;
 
+mod arrays;
 mod arrow;
 mod arrow_abi;
 mod awaiting;
 mod call;
+mod codec;
 mod core;
 mod dates;
 mod decode;
@@ -23,6 +25,7 @@ mod numeric;
 mod plan;
 mod python;
 mod record;
+mod redis;
 mod settings;
 mod state;
 mod statement;
@@ -39,6 +42,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Scope>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
+    module.add_class::<redis::RedisScope>()?;
+    module.add_class::<redis::Router>()?;
+    module.add_class::<redis::Spec>()?;
     module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::arrived, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::feed, module)?)?;
@@ -50,5 +56,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
     module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;
     module.add_function(wrap_pyfunction!(plan::setting, module)?)?;
+    module.add_function(wrap_pyfunction!(redis::push, module)?)?;
     Ok(())
 }

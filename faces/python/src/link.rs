@@ -7,14 +7,16 @@ use std::rc::Rc;
 use bytes::Bytes;
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{Holder, Record, Submission, Types as Typed, flag};
+use onetrip_abi::host::{
+    Holder, Portal as Opened, Record, Refused, Submission, Types as Typed, flag,
+};
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{Call, Stage, Want};
+use crate::call::{Call, Encoded, Portal, Stage, Want};
 use crate::deed::Deed;
 use crate::failure::{Failure, Loss};
 use crate::messages::{Front, front};
@@ -47,6 +49,8 @@ pub(crate) struct Link {
     pub(crate) is_forgotten: bool,
     /// Its caller has gone: it goes back when all is answered.
     pub(crate) is_left: bool,
+    /// Its session was changed for good: nobody else may have it.
+    pub(crate) is_spoiled: bool,
     /// Why requests end with it.
     pub(crate) why: Loss,
     /// To be used again.
@@ -71,6 +75,7 @@ impl Link {
             is_over: false,
             is_forgotten: false,
             is_left: false,
+            is_spoiled: false,
             why: Loss::lost("the server closed it"),
             records: Vec::new(),
         }
@@ -118,13 +123,15 @@ impl Link {
         let it = call.get();
         let request = it.now.with(|it| it.requests.pop()).ok().flatten();
         let token = self.token(call);
-        let sent =
-            self.send(py, now, token, it, it.flags, request.as_ref().map(|it| (&*it.1, &*it.2)));
+        let sent = self.send(py, now, token, it, it.flags, request.as_ref());
         match sent {
             Ok(ticket) => {
                 let _ = it.now.with(|it| {
                     it.stage = Stage::Sent(number, token, ticket);
-                    it.described = request.map(|(_, described, _)| described);
+                    it.described = request.map(|(_, described, ..)| described);
+                    if let (Want::Portal(_), Some(described)) = (&call.get().want, &it.described) {
+                        it.columns = Some(described.row.clone());
+                    }
                 });
                 None
             }
@@ -142,13 +149,22 @@ impl Link {
         token: u32,
         call: &Call,
         flags: u32,
-        request: Option<(&crate::statement::Described, &[u8])>,
+        request: Option<&Encoded>,
     ) -> Result<Ticket, Failure> {
+        if let Want::Redis(request) = &call.want {
+            let mut connection = self.connection.borrow_mut();
+            let sent = match request.commands() {
+                Some(commands) => connection.submit_commands(now, token, &commands, Time::NEVER),
+                None => Err(Refused::Malformed),
+            };
+            return sent.map_err(|refused| Failure::refused(refused, &self.why));
+        }
         let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
             Want::Types(..) => catalog::CATALOG_SQL,
+            Want::Portal(Portal { opens: false, .. }) => "",
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
         if text.contains('\0') {
@@ -159,14 +175,20 @@ impl Link {
             ));
         }
         let (types, parameters, formats) = match request {
-            Some((described, bytes)) => {
+            Some((_, described, bytes, _)) => {
                 let is_arrow = matches!(call.want, Want::Arrow);
                 let formats = if is_arrow { &described.of_arrow } else { &described.formats };
-                ((described.id, &described.oids[..]), bytes, &formats[..])
+                ((described.id, &described.oids[..]), &bytes[..], &formats[..])
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
+        let portal = match &call.want {
+            Want::Portal(it) => Opened { name: &it.name, rows_max: it.rows_max },
+            _ => Opened::default(),
+        };
         let submission = submission(flags, text, types, parameters, formats);
+        let more = request.map_or(&[][..], |it| &it.3);
+        let submission = Submission { portal, more, ..submission };
         let key = if call.is_own() { Default::default() } else { statement.key };
         let sent = self.connection.borrow_mut().submit(now, (token, key), submission, Time::NEVER);
         sent.map_err(|refused| Failure::refused(refused, &self.why))
@@ -188,7 +210,8 @@ impl Link {
             return Some(Failure::said("pipeline_too_long", 1, message));
         }
         let flags = it.flags | flag::MEMBER;
-        for (part, described, bytes) in requests {
+        for request in requests {
+            let (part, described, ..) = &request;
             let of = part.as_ref().map_or(call, |part| part.bind(py));
             let token = self.token(of);
             let is_part = part.is_some();
@@ -201,7 +224,7 @@ impl Link {
             if is_part {
                 self.parts.insert(token);
             }
-            let sent = self.send(py, now, token, of.get(), flags, Some((&described, &bytes)));
+            let sent = self.send(py, now, token, of.get(), flags, Some(&request));
             if let Err(failure) = sent {
                 self.take(token);
                 return self.stuck(failure);
@@ -250,7 +273,7 @@ impl Link {
         let kept = call.get().now.with(|it| {
             // Of several parts each may be the first use of a statement.
             let is_new = statement != 0 && !columns.contains_key(&statement);
-            if it.columns.is_none() || is_new {
+            if call.get().statement.is_some() && (it.columns.is_none() || is_new) {
                 match front(&block) {
                     Front::Columns(described) => {
                         if statement != 0 {
@@ -321,7 +344,8 @@ fn submission<'a>(
     formats: &'a [Format],
 ) -> Submission<'a> {
     let flags = if formats.is_empty() { flags } else { flags & !flag::BINARY };
-    Submission { flags, text, name: "", types: Typed { id, oids }, parameters, formats }
+    let types = Typed { id, oids };
+    Submission { flags, text, types, parameters, formats, ..Submission::default() }
 }
 
 /// Bytes of a result that are not read before it is complete.

@@ -22,11 +22,25 @@ pub(crate) fn error<'py>(
     cause: Option<Py<PyAny>>,
 ) -> PyErr {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let made = MAKE
-        .get_or_try_init(py, || py.import("onetrip.errors")?.getattr("_make").map(Bound::unbind))
-        .and_then(|make| make.call1(py, (code, outcome, message, fields, cause)));
-    match made {
-        Ok(error) => PyErr::from_value(error.into_bound(py)),
-        Err(error) => error,
-    }
+    let make = made(py, &MAKE, "_make");
+    raised(py, make.and_then(|make| make.call1(py, (code, outcome, message, fields, cause))))
+}
+
+/// Makes an error of Redis: of which command, its outcome, its text.
+pub(crate) fn answer(py: Python<'_>, error: (&str, &str, &str)) -> PyErr {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = made(py, &MAKE, "_answered");
+    raised(py, make.and_then(|make| make.call1(py, error)))
+}
+
+fn made<'a>(
+    py: Python<'_>,
+    once: &'a PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<&'a Py<PyAny>> {
+    once.get_or_try_init(py, || py.import("onetrip.errors")?.getattr(name).map(Bound::unbind))
+}
+
+fn raised(py: Python<'_>, made: PyResult<Py<PyAny>>) -> PyErr {
+    made.map_or_else(|error| error, |error| PyErr::from_value(error.into_bound(py)))
 }

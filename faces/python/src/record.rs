@@ -420,7 +420,7 @@ unsafe extern "C" fn repr(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
         let row = Borrowed::from_ptr(py, row);
         let names = Bound::from_owned_ptr(py, names(row.as_ptr()));
         let values = Bound::from_owned_ptr_or_err(py, whole(row.as_ptr()));
-        values.and_then(|values| written(&names, &values))
+        values.and_then(|values| written(&row, &names, &values))
     };
     match text {
         Ok(text) => text.into_ptr(),
@@ -433,10 +433,11 @@ unsafe extern "C" fn repr(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
 }
 
 fn written<'py>(
+    row: &Bound<'py, PyAny>,
     names: &Bound<'py, PyAny>,
     values: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyString>> {
-    let mut text = String::from("<Record");
+    let mut text = format!("<{}", row.get_type().name()?);
     for (name, value) in names.try_iter()?.zip(values.try_iter()?) {
         text += &format!(" {}={}", name?.str()?, value?.repr()?);
     }

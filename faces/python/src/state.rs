@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) scheduled: bool,
     /// Tasks that were told to go on, and have not yet.
     pub(crate) woken: usize,
+    /// Which of them has gone on last.
+    pub(crate) went_on: usize,
     /// When the next call of `tick` is due.
     armed: Time,
     pub(crate) deeds: Vec<Deed>,
@@ -83,6 +85,7 @@ impl State {
             dirty: Vec::new(),
             scheduled: false,
             woken: 0,
+            went_on: 0,
             armed: Time::NEVER,
             deeds: Vec::new(),
             types: Types::default(),
@@ -105,6 +108,9 @@ impl State {
 
     /// Puts a call on a connection that others use as well, at once or when its turn comes.
     pub(crate) fn place(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
+        if matches!(call.get().want, Want::Attributes) {
+            return self.finish(py, call.as_unbound(), None);
+        }
         let key = key_of(call.get());
         let number = self.pool.place(now, key);
         if number != 0 {
@@ -175,15 +181,21 @@ impl State {
 
     /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which
     /// may have more to send.
-    pub(crate) fn waits(&mut self) -> bool {
+    pub(crate) fn waits(&mut self, task: usize) -> bool {
         self.is_early = false;
         let [number] = self.dirty[..] else {
             self.alone = if self.dirty.is_empty() { self.alone } else { 0 };
-            return self.woken == 0 && !self.dirty.is_empty();
+            return self.is_last(task) && !self.dirty.is_empty();
         };
         let is_only = self.links.get(&number).is_some_and(|link| link.pending == 1);
         self.alone = if is_only { self.alone.saturating_add(1) } else { 0 };
-        self.woken == 0
+        self.is_last(task)
+    }
+
+    /// Whether this is the last task that was woken. Others, such as new ones, may be many: theirs
+    /// is written at the end of the turn.
+    fn is_last(&self, task: usize) -> bool {
+        self.woken == 0 && task != 0 && self.went_on == task
     }
 
     /// A connection has bytes to send, perhaps.
@@ -215,6 +227,7 @@ impl State {
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}
             Stage::Made => self.fail(py, call, cancelled()),
+            Stage::Routed(token) => self.tell("given_up", token, None),
             Stage::InLine(token) => {
                 if self.pool.give_up(now, token) {
                     self.in_line.remove(&token);
@@ -222,6 +235,12 @@ impl State {
                 }
                 // Otherwise it is granted a connection, which nobody takes: `granted`.
             }
+            // Nothing can stop it but the end of its connection, and it may block for long.
+            Stage::Sent(number, ..) if is_alone(call.get()) => {
+                self.destroy(py, now, number, "its caller gave it up");
+            }
+            // Others have a part in it.
+            Stage::Sent(..) if is_list(call.get()) => {}
             Stage::Sent(number, token, ticket) => {
                 let Some(link) = self.links.get_mut(&number) else { return };
                 link.give_up(now, token, ticket);
@@ -235,6 +254,7 @@ impl State {
     pub(crate) fn fail(&mut self, py: Python<'_>, call: &Bound<'_, Call>, failure: Failure) {
         let parts = match &call.get().want {
             Want::Calls(calls) => calls.as_slice(),
+            Want::Redis(request) => request.parts(),
             _ => &[],
         };
         for part in parts {
@@ -417,6 +437,15 @@ impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("links", &self.links.len()).finish_non_exhaustive()
     }
+}
+
+/// Whether it is a command of Redis with a connection to itself.
+fn is_alone(call: &Call) -> bool {
+    matches!(&call.want, Want::Redis(request) if request.is_own)
+}
+
+fn is_list(call: &Call) -> bool {
+    matches!(&call.want, Want::Redis(request) if request.is_list())
 }
 
 /// What the policy knows a call by: what is known to be slow goes alone.

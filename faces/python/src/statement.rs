@@ -53,6 +53,8 @@ pub(crate) struct Described {
     pub(crate) formats: Vec<Format>,
     /// The same where columns of Arrow are made of them.
     pub(crate) of_arrow: Vec<Format>,
+    /// The body of the RowDescription; empty where it returns no rows.
+    pub(crate) row: Bytes,
     pub(crate) columns: Vec<Arc<Type>>,
 }
 
@@ -108,19 +110,26 @@ pub(crate) fn column_types(body: &[u8]) -> Vec<u32> {
     described.map_or_else(|_| Vec::new(), |it| it.fields.map(|field| field.type_oid).collect())
 }
 
-/// The numbers of types in a description: those of parameters, and those of columns.
-pub(crate) fn oids_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Vec<u32>)> {
-    let (mut parameters, mut columns) = (Vec::new(), Vec::new());
+/// Their names.
+pub(crate) fn column_names(body: &[u8]) -> Vec<String> {
+    let described = RowDescription::decode(body);
+    described.map_or_else(|_| Vec::new(), |it| it.fields.map(|f| f.name.to_owned()).collect())
+}
+
+/// What a description says: the numbers of the parameters' types, and the body of the
+/// RowDescription.
+pub(crate) fn description_of(blocks: &[Bytes]) -> Option<(Vec<u32>, Bytes)> {
+    let (mut parameters, mut row) = (Vec::new(), Bytes::new());
     for (tag, body) in messages(blocks) {
         match tag {
             backend::PARAMETER_DESCRIPTION => {
                 parameters = ParameterDescription::decode(body).ok()?.types.collect();
             }
-            backend::ROW_DESCRIPTION => columns = column_types(body),
+            backend::ROW_DESCRIPTION => row = Bytes::copy_from_slice(body),
             _ => {}
         }
     }
-    Some((parameters, columns))
+    Some((parameters, row))
 }
 
 impl Described {
@@ -131,15 +140,15 @@ impl Described {
         NOTHING.get_or_init(|| Arc::new(Described { formats, ..Described::default() })).clone()
     }
 
-    pub(crate) fn new(id: u32, oids: Vec<u32>, columns: &[u32], types: &Types) -> Described {
+    pub(crate) fn new(id: u32, oids: Vec<u32>, row: Bytes, types: &Types) -> Described {
         let all = oids.iter().map(|oid| types.get(*oid)).collect();
-        let columns: Vec<_> = columns.iter().map(|oid| types.get(*oid)).collect();
+        let columns: Vec<_> = column_types(&row).iter().map(|oid| types.get(*oid)).collect();
         let forms = |of: &dyn Fn(&Type) -> Format| {
             let each: Vec<_> = columns.iter().map(|type_| of(type_)).collect();
             let is_binary = each.iter().all(|format| *format == Format::Binary);
             if is_binary { Vec::new() } else { each }
         };
         let (formats, of_arrow) = (forms(&Type::format), forms(&arrow::format));
-        Described { id, types: all, oids, formats, of_arrow, columns }
+        Described { id, types: all, oids, formats, of_arrow, row, columns }
     }
 }

@@ -132,12 +132,13 @@ impl Wire {
         if is_over { self.connection_lost(py, None) } else { Ok(()) }
     }
 
-    /// Logs in. `settings`: those of the engine; `nonce`: 18 random bytes.
+    /// Logs in. `settings`: those of the engine; `nonce`: 18 random bytes, none for Redis.
+    #[pyo3(signature = (settings, nonce=None))]
     fn log_in(
         &self,
         py: Python<'_>,
         settings: Vec<(String, String)>,
-        nonce: [u8; 18],
+        nonce: Option<[u8; 18]>,
     ) -> PyResult<()> {
         let settings = pairs(&settings);
         let transport = self.now.with(|now| {
@@ -146,11 +147,15 @@ impl Wire {
         })?;
         let core = self.core.bind(py);
         let Some(transport) = transport else {
-            let said = Said::Refusal("the server closed it".to_owned(), None);
+            let said = Said::Refusal("the server closed it".to_owned(), None, false);
             return Core::run(core, |state, _, _| state.tell("refused", self.number, Some(said)));
         };
         let write = transport.getattr(py, intern!(py, "write"))?;
-        let connection = Connection::postgres(core.get().time(), &settings, nonce);
+        let now = core.get().time();
+        let connection = match nonce {
+            Some(nonce) => Connection::postgres(now, &settings, nonce),
+            None => Connection::redis(now, &settings),
+        };
         Core::run(core, |state, py, now| {
             state.links.insert(self.number, Link::new(connection, write));
             state.walk(py, now, self.number);

@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import onetrip
+import onetrip.redis
 
 URL = os.environ.get("ONETRIP_TEST_POSTGRES", "")
+REDIS = os.environ.get("ONETRIP_TEST_REDIS", "")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,15 +39,15 @@ async def db() -> AsyncIterator[onetrip.Database]:
 class Line:
     """The lab's proxy in front of the server: it counts trips, delays, and cuts."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = URL) -> None:
         self._process = subprocess.Popen(
-            [os.environ["ONETRIP_TEST_LINE"], str(urlsplit(URL).port)],
+            [os.environ["ONETRIP_TEST_LINE"], str(urlsplit(url).port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         port = self._answer()
-        self.url = URL.replace(f":{urlsplit(URL).port}", f":{port}")
+        self.url = url.replace(f":{urlsplit(url).port}", f":{port}")
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -80,3 +82,28 @@ async def far(line: Line) -> AsyncIterator[onetrip.Database]:
     """One connection, by way of the line."""
     async with onetrip.connect(line.url, connections_max=1) as db:
         yield db
+
+
+@pytest.fixture
+async def redis() -> AsyncIterator[onetrip.redis.Client[str]]:
+    """A client of an empty Redis."""
+    if not REDIS:
+        pytest.skip("no Redis was found")
+    async with onetrip.redis.connect(REDIS) as redis:
+        await redis.flushall()
+        yield redis
+
+
+@pytest.fixture
+def redis_line(redis: object) -> Iterator[Line]:
+    """A line to that Redis."""
+    line = Line(REDIS)
+    yield line
+    line.close()
+
+
+@pytest.fixture
+async def far_redis(redis_line: Line) -> AsyncIterator[onetrip.redis.Client[str]]:
+    """A client by way of the line."""
+    async with onetrip.redis.connect(redis_line.url) as redis:
+        yield redis

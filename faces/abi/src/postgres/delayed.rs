@@ -2,15 +2,18 @@
 //! fails. All requests behind them wait too, in order.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
+use onetrip_postgres::message::Format;
 use onetrip_postgres::message::tag::backend;
 
-use super::request::Submission;
+use super::request::{Portal, Submission, Types};
 use super::{Postgres, Refused};
+use crate::codes::flag;
 use crate::completion::{Completions, end, kind, outcome};
 
 /// The requests that wait.
@@ -41,6 +44,9 @@ enum What {
         text: Box<str>,
         name: Box<str>,
         parameters: Box<[u8]>,
+        types: (u32, Box<[u32]>),
+        formats: Box<[Format]>,
+        portal: (Box<str>, Option<NonZeroU32>),
     },
     Sync,
     /// No caller goes on with the transaction from here on.
@@ -50,8 +56,9 @@ enum What {
 impl Waiting {
     fn bytes(&self) -> usize {
         match &self.what {
-            What::Statement { text, name, parameters, .. } => {
-                text.len() + name.len() + parameters.len()
+            What::Statement { text, name, parameters, types, formats, .. } => {
+                let lists = 4 * types.1.len() + size_of_val(&**formats);
+                text.len() + name.len() + parameters.len() + lists
             }
             What::Sync | What::Left => 0,
         }
@@ -138,12 +145,12 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, parameters, .. } = *submission;
-        // Hosts that have BEGIN held leave types to the server.
-        if submission.types.id != 0 || !submission.formats.is_empty() {
+        let Submission { flags, text, name, types, parameters, more, formats, portal } =
+            *submission;
+        if !more.is_empty() {
             return Err(Refused::Malformed);
         }
-        if !is_there(text.len() + name.len() + parameters.len()) {
+        if !is_there(submission.size_max(0)) {
             return Err(Refused::NoMemory);
         }
         let what = What::Statement {
@@ -151,6 +158,9 @@ impl Postgres {
             text: text.into(),
             name: name.into(),
             parameters: parameters.into(),
+            types: (types.id, types.oids.into()),
+            formats: formats.into(),
+            portal: (portal.name.into(), portal.rows_max),
         };
         self.push_delayed(now, Waiting { token, deadline, what })
     }
@@ -199,10 +209,13 @@ impl Postgres {
                 self.forget(token);
                 self.submit_host_sync(now, token, to)
             }
-            What::Statement { flags, text, name, parameters } => {
+            What::Statement { flags, text, name, parameters, types, formats, portal } => {
                 self.forget(token);
                 let (text, name, parameters) = (&*text, &*name, &*parameters);
-                let submission = Submission { flags, text, name, parameters, ..Default::default() };
+                let (types, formats) = (Types { id: types.0, oids: &types.1 }, &*formats);
+                let portal = Portal { name: &portal.0, rows_max: portal.1 };
+                let submission =
+                    Submission { flags, text, name, types, parameters, more: &[], formats, portal };
                 self.take_request(now, token, submission, deadline, to)
             }
         };
@@ -259,8 +272,12 @@ impl Postgres {
         deadline: Time,
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
-        let treatment =
-            if self.hold_begin { self.treatment(&submission) } else { Treatment::Plain };
+        // What a statement is has nothing to do with the transaction that is about to begin.
+        let is_question = submission.has(flag::DESCRIBE) && !self.delayed.is_ahead();
+        let treatment = match self.hold_begin && !is_question {
+            true => self.treatment(&submission),
+            false => Treatment::Plain,
+        };
         let text = submission.text;
         let ticket = match treatment {
             Treatment::Answered(control) => {
@@ -276,7 +293,7 @@ impl Postgres {
                 self.send(now, token, submission, deadline, treatment)?
             }
         };
-        if self.hold_begin {
+        if self.hold_begin && !is_question {
             self.follow(text, treatment);
         }
         Ok(ticket)

@@ -1,16 +1,21 @@
 //! One request as the host wrote it into memory: text, name and parameters, in this order.
 
+use std::num::NonZeroU32;
+
 use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
-    Close, CopyData, CopyFail, Describe, EncodeError, Format, Formats, Query, SYNC, Target, bind,
-    parse,
+    Close, CopyData, CopyFail, Describe, EncodeError, Execute, Format, Formats, Query, SYNC,
+    Target, bind, execute, parse,
 };
 use onetrip_postgres::sql::Traits;
 
 use super::statements::Numbered;
 use crate::codes::flag;
+
+/// More than the headers of a use of a statement, with its name.
+const USE_MAX: usize = 128;
 
 /// No parameters.
 const NO_PARAMETERS: [u8; 4] = [0; 4];
@@ -31,8 +36,22 @@ pub struct Submission<'a> {
     pub types: Types<'a>,
     /// Formats and parameters as in a Bind message, or the first data of a COPY; empty for none.
     pub parameters: &'a [u8],
+    /// Parameters of further uses of the statement, which belong to the same request. The first
+    /// error ends it.
+    pub more: &'a [Vec<u8>],
     /// The format of each column; empty if all have the same.
     pub formats: &'a [Format],
+    /// The portal that it opens, or goes on with if it has no text; empty for none.
+    pub portal: Portal<'a>,
+}
+
+/// A portal of a transaction: the rows of a statement, of which each request takes some.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Portal<'a> {
+    /// Its name; empty for none.
+    pub name: &'a str,
+    /// The most rows that are taken now. None: it is opened and not run yet.
+    pub rows_max: Option<NonZeroU32>,
 }
 
 /// The types of the parameters of a statement. By default the server infers them.
@@ -69,7 +88,8 @@ impl<'a> Submission<'a> {
         // PostgreSQL reads the text and the name as C strings, which end at a NUL.
         let no_nul = !(text.contains('\0') || name.contains('\0'));
         let (types, formats): (_, &[Format]) = (Types::default(), &[]);
-        let submission = Submission { flags, text, name, types, parameters, formats };
+        let rest = Submission::default();
+        let submission = Submission { flags, text, name, types, parameters, formats, ..rest };
         (known && fits && whole && no_nul).then_some(submission)
     }
 
@@ -82,6 +102,9 @@ impl<'a> Submission<'a> {
     pub(crate) fn size_max(&self, close_len: usize) -> usize {
         // The name may be in Close, Parse, Describe and Bind.
         let types = 4 * self.types.oids.len() + 2 * self.formats.len();
+        let types = types + 2 * self.portal.name.len();
+        let more = |parameters: &Vec<u8>| parameters.len() + 2 * self.formats.len() + USE_MAX;
+        let types = types + self.more.iter().map(more).sum::<usize>();
         self.text.len() + 4 * self.name.len() + types + self.parameters.len() + close_len
     }
 
@@ -117,6 +140,29 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
+    /// The reply that a request of a portal expects.
+    pub(crate) fn expect_portal(&self, traits: Traits) -> Expect {
+        let expect = Expect::sync();
+        let expect = if self.text.is_empty() { expect } else { expect.parse().bind() };
+        let runs = self.portal.rows_max.is_some();
+        if runs { expect.execute() } else { expect }.of_traits(traits)
+    }
+
+    /// Opens a portal, or takes rows of it, or both.
+    fn write_portal(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let Portal { name, rows_max } = self.portal;
+        if !self.text.is_empty() {
+            parse::write(out, "", self.text, self.types.oids)?;
+            bind::write_encoded(out, name, "", self.parameters(), self.result_formats())?;
+        }
+        if let Some(rows_max) = rows_max {
+            let rows_max = i32::try_from(rows_max.get()).unwrap_or(i32::MAX);
+            Execute { portal: name, rows_max }.encode(out)?;
+        }
+        out.put_slice(&SYNC);
+        Ok(())
+    }
+
     /// Writes a statement with this plan. `closes`: the statement that has its name is closed
     /// first.
     pub(crate) fn write(
@@ -126,16 +172,29 @@ impl<'a> Submission<'a> {
         close: Option<&Closing>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
+        if !self.portal.name.is_empty() {
+            return self.write_portal(out);
+        }
         if closes {
             Close { target: Target::Statement(self.name) }.encode(out)?;
         }
         close.map_or(Ok(()), |closing| closing.write(out))?;
         let (parameters, formats) = (self.parameters(), self.result_formats());
+        let mut statement = String::new();
         way.write(
             out,
             |out, name| parse::write(out, name, self.text, self.types.oids),
-            |out, name| bind::write_encoded(out, "", name, parameters, formats),
+            |out, name| {
+                if !self.more.is_empty() {
+                    name.clone_into(&mut statement);
+                }
+                bind::write_encoded(out, "", name, parameters, formats)
+            },
         )?;
+        for parameters in self.more {
+            bind::write_encoded(out, "", &statement, parameters, formats)?;
+            out.put_slice(&execute::UNNAMED_ALL);
+        }
         if !self.has(flag::MEMBER) {
             out.put_slice(&SYNC);
         }
@@ -166,7 +225,7 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
 }
 
 /// The reply that a statement with this plan expects.
-pub(crate) fn expect(way: &Way<Numbered>, closes: bool, traits: Traits) -> Expect {
-    let expect = way.expect(Expect::sync().bind().execute());
+pub(crate) fn expect(way: &Way<Numbered>, uses: usize, closes: bool, traits: Traits) -> Expect {
+    let expect = way.expect(Expect::run(u32::try_from(uses).unwrap_or(u32::MAX)));
     if closes { expect.close() } else { expect }.of_traits(traits)
 }

@@ -139,14 +139,19 @@ impl Postgres {
         if leads {
             self.submit_begin(now)?;
         }
-        let close = match closes {
+        let is_portal = !submission.portal.name.is_empty();
+        let close = match closes || is_portal {
             true => None,
             false => self.statements.take_close(self.engine.protocol_mut()),
         };
         let is_member = submission.has(flag::MEMBER);
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
-        let expect = expect(&way, closes || close.is_some(), traits);
+        let expect = match is_portal {
+            true => submission.expect_portal(traits),
+            false => expect(&way, 1 + submission.more.len(), closes || close.is_some(), traits),
+        };
         let partial = expect.has_partial_effects();
+        let expected = if guard.is_some() { expect.guarded() } else { expect };
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
@@ -154,10 +159,7 @@ impl Postgres {
             pinned: leads || self.block.is_some(),
             in_order: !self.is_shared || is_member,
             metered: submission.has(flag::STREAM),
-            ..Request::isolated(
-                Token(token.into()),
-                if guard.is_some() { expect.guarded() } else { expect }.into(),
-            )
+            ..Request::isolated(Token(token.into()), expected.into())
         };
         let at = Setting {
             is_shared: self.is_shared && !is_member,
@@ -207,7 +209,7 @@ impl Postgres {
             let plan = self.statements.named(protocol, submission.name, text)?;
             return plan.map_err(|NameTaken| Refused::NameTaken);
         }
-        if submission.has(flag::UNPREPARED) {
+        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }

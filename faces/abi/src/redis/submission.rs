@@ -10,16 +10,20 @@ use onetrip_redis::client::scripts::write_as_text;
 use super::look;
 
 /// What commands are; bits that the host sets.
-pub(crate) mod flag {
-    pub(crate) const LEAVES: u32 = 1;
-    pub(crate) const CONFIRMED: u32 = 1 << 1;
-    pub(crate) const ATOMIC: u32 = 1 << 2;
+pub mod flag {
+    /// For one command: its effects before an error remain.
+    pub const LEAVES: u32 = 1;
+    /// Pushes confirm it, as for SUBSCRIBE: one push for each channel.
+    pub const CONFIRMED: u32 = 1 << 1;
+    /// The commands are MULTI, the list, and EXEC, possibly behind ASKING. If EXEC is refused and
+    /// MULTI remains open, the connection ends.
+    pub const ATOMIC: u32 = 1 << 2;
     pub(crate) const ALL: u32 = LEAVES | CONFIRMED | ATOMIC;
 }
 
 /// Commands that share a request.
 #[derive(Debug)]
-pub(crate) struct Submission<'a> {
+pub struct Submission<'a> {
     flags: u32,
     /// How many replies come. 0 for one reply, whose error ends the request as failed.
     replies: u32,
@@ -31,7 +35,7 @@ pub(crate) struct Submission<'a> {
 impl<'a> Submission<'a> {
     /// Parses what the host wrote: the text of a script, if there is one, then the commands. `None`
     /// if it is malformed.
-    pub(crate) fn read(
+    pub fn read(
         flags: u32,
         replies: u32,
         request: &'a [u8],

@@ -83,7 +83,7 @@ impl State {
         py: Python<'_>,
         now: Time,
         number: u32,
-        reason: u32,
+        (reason, is_final): (u32, bool),
         block: &Bytes,
     ) {
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -97,7 +97,7 @@ impl State {
         let is_login = !link.is_ready;
         if is_login {
             let message = (reason == close::SERVER).then(|| block.clone());
-            let said = Said::Refusal(text.into_owned(), message);
+            let said = Said::Refusal(text.into_owned(), message, is_final);
             self.tell("refused", number, Some(said));
         } else if reason != close::HOST {
             self.gone(py, now, number);

@@ -35,6 +35,7 @@ impl State {
         let call = call.into_bound(py);
         match call.get().want {
             Want::Act(act) => self.do_act(py, now, number, act, &call),
+            Want::Attributes => self.finish(py, call.as_unbound(), None),
             _ => self.submit(py, now, number, &call),
         }
     }
@@ -109,6 +110,18 @@ impl State {
         })
     }
 
+    pub(crate) fn status(&self, number: u32) -> String {
+        let link = self.links.get(&number);
+        link.map_or(String::new(), |link| char::from(link.connection.borrow().status()).to_string())
+    }
+
+    /// Nobody has its connection after its caller.
+    pub(crate) fn spoil(&mut self, number: u32) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.is_spoiled = true;
+        }
+    }
+
     pub(crate) fn release(&mut self, py: Python<'_>, now: Time, number: u32) {
         if let Some(link) = self.links.get_mut(&number) {
             link.is_left = true;
@@ -121,6 +134,12 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         if !link.is_left || link.pending > 0 || !link.line.is_empty() || link.is_asking {
             return;
+        }
+        link.is_left = false;
+        if link.is_spoiled && !link.is_over {
+            self.pool.release(now, number, Condition::Broken);
+            self.leave(py, now, number);
+            return self.walk_pool(py, now);
         }
         let condition = if link.share() { Condition::DirtyHolding } else { Condition::Clean };
         if !link.is_over {

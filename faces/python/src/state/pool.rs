@@ -7,7 +7,7 @@ use onetrip_engine::pool::Condition;
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Stage, unsent};
+use crate::call::{Stage, Want, unsent};
 use crate::failure::Failure;
 
 impl State {
@@ -56,6 +56,11 @@ impl State {
         match self.links.get_mut(&number) {
             Some(link) if is_awaited.unwrap_or(false) => {
                 link.lend();
+                if matches!(call.get().want, Want::Redis(_)) {
+                    // It goes back when it has answered that.
+                    link.is_left = true;
+                    return self.submit(py, now, number, &call.into_bound(py));
+                }
                 let _ = call.get().now.with(|it| it.number = number);
                 self.finish(py, &call, None);
             }

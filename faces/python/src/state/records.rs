@@ -10,6 +10,7 @@ use super::State;
 use crate::call::{Call, Stage, Want};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
+use crate::redis;
 
 impl State {
     pub(crate) fn walk(&mut self, py: Python<'_>, now: Time, number: u32) {
@@ -66,8 +67,11 @@ impl State {
             kind::EVENT if a == event::NOTIFICATION => {
                 self.tell("notified", number, Some(Said::Bytes(block)));
             }
+            kind::EVENT if a == event::PUSH => {
+                self.tell("pushed", number, Some(Said::Bytes(block)));
+            }
             kind::READY => self.tell("ready", number, Some(Said::Bytes(block))),
-            kind::CLOSED => self.lost(py, now, number, a, &block),
+            kind::CLOSED => self.lost(py, now, number, (a, b != 0), &block),
             kind::CANCEL => self.tell("cancel", number, None),
             kind::ASTRAY => {
                 self.pool.retire(now, number);
@@ -90,6 +94,13 @@ impl State {
         failure: Option<Failure>,
     ) {
         match &call.get().want {
+            Want::Redis(request) => {
+                let failure = failure.map(|failure| redis::refusal(request, failure));
+                match request.is_list() && !request.is_flight() {
+                    true => redis::settle(self, py, call, request, failure),
+                    false => self.finish(py, call, failure),
+                }
+            }
             Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
                     if it.failure.as_ref().is_none_or(is_aborted) && failure.is_some() {

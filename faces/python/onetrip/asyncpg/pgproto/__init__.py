@@ -1,0 +1,1 @@
+"""Where asyncpg keeps the types of values."""

@@ -1,0 +1,5 @@
+"""Where asyncpg keeps its UUID, which is the standard library's here."""
+
+from uuid import UUID
+
+__all__ = ("UUID",)

@@ -1,0 +1,199 @@
+"""Configuration: a URL and keyword arguments, under the same names in all languages."""
+
+from __future__ import annotations
+
+import copy
+import re
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+_MIB = 1 << 20
+
+#: Settings that are numbers, with their defaults. Times are in milliseconds.
+_NUMBERS = {
+    "db": 0,
+    "protocol": 3,
+    "connect_timeout_ms": 10_000,
+    "wait_timeout_ms": 5_000,
+    "idle_timeout_ms": 60_000,
+    "stall_timeout_ms": 30_000,
+    "connections_max": 64,
+    "in_flight_bytes_max": 16 * _MIB,
+    "queue_bytes_max": 16 * _MIB,
+    "reply_bytes_max": 513 * _MIB,
+    "redirects_max": 5,
+}
+_FLAGS = ("cluster", "replica_reads")
+_TEXTS = ("host", "user", "password", "client_name", "path")
+_TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+_MODES = ("disable", "require", "verify-ca", "verify-full")
+
+#: Commands that wait for a connection at most.
+_WAITING_MAX = 1_000_000
+
+_URL = re.compile(r"([a-z+]+):(//)?([^?]*)(?:\?(.*))?\Z", re.IGNORECASE | re.DOTALL)
+_HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::([0-9]*))?\Z")
+_PORT = 6379
+
+
+@dataclass(frozen=True)
+class Server:
+    host: str
+    port: int
+    path: str | None = None
+
+    def __str__(self) -> str:
+        return self.path or f"{self.host}:{self.port}"
+
+
+class Config:
+    """What a client was told."""
+
+    def __init__(
+        self, url: str | None, settings: dict[str, Any], context: ssl.SSLContext | None = None
+    ) -> None:
+        texts, servers, is_tls = _read_url(url) if url is not None else ({}, [], False)
+        texts.update({name: value for name, value in settings.items() if value is not None})
+        known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, "port")
+        for name in texts:
+            if name not in known:
+                raise ValueError(f"onetrip: {name} is not a setting")
+        self.numbers = {name: _number(name, texts.get(name, of)) for name, of in _NUMBERS.items()}
+        if self.numbers["protocol"] not in (2, 3):
+            raise ValueError("onetrip: protocol is 2 or 3")
+        self.cluster, self.replica_reads = (_flag(name, texts.get(name)) for name in _FLAGS)
+        self.user, self.password, self.client_name = (
+            None if texts.get(name) is None else str(texts[name])
+            for name in ("user", "password", "client_name")
+        )
+        self.servers = _servers(texts, servers)
+        self.is_node = False
+        if self.cluster:
+            # A cluster has only this one.
+            self.numbers["db"] = 0
+        self.context = context
+        if context is None:
+            mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
+            self.context = _context(mode, texts)
+        self.checks_name = self.context is not None and self.context.check_hostname
+
+    def of_node(self, server: Server) -> Config:
+        """The same for a node of a cluster."""
+        of = copy.copy(self)
+        of.servers, of.is_node = [server], True
+        return of
+
+    def of_pool(self, is_shared: bool) -> list[tuple[str, str]]:
+        """One connection that all share, or those that one caller has."""
+        settings = {
+            "connections_max": 1 if is_shared else self.numbers["connections_max"],
+            "wait_timeout_ms": self.numbers["wait_timeout_ms"],
+            "idle_timeout_ms": 0 if is_shared else self.numbers["idle_timeout_ms"],
+            "lifetime_ms": 0,
+            "waiting_max": _WAITING_MAX,
+            "backoff_min_ms": 50,
+            "backoff_max_ms": 5_000,
+        }
+        return [(name, str(value)) for name, value in settings.items()]
+
+    def of_engine(self, is_subscriber: bool) -> list[tuple[str, str]]:
+        names = ("protocol", "reply_bytes_max", "in_flight_bytes_max", "queue_bytes_max")
+        settings = [(name, str(self.numbers[name])) for name in (*names, "stall_timeout_ms")]
+        settings.append(("database", str(self.numbers["db"])))
+        settings.append(("readonly", "1" if self.is_node and self.replica_reads else "0"))
+        settings.append(("subscriber", "1" if is_subscriber else "0"))
+        for name in ("user", "password", "client_name"):
+            value = getattr(self, name)
+            if value is not None:
+                settings.append((name, value))
+        return settings
+
+
+def _number(name: str, value: Any) -> int:
+    text = str(value)
+    if not text.isascii() or not text.isdigit():
+        raise ValueError(f"onetrip: {name} takes a whole number of at least 0")
+    return int(text)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value in (None, False, "0", "false"):
+        return False
+    if value in (True, "1", "true"):
+        return True
+    raise ValueError(f"onetrip: {name} takes 0 or 1")
+
+
+def _servers(texts: dict[str, Any], named: list[Server]) -> list[Server]:
+    if texts.get("path") is not None:
+        return [Server("", 0, str(texts["path"]))]
+    if named and "host" not in texts and "port" not in texts:
+        return named
+    first = named[0] if named else Server("127.0.0.1", _PORT)
+    host = str(texts.get("host", first.host))
+    return [Server(host, _port(texts.get("port", first.port)))]
+
+
+def _port(port: Any) -> int:
+    number = _number("port", port)
+    if not 1 <= number <= 65535:
+        raise ValueError("onetrip: a port is a number from 1 to 65535")
+    return number
+
+
+def _read_url(url: str) -> tuple[dict[str, Any], list[Server], bool]:
+    parts = _URL.match(url)
+    scheme = parts.group(1).lower() if parts is not None else ""
+    is_tls, is_unix = scheme in ("rediss", "valkeys"), scheme.split("+")[-1] == "unix"
+    if parts is None or not (is_tls or is_unix or scheme in ("redis", "valkey")):
+        raise ValueError("onetrip: a URL begins with redis://, rediss:// or unix:")
+    _, slashes, rest, query = parts.groups()
+    if not is_unix and slashes is None:
+        raise ValueError(f"onetrip: a URL begins with {scheme}://")
+    login, _, place = rest.rpartition("@")
+    user, _, password = login.partition(":")
+    texts: dict[str, Any] = {"user": unquote(user) or None, "password": unquote(password) or None}
+    texts = {name: text for name, text in texts.items() if text}
+    servers: list[Server] = []
+    if is_unix:
+        if not place.startswith("/"):
+            raise ValueError("onetrip: unix: takes the absolute path of a socket")
+        texts["path"] = unquote(place)
+    else:
+        hosts, _, database = place.partition("/")
+        servers = [_read_server(host) for host in hosts.split(",")]
+        if database:
+            texts["db"] = unquote(database)
+    for pair in filter(None, (query or "").split("&")):
+        name, _, text = pair.partition("=")
+        texts[unquote(name)] = unquote(text)
+    return texts, servers, is_tls
+
+
+def _read_server(text: str) -> Server:
+    match = _HOST.match(text)
+    if match is None:
+        raise ValueError("onetrip: a host of the URL can't be read")
+    inside, plain, port = match.groups()
+    return Server(unquote(inside or plain or "") or "127.0.0.1", _port(port or _PORT))
+
+
+def _context(mode: str, texts: dict[str, Any]) -> ssl.SSLContext | None:
+    if mode not in _MODES:
+        raise ValueError(f"onetrip: sslmode is one of {', '.join(_MODES)}")
+    if mode == "disable":
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = mode == "verify-full"
+    context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED
+    root = texts.get("sslrootcert")
+    if root is not None and root != "system":
+        context.load_verify_locations(str(root))
+    elif mode != "require":
+        context.load_default_certs()
+    if texts.get("sslcert") is not None:
+        context.load_cert_chain(str(texts["sslcert"]), texts.get("sslkey"))
+    return context

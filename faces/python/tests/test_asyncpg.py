@@ -1,0 +1,398 @@
+"""The drop-in against asyncpg itself: each scenario runs on both, and what they return is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import ipaddress
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+import onetrip.asyncpg
+from conftest import URL
+
+Scenario = Callable[[Any, Any], Awaitable[Any]]
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(work: Scenario) -> Scenario:
+    SCENARIOS.append(work)
+    return work
+
+
+def plain(value: Any) -> Any:
+    """What can be compared, whoever made it."""
+    if isinstance(value, BaseException):
+        told = [getattr(value, name, None) for name in ("sqlstate", "detail", "constraint_name")]
+        return (type(value).__name__, *told)
+    if type(value).__name__ == "Record":
+        return {name: plain(it) for name, it in value.items()}
+    if type(value).__name__ in ("Path", "Polygon"):
+        return (value.is_closed, list(value))
+    if type(value).__name__ in ("Range", "BitString"):
+        return repr(value).rsplit(".", 1)[-1]
+    if isinstance(value, (list, tuple)):
+        return [plain(it) for it in value]
+    return value
+
+
+async def caught(work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except Exception as error:
+        return error
+
+
+@scenario
+async def fetches(driver: Any, con: Any) -> Any:
+    text = "select n, n::text as t from generate_series(1, $1::int) n"
+    return [
+        await con.fetch(text, 3),
+        await con.fetchrow(text, 2),
+        await con.fetchrow(text, 0),
+        await con.fetchval(text, 2, column=1),
+        await con.fetchval(text, 0),
+        await con.fetch("select 1 as a, 2 as a"),
+        await con.fetchrow(";"),
+    ]
+
+
+@scenario
+async def tags(driver: Any, con: Any) -> Any:
+    return [
+        await con.execute("create temp table t (a int primary key, b text not null)"),
+        await con.execute("insert into t values (1, 'x'); insert into t values (2, 'y'), (3, 'z')"),
+        await con.execute("insert into t values ($1, $2)", 4, "w"),
+        await con.execute("delete from t where a > $1", 2),
+        await con.fetch("insert into t values (9, 'q') returning *"),
+        await con.execute("drop table t"),
+    ]
+
+
+@scenario
+async def many(driver: Any, con: Any) -> Any:
+    await con.execute("create temp table many (a int primary key, b text)")
+    told = [await con.executemany("insert into many values ($1, $2)", [(1, "a"), (2, "b")])]
+    told.append(await caught(
+        con.executemany("insert into many values ($1, $2)", [(3, "c"), (1, "again")])
+    ))
+    told.append(await con.fetch("select * from many order by a"))
+    text = "insert into many values ($1, $2) returning a * 10 as ten"
+    told.append(await con.fetchmany(text, [(5, "e"), (6, "f")]))
+    told.append(await con.fetchmany(text, []))
+    await con.execute("drop table many")
+    return told
+
+
+@scenario
+async def transactions(driver: Any, con: Any) -> Any:
+    await con.execute("create temp table tx (a int primary key)")
+    told: list[Any] = []
+    async with con.transaction():
+        told.append(con.is_in_transaction())
+        await con.execute("insert into tx values (1)")
+        try:
+            async with con.transaction():
+                await con.execute("insert into tx values (2)")
+                await con.execute("insert into tx values (1)")
+        except driver.UniqueViolationError as error:
+            told.append(error)
+        told.append(await con.fetch("select * from tx"))
+    told.append(con.is_in_transaction())
+    tx = con.transaction(isolation="serializable", readonly=True, deferrable=True)
+    await tx.start()
+    told.append(await con.fetchval("show transaction_isolation"))
+    told.append(await caught(con.execute("insert into tx values (7)")))
+    told.append(await caught(con.execute("select 1")))
+    await tx.rollback()
+    told.append(await caught(tx.commit()))
+    told.append(await caught(con.transaction().commit()))
+    async with con.transaction():
+        pass
+    await con.execute("begin")
+    told.append(await caught(con.transaction().start()))
+    await con.execute("rollback")
+    told.append(await con.fetch("select * from tx"))
+    await con.execute("drop table tx")
+    return told
+
+
+@scenario
+async def prepared(driver: Any, con: Any) -> Any:
+    stmt = await con.prepare("select $1::int as a, $2::text[] as b, now() as c")
+    told: list[Any] = [
+        [tuple(it) for it in stmt.get_parameters()],
+        [(it.name, tuple(it.type)) for it in stmt.get_attributes()],
+        (await stmt.fetchrow(1, ["x"]))["b"],
+        stmt.get_statusmsg(),
+        stmt.get_query(),
+        await stmt.fetchval(4, [], column=0),
+        len(await stmt.fetch(4, [])),
+    ]
+    told.append(await caught(con.prepare("select nothing from nowhere")))
+    other = await con.prepare("select $1::int + 1 as next", name="mine")
+    told += [other.get_name(), await other.fetchmany([(1,), (2,)])]
+    plan = await stmt.explain(1, ["x"])
+    return [*told, list(plan[0])]
+
+
+@scenario
+async def cursors(driver: Any, con: Any) -> Any:
+    text = "select n from generate_series(1, $1::int) n"
+    told: list[Any] = [await caught(con.cursor(text, 3))]
+    async with con.transaction():
+        told.append([row["n"] async for row in con.cursor(text, 120, prefetch=50)])
+        cursor = await con.cursor(text, 10)
+        told += [await cursor.fetch(3), await cursor.forward(2), await cursor.fetchrow()]
+        told += [await cursor.fetch(100), await cursor.fetch(1), await cursor.fetchrow()]
+        stmt = await con.prepare(text)
+        told.append([row["n"] async for row in stmt.cursor(2)])
+        told.append(await caught(cursor.fetch(0)))
+    return told
+
+
+@scenario
+async def errors(driver: Any, con: Any) -> Any:
+    told = [
+        await caught(con.fetch("select 1 / $1::int", 0)),
+        await caught(con.fetch("selekt")),
+        await caught(con.fetch("select $1::int", "1")),
+        await caught(con.fetch("select $1::int")),
+        await caught(con.fetch("select $1::text", 1)),
+        await caught(con.fetch("select $1::int", 2**40)),
+        await caught(con.fetch("select $1::bool", 1)),
+        await caught(con.fetchval("select 1", column=3)),
+        await caught(con.executemany("select $1::int", [(1,), ("x",)])),
+        await caught(con.fetch("select pg_sleep(5)", timeout=0.05)),
+        await con.fetchval("select 'alive'"),
+        await caught(con.execute("do $$ begin raise exception 'no' using errcode='P1234'; end $$")),
+    ]
+    return [*told, str(told[0]), told[0].query, isinstance(told[2], driver.DataError)]
+
+
+VALUES = [
+    ("bool", True), ("int2", -5), ("int4", 7), ("int8", 2**62), ("float8", 1.5), ("float4", 1.1),
+    ("text", "é"), ("bytea", b"\0x"), ("numeric", decimal.Decimal("12.340")), ("numeric", 3),
+    ("uuid", uuid.UUID(int=7)), ("uuid", str(uuid.UUID(int=8))), ("json", '{"a": 1}'),
+    ("jsonb", '{"a": 1}'), ("date", datetime.date(2020, 2, 29)), ("time", datetime.time(1, 2, 3)),
+    ("timestamp", datetime.datetime(2020, 1, 2, 3, 4, 5, 6)),
+    ("timestamptz", datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc)),
+    ("timestamptz", datetime.datetime(2020, 1, 2)), ("interval", datetime.timedelta(3, 4, 5)),
+    ("timetz", datetime.time(1, 2, tzinfo=datetime.timezone.utc)),
+    ("inet", "10.0.0.1"), ("inet", "10.0.0.1/8"), ("cidr", ipaddress.ip_network("10.0.0.0/8")),
+    ("inet[]", ["10.0.0.1", None]), ("int4[]", [[1, 2], [3, None]]), ("text[]", ["a", 'b"c']),
+    ("point", (1.0, 2.0)), ("box", ((2, 3), (0, 1))), ("lseg", ((0, 1), (2, 3))),
+    ("line", (1, 2, 3)), ("circle", ((0, 0), 2)), ("path", ((0, 1), (2, 3))),
+    ("polygon", ((0, 1), (2, 3), (4, 4))), ("int4range", (1, 5)), ("xid", 4), ("oid", 4),
+    ("money", "$1.00"), ("macaddr", "08:00:2b:01:02:03"), ("macaddr[]", ["08:00:2b:01:02:03"]),
+    ("tid", (1, 2)), ("bit(5)", "10101"), ("varbit", "101"), ("name", "x"), ('"char"', b"a"),
+    ("xml", "<a/>"), ("tsvector", "'a' 'b'"), ("pg_lsn", 1), ("float8[]", [1, 2.5]),
+]
+
+
+@scenario
+async def values(driver: Any, con: Any) -> Any:
+    told = []
+    for type_, value in VALUES:
+        if type_ == "int4range":
+            value = driver.Range(*value)
+        elif "bit" in type_:
+            value = driver.BitString(value)
+        got = await caught(con.fetchval(f"select $1::{type_} as v", value))
+        told.append((type_, type(got).__name__.replace("pgproto.", ""), got))
+    return told
+
+
+@scenario
+async def codecs(driver: Any, con: Any) -> Any:
+    import json
+
+    await con.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+    told = [await con.fetchval("select $1::json", {"a": [1]})]
+    told.append(await con.fetchval("select $1::json[]", [{"a": 1}, None]))
+    await con.reset_type_codec("json", schema="pg_catalog")
+    told.append(await con.fetchval("select '{}'::json"))
+    await con.set_type_codec(
+        "numeric", schema="pg_catalog", encoder=str, decoder=float, format="text"
+    )
+    told.append(await con.fetchval("select $1::numeric", 1.5))
+    told.append(await con.fetchval("select array[1.5, null]::numeric[]"))
+    await con.set_type_codec(
+        "interval", schema="pg_catalog", format="tuple", encoder=lambda it: it, decoder=list
+    )
+    told.append(await con.fetchval("select $1::interval", (14, -3, 5)))
+    await con.execute("create type pair as (a int, b text)")
+    await con.set_type_codec(
+        "pair", format="tuple", encoder=lambda it: it, decoder=lambda it: ("pair", *it)
+    )
+    told.append(await con.fetchval("select $1::pair", (1, "x")))
+    await con.execute("drop type pair")
+    told.append(await caught(con.set_type_codec("nope", encoder=str, decoder=str)))
+
+    def broken(value: str) -> Any:
+        raise ZeroDivisionError("broken")
+
+    await con.set_type_codec("json", schema="pg_catalog", encoder=broken, decoder=broken)
+    told.append(await caught(con.fetchval("select '1'::json")))
+    told.append(await caught(con.fetchval("select $1::json", "1")))
+    return told
+
+
+@scenario
+async def listeners(driver: Any, con: Any) -> Any:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+
+    def hear(of: Any, pid: int, channel: str, payload: str) -> None:
+        heard.put_nowait((of is con, pid == con.get_server_pid(), channel, payload))
+
+    await con.add_listener("Chan nel", hear)
+    await con.execute("notify \"Chan nel\", 'hello'")
+    told = [await asyncio.wait_for(heard.get(), 5)]
+    await con.remove_listener("Chan nel", hear)
+    con.add_log_listener(lambda of, message: heard.put_nowait(message))
+    await con.execute("do $$ begin raise warning 'careful'; end $$")
+    message = await asyncio.wait_for(heard.get(), 5)
+    return [*told, type(message).__name__, message.message, message.severity]
+
+
+@scenario
+async def loggers(driver: Any, con: Any) -> Any:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    with con.query_logger(heard.put_nowait):
+        await con.fetchval("select 1")
+        await caught(con.execute("selekt"))
+    records = [await asyncio.wait_for(heard.get(), 5) for _ in range(2)]
+    return [(record.query, type(record.exception).__name__) for record in records]
+
+
+@scenario
+async def what_it_is(driver: Any, con: Any) -> Any:
+    told = [con.get_server_version(), con.is_closed(), con.get_settings().server_encoding]
+    told += [con._addr, con._params.user, con._params.database]
+    told.append(await con.fetchval("select pg_backend_pid()") == con.get_server_pid())
+    await con.execute("set search_path to pg_catalog")
+    await con.reset()
+    told.append(await con.fetchval("show search_path"))
+    await con.close()
+    return [*told, con.is_closed(), await caught(con.fetch("select 1"))]
+
+
+@scenario
+async def records(driver: Any, con: Any) -> Any:
+    class Mine(driver.Record):
+        def __getattr__(self, name: str) -> Any:
+            return self[name]
+
+    row = await con.fetchrow("select 1 as a, 'x' as b", record_class=Mine)
+    told = [row.a, row.b, repr(row), row[0:1], list(row.items()), row.get("c", 5), "a" in row]
+    rows = await con.fetch("select 1 as a", record_class=Mine)
+    return [*told, rows[0].a, row == (1, "x"), hash(row) == hash((1, "x")), isinstance(row, Mine)]
+
+
+@pytest.mark.parametrize("work", SCENARIOS, ids=lambda work: work.__name__)
+async def test_both_do_the_same(work: Scenario) -> None:
+    told = []
+    for driver in (asyncpg, onetrip.asyncpg):
+        con = await driver.connect(URL)
+        try:
+            told.append(plain(await asyncio.wait_for(work(driver, con), 30)))
+        finally:
+            await con.close()
+    assert told[1] == told[0]
+
+
+async def pool_calls(driver: Any) -> Any:
+    async with driver.create_pool(URL, min_size=1, max_size=2) as pool:
+        told: list[Any] = [
+            await pool.fetch("select $1::int as a", 1),
+            await pool.fetchrow("select 2 as a"),
+            await pool.fetchval("select 1 as a, 'b' as b", column=1),
+            await pool.execute("select 1; select 2"),
+            await pool.execute("set application_name = 'x'"),
+            await caught(pool.fetch("select 1/0")),
+            await pool.fetchmany("select $1::int * 2 as two", [(1,), (2,)]),
+            pool.get_min_size(), pool.get_max_size(), pool.get_size() >= 1,
+        ]
+        async with pool.acquire() as con:
+            told.append(isinstance(con, driver.Connection))
+            await con.execute("set application_name = 'mine'")
+            await con.fetchval("select pg_advisory_lock(77)")
+            async with con.transaction():
+                told.append(await con.fetchval("select 5"))
+        told.append(await caught_now(lambda: con.fetchval))
+        async with pool.acquire() as first, pool.acquire() as second:
+            for other in (first, second):
+                told.append(await other.fetchval("show application_name"))
+            told.append(await first.fetchval("select pg_try_advisory_lock(77)"))
+            told.append(await caught(pool.acquire(timeout=0.05)))
+        await pool.expire_connections()
+        told.append(await pool.fetchval("select 9"))
+    return [*told, await caught(pool.fetch("select 1"))]
+
+
+async def caught_now(work: Callable[[], Any]) -> Any:
+    try:
+        found = work()
+        return await found("select 1")
+    except Exception as error:
+        return error
+
+
+async def pool_hooks(driver: Any) -> Any:
+    import json
+
+    done: list[str] = []
+
+    async def init(con: Any) -> None:
+        done.append("init")
+        await con.set_type_codec("jsonb", schema="pg_catalog", encoder=json.dumps,
+                                 decoder=json.loads)
+
+    async def setup(con: Any) -> None:
+        done.append("setup")
+        await con.execute("set application_name = 'set up'")
+
+    async def reset(con: Any) -> None:
+        done.append("reset")
+
+    pool = await driver.create_pool(URL, min_size=1, max_size=1, init=init, setup=setup, reset=reset)
+    told = [await pool.fetchval("select '{\"a\": 1}'::jsonb")]
+    told.append(await pool.fetchval("show application_name"))
+    await pool.close()
+    return [*told, done, await caught(pool.acquire())]
+
+
+@pytest.mark.parametrize("work", [pool_calls, pool_hooks], ids=lambda work: work.__name__)
+async def test_both_pools_do_the_same(work: Callable[[Any], Awaitable[Any]]) -> None:
+    told = [plain(await asyncio.wait_for(work(it), 30)) for it in (asyncpg, onetrip.asyncpg)]
+    assert told[1] == told[0]
+
+
+async def test_errors_of_connecting() -> None:
+    wrong = URL.rsplit("/", 1)[0]
+    told = []
+    for driver in (asyncpg, onetrip.asyncpg):
+        told.append([
+            plain(await caught(driver.connect(wrong + "/no_such_database"))),
+            plain(await caught(driver.connect(host="127.0.0.1", port=1, user="x"))),
+        ])
+    assert told[1] == told[0]
+
+
+def test_classes_without_asyncpg() -> None:
+    """Where asyncpg is not installed, the same classes are made."""
+    from onetrip.asyncpg import exceptions
+
+    made, theirs = exceptions._made(), asyncpg.exceptions
+    for name in theirs.__all__:
+        ours, of = made[name], getattr(theirs, name)
+        assert getattr(ours, "sqlstate", None) == getattr(of, "sqlstate", None), name
+        bases = {it.__name__ for it in of.__mro__} - {"PostgresMessage", "InterfaceMessage"}
+        assert bases <= {it.__name__ for it in ours.__mro__}, name
+    assert exceptions.UniqueViolationError is asyncpg.UniqueViolationError

@@ -36,7 +36,7 @@ node: ## one test file of the Node packages: T=neighbours for faces/node/test/ne
 		sh -c 'cd faces/node && node --test --test-reporter=spec build/test/$(or $(T),*).test.js'
 
 python: ## the wheel for Python, tested in a virtual environment of its own; T="-k name" for some tests
-	@scripts/setup build server redis
+	@scripts/setup build server redis python
 	@scripts/python $(T)
 
 docs: ## build the documentation as a site with search, target/site/index.html, and check its links

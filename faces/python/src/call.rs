@@ -116,6 +116,9 @@ pub(crate) struct Progress {
     /// A part of its reply has come, or more data is taken, of which its caller has not heard.
     pub(crate) is_told: bool,
     pub(crate) is_awaited: bool,
+    /// How often it was sent again after its connection was lost, and whether it may have run.
+    pub(crate) repeats: u32,
+    pub(crate) may_have_run: bool,
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
 }
@@ -148,6 +151,11 @@ impl Call {
     ) -> Call {
         let now = Local::new(Progress { args, ..Progress::default() });
         Call { core, want, statement, flags, into: None, record: None, now }
+    }
+
+    /// Whether it may run twice.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.flags & flag::REPEATABLE != 0
     }
 
     /// Whether its caller takes the reply as it comes, or hands over data.

@@ -33,6 +33,9 @@ use crate::{describe, encode};
 const RUN_MAX: usize = 255;
 const RUN_BYTES: usize = 32 << 10;
 
+const NOT_REPEATABLE: &str = "repeatable is not for a session, a transaction or a pipeline: what a \
+    statement does there depends on its connection";
+
 /// Texts that are remembered; the oldest goes.
 const STATEMENTS_MAX: usize = 1024;
 
@@ -138,6 +141,7 @@ impl Core {
             }
             Deed::Read(call) => call.get().read_early(py)?,
             Deed::Drop(rows) => drop(rows),
+            Deed::Begin(call) => Core::begin(core, call.bind(py))?,
             Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
                 Router::landed(call.bind(py))?;
             }
@@ -298,7 +302,12 @@ impl Core {
                 add(part.get(), args.bind(py), Some(part.clone_ref(py)))
             }),
             _ => {
-                let args = it.now.with(|it| it.args.take())?;
+                // They are encoded anew if it is sent again.
+                let keeps = it.is_repeatable();
+                let args = it.now.with(|it| match &it.args {
+                    Some(args) if keeps => Some(args.clone_ref(py)),
+                    _ => it.args.take(),
+                })?;
                 let args = args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py));
                 add(it, &args, None)
             }
@@ -705,6 +714,9 @@ impl Scope {
             Want::CopyOut if Direction::Out.is_of(traits) => None,
             Want::CopyIn => Some(("copy", "copy_in takes a COPY … FROM STDIN statement")),
             Want::CopyOut => Some(("copy", "copy_out takes a COPY … TO STDOUT statement")),
+            _ if flags & flag::REPEATABLE != 0 && !matches!(place, Place::Shared) => {
+                Some(("repeatable", NOT_REPEATABLE))
+            }
             // A drop-in's caller does on a connection of his own what he likes.
             _ if core.get().strict && matches!(place, Place::Session { .. }) => None,
             _ => refusal(traits, place).map(|refusal| {

@@ -21,6 +21,8 @@ pub(crate) enum Deed {
     Tell(&'static str, u32, Option<Said>),
     /// A question of the client's own has ended.
     Step(Py<Call>),
+    /// A call whose connection was lost is sent again.
+    Begin(Py<Call>),
     /// What waits on a connection may go on.
     Advance(u32),
     /// A part of a long result has come.

@@ -46,6 +46,22 @@ impl Failure {
         }
     }
 
+    /// The same of what was sent again, where it may have run before.
+    pub(crate) fn after(mut self, may_have_run: bool) -> Failure {
+        if let Failure::Said { outcome, .. } = &mut self
+            && may_have_run
+            && *outcome == outcome::NOT_SENT
+        {
+            *outcome = outcome::UNKNOWN;
+        }
+        self
+    }
+
+    /// Whether its connection was lost.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Failure::Said { code: "connection_lost", .. })
+    }
+
     /// What the end of a request means; none where it did not fail. `lost`: what became of its
     /// connection.
     pub(crate) fn of_end(how: u32, block: &Bytes, lost: &Loss) -> Option<Failure> {

@@ -39,6 +39,9 @@ pub(crate) struct State {
     pub(crate) woken: usize,
     /// Which of them has gone on last.
     pub(crate) went_on: usize,
+    /// Calls that are sent again, and when.
+    repeats: Vec<(Time, Py<Call>)>,
+    seed: u64,
     /// When the next call of `tick` is due.
     armed: Time,
     pub(crate) deeds: Vec<Deed>,
@@ -86,6 +89,8 @@ impl State {
             scheduled: false,
             woken: 0,
             went_on: 0,
+            repeats: Vec::new(),
+            seed,
             armed: Time::NEVER,
             deeds: Vec::new(),
             types: Types::default(),
@@ -273,8 +278,8 @@ impl State {
             }
             (it.stage, it.args, it.requests) = (Stage::Over, None, Vec::new());
             self.counts.failed += u64::from(failure.is_some());
-            if failure.is_some() {
-                it.failure = failure;
+            if let Some(failure) = failure {
+                it.failure = Some(failure.after(it.may_have_run));
             }
             it.is_woken |= it.future.is_some();
             it.future.take()
@@ -416,7 +421,10 @@ impl State {
         self.armed = Time::NEVER;
         self.pool.time(now);
         self.walk_pool(py, now);
+        let due = self.repeats.extract_if(.., |(at, _)| *at <= now);
+        self.deeds.extend(due.map(|(_, call)| Deed::Begin(call)));
         let mut next = self.pool.deadline();
+        next = self.repeats.iter().fold(next, |next, (at, _)| next.min(*at));
         for number in self.links.keys().copied().collect::<Vec<_>>() {
             if let Some(link) = self.links.get_mut(&number) {
                 link.connection.borrow_mut().time(now);

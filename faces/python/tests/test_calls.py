@@ -12,7 +12,7 @@ import pytest
 
 import onetrip
 
-from conftest import URL
+from conftest import URL, Line
 
 
 async def test_a_call_is_a_coroutine(db: onetrip.Database) -> None:
@@ -174,3 +174,39 @@ async def test_nobody_there() -> None:
 def test_a_wrong_setting_is_named(dsn: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         onetrip.connect(dsn)
+
+
+async def test_a_repeatable_read_is_sent_again_when_its_connection_is_lost(
+    far: onetrip.Database, line: Line, db: onetrip.Database
+) -> None:
+    sql = "select pg_backend_pid(), pg_sleep(case when $1 = pg_backend_pid() then 60 else 0 end)"
+    first = await far.fetchval("select pg_backend_pid()")
+    slow = far.fetchval(sql, first, repeatable=True)
+    task = asyncio.ensure_future(slow)
+    running = "select count(*) from pg_stat_activity where pid = $1 and wait_event = 'PgSleep'"
+    while not await db.fetchval(running, first):
+        pass
+    line.say("cut")
+    assert await task != first
+    assert far.metrics().sent_again == 1
+
+
+async def test_a_statement_that_may_not_run_twice_is_unknown_when_its_connection_is_lost(
+    far: onetrip.Database, line: Line, db: onetrip.Database
+) -> None:
+    first = await far.fetchval("select pg_backend_pid()")
+    task = asyncio.ensure_future(far.fetchval("select pg_sleep(60)::text"))
+    running = "select count(*) from pg_stat_activity where pid = $1 and wait_event = 'PgSleep'"
+    while not await db.fetchval(running, first):
+        pass
+    line.say("cut")
+    with pytest.raises(onetrip.ConnectionLostError) as caught:
+        await task
+    assert caught.value.outcome == "Unknown"
+
+
+async def test_what_is_repeatable_needs_no_connection_of_its_own(db: onetrip.Database) -> None:
+    async with db.begin() as tx:
+        with pytest.raises(onetrip.MisuseError, match="repeatable is not for a session") as caught:
+            await tx.fetchval("select 1", repeatable=True)
+    assert caught.value.outcome == "NotSent"

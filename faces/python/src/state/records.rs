@@ -3,6 +3,7 @@
 use onetrip_abi::completion::{end, event, kind, outcome};
 use onetrip_abi::host::{Act, Record};
 use onetrip_engine::Time;
+use onetrip_engine::pool::Repeats;
 use onetrip_postgres::client::first_use;
 use pyo3::prelude::*;
 
@@ -121,20 +122,53 @@ impl State {
                 match is_part {
                     // Its caller hears of it with the others.
                     true => _ = call.get().now.with(|it| it.failure = failure),
-                    false => self.answered(py, call, failure),
+                    false => self.answered(py, now, call, failure),
                 }
             }
         }
     }
 
     /// A statement has ended. What was learned of its text may be the cause of an error.
-    fn answered(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
+    fn answered(&mut self, py: Python<'_>, now: Time, call: &Py<Call>, failure: Option<Failure>) {
         if let (Some(failure), Some(statement)) = (&failure, &call.get().statement)
             && first_use::may_be_outdated(failure.sqlstate(), failure.routine())
         {
             statement.get().forget();
         }
+        if failure.as_ref().is_some_and(Failure::is_loss) && self.repeats(py, now, call, &failure) {
+            return;
+        }
         self.finish(py, call, failure);
+    }
+
+    /// Whether a call whose connection was lost is sent again, after a pause.
+    fn repeats(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        call: &Py<Call>,
+        failure: &Option<Failure>,
+    ) -> bool {
+        let it = call.get();
+        if !it.is_repeatable() || self.is_closing {
+            return false;
+        }
+        self.seed = self.seed.wrapping_add(1);
+        let seed = self.seed;
+        let outcome = failure.as_ref().map_or(outcome::UNKNOWN, Failure::outcome);
+        let pause = it.now.with(|it| {
+            it.may_have_run |= outcome == outcome::UNKNOWN;
+            it.repeats += 1;
+            let pause = Repeats::default().pause(it.repeats, seed)?;
+            it.stage = Stage::Made;
+            Some(pause)
+        });
+        let Ok(Some(pause)) = pause else { return false };
+        self.deeds.extend(it.restart().map(Deed::Drop));
+        self.counts.sent_again += 1;
+        self.repeats.push((now.after(pause), call.clone_ref(py)));
+        self.arm(now, now.after(pause));
+        true
     }
 
     /// A transaction is over, and its connection goes on without it.

@@ -11,6 +11,7 @@ Statements leave when they are made; those of one turn of the event loop share a
 import os
 
 from . import _native
+from ._batch import Batch, BatchReport
 from ._client import Database, Metrics, Pipeline, Session, Transaction, connect
 from ._flow import Stream
 from ._listen import Gap, Listener, Notification
@@ -28,6 +29,8 @@ from .errors import (
 
 __all__ = [
     "Arrow",
+    "Batch",
+    "BatchReport",
     "Call",
     "ConnectionLostError",
     "Database",

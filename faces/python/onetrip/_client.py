@@ -6,13 +6,14 @@ What they have in common is native: ``Scope``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
 from types import TracebackType
 from typing import Any, Literal
 
 from . import _native
+from ._batch import Batch, same
 from ._config import Config, Password
 from ._flow import Flows, Lent
 from ._host import Host
@@ -40,6 +41,10 @@ class Database(Flows):
         number = await core.checkout()
         scope = _native.Scope(core, number)
         return Lent(scope, "close", "stop", lambda: core.release(number))
+
+    def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
+        """A statement for many rows of arguments: ``await db.batch(query, rows).atomic()``."""
+        return Batch(self, self.begin, self.session, query, rows)
 
     def listen(self, *channels: str) -> Listener:
         """Notifications, on a connection of their own: ``async with db.listen("a") as events``."""
@@ -144,6 +149,10 @@ class Session(Flows):
         """A transaction on this connection."""
         return Begin(self._core, self._number, (isolation, read_only, deferrable))
 
+    def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
+        """A statement for many rows of arguments, on this connection."""
+        return Batch(self, self.begin, lambda: same(self), query, rows)
+
 
 class Transaction(Flows):
     """A transaction, or what stands behind one of its savepoints."""
@@ -171,6 +180,10 @@ class Transaction(Flows):
         It is rolled back where its block raises.
         """
         return Savepoint(self)
+
+    def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
+        """A statement for many rows of arguments, as a part of this transaction."""
+        return Batch(self, lambda: same(self), None, query, rows)
 
 
 @dataclass(frozen=True)

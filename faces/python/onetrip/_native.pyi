@@ -79,8 +79,11 @@ class Scope:
         """A value of the first row, or None."""
     def execute(self, query: str, /, *args: Any) -> Call[str]:
         """The command tag, as ``INSERT 0 1``."""
-    def executemany(self, query: str, args: Iterable[Iterable[Any]], /) -> Call[None]:
+    def executemany(self, query: str, args: Iterable[Iterable[Any]], /) -> Call[int]:
         """Runs a statement with each of these sets of arguments: all of them take effect, or none.
+
+        It returns how many rows were affected. The ``index`` of an error is the place of the set
+        that failed, from 0.
         """
     @overload
     def fetchmany(

@@ -21,6 +21,9 @@ class Error(Exception):
     #: only its answer could not be read. ``Unknown``: it may have run.
     outcome: Outcome = "NotSent"
 
+    #: Of a statement with many rows of arguments: the place of the one that failed, from 0.
+    index: int | None = None
+
     @property
     def is_retry_safe(self) -> bool:
         """Whether nothing of it can have taken effect, so that it may be sent again."""

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use onetrip_postgres::message::CommandComplete;
 use onetrip_postgres::message::tag::backend;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::intern;
@@ -16,6 +17,7 @@ use crate::arrow::{Arrow, Builder};
 use crate::call::{Call, Progress, Stage, Want};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
+use crate::failure::Failure;
 use crate::messages::messages;
 use crate::record::record_type;
 use crate::statement::{Described, Statement, column_names};
@@ -173,7 +175,20 @@ impl Call {
             (reply, rows, table, it.failure.take(), it.fault.take(), it.number)
         })?;
         if let Some(failure) = failure {
-            return Err(failure.raised(py));
+            // Those before the one that failed were answered; of what can't be encoded the place
+            // is known.
+            let index = match (&failure, number) {
+                (Failure::Server { .. }, _) => Some(reply.tags().count()),
+                (_, 0) => None,
+                (_, number) => Some(number as usize - 1),
+            };
+            let error = failure.raised(py);
+            if let (Want::Parts(sets, _), Some(index)) = (&self.want, index)
+                && index < sets.len()
+            {
+                error.value(py).setattr(intern!(py, "index"), index)?;
+            }
+            return Err(error);
         }
         if let Some(fault) = fault {
             return Err(fault);
@@ -204,6 +219,10 @@ impl Call {
                     rows.append(row)?;
                 }
                 Ok(rows.into_any().unbind())
+            }
+            Want::Parts(_, false) => {
+                let rows = reply.tags().filter_map(|tag| CommandComplete::decode(tag).ok()?.rows());
+                Ok(rows.sum::<u64>().into_pyobject(py)?.into_any().unbind())
             }
             Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
@@ -239,10 +258,15 @@ pub(crate) struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    fn tag(&self, py: Python<'_>) -> Py<PyAny> {
+    /// Of each statement that has ended.
+    fn tags(&self) -> impl Iterator<Item = &[u8]> {
         let done = messages(&self.blocks).filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
-        match done.last() {
-            Some((_, body)) => tag(py, body).into_any().unbind(),
+        done.map(|(_, body)| body)
+    }
+
+    fn tag(&self, py: Python<'_>) -> Py<PyAny> {
+        match self.tags().last() {
+            Some(body) => tag(py, body).into_any().unbind(),
             None => intern!(py, "").clone().into_any().unbind(),
         }
     }

@@ -290,6 +290,7 @@ impl Core {
             Want::Parts(sets, _) => sets.iter().enumerate().try_for_each(|(number, set)| {
                 add(it, set.bind(py), None).map_err(|failure| match failure {
                     Failure::Said { code, outcome, message, cause } => {
+                        let _ = it.now.with(|it| it.number = number as u32 + 1);
                         let message = format!("set {} of arguments: {message}", number + 1);
                         Failure::Said { code, outcome, message, cause }
                     }
@@ -640,7 +641,7 @@ impl Core {
         slf: &Bound<'py, Self>,
         number: u32,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Core::run(slf, |state, _, now| state.begin_cancel(now, number))
+        Core::run(slf, |state, py, now| state.begin_cancel(py, now, number))
             .map(|message| message.map(|message| PyBytes::new(slf.py(), &message)))
     }
 

@@ -129,9 +129,17 @@ impl State {
 
     // --- cancels ---
 
-    pub(crate) fn begin_cancel(&mut self, now: Time, number: u32) -> Option<Vec<u8>> {
+    pub(crate) fn begin_cancel(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+    ) -> Option<Vec<u8>> {
         let link = self.links.get(&number)?;
         let message = link.connection.borrow_mut().begin_cancel(now).to_vec();
+        // Where none is sent any more, what it held back goes on.
+        self.walk(py, now, number);
+        self.write(py, now, number);
         Some(message).filter(|message| !message.is_empty())
     }
 

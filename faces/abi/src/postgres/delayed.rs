@@ -272,11 +272,11 @@ impl Postgres {
         deadline: Time,
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
-        // What a statement is has nothing to do with the transaction that is about to begin.
         let is_question = submission.has(flag::DESCRIBE) && !self.delayed.is_ahead();
-        let treatment = match self.hold_begin && !is_question {
-            true => self.treatment(&submission),
-            false => Treatment::Plain,
+        let treatment = match (self.hold_begin, is_question) {
+            (true, true) => self.treatment_of_question(),
+            (true, false) => self.treatment(&submission),
+            (false, _) => Treatment::Plain,
         };
         let text = submission.text;
         let ticket = match treatment {

@@ -14,7 +14,7 @@ use onetrip_postgres::sql::Traits;
 
 use super::request::{Submission, expect, expect_simple};
 use super::statements::Numbered;
-use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
+use super::{Postgres, Refused, TOKEN_MAX, Use};
 use crate::codes::flag;
 use crate::completion::Completions;
 use crate::protocol;
@@ -65,7 +65,7 @@ impl Postgres {
             return self.send_copy(now, token, &submission);
         }
         if submission.has(flag::DESCRIBE) {
-            return self.send_describe(now, token, &submission, deadline);
+            return self.send_describe(now, token, &submission, deadline, treatment);
         }
         if submission.has(flag::SIMPLE) {
             if !treatment.is_guarded() {
@@ -104,12 +104,16 @@ impl Postgres {
         token: u32,
         submission: &Submission<'_>,
         deadline: Time,
+        treatment: Treatment,
     ) -> Result<Ticket, Refused> {
-        let is_member = submission.has(flag::MEMBER);
+        let (is_member, leads) = (submission.has(flag::MEMBER), treatment == Treatment::Leads);
+        if leads {
+            self.submit_begin(now)?;
+        }
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
-            pinned: self.block.is_some(),
+            pinned: leads || self.block.is_some(),
             in_order: !self.is_shared || is_member,
             ..Request::isolated(
                 Token(token.into()),
@@ -117,10 +121,19 @@ impl Postgres {
             )
         };
         let write = &mut |out: &mut BytesMut| submission.write_describe(out);
-        let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
-        self.segment_open = is_member;
-        self.begin(token, None, None, false, false);
-        Ok(ticket)
+        match enter(&mut self.engine, now, request, submission.size_max(0), write) {
+            Ok(ticket) => {
+                self.segment_open = is_member;
+                self.begin(token, None, None, leads, leads);
+                Ok(ticket)
+            }
+            Err(error) => {
+                if leads {
+                    self.sync_begin(now)?;
+                }
+                Err(error.into())
+            }
+        }
     }
 
     fn send_statement(
@@ -184,9 +197,7 @@ impl Postgres {
             Err(error) => {
                 close.into_iter().for_each(|closing| self.statements.give_back(closing));
                 if leads {
-                    // BEGIN was answered, so the transaction begins all the same.
-                    self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
-                    self.own_requests += 1;
+                    self.sync_begin(now)?;
                 }
                 Err(error.into())
             }

@@ -43,6 +43,15 @@ impl Postgres {
         treatment(self.pending_begin.as_ref(), asked, at, || self.statements.traits(text))
     }
 
+    /// Decides how to treat a question for what a statement takes. BEGIN goes in front of it, since
+    /// the transaction has failed where the server refuses the statement.
+    pub(super) fn treatment_of_question(&self) -> Treatment {
+        match self.pending_begin.as_ref().is_some_and(PendingBegin::is_held) {
+            true => Treatment::Leads,
+            false => Treatment::Plain,
+        }
+    }
+
     /// Decides how to treat a sync point with a segment of its own.
     pub(super) fn treatment_of_sync(&self) -> Treatment {
         match self.delayed.is_ahead() {
@@ -91,9 +100,16 @@ impl Postgres {
     pub(super) fn send_begin(&mut self, now: Time) -> Result<(), Refused> {
         if self.pending_begin.as_ref().is_some_and(PendingBegin::is_held) {
             self.submit_begin(now)?;
-            self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
-            self.own_requests += 1;
+            self.sync_begin(now)?;
         }
+        Ok(())
+    }
+
+    /// Ends the segment of a BEGIN whose request can't be sent. BEGIN was answered, so the
+    /// transaction begins all the same.
+    pub(super) fn sync_begin(&mut self, now: Time) -> Result<(), Refused> {
+        self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
+        self.own_requests += 1;
         Ok(())
     }
 

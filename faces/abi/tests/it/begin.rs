@@ -82,6 +82,19 @@ fn a_first_statement_that_fails_leaves_a_failed_transaction() {
     assert_eq!(status(&host), 'I');
 }
 
+#[test]
+fn begin_leaves_with_the_question_for_what_a_statement_takes() {
+    let mut host = connect();
+    for (text, then) in [("select $1::int", 'T'), ("select nothing", 'E')] {
+        answered_here(&mut host, "begin");
+        let asked = host.submit(flag::DESCRIBE, text, "", &[]);
+        let failed = host.answer(asked).end != end::COMPLETE;
+        assert_eq!((failed, status(&host)), (then == 'E', then), "{text}");
+        assert_eq!(host.run("rollback", &[]).end, end::COMPLETE);
+        assert_eq!(status(&host), 'I');
+    }
+}
+
 /// A message of a server.
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat()

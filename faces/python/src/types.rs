@@ -136,7 +136,9 @@ impl Type {
             _ => self,
         };
         let (kind, name) = match &type_.kind {
-            Kind::Array(of) => ("array", Some(format!("{}[]", of.name))),
+            Kind::Array(of) if !VECTORS.iter().any(|row| row.0 == self.oid) => {
+                ("array", Some(format!("{}[]", of.name)))
+            }
             Kind::Composite(_) => ("composite", None),
             Kind::Range(_) => ("range", None),
             Kind::Multirange(_) => ("multirange", None),
@@ -276,11 +278,18 @@ fn built_in() -> &'static HashMap<u32, Arc<Type>> {
                 add(*array, format!("{name}[]"), Kind::Array(element));
             }
         }
+        let simple = |oid: u32| {
+            let row = SIMPLE.iter().find(|row| row.0 == oid);
+            let (name, kind) = row.map_or(("", Kind::Other), |row| (row.2, row.3.clone()));
+            let (schema, name) = (CATALOG.to_owned(), name.to_owned());
+            Arc::new(Type { oid, schema, name, kind })
+        };
+        for (oid, array, name, of) in VECTORS {
+            let vector = add(*oid, (*name).to_owned(), Kind::Array(simple(*of)));
+            add(*array, format!("{name}[]"), Kind::Array(vector));
+        }
         for (oid, array, multirange, name, of) in RANGES {
-            let row = SIMPLE.iter().find(|row| row.0 == *of);
-            let (name_of, kind) = row.map_or(("", Kind::Other), |row| (row.2, row.3.clone()));
-            let (schema, name_of) = (CATALOG.to_owned(), name_of.to_owned());
-            let bound = Arc::new(Type { oid: *of, schema, name: name_of, kind });
+            let bound = simple(*of);
             let range = add(*oid, (*name).to_owned(), Kind::Range(bound.clone()));
             add(*array, format!("{name}[]"), Kind::Array(range));
             add(*multirange, name.replace("range", "multirange"), Kind::Multirange(bound));
@@ -306,6 +315,7 @@ const SIMPLE: &[(u32, u32, &str, Kind)] = &[
     (24, 1008, "regproc", Kind::Other),
     (27, 1010, "tid", Kind::Other),
     (28, 1011, "xid", Kind::Oid),
+    (29, 1012, "cid", Kind::Oid),
     (114, 199, "json", Kind::Json),
     (142, 143, "xml", Kind::Text),
     (600, 1017, "point", Kind::Other),
@@ -350,6 +360,10 @@ const SIMPLE: &[(u32, u32, &str, Kind)] = &[
     (5038, 5039, "pg_snapshot", Kind::Other),
     (5069, 271, "xid8", Kind::Other),
 ];
+
+/// Number, number of the array, name, number of the elements' type. They are read as arrays.
+const VECTORS: &[(u32, u32, &str, u32)] =
+    &[(22, 1006, "int2vector", 21), (30, 1013, "oidvector", 26)];
 
 /// Number, number of the array and of the multirange, name, number of the bounds' type.
 const RANGES: &[(u32, u32, u32, &str, u32)] = &[

@@ -76,12 +76,20 @@ async def scenario(driver: str) -> Any:
         except sa.exc.DBAPIError as error:
             told.append(type(error).__name__)
         await session.rollback()
+        for text in ("select nothing", "select 1"):
+            # The first fails as it is prepared, which fails the transaction.
+            try:
+                await session.execute(sa.text(text))
+            except sa.exc.DBAPIError as error:
+                told.append(error.orig.sqlstate)
+        await session.rollback()
     async with engine.connect() as con:
         serial = await con.execution_options(isolation_level="SERIALIZABLE")
         told.append(await serial.scalar(sa.text("show transaction_isolation")))
         await serial.rollback()
         told.append(await con.run_sync(
-            lambda it: sorted(c["name"] for c in sa.inspect(it).get_columns("sa_book"))
+            lambda it: (sorted(c["name"] for c in sa.inspect(it).get_columns("sa_book")),
+                        sa.inspect(it).get_indexes("sa_author"))
         ))
         told.append(await con.scalar(sa.select(sa.cast("10.0.0.1", pg.INET))))
     async with engine.begin() as con:

@@ -66,6 +66,11 @@ async def test_both_ways(db: onetrip.Database, type_: str, value: Any) -> None:
     assert await db.fetchval(f"select $1::{type_}", None) is None
 
 
+async def test_vectors_are_read_as_arrays(db: onetrip.Database) -> None:
+    row = await db.fetchrow("select '1 2'::int2vector, '3 4'::oidvector, ''::int2vector")
+    assert tuple(row) == ([1, 2], [3, 4], [])
+
+
 async def test_numeric_nan(db: onetrip.Database) -> None:
     assert (await db.fetchval("select $1::numeric", D("NaN"))).is_nan()
     latest = dt.datetime.max.replace(tzinfo=UTC)

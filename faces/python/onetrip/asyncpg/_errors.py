@@ -51,7 +51,8 @@ def _of_parameter(text: str, args: Any) -> BaseException:
         wanted, given = int(count[1]), int(count[2])
         return exceptions.InterfaceError(
             f"the server expects {wanted} argument{'s' if wanted != 1 else ''} for this query, "
-            f"{given} {'was' if given == 1 else 'were'} passed"
+            f"{given} {'was' if given == 1 else 'were'} passed",
+            hint="Check the query against the passed list of arguments.",
         )
     row, number, why = found[1], int(found[2]), found[3]
     if row is not None:

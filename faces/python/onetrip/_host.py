@@ -142,9 +142,6 @@ class Host:
             transport = self._transports[number][0]
             transport.resume_reading() if goes_on else transport.pause_reading()
 
-    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
-        self.core.open_failed(number, error, permanent)
-
     async def prepare(self, number: int) -> None:
         """A connection is logged in, and about to be used."""
 

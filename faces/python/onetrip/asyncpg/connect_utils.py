@@ -132,7 +132,7 @@ class DropInHost(Host):
             self.core.lend(number)
             await self.init(self.of(number))
 
-    def open_failed(self, number: int, error: Error, permanent: bool) -> None:
+    def open_failed(self, number: int, error: Exception, permanent: bool) -> None:
         # As with asyncpg, whoever waits hears of the first attempt that fails.
         super().open_failed(number, error, True)
 

@@ -159,6 +159,8 @@ pub(crate) struct Types {
     known: Known<Arc<Type>>,
     /// Those that are written and read in another way than by default.
     own: HashMap<u32, Arc<Type>>,
+    /// As asyncpg has them.
+    is_like_asyncpg: bool,
 }
 
 impl Types {
@@ -216,6 +218,7 @@ impl Types {
 
     /// Has values as asyncpg has them, where that differs.
     pub(crate) fn like_asyncpg(&mut self) {
+        self.is_like_asyncpg = true;
         for (oid, kind) in [(700, Kind::WideFloat4), (1184, Kind::LocalTimestampTz)] {
             let Type { schema, name, .. } = &*self.plain(oid);
             let (schema, name) = (schema.clone(), name.clone());
@@ -242,9 +245,11 @@ impl Types {
                     fields.iter().map(|(name, oid)| (name.clone(), self.get(*oid))).collect(),
                 ),
                 // Those of extensions have no fixed numbers.
+                Described::Simple if it.name == "citext" => Kind::Text,
+                // Texts, until a codec is set.
+                Described::Simple if self.is_like_asyncpg => Kind::Other,
                 Described::Simple if it.name == "hstore" => Kind::Hstore,
                 Described::Simple if it.name == "vector" => Kind::Vector,
-                Described::Simple if it.name == "citext" => Kind::Text,
                 Described::Unknown | Described::Simple | Described::Pseudo => Kind::Other,
             };
             let (schema, name) = (it.schema.clone(), it.name.clone());

@@ -234,6 +234,10 @@ async def codecs(driver: Any, con: Any) -> Any:
     told.append(await con.fetchval("select $1::pair", (1, "x")))
     await con.execute("drop type pair")
     told.append(await caught(con.set_type_codec("nope", encoder=str, decoder=str)))
+    await con.execute("create extension if not exists hstore")
+    told.append(await con.fetchval("select $1::hstore", '"a"=>"1"'))
+    await con.set_builtin_type_codec("hstore", codec_name="pg_contrib.hstore")
+    told.append(await con.fetchval("select $1::hstore", {"a": "1", "b": None}))
 
     def broken(value: str) -> Any:
         raise ZeroDivisionError("broken")

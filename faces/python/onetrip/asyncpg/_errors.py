@@ -59,7 +59,7 @@ def _of_parameter(text: str, args: Any) -> BaseException:
         where = f" in element #{int(row) - 1} of executemany() sequence"
         return exceptions.DataError(f"invalid input for query argument ${number}{where}: {why}")
     value = repr(args[number - 1]) if number <= len(args) else "?"
-    value = value if len(value) <= 40 else value[:37] + "..."
+    value = value if len(value) <= 40 else value[:40] + "..."
     kind = type(args[number - 1]).__name__ if number <= len(args) else "?"
     return exceptions.DataError(
         f"invalid input for query argument ${number}: {value} ({why}; got {kind})"

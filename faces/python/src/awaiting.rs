@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use onetrip_postgres::message::CommandComplete;
 use onetrip_postgres::message::tag::backend;
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyType};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::arrow::{Arrow, Builder};
 use crate::call::{Call, Progress, Stage, Want};
@@ -20,6 +20,7 @@ use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::failure::Failure;
 use crate::messages::messages;
 use crate::record::record_type;
+use crate::state::State;
 use crate::statement::{Described, Statement, column_names};
 
 #[pymethods]
@@ -35,27 +36,19 @@ impl Call {
 
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let (py, it) = (slf.py(), slf.get());
-        let (stage, was_woken) = it.now.with(|it| {
+        let stage = it.now.with(|it| {
             it.is_awaited = true;
             it.future = None;
-            (it.stage, std::mem::take(&mut it.is_woken))
+            it.stage
         })?;
-        let core = it.client(py)?;
-        if was_woken {
-            core.get().resumed(core.py());
-        }
         match stage {
-            Stage::Over => Err(PyStopIteration::new_err((it.result(py)?,))),
+            Stage::Over => Err(returned(py, it.result(py)?)),
             Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
             _ => {
-                // Whoever waits has nothing more to send, unless others go on in this turn.
-                Core::flush_if_last(&core)?;
-                if it.is_over() {
-                    return Self::__next__(slf);
-                }
+                let core = it.client(py)?;
+                core.get().state.with(State::waits)?;
                 let future = core.get().future(py)?;
-                let blocking = intern!(py, "_asyncio_future_blocking");
-                future.setattr(blocking, true)?;
+                future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
                 it.now.with(|it| it.future = Some(future.clone().unbind()))?;
                 Ok(future.unbind())
             }
@@ -88,16 +81,11 @@ impl Call {
 
     /// Nobody waits for it.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let was_woken = slf.get().now.with(|it| {
+        slf.get().now.with(|it| {
             it.is_awaited = true;
             it.future = None;
-            std::mem::take(&mut it.is_woken)
         })?;
-        let core = slf.get().client(slf.py())?;
-        if was_woken {
-            core.get().resumed(core.py());
-        }
-        Core::give_up(&core, slf)
+        Core::give_up(&slf.get().client(slf.py())?, slf)
     }
 
     #[getter]
@@ -227,6 +215,16 @@ impl Call {
             Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
         }
+    }
+}
+
+/// What ends a coroutine that returns this. A value that is no tuple and no exception is the whole of
+/// it, which spares making the exception.
+fn returned(py: Python<'_>, value: Py<PyAny>) -> PyErr {
+    let it = value.bind(py);
+    match it.is_instance_of::<PyTuple>() || it.is_instance_of::<PyBaseException>() {
+        true => PyStopIteration::new_err((value,)),
+        false => PyStopIteration::new_err(value),
     }
 }
 

@@ -111,8 +111,6 @@ pub(crate) struct Progress {
     pub(crate) failure: Option<Failure>,
     /// Those that wait for its end.
     pub(crate) future: Option<Py<PyAny>>,
-    /// A task was told to go on, and has not done so.
-    pub(crate) is_woken: bool,
     /// A part of its reply has come, or more data is taken, of which its caller has not heard.
     pub(crate) is_told: bool,
     pub(crate) is_awaited: bool,

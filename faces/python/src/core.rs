@@ -49,7 +49,6 @@ pub(crate) struct Core {
     host: Local<Option<Py<PyAny>>>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
-    current_task: Py<PyAny>,
     statements: Py<PyDict>,
     start: Instant,
     /// A str goes to types of texts alone.
@@ -63,21 +62,6 @@ impl Core {
 
     pub(crate) fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.create_future.bind(py).call0()
-    }
-
-    /// A task that was woken goes on.
-    pub(crate) fn resumed(&self, py: Python<'_>) {
-        let task = self.task(py);
-        let _ = self.state.with(|state| {
-            state.woken = state.woken.saturating_sub(1);
-            state.went_on = task;
-        });
-    }
-
-    /// Tells the task that runs from all others that live; 0 for none.
-    fn task(&self, py: Python<'_>) -> usize {
-        let task = self.current_task.bind(py).call1((&self.event_loop,));
-        task.ok().filter(|task| !task.is_none()).map_or(0, |task| task.as_ptr() as usize)
     }
 
     pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
@@ -344,14 +328,6 @@ impl Core {
     pub(crate) fn give_up(core: &Bound<'_, Self>, call: &Bound<'_, Call>) -> PyResult<()> {
         Core::run(core, |state, py, now| state.give_up(py, now, call))
     }
-
-    /// Writes what is to be sent, unless tasks that were woken have not gone on yet: they may have
-    /// more.
-    pub(crate) fn flush_if_last(core: &Bound<'_, Self>) -> PyResult<()> {
-        let task = core.get().task(core.py());
-        let is_last = core.get().state.with(|state| state.waits(task))?;
-        if is_last { Core::run(core, State::flush) } else { Ok(()) }
-    }
 }
 
 #[pymethods]
@@ -380,7 +356,6 @@ impl Core {
             host: Local::new(Some(host)),
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
-            current_task: py.import("asyncio")?.getattr("current_task")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
             start: Instant::now(),
@@ -393,10 +368,7 @@ impl Core {
     }
 
     fn _flush(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Core::run(slf, |state, py, now| {
-            state.scheduled = false;
-            state.flush(py, now);
-        })
+        Core::run(slf, State::turn_ends)
     }
 
     fn _tick(slf: &Bound<'_, Self>) -> PyResult<()> {

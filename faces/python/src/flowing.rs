@@ -11,26 +11,15 @@ use crate::awaiting::misread;
 use crate::call::{Call, Stage, Want};
 use crate::core::Core;
 use crate::messages::messages;
-
-/// Its caller goes on, and hears of all that has come.
-fn resumed(call: &Call, core: &Bound<'_, Core>) -> PyResult<()> {
-    let was_woken = call.now.with(|now| {
-        now.is_told = false;
-        std::mem::take(&mut now.is_woken)
-    })?;
-    if was_woken {
-        core.get().resumed(core.py());
-    }
-    Ok(())
-}
+use crate::state::State;
 
 /// What has come of a reply since this was asked last: rows as a list, or the data of a COPY.
 #[pyfunction]
 pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
     let (py, it) = (call.py(), call.get());
     let core = it.client(py)?;
-    resumed(it, &core)?;
     let (reply, bytes, stage) = it.now.with(|now| {
+        now.is_told = false;
         let bytes = now.bytes;
         (it.reply(now), bytes, now.stage)
     })?;
@@ -54,7 +43,7 @@ pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
 pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
     let (py, it) = (call.py(), call.get());
     let core = it.client(py)?;
-    Core::flush_if_last(&core)?;
+    core.get().state.with(State::waits)?;
     // The first answer to a COPY that takes data says nothing of whether it takes more.
     let takes = !matches!(it.want, Want::CopyIn);
     if it.is_over() || it.now.with(|now| now.is_told || (takes && !now.blocks.is_empty()))? {
@@ -71,8 +60,10 @@ pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
 pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<bool> {
     let it = call.get();
     let core = it.client(call.py())?;
-    resumed(it, &core)?;
-    let stage = it.now.with(|now| now.stage)?;
+    let stage = it.now.with(|now| {
+        now.is_told = false;
+        now.stage
+    })?;
     let Stage::Sent(number, token, _) = stage else { return Ok(false) };
     let part = match (data.cast::<PyBytes>(), data.extract::<&str>()) {
         (Ok(data), _) => Part::Data(data.as_bytes()),
@@ -88,9 +79,8 @@ pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<
 pub(crate) fn leave(call: &Bound<'_, Call>, rest: &str) -> PyResult<()> {
     let it = call.get();
     let core = it.client(call.py())?;
-    resumed(it, &core)?;
     let stage = it.now.with(|now| {
-        now.future = None;
+        (now.future, now.is_told) = (None, false);
         now.stage
     })?;
     // Its transaction is rolled back, so that a cancel does no harm.

@@ -34,11 +34,10 @@ pub(crate) struct State {
     tokens: u32,
     /// Connections with bytes to send.
     pub(crate) dirty: Vec<u32>,
-    pub(crate) scheduled: bool,
-    /// Tasks that were told to go on, and have not yet.
-    pub(crate) woken: usize,
-    /// Which of them has gone on last.
-    pub(crate) went_on: usize,
+    /// So many calls of `turn_ends` are due.
+    scheduled: usize,
+    /// Somebody was told to go on since that was asked last.
+    has_woken: bool,
     /// Calls that are sent again, and when.
     repeats: Vec<(Time, Py<Call>)>,
     seed: u64,
@@ -86,9 +85,8 @@ impl State {
             in_line: HashMap::new(),
             tokens: 0,
             dirty: Vec::new(),
-            scheduled: false,
-            woken: 0,
-            went_on: 0,
+            scheduled: 0,
+            has_woken: false,
             repeats: Vec::new(),
             seed,
             armed: Time::NEVER,
@@ -177,30 +175,22 @@ impl State {
             self.alone = 0;
         }
         let is_only = self.links.get(&number).is_some_and(|it| it.pending == 1 && !it.is_dirty);
-        self.is_early = is_only && self.woken == 0 && self.alone >= ALONE_MIN;
+        self.is_early = is_only && self.scheduled == 0 && self.alone >= ALONE_MIN;
         match self.is_early {
             true => self.write(py, now, number),
             false => self.soil(number),
         }
     }
 
-    /// Somebody waits. Whether it is time to write: no task that was woken has yet to go on, which
-    /// may have more to send.
-    pub(crate) fn waits(&mut self, task: usize) -> bool {
+    /// Somebody waits. Whether calls are awaited one by one is counted.
+    pub(crate) fn waits(&mut self) {
         self.is_early = false;
-        let [number] = self.dirty[..] else {
-            self.alone = if self.dirty.is_empty() { self.alone } else { 0 };
-            return self.is_last(task) && !self.dirty.is_empty();
+        let is_only = match self.dirty[..] {
+            [] => return,
+            [number] => self.links.get(&number).is_some_and(|link| link.pending == 1),
+            _ => false,
         };
-        let is_only = self.links.get(&number).is_some_and(|link| link.pending == 1);
         self.alone = if is_only { self.alone.saturating_add(1) } else { 0 };
-        self.is_last(task)
-    }
-
-    /// Whether this is the last task that was woken. Others, such as new ones, may be many: theirs
-    /// is written at the end of the turn.
-    fn is_last(&self, task: usize) -> bool {
-        self.woken == 0 && task != 0 && self.went_on == task
     }
 
     /// A connection has bytes to send, perhaps.
@@ -209,8 +199,22 @@ impl State {
         if !std::mem::replace(&mut link.is_dirty, true) {
             self.dirty.push(number);
         }
-        if !std::mem::replace(&mut self.scheduled, true) {
-            self.deeds.push(Deed::Schedule);
+        if self.scheduled == 0 {
+            self.schedule();
+        }
+    }
+
+    fn schedule(&mut self) {
+        self.scheduled += 1;
+        self.deeds.push(Deed::Schedule);
+    }
+
+    /// Writes what those have submitted that ran in front of this. Where more were told to go on
+    /// meanwhile, it is called again behind them.
+    pub(crate) fn turn_ends(&mut self, py: Python<'_>, now: Time) {
+        self.scheduled -= 1;
+        if self.scheduled == 0 {
+            self.flush(py, now);
         }
     }
 
@@ -281,7 +285,6 @@ impl State {
             if let Some(failure) = failure {
                 it.failure = Some(failure.after(it.may_have_run));
             }
-            it.is_woken |= it.future.is_some();
             it.future.take()
         }) else {
             return;
@@ -289,7 +292,7 @@ impl State {
         if it.is_own() {
             self.deeds.push(Deed::Step(call.clone_ref(py)));
         } else if let Some(future) = future {
-            self.woken += 1;
+            self.has_woken = true;
             self.deeds.push(Deed::Wake(future));
         }
     }
@@ -298,11 +301,10 @@ impl State {
     pub(super) fn wake(&mut self, call: &Py<Call>) {
         let future = call.get().now.with(|it| {
             it.is_told = true;
-            it.is_woken |= it.future.is_some();
             it.future.take()
         });
         if let Ok(Some(future)) = future {
-            self.woken += 1;
+            self.has_woken = true;
             self.deeds.push(Deed::Wake(future));
         }
     }
@@ -386,6 +388,10 @@ impl State {
         self.walk_pool(py, now);
         // What had waited for room goes on.
         self.write(py, now, number);
+        // Behind those that go on now, in the same turn: they may have more to send.
+        if std::mem::take(&mut self.has_woken) && self.alone < ALONE_MIN {
+            self.schedule();
+        }
     }
 
     pub(crate) fn flush(&mut self, py: Python<'_>, now: Time) {

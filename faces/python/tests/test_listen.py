@@ -41,6 +41,14 @@ async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line: Li
             assert (await events.__anext__()).payload == "2"  # type: ignore[union-attr]
 
 
+async def test_a_listener_that_is_refused_says_so() -> None:
+    async with onetrip.connect(URL) as db:
+        db._host.config.dbname = "missing"
+        with pytest.raises(onetrip.PostgresError) as caught:
+            await asyncio.wait_for(db.listen("x").__aenter__(), 5)
+        assert caught.value.code == "3D000"
+
+
 async def test_a_reader_that_stops(db: onetrip.Database) -> None:
     async with db.listen("many") as events:
         await db.execute("select pg_notify('many', i::text) from generate_series(1, 1500) i")

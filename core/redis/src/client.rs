@@ -1,9 +1,17 @@
 //! What a client of Redis decides, in every language alike: state machines without I/O.
 //!
+//! * [`list`]: what the replies say of commands that run as one.
+//! * [`repeat`]: when a command is sent again after its connection was lost.
 //! * [`router`]: routes commands to the nodes of a cluster, and handles redirects and failures.
 //! * [`scripts`]: which scripts are called by their hashes.
+//! * [`session`]: what a command may do to its connection, and what it leaves there.
+//! * [`shape`]: what callers get of a reply.
 //! * [`topology`]: which node has which hash slot.
 
+pub mod list;
+pub mod repeat;
 pub mod router;
 pub mod scripts;
+pub mod session;
+pub mod shape;
 pub mod topology;

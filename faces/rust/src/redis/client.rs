@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use onetrip_engine::Time;
+use onetrip_redis::client::repeat::Repeats;
 use onetrip_redis::{Command, Place, Spec, ToArg};
 
 pub(crate) use self::checks::{check, check_length, misplaced, name_of};
@@ -308,7 +309,7 @@ impl Client {
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
         match call.into_item(&self.inner.config) {
             Ok(item) if self.alone => self.send_own(item, Cow::Borrowed("EVAL")),
-            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), false),
+            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), None),
             Err(error) => Reply::refused(error, Cow::Borrowed("EVAL")),
         }
     }
@@ -317,16 +318,18 @@ impl Client {
         &self,
         item: Item,
         name: Cow<'static, str>,
-        is_read: bool,
+        spec: Option<&Spec>,
     ) -> Reply<T> {
         let config = &self.inner.config;
         let (deadline, leaves) = (self.deadline(), item.leaves);
-        let repeats = self.repeats || (is_read && config.repeat_reads);
+        let (all, reads) = (self.repeats, config.repeat_reads);
+        let attempts_max = config.limits.attempts_max;
+        let repeats = Repeats { all, reads, attempts_max }.has(spec);
         if let Some(cluster) = &self.inner.cluster {
             return Reply::new(cluster.send(item, deadline, repeats), name, leaves, None);
         }
         let call = Call::one(item, deadline);
-        let again = repeats.then(|| Again::new(&self.inner, &call, config.limits.attempts_max));
+        let again = repeats.then(|| Again::new(&self.inner, &call, attempts_max));
         Reply::new(self.inner.send(call), name, leaves, again)
     }
 
@@ -354,10 +357,9 @@ impl Sends for Client {
             return Reply::refused(error, name);
         }
         let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
-        let is_read = spec.is_some_and(Spec::is_readonly);
         let item = Item::new(command, spec);
         match place {
-            Place::Shared if !self.alone => self.send_item(item, name, is_read),
+            Place::Shared if !self.alone => self.send_item(item, name, spec),
             Place::Shared | Place::Own => self.send_own(item, name),
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)

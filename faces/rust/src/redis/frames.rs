@@ -25,13 +25,6 @@ impl Frames {
         Frames { len_max, ..Frames::new(Bytes::new()) }
     }
 
-    /// The items of an aggregate.
-    pub(crate) fn within(mut aggregate: Bytes) -> Frames {
-        let head = aggregate.windows(2).position(|pair| pair == b"\r\n").map_or(0, |at| at + 2);
-        aggregate.advance(head);
-        Frames::new(aggregate)
-    }
-
     /// The bytes behind the first reply in a block.
     pub(crate) fn behind_first(block: Bytes) -> Bytes {
         let mut frames = Frames::new(block);

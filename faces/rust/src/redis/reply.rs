@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use onetrip_engine::{Retry, RetryLimits, Token};
+use onetrip_engine::Token;
+use onetrip_redis::client::repeat::Repeat;
 use tokio::time::Sleep;
 
 use super::FromReply;
@@ -72,26 +73,21 @@ impl Stage {
 pub(crate) struct Again {
     client: Arc<Inner>,
     call: Call,
-    retry: Retry,
-    /// Whether an attempt was lost that may have run.
-    may_have_run: bool,
+    repeat: Repeat,
 }
 
 impl Again {
     pub(crate) fn new(client: &Arc<Inner>, call: &Call, attempts_max: u32) -> Box<Again> {
-        let limits = RetryLimits { attempts_max, ..RetryLimits::default() };
         // Replies made one after the other have different addresses, which is random enough for the
         // pauses.
-        let retry = Retry::new(limits, std::ptr::from_ref(call) as u64);
-        Box::new(Again { client: client.clone(), call: call.clone(), retry, may_have_run: false })
+        let repeat = Repeat::new(attempts_max, std::ptr::from_ref(call) as u64);
+        Box::new(Again { client: client.clone(), call: call.clone(), repeat })
     }
 
-    /// Its last error. If an earlier attempt may have run, the outcome is `Unknown`.
+    /// Its last error, with what is known by all attempts.
     fn last(&self, error: Error) -> Error {
-        match self.may_have_run && error.outcome() != Outcome::Applied {
-            true => error.with_outcome(Outcome::Unknown),
-            false => error,
-        }
+        let known = self.repeat.outcome(error.outcome());
+        if known == error.outcome() { error } else { error.with_outcome(known) }
     }
 }
 
@@ -200,8 +196,7 @@ impl<T: FromReply> Reply<T> {
     /// The pause before it is sent again, if it may be.
     fn pause(&mut self, error: &Error) -> Option<Stage> {
         let again = self.again.as_mut().filter(|_| error.is_connection_lost())?;
-        again.may_have_run |= error.outcome() == Outcome::Unknown;
-        let pause = again.retry.failed()?;
+        let pause = again.repeat.lost(error.outcome())?;
         // It fails at its deadline, not after a pause that ends later.
         let left = again.call.deadline.since(again.client.node.context.now());
         let pause = pause.min(left);

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Mutex;
 
+use onetrip_redis::client::session::Traces;
 use onetrip_redis::{Command, Place, Spec, ToArg};
 
 use super::FromReply;
@@ -38,20 +39,12 @@ use super::sends::Sends;
 pub struct Session {
     client: Client,
     lease: Lease,
-    state: Mutex<State>,
-}
-
-/// A command that ends one of these may never leave, so a state lasts until the session is dropped.
-#[derive(Debug, Default)]
-struct State {
-    has_watched: bool,
-    in_multi: bool,
-    is_changed: bool,
+    traces: Mutex<Traces>,
 }
 
 impl Session {
     pub(crate) fn new(client: Client, lease: Lease) -> Session {
-        Session { client, lease, state: Mutex::default() }
+        Session { client, lease, traces: Mutex::default() }
     }
 
     /// Any command, by its name; also one that a client refuses because it changes its connection.
@@ -112,28 +105,10 @@ impl Session {
         Reply::new(sent, name, true, None)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Notes what a command does to the connection.
-    fn note(&self, name: &str) {
-        let mut state = self.lock();
-        match name {
-            "WATCH" => state.has_watched = true,
-            "MULTI" => {
-                (state.in_multi, state.is_changed) = (true, true);
-                self.lease.link.send_scripts_as_texts();
-            }
-            "EXEC" | "DISCARD" => state.in_multi = false,
-            "UNWATCH" | "WAIT" | "WAITAOF" => {}
-            _ => state.is_changed = true,
-        }
+    fn lock(&self) -> std::sync::MutexGuard<'_, Traces> {
+        self.traces.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
-
-/// It is not known what the command does to its connection, so nobody else may use that.
-const UNKNOWN: Place = Place::Session("");
 
 impl Sends for Session {
     type Answer<T: FromReply> = Reply<T>;
@@ -144,11 +119,15 @@ impl Sends for Session {
         if let Err(error) = check(&command, &self.client.inner.config) {
             return Reply::refused(error, name);
         }
-        match spec.map_or(UNKNOWN, |spec| spec.place(&command)) {
-            Place::Shared => {}
-            Place::Own => self.lease.has_blocked(),
-            Place::Session(_) => self.note(&name),
-            Place::Refused(advice) => return Reply::refused(misplaced(&name, advice), name),
+        match spec.map(|spec| spec.place(&command)) {
+            Some(Place::Own) => self.lease.has_blocked(),
+            Some(Place::Refused(advice)) => {
+                return Reply::refused(misplaced(&name, advice), name);
+            }
+            _ => {}
+        }
+        if self.lock().note(spec, &command) {
+            self.lease.link.send_scripts_as_texts();
         }
         self.send_item(Item::new(command, spec), name)
     }
@@ -156,11 +135,9 @@ impl Sends for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let state = self.lock();
-        let (is_changed, has_watched) = (state.is_changed, state.has_watched);
-        drop(state);
-        self.lease.is_spoiled |= is_changed;
-        if has_watched && !self.lease.is_spoiled {
+        let traces = *self.lock();
+        self.lease.is_spoiled |= traces.is_changed;
+        if traces.watches && !self.lease.is_spoiled {
             // A key that this session watched must not fail the MULTI of the next one.
             self.lease.is_spoiled = !self.lease.unwatch();
         }

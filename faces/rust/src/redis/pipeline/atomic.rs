@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use onetrip_redis::Command;
+use onetrip_redis::client::list;
 
 use super::list::List;
 use super::running::{Part, Running, checked, error_of, incomplete};
 use super::{On, Position};
 use crate::redis::call::{Body, Call, Item};
 use crate::redis::client::misplaced;
-use crate::redis::frames::Frames;
 use crate::redis::script::ScriptCall;
 use crate::redis::sends::Sends;
 use crate::redis::sent::Pending;
@@ -132,49 +132,22 @@ pub(super) fn take_whole(
     result: Result<(), Error>,
 ) -> Result<Vec<Result<Bytes, Error>>, Error> {
     result?;
-    let mut frames = Frames::new(block);
-    let (mut refused, mut no_multi, mut has_run) = (None, false, false);
-    // The replies to MULTI and to each command.
-    for number in 0..=leaves.len() {
-        let frame = frames.next().ok_or_else(incomplete)?;
-        let leaves_some = number > 0 && leaves[number - 1];
-        let outcome = match checked(frame, leaves_some, in_cluster) {
-            Ok(_) => Outcome::Unknown,
-            Err(error) => {
-                let outcome = error.outcome();
-                let what = match number {
-                    0 => "MULTI".to_owned(),
-                    number => format!("command {number} of {}", leaves.len()),
-                };
-                no_multi |= number == 0;
-                refused.get_or_insert(error.about(what));
-                outcome
-            }
-        };
-        // Without MULTI each command runs when it arrives.
-        has_run |= no_multi && outcome != Outcome::Rejected;
-    }
-    let outcome = if has_run { Outcome::Unknown } else { Outcome::Rejected };
-    let exec = frames.next().ok_or_else(incomplete)?;
-    match (exec.first(), refused) {
-        (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(outcome)),
-        (Some(b'-' | b'!'), None) => Err(error_of(&exec, false, in_cluster).about("EXEC")),
-        (Some(b'_'), _) | (Some(b'*'), _) if is_nil(&exec) => Err(changed()),
-        // These are the replies of another MULTI, which was open already.
-        (_, Some(error)) => Err(error.with_outcome(Outcome::Unknown)),
-        (_, None) => {
-            let replies: Vec<Bytes> = Frames::within(exec).collect();
-            if replies.len() != leaves.len() {
-                return Err(incomplete());
-            }
-            let both = replies.into_iter().zip(leaves);
+    match list::read(&block, leaves) {
+        Ok(frames) => {
+            let both = frames.into_iter().zip(leaves);
             Ok(both.map(|(it, &leaves)| checked(it, leaves, in_cluster)).collect())
         }
+        Err(list::Failed::Changed) => Err(changed()),
+        Err(list::Failed::Misfit) => Err(incomplete()),
+        Err(list::Failed::Refused { at, frame, outcome }) => {
+            let what = match at {
+                0 => "MULTI".to_owned(),
+                at if at > leaves.len() => "EXEC".to_owned(),
+                at => format!("command {at} of {}", leaves.len()),
+            };
+            Err(error_of(&frame, false, in_cluster).about(what).with_outcome(outcome))
+        }
     }
-}
-
-fn is_nil(frame: &[u8]) -> bool {
-    frame.starts_with(b"_") || frame.starts_with(b"*-1")
 }
 
 fn changed() -> Error {

@@ -16,6 +16,7 @@ use crate::completion::{
     Completion, Completions, Record, cluster_why, kind, outcome, outcome_code,
 };
 use crate::redis::look;
+use crate::redis::packed::Packed;
 
 /// One cluster. The host has a pointer to it, from `onetrip_cluster_new` until
 /// `onetrip_cluster_free`.
@@ -132,6 +133,18 @@ impl Cluster {
     pub fn command(&self, flight: u32) -> Option<(Head, &[u8])> {
         let flight = self.flights.get(flight as usize).copied().flatten()?;
         self.router.command(flight).map(Command::parts)
+    }
+
+    /// What is sent of a flight, for hosts in Rust. `of`: what was submitted.
+    pub fn flight(&self, flight: u32, of: &Packed, asking: bool) -> Option<Packed> {
+        let packed = match of.is_whole() {
+            true => of.clone(),
+            false => {
+                let flight = self.flights.get(flight as usize).copied().flatten()?;
+                of.with(self.router.command(flight)?)
+            }
+        };
+        Some(if asking { packed.behind_asking() } else { packed })
     }
 
     /// A reply came, or all replies to a list. Returns whether the command is answered with it, as

@@ -150,6 +150,28 @@ pub mod cluster_why {
     pub const NODE_BY_NODE: u32 = 13;
     /// Too many commands wait already.
     pub const FULL: u32 = 14;
+
+    /// The same as a word, for hosts in Rust.
+    #[cfg(feature = "redis")]
+    pub fn word(why: u32) -> &'static str {
+        match why {
+            LOST => "connection_lost",
+            REDIRECTS => "redirects",
+            OUTSIDE => "outside",
+            UNSERVED => "unserved_slot",
+            SERVER => "server",
+            MISMATCH => "mismatch",
+            DEADLINE => "timeout",
+            GIVEN_UP => "cancelled",
+            NO_MEMORY => "no_memory",
+            CLOSED => "closed",
+            CROSS_SLOT => "cross_slot",
+            KEYS_UNKNOWN => "keys_unknown",
+            NODE_BY_NODE => "node_by_node",
+            FULL => "queue_full",
+            _ => "cluster",
+        }
+    }
 }
 
 /// How a request ended.

@@ -273,13 +273,14 @@ impl Connection {
         &mut self,
         now: Time,
         token: u32,
-        commands: &redis::submission::Submission<'_>,
+        commands: &redis::packed::Packed,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
         let Connection { peer: Peer::Redis(redis), completions, .. } = self else {
             return Err(Refused::Malformed);
         };
-        redis.submit(now, token, commands, deadline, completions)
+        let commands = commands.submission().ok_or(Refused::Malformed)?;
+        redis.submit(now, token, &commands, deadline, completions)
     }
 
     /// From now on its scripts are sent as text.

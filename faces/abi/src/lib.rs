@@ -66,6 +66,6 @@ pub mod host {
     #[cfg(feature = "redis")]
     pub use crate::{
         cluster::{Unanswered, flag as cluster_flag},
-        redis::submission::{Submission as Commands, flag as commands_flag},
+        redis::packed::Packed,
     };
 }

@@ -18,6 +18,7 @@ use crate::protocol::{Event, Protocol};
 
 mod login;
 pub(crate) mod look;
+pub(crate) mod packed;
 mod settings;
 pub(crate) mod submission;
 

@@ -99,6 +99,15 @@ impl Call {
         matches!(self.want, Want::Act(_)) && self.now.with(|it| it.number > 0).unwrap_or(false)
     }
 
+    /// Bytes of its command of Redis.
+    #[getter]
+    fn size(&self) -> usize {
+        match &self.want {
+            Want::Redis(request) => request.packed.commands().len(),
+            _ => 0,
+        }
+    }
+
     /// Whether it has ended.
     fn done(&self) -> bool {
         self.is_over()
@@ -111,7 +120,7 @@ impl Call {
                 Ok(format!("<onetrip.Call {state} {}>", statement.get().text.bind(py).repr()?))
             }
             None => match &self.want {
-                Want::Redis(request) => Ok(format!("<onetrip.Call {state} {}>", request.name())),
+                Want::Redis(request) => Ok(format!("<onetrip.Call {state} {}>", request.name)),
                 _ => Ok(format!("<onetrip.Call {state}>")),
             },
         }

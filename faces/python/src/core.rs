@@ -5,7 +5,7 @@
 //! as a `Deed`, and done behind it (`Core::act`).
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use onetrip_abi::host::{Act, flag};
@@ -50,14 +50,15 @@ pub(crate) struct Core {
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
     statements: Py<PyDict>,
-    start: Instant,
     /// A str goes to types of texts alone.
     strict: bool,
 }
 
 impl Core {
     pub(crate) fn time(&self) -> Time {
-        Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+        // One clock for all, since a call of a cluster has to do with several clients.
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Time::from_nanos(START.elapsed().as_nanos() as u64)
     }
 
     pub(crate) fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -358,7 +359,6 @@ impl Core {
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
-            start: Instant::now(),
         })
     }
 

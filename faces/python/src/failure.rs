@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
+use onetrip_engine::Outcome;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
 use pyo3::prelude::*;
@@ -55,11 +56,6 @@ impl Failure {
             *outcome = outcome::UNKNOWN;
         }
         self
-    }
-
-    /// Whether its connection was lost.
-    pub(crate) fn is_loss(&self) -> bool {
-        matches!(self, Failure::Said { code: "connection_lost", .. })
     }
 
     /// What the end of a request means; none where it did not fail. `lost`: what became of its
@@ -120,6 +116,26 @@ impl Failure {
             | Failure::Said { outcome, .. } => *outcome,
             Failure::Raised(_) => outcome::NOT_SENT,
         }
+    }
+
+    /// The same as the layer below has it.
+    pub(crate) fn known(&self) -> Outcome {
+        match self.outcome() {
+            outcome::NOT_SENT => Outcome::NotSent,
+            outcome::REJECTED => Outcome::Rejected,
+            outcome::APPLIED => Outcome::Applied,
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// Whether its connection was lost.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self, Failure::Said { code: "connection_lost", .. })
+    }
+
+    /// Whether its deadline has passed.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Failure::Said { code: "timeout", .. })
     }
 
     /// The SQLSTATE, where the server said it.
@@ -188,6 +204,16 @@ impl Loss {
     pub(crate) fn lost(message: &str) -> Loss {
         let message = format!("the connection was lost: {message}");
         Loss { code: "connection_lost", message }
+    }
+}
+
+/// What is known of a request, as the layer below numbers it.
+pub(crate) fn number(outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::NotSent => outcome::NOT_SENT,
+        Outcome::Rejected => outcome::REJECTED,
+        Outcome::Applied => outcome::APPLIED,
+        Outcome::Unknown => outcome::UNKNOWN,
     }
 }
 

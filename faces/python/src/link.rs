@@ -7,9 +7,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{
-    Holder, Portal as Opened, Record, Refused, Submission, Types as Typed, flag,
-};
+use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
@@ -153,10 +151,7 @@ impl Link {
     ) -> Result<Ticket, Failure> {
         if let Want::Redis(request) = &call.want {
             let mut connection = self.connection.borrow_mut();
-            let sent = match request.commands() {
-                Some(commands) => connection.submit_commands(now, token, &commands, Time::NEVER),
-                None => Err(Refused::Malformed),
-            };
+            let sent = connection.submit_commands(now, token, &request.packed, request.deadline);
             return sent.map_err(|refused| Failure::refused(refused, &self.why));
         }
         let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {

@@ -1,16 +1,15 @@
 //! Redis: commands, their replies, and where they go. `Core`, `State` and `Link` are those of
 //! PostgreSQL.
 
-mod atomic;
 mod cluster;
 mod encode;
+mod ending;
 mod reply;
 mod request;
 mod scope;
-mod shape;
 
-pub(crate) use atomic::settle;
 pub(crate) use cluster::Router;
+pub(crate) use ending::{ended, told};
 pub(crate) use reply::push;
-pub(crate) use request::{Request, Spec, refusal};
+pub(crate) use request::{Request, Spec};
 pub(crate) use scope::RedisScope;

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use onetrip_abi::completion::outcome;
 use onetrip_abi::host::Part;
 use onetrip_abi::{Connection, Pool};
 use onetrip_engine::pool::TextKey;
@@ -18,6 +17,7 @@ use crate::call::{Call, Stage, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::link::Link;
+use crate::redis;
 use crate::types::Types;
 
 mod ends;
@@ -38,8 +38,6 @@ pub(crate) struct State {
     scheduled: usize,
     /// Somebody was told to go on since that was asked last.
     has_woken: bool,
-    /// Calls that are sent again, and when.
-    repeats: Vec<(Time, Py<Call>)>,
     seed: u64,
     /// When the next call of `tick` is due.
     armed: Time,
@@ -54,6 +52,8 @@ pub(crate) struct State {
     alone: u32,
     /// The last call was written at once, and is not awaited yet.
     is_early: bool,
+    /// What is sent again, since its connection was lost, and when.
+    pausing: Vec<(Time, Py<Call>)>,
     /// Questions for what texts are, which are not answered.
     pub(crate) asked: usize,
     /// Bytes of one result that are kept.
@@ -87,7 +87,6 @@ impl State {
             dirty: Vec::new(),
             scheduled: 0,
             has_woken: false,
-            repeats: Vec::new(),
             seed,
             armed: Time::NEVER,
             deeds: Vec::new(),
@@ -97,6 +96,7 @@ impl State {
             is_closing: false,
             alone: 0,
             is_early: false,
+            pausing: Vec::new(),
             asked: 0,
             result_bytes_max: if result_bytes_max == 0 { usize::MAX } else { result_bytes_max },
             counts: Counts::default(),
@@ -123,7 +123,7 @@ impl State {
         let token = self.token();
         self.in_line.insert(token, call.clone().unbind());
         let _ = call.get().now.with(|it| it.stage = Stage::InLine(token));
-        self.pool.wait_shared(now, token, key, None);
+        self.pool.wait_shared(now, token, key, deadline_of(call.get()));
         self.walk_pool(py, now);
     }
 
@@ -143,7 +143,7 @@ impl State {
         let token = self.token();
         self.in_line.insert(token, call.clone().unbind());
         let _ = call.get().now.with(|it| it.stage = Stage::InLine(token));
-        self.pool.checkout(now, token, None);
+        self.pool.checkout(now, token, deadline_of(call.get()));
         self.walk_pool(py, now);
     }
 
@@ -263,11 +263,11 @@ impl State {
     pub(crate) fn fail(&mut self, py: Python<'_>, call: &Bound<'_, Call>, failure: Failure) {
         let parts = match &call.get().want {
             Want::Calls(calls) => calls.as_slice(),
-            Want::Redis(request) => request.parts(),
+            Want::Redis(request) => request.parts.as_slice(),
             _ => &[],
         };
         for part in parts {
-            let failure = failure.again(py, outcome::NOT_SENT);
+            let failure = failure.again(py, failure.outcome());
             self.finish(py, part, Some(failure));
         }
         self.finish(py, call.as_unbound(), Some(failure));
@@ -276,6 +276,10 @@ impl State {
     /// A call has ended: whoever waits hears of it.
     pub(crate) fn finish(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
         let it = call.get();
+        let failure = match &it.want {
+            Want::Redis(request) => failure.map(|failure| redis::told(py, request, failure)),
+            _ => failure,
+        };
         let Ok(future) = it.now.with(|it| {
             if matches!(it.stage, Stage::Over | Stage::Taken) {
                 return None;
@@ -295,6 +299,36 @@ impl State {
             self.has_woken = true;
             self.deeds.push(Deed::Wake(future));
         }
+    }
+
+    /// Its connection was lost, and it is sent again after this time.
+    pub(crate) fn pause(
+        &mut self,
+        py: Python<'_>,
+        (now, pause): (Time, Duration),
+        call: &Py<Call>,
+    ) {
+        self.deeds.extend(call.get().restart().map(Deed::Drop));
+        let _ = call.get().now.with(|it| it.stage = Stage::Made);
+        let at = now.after(pause);
+        self.pausing.push((at, call.clone_ref(py)));
+        self.arm(now, at);
+    }
+
+    /// Sends again what has paused, and says when the next pause is over.
+    fn resume(&mut self, py: Python<'_>, now: Time) -> Time {
+        let (due, later) =
+            std::mem::take(&mut self.pausing).into_iter().partition(|(at, _)| *at <= now);
+        self.pausing = later;
+        let due: Vec<_> = due;
+        for (_, call) in due.into_iter().filter(|(_, call)| !call.get().is_over()) {
+            self.counts.sent_again += 1;
+            match call.get().want {
+                Want::Redis(_) => self.place(py, now, call.bind(py)),
+                _ => self.deeds.push(Deed::Begin(call)),
+            }
+        }
+        self.pausing.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
     }
 
     /// A part of a reply has come, or a COPY takes more: whoever waits for that goes on.
@@ -363,6 +397,9 @@ impl State {
     /// Takes nothing new. What waits until its text is described was taken.
     pub(crate) fn close(&mut self, py: Python<'_>, now: Time) {
         self.is_closing = true;
+        for (_, call) in std::mem::take(&mut self.pausing) {
+            self.fail(py, call.bind(py), unsent("closed", "the client was closed"));
+        }
         if self.asked == 0 {
             self.pool.close(now);
             self.walk_pool(py, now);
@@ -427,10 +464,7 @@ impl State {
         self.armed = Time::NEVER;
         self.pool.time(now);
         self.walk_pool(py, now);
-        let due = self.repeats.extract_if(.., |(at, _)| *at <= now);
-        self.deeds.extend(due.map(|(_, call)| Deed::Begin(call)));
-        let mut next = self.pool.deadline();
-        next = self.repeats.iter().fold(next, |next, (at, _)| next.min(*at));
+        let mut next = self.resume(py, now).min(self.pool.deadline());
         for number in self.links.keys().copied().collect::<Vec<_>>() {
             if let Some(link) = self.links.get_mut(&number) {
                 link.connection.borrow_mut().time(now);
@@ -458,8 +492,16 @@ fn is_alone(call: &Call) -> bool {
     matches!(&call.want, Want::Redis(request) if request.is_own)
 }
 
+/// When it fails where it waits for a connection.
+fn deadline_of(call: &Call) -> Option<Time> {
+    match &call.want {
+        Want::Redis(request) => Some(request.deadline).filter(|at| *at != Time::NEVER),
+        _ => None,
+    }
+}
+
 fn is_list(call: &Call) -> bool {
-    matches!(&call.want, Want::Redis(request) if request.is_list())
+    matches!(&call.want, Want::Redis(request) if request.packed.is_list())
 }
 
 /// What the policy knows a call by: what is known to be slow goes alone.

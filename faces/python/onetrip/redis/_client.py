@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from ssl import SSLContext
 from typing import Any, Generic, TypeVar
 
 from .. import _native
+from .._client import Metrics
 from ..errors import Error, MisuseError, _make
 from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
-from ._config import Config
+from ._config import Config, milliseconds
 from ._host import RedisHost
 from ._subscription import Hub, Subscription
 
@@ -38,6 +41,9 @@ class Script:
 class _Scope(_native.RedisScope):
     """What is common to all that commands go to."""
 
+    #: How its commands are sent, and what their replies are made into.
+    _how: dict[str, Any]
+
     def command(self, name: str, *args: Arg) -> _native.Call[Any]:
         """Sends any command by its name, as ``command("CLIENT INFO")``."""
         return self._send(_spec_of(name), *args)
@@ -58,18 +64,77 @@ class Client(_Scope, Commands[T], Generic[T]):
     """
 
     _parts: _Parts
-    _is_bytes: bool
 
-    def __new__(cls, parts: _Parts, is_bytes: bool) -> Client[T]:
+    def __new__(cls, parts: _Parts, how: dict[str, Any]) -> Client[T]:
         shared, own = parts.shared.core, parts.own.core
-        self = super().__new__(cls, shared, own, 0, is_bytes, False, parts.router)
-        self._parts, self._is_bytes = parts, is_bytes
+        self = super().__new__(cls, shared, own, 0, False, parts.router, **how)
+        self._parts, self._how = parts, how
         return self
 
     @property
     def bytes(self) -> Client[Bytes]:
         """The same client, with ``bytes`` in place of ``str`` in replies."""
-        return Client[Bytes](self._parts, True)
+        return Client[Bytes](self._parts, {**self._how, "raw": True})
+
+    def repeatable(self) -> Client[T]:
+        """The same client for commands that may run twice.
+
+        They are sent again after a lost connection, ``attempts_max`` times in all.
+        """
+        return Client[T](self._parts, {**self._how, "repeatable": True})
+
+    def alone(self) -> Client[T]:
+        """The same client, whose commands have connections of their own.
+
+        So nobody waits behind a large reply.
+        """
+        return Client[T](self._parts, {**self._how, "alone": True})
+
+    def timeout(self, seconds: float) -> Client[T]:
+        """The same client with this limit for each command, from its call to its reply; 0 for none.
+
+        A command that is under way then runs on at the server, and its reply goes to nobody.
+        """
+        return Client[T](self._parts, {**self._how, "timeout_ms": milliseconds(seconds)})
+
+    def metrics(self) -> Metrics:
+        """What was counted so far, and how things stand, of all connections."""
+        all_of = [host.core.metrics() for host in self._parts.hosts()]
+        return Metrics(**{name: sum(of[name] for of in all_of) for name in all_of[0]})
+
+    async def stream(
+        self,
+        commands: Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]],
+        *,
+        window: int = 10_000,
+        window_bytes: int = 4 << 20,
+    ) -> AsyncGenerator[Any, None]:
+        """Sends any number of commands, such as ``("SET", "k", 1)``, and gives their replies in order.
+
+        An error stands in the place of its reply. At most ``window`` commands with ``window_bytes``
+        bytes are under way; more are taken as replies are taken. They have a connection of their
+        own, except in a cluster. Leave it by ``aclose()`` where it is not read to its end.
+        """
+        calls: deque[_native.Call[Any]] = deque()
+        size, waiting = 0, _source(commands)
+        async with self._parts.lent(self, calls) as scope:
+            while True:
+                while len(calls) < window and (size < window_bytes or not calls):
+                    command = await anext(waiting, None)
+                    if command is None:
+                        break
+                    name, *args = command
+                    calls.append(scope.command(name, *args))
+                    size += calls[-1].size
+                if not calls:
+                    return
+                size -= calls[0].size
+                try:
+                    reply = await calls[0]
+                except Error as error:
+                    reply = error
+                calls.popleft()
+                yield reply
 
     def atomic(self) -> Listing[T]:
         """Commands that run as one: ``async with db.atomic() as tx``.
@@ -78,14 +143,14 @@ class Client(_Scope, Commands[T], Generic[T]):
         """
         parts = self._parts
         shared, own = parts.shared.core, parts.own.core
-        return Listing(Atomic(shared, own, 0, self._is_bytes, parts.router), None)
+        return Listing(Atomic(shared, own, 0, parts.router, self._how), None)
 
     def session(self, key: Key | None = None) -> Lease[T]:
         """A connection of one's own, for WATCH and what changes a connection.
 
         In a cluster it is to the node that has this key.
         """
-        return Lease(self._parts, key, self._is_bytes)
+        return Lease(self._parts, key, self._how)
 
     def subscribe(self, *channels: Key) -> Subscription[T]:
         """Messages of channels: ``async with db.subscribe("news") as messages``."""
@@ -104,7 +169,7 @@ class Client(_Scope, Commands[T], Generic[T]):
 
     def _subscription(self, kind: Bytes, names: tuple[Key, ...]) -> Subscription[T]:
         as_bytes = [name.encode() if isinstance(name, str) else Bytes(name) for name in names]
-        return Subscription(self._parts.hub, self._is_bytes, {kind: as_bytes})
+        return Subscription(self._parts.hub, self._how["raw"], {kind: as_bytes})
 
     async def close(self, timeout: float | None = None) -> None:
         """Takes nothing new, and ends when all is answered, or after this many seconds."""
@@ -123,16 +188,15 @@ class Session(_Scope, SessionCommands[T], Generic[T]):
 
     _core: _native.Core
     _number: int
-    _is_bytes: bool
 
-    def __new__(cls, core: _native.Core, number: int, is_bytes: bool) -> Session[T]:
-        self = super().__new__(cls, core, core, number, is_bytes)
-        self._core, self._number, self._is_bytes = core, number, is_bytes
+    def __new__(cls, core: _native.Core, number: int, how: dict[str, Any]) -> Session[T]:
+        self = super().__new__(cls, core, core, number, **how)
+        self._core, self._number, self._how = core, number, how
         return self
 
     def atomic(self) -> Listing[T]:
         """The same as that of a client; it runs only if no watched key was changed."""
-        return Listing(Atomic(self._core, self._core, self._number, self._is_bytes, None), self)
+        return Listing(Atomic(self._core, self._core, self._number, None, self._how), self)
 
 
 class Atomic(_Scope, Commands[T], Generic[T]):
@@ -143,22 +207,22 @@ class Atomic(_Scope, Commands[T], Generic[T]):
         shared: _native.Core,
         own: _native.Core,
         number: int,
-        is_bytes: bool,
         router: _native.Router | None,
+        how: dict[str, Any],
     ) -> Atomic[T]:
-        return super().__new__(cls, shared, own, number, is_bytes, True, router)
+        return super().__new__(cls, shared, own, number, True, router, **how)
 
 
 class Lease(Generic[T]):
     """Borrows a connection for a block."""
 
-    def __init__(self, parts: _Parts, key: Key | None, is_bytes: bool) -> None:
-        self._parts, self._key, self._is_bytes = parts, key, is_bytes
+    def __init__(self, parts: _Parts, key: Key | None, how: dict[str, Any]) -> None:
+        self._parts, self._key, self._how = parts, key, how
         self._session: Session[T] | None = None
 
     async def __aenter__(self) -> Session[T]:
         core = self._parts.own_of(self._key)
-        self._session = Session(core, await core.checkout(), self._is_bytes)
+        self._session = Session(core, await core.checkout(), self._how)
         return self._session
 
     async def __aexit__(self, *_: object) -> None:
@@ -230,12 +294,42 @@ class _Parts:
             raise _make("unserved_slot", "NotSent", message, None)
         return core
 
+    @asynccontextmanager
+    async def lent(
+        self, client: Client[T], calls: deque[_native.Call[Any]]
+    ) -> AsyncGenerator[Client[T] | Session[T], None]:
+        """Where a stream of commands goes. What is left of its calls is given up."""
+        number = 0 if self.nodes is not None else await self.own.core.checkout()
+        session = Session[T](self.own.core, number, client._how) if number else None
+        try:
+            yield client if session is None else session
+        finally:
+            if session is not None and calls:
+                self.own.core.destroy(number, "its stream was left")
+            for call in calls:
+                call.close()
+            if session is not None:
+                session._release()
+
+    def hosts(self) -> list[RedisHost]:
+        nodes = self.nodes.hosts() if self.nodes is not None else []
+        return [self.shared, self.own, *self.hub.hosts(), *nodes]
+
     async def close(self, timeout: float | None) -> None:
         if self.nodes is not None:
             await self.nodes.close(timeout)
         await asyncio.gather(
             self.hub.close(timeout), self.shared.close(timeout), self.own.close(timeout)
         )
+
+
+async def _source(commands: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+    if isinstance(commands, AsyncIterable):
+        async for command in commands:
+            yield command
+    else:
+        for command in commands:
+            yield command
 
 
 class Connecting:
@@ -249,7 +343,7 @@ class Connecting:
         return self._open().__await__()
 
     async def _open(self) -> Client[str]:
-        client = Client[str](_Parts(self._config), False)
+        client = Client[str](_Parts(self._config), self._config.how())
         try:
             # A server that can't be reached is told of here, and not by the first command.
             await client.ping()

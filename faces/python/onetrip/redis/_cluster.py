@@ -55,10 +55,12 @@ class Nodes:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, self.router.tick)
 
+    def hosts(self) -> list[RedisHost]:
+        return [host for pair in self._nodes.values() for host in pair]
+
     async def close(self, timeout: float | None) -> None:
-        hosts = [host for pair in self._nodes.values() for host in pair]
         # What was sent is answered first; what waits for a node waits no longer.
-        await asyncio.gather(*(host.close(timeout) for host in hosts), *self._tasks)
+        await asyncio.gather(*(host.close(timeout) for host in self.hosts()), *self._tasks)
         self.router.close()
         if self._timer is not None:
             self._timer.cancel()

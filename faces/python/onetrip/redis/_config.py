@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 import ssl
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ _NUMBERS = {
     "queue_bytes_max": 16 * _MIB,
     "reply_bytes_max": 513 * _MIB,
     "redirects_max": 5,
+    "request_timeout_ms": 0,
+    "attempts_max": 3,
 }
-_FLAGS = ("cluster", "replica_reads")
+_FLAGS = ("cluster", "replica_reads", "repeat_reads")
 _TEXTS = ("host", "user", "password", "client_name", "path")
 _TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 _MODES = ("disable", "require", "verify-ca", "verify-full")
@@ -63,7 +66,7 @@ class Config:
         self.numbers = {name: _number(name, texts.get(name, of)) for name, of in _NUMBERS.items()}
         if self.numbers["protocol"] not in (2, 3):
             raise ValueError("onetrip: protocol is 2 or 3")
-        self.cluster, self.replica_reads = (_flag(name, texts.get(name)) for name in _FLAGS)
+        self.cluster, self.replica_reads, self.repeat_reads = (_flag(name, texts.get(name)) for name in _FLAGS)
         self.user, self.password, self.client_name = (
             None if texts.get(name) is None else str(texts[name])
             for name in ("user", "password", "client_name")
@@ -78,6 +81,15 @@ class Config:
             mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
             self.context = _context(mode, texts)
         self.checks_name = self.context is not None and self.context.check_hostname
+
+    def how(self, raw: bool = False) -> dict[str, Any]:
+        """How commands are sent."""
+        return {
+            "raw": raw,
+            "repeat_reads": self.repeat_reads,
+            "attempts_max": self.numbers["attempts_max"],
+            "timeout_ms": self.numbers["request_timeout_ms"],
+        }
 
     def of_node(self, server: Server) -> Config:
         """The same for a node of a cluster."""
@@ -109,6 +121,12 @@ class Config:
             if value is not None:
                 settings.append((name, value))
         return settings
+
+
+def milliseconds(seconds: float) -> int:
+    if not 0 <= seconds < 1e9:
+        raise ValueError("onetrip: a timeout is a number of seconds, or 0 for none")
+    return math.ceil(seconds * 1000)
 
 
 def _number(name: str, value: Any) -> int:

@@ -107,6 +107,9 @@ class Hub:
                         for reader in tuple(self._readers.pop((kind, name), ())):
                             reader._end(error)
 
+    def hosts(self) -> list[RedisHost]:
+        return [] if self._host is None else [self._host]
+
     async def close(self, timeout: float | None) -> None:
         self._is_closed = True
         if self._task is not None:

@@ -48,7 +48,8 @@ def _client_of(pool: Any) -> _Client[bytes]:
     known = _clients.get(pool)
     if known is not None and known[0] is loop:
         return known[1]
-    client = _Client[bytes](_Parts(_config_of(pool.connection_kwargs)), True)
+    config = _config_of(pool.connection_kwargs)
+    client = _Client[bytes](_Parts(config), config.how(raw=True))
     _clients[pool] = loop, client
     return client
 

@@ -1,17 +1,15 @@
 //! Replies as values of Python.
 
-use std::borrow::Cow;
-
 use bytes::{Bytes, BytesMut};
 use onetrip_redis::Reply;
+use onetrip_redis::client::shape::{Make, Several, Shape, Unfit, made};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyList, PySet, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString, PyTuple};
 
 use super::request::Request;
-use super::shape::shaped;
 
 /// Why a reply can't be read.
-pub(super) enum Misread {
+enum Misread {
     /// It is not what this command is answered by.
     Malformed,
     NotText,
@@ -24,9 +22,9 @@ impl From<PyErr> for Misread {
     }
 }
 
-impl From<std::convert::Infallible> for Misread {
-    fn from(never: std::convert::Infallible) -> Misread {
-        match never {}
+impl From<Unfit> for Misread {
+    fn from(_: Unfit) -> Misread {
+        Misread::Malformed
     }
 }
 
@@ -45,12 +43,12 @@ pub(super) fn joined(blocks: &[Bytes]) -> Bytes {
 impl Request {
     /// What the caller gets of its reply.
     pub(crate) fn read(&self, py: Python<'_>, blocks: &[Bytes]) -> PyResult<Py<PyAny>> {
-        if self.is_list() || self.replies > 0 {
+        if self.packed.is_silent() {
             return Ok(py.None());
         }
         let whole = joined(blocks);
         let made = match Reply::read(&whole) {
-            Ok((reply, _)) => shaped(py, self.shape, reply, self.raw),
+            Ok((reply, _)) => made(&Values(py), self.shape, reply, self.raw),
             Err(_) => Err(Misread::Malformed),
         };
         made.map(Bound::unbind).map_err(|misread| {
@@ -67,74 +65,69 @@ impl Request {
     }
 }
 
-/// The bytes of a string.
-pub(super) fn as_bytes<'r>(reply: &'r Reply<'_>) -> Option<&'r [u8]> {
-    match reply {
-        Reply::Simple(text) | Reply::BigNumber(text) | Reply::Verbatim { text, .. } => Some(text),
-        Reply::Bulk(Cow::Borrowed(text)) => Some(text),
-        Reply::Bulk(Cow::Owned(text)) => Some(text),
-        _ => None,
+/// Makes values of Python.
+struct Values<'py>(Python<'py>);
+
+impl<'py> Make for Values<'py> {
+    type Made = Bound<'py, PyAny>;
+    type Fault = Misread;
+
+    fn scalar(&self, reply: Reply<'_>, raw: bool) -> Result<Bound<'py, PyAny>, Misread> {
+        let py = self.0;
+        let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(PyString::new(py, text).into_any()),
+            Err(_) => Err(Misread::NotText),
+        };
+        Ok(match reply {
+            Reply::Int(number) => PyInt::new(py, number).into_any(),
+            Reply::Bulk(bytes) if raw => PyBytes::new(py, &bytes).into_any(),
+            Reply::Bulk(bytes) => text(&bytes)?,
+            Reply::Verbatim { text: bytes, .. } if raw => PyBytes::new(py, bytes).into_any(),
+            // Texts of the server's own, such as OK, which are no data.
+            Reply::Simple(bytes) | Reply::Verbatim { text: bytes, .. } => text(bytes)?,
+            Reply::Double(number) => PyFloat::new(py, number).into_any(),
+            Reply::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
+            Reply::BigNumber(digits) => py.get_type::<PyInt>().call1((text(digits)?,))?,
+            Reply::Error(error) => {
+                let text = String::from_utf8_lossy(error.text()).into_owned();
+                let error = crate::python::answer(py, ("", "Unknown", &text));
+                error.into_value(py).into_bound(py).into_any()
+            }
+            _ => py.None().into_bound(py),
+        })
     }
-}
 
-pub(super) fn text<'py>(py: Python<'py>, bytes: &[u8]) -> Result<Bound<'py, PyAny>, Misread> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Misread::NotText)?;
-    Ok(PyString::new(py, text).into_any())
-}
-
-pub(super) fn value<'py>(
-    py: Python<'py>,
-    reply: Reply<'_>,
-    raw: bool,
-) -> Result<Bound<'py, PyAny>, Misread> {
-    let plain = |reply| value(py, reply, raw);
-    Ok(match reply {
-        Reply::Nil => py.None().into_bound(py),
-        Reply::Int(number) => number.into_pyobject(py)?.into_any(),
-        Reply::Bulk(bytes) if raw => PyBytes::new(py, &bytes).into_any(),
-        Reply::Bulk(bytes) => text(py, &bytes)?,
-        Reply::Verbatim { text: bytes, .. } if raw => PyBytes::new(py, bytes).into_any(),
-        // Texts of the server's own, such as OK, which are no data.
-        Reply::Simple(bytes) | Reply::Verbatim { text: bytes, .. } => text(py, bytes)?,
-        Reply::Double(number) => PyFloat::new(py, number).into_any(),
-        Reply::Bool(truth) => PyBool::new(py, truth).to_owned().into_any(),
-        Reply::BigNumber(digits) => {
-            py.get_type::<pyo3::types::PyInt>().call1((text(py, digits)?,))?
-        }
-        Reply::Error(error) => {
-            let text = String::from_utf8_lossy(error.text()).into_owned();
-            crate::python::answer(py, ("", "Unknown", &text))
-                .into_value(py)
-                .into_bound(py)
-                .into_any()
-        }
-        Reply::Array(items) | Reply::Push(items) => {
-            let items: Vec<_> = items.map(plain).collect::<Result<_, _>>()?;
-            PyList::new(py, items)?.into_any()
-        }
-        Reply::Set(items) => {
-            let items: Vec<_> = items.map(plain).collect::<Result<_, _>>()?;
-            match PySet::new(py, &items) {
+    fn several(
+        &self,
+        kind: Several,
+        items: Vec<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>, Misread> {
+        Ok(match kind {
+            Several::Tuple => PyTuple::new(self.0, items)?.into_any(),
+            Several::Set => match PySet::new(self.0, &items) {
                 Ok(set) => set.into_any(),
                 // Lists have no hash.
-                Err(_) => PyList::new(py, items)?.into_any(),
-            }
-        }
-        Reply::Map(pairs) => {
-            let made = PyDict::new(py);
-            for (key, item) in pairs {
-                made.set_item(plain(key)?, plain(item)?)?;
-            }
-            made.into_any()
-        }
-    })
+                Err(_) => PyList::new(self.0, items)?.into_any(),
+            },
+            Several::List => PyList::new(self.0, items)?.into_any(),
+        })
+    }
+
+    fn map(
+        &self,
+        pairs: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> Result<Bound<'py, PyAny>, Misread> {
+        let made = PyDict::new(self.0);
+        pairs.into_iter().try_for_each(|(key, item)| made.set_item(key, item))?;
+        Ok(made.into_any())
+    }
 }
 
 /// A push, as bytes and numbers.
 #[pyfunction]
 pub(crate) fn push<'py>(py: Python<'py>, block: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Ok((reply, _)) = Reply::read(block) else { return Ok(None) };
-    match value(py, reply, true) {
+    match made(&Values(py), Shape::Plain, reply, true) {
         Ok(made) => Ok(Some(made)),
         Err(Misread::Raised(error)) => Err(error),
         Err(_) => Ok(None),

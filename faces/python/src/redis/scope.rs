@@ -2,20 +2,25 @@
 //! session, or into a list.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
-use onetrip_abi::host::commands_flag;
+use onetrip_abi::host::Packed;
+use onetrip_engine::Time;
+use onetrip_redis::client::repeat::{Repeat, Repeats};
+use onetrip_redis::client::session::{On, Traces, refusal};
+use onetrip_redis::client::shape::Shape;
 use onetrip_redis::{Command, Place};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
 use super::cluster::Router;
-use super::request::{Request, Spec, place};
-use super::shape::Shape;
+use super::encode::arguments;
+use super::request::{Request, Spec};
 use crate::call::{Call, Want, unsent};
 use crate::core::Core;
 use crate::failure::Failure;
+use crate::local::Local;
 
 /// Where commands go.
 #[pyclass(subclass, module = "onetrip._native")]
@@ -30,13 +35,16 @@ pub(crate) struct RedisScope {
     /// That of a session; 0 for none.
     number: u32,
     raw: bool,
+    repeats: Repeats,
+    /// Each command has a connection of its own.
+    is_alone: bool,
+    /// The time that a command has, if it has a limit.
+    timeout: Option<Duration>,
     /// Commands that run as one.
     list: Option<Vec<Py<Call>>>,
     /// Nothing goes there any more: why.
     over: Option<String>,
-    /// The session was changed, so nobody else may have its connection.
-    is_changed: bool,
-    is_watching: bool,
+    traces: Traces,
 }
 
 impl RedisScope {
@@ -55,34 +63,21 @@ impl RedisScope {
         Ok(call)
     }
 
+    /// Why a command can't go there.
     fn refused(&self, name: &str, place: Place) -> Option<Failure> {
         if let Some(message) = &self.over {
             return Some(unsent("over", message.as_str()));
         }
-        match place {
-            Place::Refused(advice) => {
-                Some(unsent("wrong_place", format!("{name} can't be sent as a command: {advice}")))
-            }
-            Place::Session(advice) if self.number == 0 || self.list.is_some() => Some(unsent(
-                "wrong_place",
-                format!("{name} can't go over the shared connection: {advice}"),
-            )),
-            Place::Own if self.list.is_some() => Some(unsent(
-                "wrong_place",
-                format!("{name} does not wait in a list that runs as one: send it by itself"),
-            )),
-            _ => None,
-        }
+        let on = match (&self.list, self.number) {
+            (Some(_), _) => On::List,
+            (None, 0) => On::Client,
+            (None, _) => On::Session,
+        };
+        refusal(name, place, on).map(|why| unsent("wrong_place", why))
     }
 
-    /// What a command does to the connection of its session.
-    fn note(&mut self, name: &str, place: Place, is_known: bool) {
-        match name {
-            "WATCH" => self.is_watching = true,
-            "UNWATCH" => self.is_watching = false,
-            "WAIT" | "WAITAOF" => {}
-            _ => self.is_changed |= !is_known || matches!(place, Place::Session(_)),
-        }
+    fn deadline(&self) -> Time {
+        self.timeout.map_or(Time::NEVER, |timeout| self.shared.get().time().after(timeout))
     }
 
     fn submit<'py>(&mut self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, Call>> {
@@ -92,39 +87,39 @@ impl RedisScope {
             list.push(call.clone().unbind());
             return Ok(call);
         }
-        self.send(py, &call, is_own)?;
+        let core = if is_own { &self.own } else { &self.shared };
+        match (&self.router, self.number) {
+            (Some(router), 0) => Router::submit(router.bind(py), &call)?,
+            (_, number) => Core::run(core.bind(py), |state, py, now| match number {
+                0 if is_own => state.checkout(py, now, &call),
+                0 => state.place(py, now, &call),
+                number => state.enqueue(py, number, &call),
+            })?,
+        }
         Ok(call)
-    }
-
-    fn send(&self, py: Python<'_>, call: &Bound<'_, Call>, is_own: bool) -> PyResult<()> {
-        if let Some(router) = self.router.as_ref().filter(|_| self.number == 0) {
-            return Router::submit(router.bind(py), call);
-        }
-        match (self.number, is_own) {
-            (0, false) => Core::run(self.shared.bind(py), |state, py, now| {
-                state.place(py, now, call);
-            }),
-            (0, true) => Core::run(self.own.bind(py), |state, py, now| {
-                state.checkout(py, now, call);
-            }),
-            (number, _) => {
-                Core::run(self.own.bind(py), |state, py, _| state.enqueue(py, number, call))
-            }
-        }
     }
 }
 
 #[pymethods]
 impl RedisScope {
     #[new]
-    #[pyo3(signature = (shared, own, number=0, raw=false, list=false, router=None))]
+    #[pyo3(signature = (
+        shared, own, number=0, list=false, router=None, *,
+        raw=false, repeatable=false, repeat_reads=false, attempts_max=1, alone=false, timeout_ms=0
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
     fn new(
         shared: Py<Core>,
         own: Py<Core>,
         number: u32,
-        raw: bool,
         list: bool,
         router: Option<Py<Router>>,
+        raw: bool,
+        repeatable: bool,
+        repeat_reads: bool,
+        attempts_max: u32,
+        alone: bool,
+        timeout_ms: u64,
     ) -> RedisScope {
         RedisScope {
             router,
@@ -132,10 +127,12 @@ impl RedisScope {
             own,
             number,
             raw,
+            repeats: Repeats { all: repeatable, reads: repeat_reads, attempts_max },
+            is_alone: alone,
+            timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)),
             list: list.then(Vec::new),
             over: None,
-            is_changed: false,
-            is_watching: false,
+            traces: Traces::default(),
         }
     }
 
@@ -151,21 +148,35 @@ impl RedisScope {
             Ok(command) => command,
             Err(why) => return self.failed(py, unsent("parameter", why)),
         };
-        let (place, is_known) = (place(&command), onetrip_redis::Spec::of(&command).is_some());
+        let known = onetrip_redis::Spec::of(&command);
+        let place = known.map_or(Place::Shared, |known| known.place(&command));
         if let Some(failure) = self.refused(&spec.name, place) {
             return self.failed(py, failure);
         }
-        if self.number != 0 {
-            self.note(&spec.name, place, is_known);
+        let number = self.number;
+        if number != 0 && self.traces.note(known, &command) {
+            Core::run(self.own.bind(py), |state, _, _| state.send_scripts_as_texts(number))?;
         }
-        let request = Request::new(spec, &command, self.raw);
+        let repeats = number == 0 && self.list.is_none() && self.repeats.has(known);
+        let repeat = || {
+            let seed = self.shared.get().time().since(Time::ZERO).as_nanos() as u64;
+            Local::new(Repeat::new(self.repeats.attempts_max, seed))
+        };
+        let request = Request {
+            shape: spec.shape,
+            raw: self.raw,
+            is_own: self.is_alone || place == Place::Own,
+            deadline: self.deadline(),
+            repeat: repeats.then(repeat),
+            ..Request::new(spec.name.clone(), Packed::command(known, &command))
+        };
         self.submit(py, request)
     }
 
     /// Calls a script: by its hash where the server has it, by its text otherwise.
     fn _script<'py>(
         &mut self,
-        text: &Bound<'py, pyo3::types::PyString>,
+        text: &Bound<'py, PyString>,
         sha: &str,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
@@ -175,22 +186,22 @@ impl RedisScope {
             return self.failed(py, failure);
         }
         // In a list by its text: were the hash unknown, EXEC would run the others without it.
-        let mut command = match self.list {
-            Some(_) => Command::new("EVAL").arg(text),
-            None => Command::new("EVALSHA").arg(sha),
+        let is_text = self.list.is_some();
+        let mut command = match is_text {
+            true => Command::new("EVAL").arg(text),
+            false => Command::new("EVALSHA").arg(sha),
         };
-        if let Err(why) = super::encode::arguments(&mut command, &name, args) {
+        if let Err(why) = arguments(&mut command, &name, args) {
             return self.failed(py, unsent("parameter", why));
         }
-        let spec = Spec { name, shape: Shape::Plain };
-        let mut request = Request::new(&spec, &command, self.raw);
-        if self.list.is_none() {
-            let mut bytes = BytesMut::with_capacity(text.len() + request.bytes.len());
-            bytes.put_slice(text.as_bytes());
-            bytes.put_slice(&request.bytes);
-            (request.bytes, request.text_len) = (bytes, text.len());
-        }
-        self.submit(py, request)
+        let packed = match is_text {
+            true => Packed::command(None, &command),
+            false => Packed::script(text.as_bytes(), &command),
+        };
+        let (shape, raw, is_own) = (Shape::Plain, self.raw, self.is_alone);
+        let deadline = self.deadline();
+        let request = Request::new(name, packed);
+        self.submit(py, Request { shape, raw, is_own, deadline, ..request })
     }
 
     /// Sends a command that the server confirms once for each of these names.
@@ -205,10 +216,8 @@ impl RedisScope {
             Ok(command) => command,
             Err(why) => return self.failed(py, unsent("parameter", why)),
         };
-        let mut request = Request::new(spec, &command, true);
-        request.flags = commands_flag::CONFIRMED;
-        request.replies = names.len() as u32;
-        self.submit(py, request)
+        let packed = Packed::confirmed(&command, names.len() as u32);
+        self.submit(py, Request::new(spec.name.clone(), packed))
     }
 
     /// Sends the commands of a list: MULTI, the commands, EXEC.
@@ -216,19 +225,12 @@ impl RedisScope {
         let Some(parts) = self.list.take() else {
             return Err(PyRuntimeError::new_err("this is no list, or it was sent"));
         };
-        let name: Arc<str> = "EXEC".into();
-        let spec = Spec { name, shape: Shape::Nothing };
-        let mut request = Request::new(&spec, &Command::new("MULTI"), false);
-        for part in &parts {
-            if let Want::Redis(part) = &part.get().want {
-                request.bytes.extend_from_slice(&part.bytes);
-            }
-        }
-        Command::new("EXEC").encode(&mut request.bytes);
-        request.flags = commands_flag::ATOMIC;
-        request.replies = parts.len() as u32 + 2;
-        request.parts = parts;
-        self.submit(py, request)
+        let packed = Packed::list(parts.iter().filter_map(|part| match &part.get().want {
+            Want::Redis(request) => Some(&request.packed),
+            _ => None,
+        }));
+        let request = Request::new("EXEC".into(), packed);
+        self.submit(py, Request { deadline: self.deadline(), parts, ..request })
     }
 
     /// The commands of a list are not sent.
@@ -249,12 +251,12 @@ impl RedisScope {
 
     /// Nothing is watched any more.
     fn _unwatched(&mut self) {
-        self.is_watching = false;
+        self.traces.watches = false;
     }
 
     /// The connection of a session goes back, or ends where it was changed.
     fn _release(&mut self, py: Python<'_>) -> PyResult<()> {
-        let (number, spoiled) = (self.number, self.is_changed || self.is_watching);
+        let (number, spoiled) = (self.number, self.traces.is_changed || self.traces.watches);
         Core::run(self.own.bind(py), |state, py, now| {
             if spoiled {
                 state.spoil(number);

@@ -122,6 +122,13 @@ impl State {
         }
     }
 
+    /// MULTI was sent on it by hand, so scripts go as texts from now on.
+    pub(crate) fn send_scripts_as_texts(&mut self, number: u32) {
+        if let Some(link) = self.links.get(&number) {
+            link.connection.borrow_mut().send_scripts_as_texts();
+        }
+    }
+
     pub(crate) fn release(&mut self, py: Python<'_>, now: Time, number: u32) {
         if let Some(link) = self.links.get_mut(&number) {
             link.is_left = true;

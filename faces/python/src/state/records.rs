@@ -96,11 +96,11 @@ impl State {
     ) {
         match &call.get().want {
             Want::Redis(request) => {
-                let failure = failure.map(|failure| redis::refusal(request, failure));
-                match request.is_list() && !request.is_flight() {
-                    true => redis::settle(self, py, call, request, failure),
-                    false => self.finish(py, call, failure),
+                if let (Some(failure), Some(link)) = (&failure, self.links.get_mut(&number)) {
+                    // The server still works on it, so nobody else gets its connection.
+                    link.is_spoiled |= failure.is_late();
                 }
+                redis::ended(self, py, now, (call, request), failure);
             }
             Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
@@ -159,15 +159,10 @@ impl State {
         let pause = it.now.with(|it| {
             it.may_have_run |= outcome == outcome::UNKNOWN;
             it.repeats += 1;
-            let pause = Repeats::default().pause(it.repeats, seed)?;
-            it.stage = Stage::Made;
-            Some(pause)
+            Repeats::default().pause(it.repeats, seed)
         });
         let Ok(Some(pause)) = pause else { return false };
-        self.deeds.extend(it.restart().map(Deed::Drop));
-        self.counts.sent_again += 1;
-        self.repeats.push((now.after(pause), call.clone_ref(py)));
-        self.arm(now, now.after(pause));
+        self.pause(py, (now, pause), call);
         true
     }
 

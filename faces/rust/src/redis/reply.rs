@@ -24,7 +24,7 @@ use super::pipeline::checked;
 use super::place::{Cell, Placed};
 use super::replies::Taken;
 use super::trace::Span;
-use crate::{Error, Kind, Outcome};
+use crate::{Error, Kind};
 
 /// The reply to a command. The command was sent when this was made; await it for the value.
 ///

@@ -198,7 +198,8 @@ class Connection(metaclass=ConnectionMeta):
                 some = await self._await(
                     lambda: self._scope._run_many(query, part, record), query, (), timeout
                 )
-                rows.extend(some or ())
+                if returns:
+                    rows.extend(some)
         return rows if returns else None
 
     async def _do(

@@ -205,7 +205,8 @@ class Pool:
         self._check_init()
         sets = connection.arguments_of(args)
         if len(sets) <= connection._MANY_MAX and self._is_shared("executemany", command):
-            return await self._await(self._shared._run_many(command, sets), command, (), timeout)
+            await self._await(self._shared._run_many(command, sets), command, (), timeout)
+            return
         async with self.acquire() as con:
             await con.executemany(command, sets, timeout=timeout)
 

@@ -34,7 +34,7 @@ impl Call {
         slf
     }
 
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         let (py, it) = (slf.py(), slf.get());
         let stage = it.now.with(|it| {
             it.is_awaited = true;
@@ -42,7 +42,7 @@ impl Call {
             it.stage
         })?;
         match stage {
-            Stage::Over => Err(returned(py, it.result(py)?)),
+            Stage::Over => returned(py, it.result(py)?),
             Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
             _ => {
                 let core = it.client(py)?;
@@ -50,13 +50,13 @@ impl Call {
                 let future = core.get().future(py)?;
                 future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
                 it.now.with(|it| it.future = Some(future.clone().unbind()))?;
-                Ok(future.unbind())
+                Ok(Some(future.unbind()))
             }
         }
     }
 
     fn send(slf: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        Self::__next__(slf)
+        Self::__next__(slf)?.ok_or_else(|| PyErr::fetch(slf.py()))
     }
 
     /// A task that awaits it is cancelled: nobody waits for it any more.
@@ -227,14 +227,18 @@ impl Call {
     }
 }
 
-/// What ends a coroutine that returns this. A value that is no tuple and no exception is the whole of
-/// it, which spares making the exception.
-fn returned(py: Python<'_>, value: Py<PyAny>) -> PyErr {
+/// Ends a coroutine that returns this, by a StopIteration. Where the interpreter can tell the value
+/// from the exception's arguments, none is made: that costs more than the rest.
+#[allow(unsafe_code)]
+fn returned(py: Python<'_>, value: Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
     let it = value.bind(py);
-    match it.is_instance_of::<PyTuple>() || it.is_instance_of::<PyBaseException>() {
-        true => PyStopIteration::new_err((value,)),
-        false => PyStopIteration::new_err(value),
+    if it.is_instance_of::<PyTuple>() || it.is_instance_of::<PyBaseException>() {
+        return Err(PyStopIteration::new_err((value,)));
     }
+    // SAFETY: both are objects that live. `__next__` returns nothing then, which leaves the
+    // exception as it was set here.
+    unsafe { pyo3::ffi::PyErr_SetObject(pyo3::ffi::PyExc_StopIteration, it.as_ptr()) };
+    Ok(None)
 }
 
 /// The types of a statement's parameters, and names and types of its columns. A type is its number,

@@ -36,6 +36,9 @@ const RUN_BYTES: usize = 32 << 10;
 const NOT_REPEATABLE: &str = "repeatable is not for a session, a transaction or a pipeline: what a \
     statement does there depends on its connection";
 
+/// Bytes that parameters have room for before they grow.
+const PARAMETERS_ROOM: usize = 64;
+
 /// Texts that are remembered; the oldest goes.
 const STATEMENTS_MAX: usize = 1024;
 
@@ -84,12 +87,18 @@ impl Core {
     /// Does what is to be done, until nothing is.
     fn act(core: &Bound<'_, Self>) -> PyResult<()> {
         let py = core.py();
+        // What was made for some is used for the next.
+        let mut room = Vec::new();
         loop {
-            let deeds = core.get().state.with(|state| std::mem::take(&mut state.deeds))?;
-            if deeds.is_empty() {
+            core.get().state.with(|state| {
+                if !state.deeds.is_empty() || room.capacity() > state.deeds.capacity() {
+                    std::mem::swap(&mut state.deeds, &mut room);
+                }
+            })?;
+            if room.is_empty() {
                 return Ok(());
             }
-            for deed in deeds {
+            for deed in room.drain(..) {
                 if let Err(error) = Core::do_one(core, deed) {
                     // Whose fault it is isn't known; the others go on.
                     error.write_unraisable(py, None);
@@ -237,7 +246,7 @@ impl Core {
         let py = call.py();
         let it = call.get();
         let strict = it.client(py)?.get().strict;
-        let mut requests: Vec<Encoded> = Vec::new();
+        let mut requests: Vec<Encoded> = Vec::with_capacity(1);
         let runs = matches!(it.want, Want::Parts(..));
         let mut in_run = 0;
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
@@ -245,7 +254,7 @@ impl Core {
             let Some(described) = statement.and_then(|it| it.get().described()) else {
                 return Ok(());
             };
-            let mut bytes = Vec::new();
+            let mut bytes = Vec::with_capacity(PARAMETERS_ROOM);
             if let Err(message) = encode::parameters(&described.types, args, strict, &mut bytes) {
                 return Err(unsent("parameter", message));
             }

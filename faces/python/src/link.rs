@@ -1,7 +1,7 @@
 //! One connection, and who waits for replies on it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -28,11 +28,11 @@ pub(crate) struct Link {
     calls: Vec<Option<Py<Call>>>,
     free: Vec<u32>,
     /// Tokens of requests of whose end their callers hear with that of their pipeline.
-    pub(crate) parts: HashSet<u32>,
+    pub(crate) parts: BTreeSet<u32>,
     /// Requests that have not ended.
     pub(crate) pending: usize,
     /// The bodies of RowDescriptions, by the engine's number of the statement.
-    pub(crate) columns: HashMap<u32, Bytes>,
+    pub(crate) columns: BTreeMap<u32, Bytes>,
     /// Calls that wait until the server has described the first of them.
     pub(crate) line: VecDeque<Py<Call>>,
     pub(crate) is_asking: bool,
@@ -62,9 +62,9 @@ impl Link {
             write,
             calls: vec![None],
             free: Vec::new(),
-            parts: HashSet::new(),
+            parts: BTreeSet::new(),
             pending: 0,
-            columns: HashMap::new(),
+            columns: BTreeMap::new(),
             line: VecDeque::new(),
             is_asking: false,
             is_dirty: false,

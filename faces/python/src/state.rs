@@ -2,7 +2,7 @@
 //! and nothing is decided.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -28,9 +28,9 @@ mod records;
 /// The state of a client.
 pub(crate) struct State {
     pub(crate) pool: Pool<Rc<RefCell<Connection>>>,
-    pub(crate) links: HashMap<u32, Link>,
+    pub(crate) links: BTreeMap<u32, Link>,
     /// Who waits in the pool, by token.
-    in_line: HashMap<u32, Py<Call>>,
+    in_line: BTreeMap<u32, Py<Call>>,
     tokens: u32,
     /// Connections with bytes to send.
     pub(crate) dirty: Vec<u32>,
@@ -81,8 +81,8 @@ impl State {
     pub(crate) fn new(settings: &[u8], seed: u64, result_bytes_max: usize) -> State {
         State {
             pool: Pool::new(Time::ZERO, settings, seed),
-            links: HashMap::new(),
-            in_line: HashMap::new(),
+            links: BTreeMap::new(),
+            in_line: BTreeMap::new(),
             tokens: 0,
             dirty: Vec::new(),
             scheduled: 0,

@@ -8,7 +8,9 @@ import random
 import subprocess
 import sys
 import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import REDIS, Line
@@ -373,3 +375,126 @@ async def test_a_closed_client_takes_nothing(redis: Client[str]) -> None:
     assert await last == 1
     with pytest.raises(onetrip.MisuseError, match="the client was closed"):
         await db.ping()
+
+
+async def test_a_stream_of_commands_needs_a_window(redis: Client[str]) -> None:
+    taken = 0
+
+    def commands() -> Iterator[tuple[object, ...]]:
+        nonlocal taken
+        for number in range(3_000):
+            taken += 1
+            yield ("LPUSH", "text", 1) if number == 1 else ("SET", f"k{number}", number)
+
+    await redis.set("text", "x")
+    replies = redis.stream(commands(), window=100)
+    assert await anext(replies) == "OK" and taken == 100
+    error = await anext(replies)
+    assert isinstance(error, RedisError) and error.code == "WRONGTYPE"
+    assert [reply async for reply in replies] == ["OK"] * 2_998
+    assert await redis.get("k2999") == "2999"
+
+    async def slowly() -> AsyncIterator[tuple[str, str]]:
+        for number in (1, 2):
+            await asyncio.sleep(0)
+            yield "GET", f"k{number + 1}"
+
+    raw = redis.bytes.stream(slowly(), window_bytes=1)
+    assert [reply async for reply in raw] == [b"2", b"3"]
+
+
+async def test_a_stream_that_is_left_takes_its_connection_with_it(redis: Client[str]) -> None:
+    assert [reply async for reply in redis.stream([("PING",)])] == ["PONG"]
+    before = set(await ids(redis))
+    replies = redis.stream([("ECHO", n) for n in range(100)])
+    assert await anext(replies) == "0"
+    assert before == set(await ids(redis))
+    await replies.aclose()
+    async with asyncio.timeout(10):
+        while before <= set(await ids(redis)):
+            pass
+    assert await redis.echo("mine") == "mine"
+
+
+async def test_a_command_ends_at_its_deadline(redis: Client[str]) -> None:
+    hurried = redis.timeout(0.05)
+    with pytest.raises(onetrip.TimeoutError) as caught:
+        await hurried.blpop("none", timeout=0)
+    assert caught.value.outcome == "Unknown"
+    await blocked(redis, 0)
+    before = set(await ids(redis))
+    await redis.client_pause(300, "ALL")
+    late = hurried.set("k", "late")
+    with pytest.raises(onetrip.TimeoutError):
+        await late
+    # It keeps its place, and its reply goes to nobody.
+    assert await redis.get("k") == "late"
+    assert before == set(await ids(redis))
+    with pytest.raises(ValueError, match="a timeout is a number of seconds"):
+        redis.timeout(-1)
+
+
+async def test_a_deadline_covers_the_wait_for_a_connection(redis_line: Line) -> None:
+    async with connect(redis_line.url, connections_max=1) as db:
+        async with db.session():
+            with pytest.raises(onetrip.TimeoutError) as caught:
+                await db.timeout(0.05).blpop("none", timeout=0)
+            assert caught.value.outcome == "NotSent"
+
+
+async def test_what_may_run_twice_is_sent_again(redis: Client[str], redis_line: Line) -> None:
+    async with connect(redis_line.url, repeat_reads=True) as far:
+        await far.set("n", 1)
+        calls: list[tuple[Callable[[], Any], Any]] = [
+            (lambda: far.get("n"), "1"),
+            (lambda: far.repeatable().setrange("n", 0, "7"), 1),
+            (lambda: far.incr("n"), None),
+        ]
+        for call, ends in calls:
+            redis_line.say("rtt 10000")
+            task = asyncio.create_task(call())
+            await asyncio.sleep(0)
+            redis_line.say("cut")
+            redis_line.say("rtt 0")
+            if ends is None:
+                with pytest.raises(onetrip.ConnectionLostError) as caught:
+                    await task
+                assert caught.value.outcome == "Unknown"
+            else:
+                assert await task == ends
+        assert far.metrics().sent_again == 2
+    async with connect(redis_line.url, attempts_max=1) as far:
+        redis_line.say("rtt 10000")
+        sent = asyncio.create_task(far.repeatable().incr("n"))
+        await asyncio.sleep(0)
+        redis_line.say("cut")
+        with pytest.raises(onetrip.ConnectionLostError) as caught:
+            await sent
+        assert caught.value.outcome == "Unknown"
+        redis_line.say("rtt 0")
+
+
+async def test_what_is_sent_alone_holds_nobody_up(redis: Client[str]) -> None:
+    await redis.set("k", "x" * 1000)
+    shared = await redis.client_list()
+    assert await redis.alone().get("k") == "x" * 1000
+    assert str(await redis.client_list()).count("\n") == str(shared).count("\n") + 1
+
+
+async def test_metrics_count_all_connections(redis: Client[str]) -> None:
+    before = redis.metrics()
+    await redis.blpop("none", timeout=0.01)
+    await redis.set("k", 1)
+    now = redis.metrics()
+    assert now.statements == before.statements + 2
+    assert now.opened == before.opened + 1 and now.in_flight == 0
+
+
+async def test_close_waits_for_so_long(redis: Client[str]) -> None:
+    db = await connect(REDIS)
+    waiting = asyncio.create_task(db.blpop("none", timeout=0))
+    await blocked(redis, 1)
+    await db.close(timeout=0.05)
+    with pytest.raises(onetrip.ConnectionLostError, match="the client was closed"):
+        await waiting
+    await blocked(redis, 0)

@@ -149,6 +149,10 @@ class Session(Flows):
         """A transaction on this connection."""
         return Begin(self._core, self._number, (isolation, read_only, deferrable))
 
+    def script(self, text: str, /) -> _native.Call[str]:
+        """Several statements in one text; the command tag of the last one that ran."""
+        return self._run("script", text, ())
+
     def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
         """A statement for many rows of arguments, on this connection."""
         return Batch(self, self.begin, lambda: same(self), query, rows)

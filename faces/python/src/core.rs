@@ -178,45 +178,60 @@ impl Core {
         }
         match Core::prepare(call)? {
             Ok(None) => {}
-            Ok(Some(unknown)) => return describe::ask(core, &unknown, Some(call), 0),
+            Ok(Some(unknown)) => {
+                describe::ask(core, &unknown, Some(call), 0)?;
+                // All that a pipeline has to ask is asked in one trip.
+                let others = Core::unknown(call)?;
+                return others.iter().try_for_each(|it| describe::ask(core, it, None, 0));
+            }
             Err(failure) => return Core::run(core, |state, py, _| state.fail(py, call, failure)),
         }
         Core::run(core, |state, py, now| state.place(py, now, call))
     }
 
-    /// A statement of the call that is not described yet.
-    fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Option<Bound<'py, Statement>>> {
+    /// The statements of the call that have to be described first.
+    fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Vec<Bound<'py, Statement>>> {
         let py = call.py();
-        let is_unknown = |it: &Py<Statement>| it.get().described().is_none();
-        if let Some(own) = call.get().statement.as_ref().filter(|it| is_unknown(it)) {
-            return Ok(Some(own.bind(py).clone()));
+        let unknown = |it: &Call| {
+            let own = it.statement.as_ref().filter(|own| own.get().described().is_none());
+            own.map(|own| own.bind(py).clone())
+        };
+        let Want::Calls(calls) = &call.get().want else {
+            return Ok(unknown(call.get()).into_iter().collect());
+        };
+        let mut found = Vec::new();
+        for part in calls {
+            if let Some(statement) = unknown(part.get())
+                && Core::texts_of(part.get(), py)?.is_none()
+            {
+                found.push(statement);
+            }
         }
-        let Want::Calls(calls) = &call.get().want else { return Ok(None) };
-        let of = |call: &Py<Call>| call.get().statement.as_ref().map(|it| it.clone_ref(py));
-        let unknown = calls.iter().filter_map(of).find(is_unknown);
-        Ok(unknown.map(|it| it.into_bound(py)))
+        Ok(found)
     }
 
-    /// Writes what is sent of a call whose text was not described, where nothing has to be known of
-    /// it: its rows are of no interest, and its arguments are texts, whose types the server infers.
+    /// The arguments of a call whose text was not described, where nothing has to be known of it:
+    /// its rows are of no interest, and its arguments are texts, whose types the server infers.
     /// None where it has to be described.
-    fn encode_unknown(call: &Bound<'_, Call>) -> PyResult<Option<Result<(), Failure>>> {
-        let (py, it) = (call.py(), call.get());
+    fn texts_of<'py>(it: &Call, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         if !matches!(it.want, Want::Tag) {
             return Ok(None);
         }
         let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
-        let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
-        if it.client(py)?.get().strict && !args.bind(py).is_empty() {
-            return Ok(None);
-        }
+        let args = args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py));
+        let is_strict = it.client(py)?.get().strict && !args.is_empty();
+        Ok((!is_strict && encode::are_texts(&args)).then_some(args))
+    }
+
+    /// What is sent of such a call.
+    fn encode_unknown(
+        args: &Bound<'_, PyTuple>,
+        part: Option<Py<Call>>,
+    ) -> Result<Encoded, Failure> {
         let mut bytes = Vec::new();
-        let written = encode::texts(args.bind(py), &mut bytes);
-        let Some(Ok(())) = written else {
-            return Ok(written.map(|it| it.map_err(|message| unsent("parameter", message))));
-        };
-        it.now.with(|it| it.requests = vec![(None, Described::nothing(), bytes, Vec::new())])?;
-        Ok(Some(Ok(())))
+        let written = encode::texts(args, &mut bytes);
+        written.map_err(|message| unsent("parameter", message))?;
+        Ok((part, Described::nothing(), bytes, Vec::new()))
     }
 
     /// What is sent of a call is written, or the server has to be asked about this text first. The
@@ -227,7 +242,7 @@ impl Core {
         if matches!(call.get().want, Want::Script) {
             return Ok(Ok(None));
         }
-        let Some(unknown) = Core::unknown(call)? else {
+        let Some(unknown) = Core::unknown(call)?.into_iter().next() else {
             return Ok(Core::encode(call)?.map(|()| None));
         };
         if call.get().is_script() {
@@ -235,10 +250,14 @@ impl Core {
             call.get().now.with(|it| it.requests = script)?;
             return Ok(Ok(None));
         }
-        match Core::encode_unknown(call)? {
-            None => Ok(Ok(Some(unknown))),
-            Some(written) => Ok(written.map(|()| None)),
+        let Some(args) = Core::texts_of(call.get(), call.py())? else {
+            return Ok(Ok(Some(unknown)));
+        };
+        match Core::encode_unknown(&args, None) {
+            Ok(written) => call.get().now.with(|it| it.requests = vec![written])?,
+            Err(failure) => return Ok(Err(failure)),
         }
+        Ok(Ok(None))
     }
 
     /// Writes what is sent of a call. The inner error is the caller's.
@@ -252,6 +271,9 @@ impl Core {
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
             let statement = of.statement.as_ref();
             let Some(described) = statement.and_then(|it| it.get().described()) else {
+                if part.is_some() {
+                    requests.push(Core::encode_unknown(args, part)?);
+                }
                 return Ok(());
             };
             let mut bytes = Vec::with_capacity(PARAMETERS_ROOM);
@@ -932,6 +954,10 @@ impl Scope {
             return Err(PyRuntimeError::new_err("this is no pipeline"));
         };
         let calls = std::mem::take(calls);
+        // What becomes of them is heard of by who sends them.
+        for call in &calls {
+            call.get().now.with(|it| it.is_awaited = true)?;
+        }
         let core = self.core.bind(py);
         let want = Want::Calls(calls);
         let call = Bound::new(

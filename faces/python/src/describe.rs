@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::messages::messages;
 use crate::statement::{Described, Statement, column_types, description_of};
 
-/// Asks what a statement takes, for a call that waits for that; or for the first in line on the
-/// connection `number`.
+/// Asks what a statement takes, for a call that waits for that, or ahead of one; or for the first in
+/// line on the connection `number`.
 pub(crate) fn ask(
     core: &Bound<'_, Core>,
     statement: &Bound<'_, Statement>,
@@ -24,9 +24,9 @@ pub(crate) fn ask(
     number: u32,
 ) -> PyResult<()> {
     let of = statement.get();
-    if let Some(call) = waiting {
+    if number == 0 {
         let was_asked = of.known.with(|it| {
-            it.waiting.push_back(call.clone().unbind());
+            it.waiting.extend(waiting.map(|call| call.clone().unbind()));
             std::mem::replace(&mut it.is_asked, true)
         })?;
         if was_asked {

@@ -118,15 +118,16 @@ pub(crate) fn parameters(
     Ok(())
 }
 
-/// The same where the server infers the types: all are texts. None where one is not, so that its
-/// type has to be known.
-pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Option<Result<(), String>> {
+/// Whether the server can infer the type of each.
+pub(crate) fn are_texts(values: &Bound<'_, PyTuple>) -> bool {
     let mut each = values.iter_borrowed();
-    if !each.all(|value| value.is_none() || value.is_instance_of::<PyString>()) {
-        return None;
-    }
+    each.all(|value| value.is_none() || value.is_instance_of::<PyString>())
+}
+
+/// The same where the server infers the types: all are texts.
+pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Result<(), String> {
     let Ok(count) = u16::try_from(values.len()) else {
-        return Some(Err("a statement has at most 65535 parameters".to_owned()));
+        return Err("a statement has at most 65535 parameters".to_owned());
     };
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&count.to_be_bytes());
@@ -138,7 +139,7 @@ pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Option<Re
         });
         written.map_err(|unfit| said(values.py(), number + 1, "unknown", "str", unfit))
     };
-    Some(values.iter_borrowed().enumerate().try_for_each(write))
+    values.iter_borrowed().enumerate().try_for_each(write)
 }
 
 fn said(py: Python<'_>, number: usize, type_: &str, what: &str, unfit: Unfit) -> String {

@@ -210,3 +210,14 @@ async def test_what_is_repeatable_needs_no_connection_of_its_own(db: onetrip.Dat
         with pytest.raises(onetrip.MisuseError, match="repeatable is not for a session") as caught:
             await tx.fetchval("select 1", repeatable=True)
     assert caught.value.outcome == "NotSent"
+
+
+async def test_a_session_takes_several_statements_in_one_text(db: onetrip.Database) -> None:
+    async with db.session() as session:
+        assert await session.script("create temp table s (a int); insert into s values (1)") == (
+            "INSERT 0 1"
+        )
+        assert await session.fetchval("select a from s") == 1
+        with pytest.raises(onetrip.PostgresError) as caught:
+            await session.script("insert into s values (2); select 1 / 0")
+        assert caught.value.outcome == "Unknown"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+
+import pytest
 
 import onetrip
+from conftest import Line
 
 
 async def test_calls_of_one_turn_share_a_trip(far: onetrip.Database, line) -> None:
@@ -60,6 +64,30 @@ async def test_a_pipeline_is_one_trip(far: onetrip.Database, line) -> None:
         calls = [pipeline.fetchval("select $1::int4", i) for i in range(50)]
     assert line.trips == 1
     assert [await call for call in calls] == list(range(50))
+
+
+async def test_new_texts_of_a_pipeline_are_described_in_one_trip(
+    far: onetrip.Database, line: Line
+) -> None:
+    await far.fetchval("select 1")
+    line.trips
+    async with far.pipeline() as pipeline:
+        pipeline.execute("create table made (i int4)")
+        pipeline.execute("insert into made values ($1)", "1")
+        calls = [pipeline.fetchval(f"select {n} + $1::int4", n) for n in range(5)]
+    assert [await call for call in calls] == [0, 2, 4, 6, 8]
+    assert line.trips == 2
+    await far.execute("drop table made")
+
+
+async def test_members_of_a_pipeline_need_not_be_awaited(
+    db: onetrip.Database, recwarn: pytest.WarningsRecorder
+) -> None:
+    async with db.pipeline() as pipeline:
+        pipeline.execute("select 1")
+    del pipeline
+    gc.collect()
+    assert not recwarn.list
 
 
 async def test_tasks_share_trips(far: onetrip.Database, line) -> None:

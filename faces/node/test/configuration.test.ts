@@ -49,7 +49,7 @@ test('the page of settings has each option of Redis with its default, and no oth
     keysOf('redis/config.ts', ['RedisOptions']),
   )
   const config = configOf() as unknown as Record<string, unknown>
-  for (const [, , , option = '', , other = ''] of rows) {
+  for (const [, , , option = '', , , other = ''] of rows) {
     const [key, hasOwn] = [keysIn(option)[0], option.includes('default')]
     const [default_] = keysIn(other)
     if (key !== undefined && default_ !== undefined && !hasOwn && key in config)

@@ -10,8 +10,11 @@ import ipaddress
 import os
 import re
 import ssl
+import stat
+import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -44,6 +47,9 @@ _OF_POOL = (
 _URL = re.compile(
     r"postgres(?:ql)?://(?:([^:@/?#]*)(?::([^@/?#]*))?@)?([^@/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?\Z"
 )
+#: A field of the password file, and what stands in it behind a backslash.
+_FIELD = re.compile(r"((?:\\.|[^:\\])*)(?::|$)")
+_ESCAPED = re.compile(r"\\(.)")
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::([0-9]*))?\Z")
 
 Password = Callable[[], "str | Awaitable[str]"]
@@ -112,6 +118,30 @@ class Config:
         mode = self.text("sslmode") or ("verify-full" if is_strict else self.said("sslmode"))
         is_sure = self.context is not None or self.said("sslnegotiation") == "direct"
         return "require" if is_sure and mode in ("allow", "prefer") else mode
+
+    def password_of_file(self, endpoint: Endpoint) -> str | None:
+        """What the password file has for a server. One that others can read is not used."""
+        try:
+            file = Path(self.text("passfile") or Path.home() / ".pgpass")
+            mode = file.stat().st_mode
+            if not stat.S_ISREG(mode):
+                return None
+            if os.name == "posix" and mode & 0o077:
+                message = f"{file} is not used, since others can access it: chmod 600 the file"
+                warnings.warn(message, stacklevel=2)
+                return None
+            lines = file.read_text("utf-8", "replace").splitlines()
+        except (OSError, RuntimeError):
+            return None
+        host = "localhost" if endpoint.letter == "s" else endpoint.host
+        wanted = (host, str(endpoint.port), self.dbname, self.user)
+        for line in lines:
+            fields = [] if line.startswith("#") else _FIELD.findall(line)
+            read = [_ESCAPED.sub(r"\1", field) for field in fields]
+            fits = all(f == "*" or r == w for f, r, w in zip(fields, read, wanted))
+            if len(read) >= 5 and fits:
+                return read[4]
+        return None
 
     def plan(self, seed: int) -> _native.Plan:
         words = (

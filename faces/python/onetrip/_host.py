@@ -148,7 +148,7 @@ class Host:
     async def password(self, endpoint: Endpoint) -> str | None:
         given = self.config.password
         if given is None:
-            return self.config.text("password")
+            return self.config.text("password") or self.config.password_of_file(endpoint)
         password = given()
         return await password if inspect.isawaitable(password) else password
 

@@ -34,7 +34,6 @@ def context_of(config: Config) -> ssl.SSLContext:
         return config.context
     mode, root = config.sslmode, config.text("sslrootcert")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     verifies = mode.startswith("verify") or (mode == "require" and root is not None)
     context.check_hostname = mode == "verify-full"
     context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
@@ -42,12 +41,29 @@ def context_of(config: Config) -> ssl.SSLContext:
         context.load_verify_locations(root)
     elif verifies:
         context.load_default_certs()
+    revoked = config.text("sslcrl")
+    if verifies and revoked is not None:
+        context.load_verify_locations(revoked)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+    context.minimum_version = _version(config.said("ssl_min_protocol_version"))
+    newest = config.text("ssl_max_protocol_version")
+    if newest is not None:
+        context.maximum_version = _version(newest)
     certificate = config.text("sslcert")
     if certificate is not None:
         context.load_cert_chain(certificate, config.text("sslkey"))
     if config.said("sslnegotiation") == "direct":
         context.set_alpn_protocols(["postgresql"])
     return context
+
+
+def _version(text: str) -> ssl.TLSVersion:
+    """What is older than TLS 1.2 counts as that."""
+    known = {"tlsv1.3": ssl.TLSVersion.TLSv1_3}
+    known |= dict.fromkeys(("tlsv1", "tlsv1.1", "tlsv1.2"), ssl.TLSVersion.TLSv1_2)
+    if text.lower() not in known:
+        raise ValueError(f"onetrip: TLS has the versions TLSv1.2 and TLSv1.3, and not {text}")
+    return known[text.lower()]
 
 
 def binding_of(certificate: bytes | None) -> bytes | None:

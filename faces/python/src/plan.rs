@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use onetrip_engine::{Retry, RetryLimits, Time};
 use onetrip_postgres::client::connect::keywords::{
-    Form, KEYWORDS, NEGOTIATIONS, ORDERS, SSL_MODES, SWITCH, TARGETS, UNSUPPORTED, says,
+    Form, KEYWORDS, NEGOTIATIONS, NOT_IN_PYTHON, Node, ORDERS, Row, SSL_MODES, SWITCH, TARGETS,
+    UNSUPPORTED, says,
 };
 use onetrip_postgres::client::connect::{
     Action, Fault, Host, LoadBalanceHosts, Plan as Policy, Session, Settings, SslMode,
@@ -155,7 +156,11 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
 /// The keywords of configuration: name, environment variable, default.
 #[pyfunction]
 pub(crate) fn keywords() -> Vec<(&'static str, &'static str, &'static str)> {
-    KEYWORDS.iter().map(|row| (row.name, row.variable, row.default)).collect()
+    known().map(|row| (row.name, row.variable, row.default)).collect()
+}
+
+fn known() -> impl Iterator<Item = &'static Row> {
+    KEYWORDS.iter().filter(|row| !NOT_IN_PYTHON.contains(&row.keyword))
 }
 
 /// A setting as it is used, or a ValueError that says what is wrong with it.
@@ -165,10 +170,12 @@ pub(crate) fn setting(name: &str, text: &str) -> PyResult<String> {
     if let Some((_, needs)) = UNSUPPORTED.iter().find(|row| row.0 == name) {
         return Err(fail(format!("{name}{}{needs}{}", says::NEEDS, says::LACKING)));
     }
-    let Some(row) = KEYWORDS.iter().find(|row| row.name == name) else {
+    let Some(row) = known().find(|row| row.name == name) else {
         return Err(fail(format!("{}{name}", says::UNKNOWN)));
     };
-    let least = match row.form {
+    // What differs in Node does so by the ABI crate.
+    let form = if let Node::As(form) = row.node { form } else { row.form };
+    let least = match form {
         Form::Text => return Ok(text.to_owned()),
         Form::Words(words) if words.contains(&text) => return Ok(text.to_owned()),
         Form::Words(words) => {

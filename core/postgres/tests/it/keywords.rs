@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use onetrip_postgres::client::connect::keywords::{Form, KEYWORDS, Keyword, Node, UNSUPPORTED};
+use onetrip_postgres::client::connect::keywords::{
+    Form, KEYWORDS, Keyword, NOT_IN_PYTHON, Node, UNSUPPORTED,
+};
 
 #[path = "../../examples/keywords.rs"]
 mod written;
@@ -44,8 +46,8 @@ fn what_holds_by_default_is_what_the_keyword_takes() {
     }
 }
 
-/// The page of all settings has each keyword with its variable, its name in Node and its default,
-/// and no other keyword; and it names what is refused.
+/// The page of all settings has each keyword with its variable, its names in Node and Python and its
+/// default, and no other keyword; and it names what is refused.
 #[test]
 fn the_page_of_settings_says_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
@@ -66,7 +68,9 @@ fn the_page_of_settings_says_what_the_table_says() {
         assert_eq!(code(&cells[2]), row.variable, "{}", row.name);
         let in_node = if row.node == Node::No { String::new() } else { camel(row.name) };
         assert_eq!(code(&cells[4]), in_node, "{}", row.name);
-        assert!(row.default.is_empty() || code(&cells[7]) == row.default, "{}", row.name);
+        let in_python = if NOT_IN_PYTHON.contains(&row.keyword) { "" } else { row.name };
+        assert_eq!(code(&cells[6]), in_python, "{}", row.name);
+        assert!(row.default.is_empty() || code(&cells[8]) == row.default, "{}", row.name);
     }
 
     let refused = rows("| keywords |").into_iter().flat_map(|cells| {

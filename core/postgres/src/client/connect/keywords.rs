@@ -232,6 +232,24 @@ impl Keyword {
     }
 }
 
+/// Keywords that the package for Python does not carry out, and so does not have.
+pub const NOT_IN_PYTHON: &[Keyword] = &[
+    Keyword::Hostaddr,
+    Keyword::MinProtocolVersion,
+    Keyword::MaxProtocolVersion,
+    Keyword::Sslsni,
+    Keyword::RequireAuth,
+    Keyword::WhenFull,
+    Keyword::WaitingBytesMax,
+    Keyword::RequestTimeoutMs,
+    Keyword::LogStatements,
+    Keyword::CancelOnTimeout,
+    Keyword::CancelOnDrop,
+    Keyword::CancelsMax,
+    Keyword::CancelTimeoutMs,
+    Keyword::OneSegment,
+];
+
 /// Off and on, alternating.
 pub const SWITCH: &[&str] = &["false", "true", "0", "1", "off", "on"];
 

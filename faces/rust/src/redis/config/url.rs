@@ -305,7 +305,7 @@ mod tests {
         let rows = page.lines().skip_while(|line| !line.starts_with("| key in a URL |")).skip(2);
         let rows = rows.take_while(|line| line.starts_with('|')).map(|row| {
             let cells: Vec<&str> = row.split('|').collect();
-            (code(cells[1]), code(cells[2]), code(cells[5]))
+            (code(cells[1]), code(cells[2]), code(cells[6]))
         });
         let rows: Vec<_> = rows.collect();
 

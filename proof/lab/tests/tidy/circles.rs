@@ -13,6 +13,7 @@ const DIRECTORIES: [&str; 6] = [
     "core/postgres/src",
     "core/redis/src",
     "faces/abi/src",
+    "faces/arrow/src",
     "faces/rust/src",
     "faces/node/src",
 ];

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use onetrip_arrow::Builder;
 use onetrip_postgres::message::CommandComplete;
 use onetrip_postgres::message::tag::backend;
-use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::arrow::{Arrow, Builder};
+use crate::arrow::Arrow;
 use crate::call::{Call, Progress, Stage, Want};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
@@ -22,6 +23,7 @@ use crate::messages::messages;
 use crate::record::record_type;
 use crate::state::State;
 use crate::statement::{Described, Statement, column_names};
+use crate::types;
 
 #[pymethods]
 impl Call {
@@ -247,18 +249,26 @@ fn attributes(py: Python<'_>, statement: Option<&Py<Statement>>) -> PyResult<Py<
     let described = statement.and_then(|it| it.get().described());
     let (mut parameters, mut columns) = (Vec::new(), Vec::new());
     if let Some(described) = described {
-        parameters.extend(described.types.iter().map(|type_| type_.told()));
-        let types = described.columns.iter().map(|type_| type_.told());
+        parameters.extend(described.types.iter().map(|type_| types::told(type_)));
+        let types = described.columns.iter().map(|type_| types::told(type_));
         columns.extend(column_names(&described.row).into_iter().zip(types));
     }
     Ok((parameters, columns).into_pyobject(py)?.into_any().unbind())
 }
 
 pub(crate) fn misread(py: Python<'_>, misfit: Misfit) -> PyErr {
+    let misfit = match misfit {
+        // What is no Exception, as KeyboardInterrupt, is not about the value.
+        Misfit::Python(error) if !error.is_instance_of::<PyException>(py) => return *error,
+        misfit => misfit,
+    };
     let (why, cause) = unreadable(py, misfit);
     let message = format!("a value of the result could not be read: {why}");
     crate::python::error(py, ("conversion", "Applied", &message), None, cause)
 }
+
+/// From so many bytes of rows on, texts that come again are looked for.
+const LONG_BYTES: usize = 4096;
 
 /// A reply, or the part of it that has come.
 pub(crate) struct Reply<'a> {
@@ -311,11 +321,14 @@ impl Reply<'_> {
         let columns = self.columns(to.py())?;
         let row_type = self.row_type(to.py())?;
         let into = self.call.into.as_ref().map(|into| into.bind(to.py()));
+        let is_long = self.blocks.iter().map(Bytes::len).sum::<usize>() > LONG_BYTES;
+        let of = columns.as_ref().filter(|_| is_long);
+        let mut seen = of.map_or_else(Vec::new, |columns| columns.seen());
         for body in self.bodies() {
             let columns = columns.as_ref().ok_or(Misfit::Malformed)?;
             to.append(match into {
-                None => columns.row(row_type, body)?,
-                Some(into) => columns.row_as(into, body)?,
+                None => columns.row(row_type, body, &mut seen)?,
+                Some(into) => columns.row_as(into, body, &mut seen)?,
             })?;
         }
         Ok(())
@@ -328,13 +341,14 @@ impl Reply<'_> {
             (Some(table), _) => table,
             (None, Some(body)) => {
                 let core = self.call.client(py)?;
-                let types = |oids: &[u32]| core.get().types_of(oids);
-                Builder::new(body, types)?
+                Builder::new::<Misfit>(body, |oids| Ok(core.get().types_of(oids)?))?
             }
             (None, None) => return Ok(None),
         };
         let mut table = table;
-        self.bodies().try_for_each(|body| table.append(body))?;
+        for body in self.bodies() {
+            table.append(body)?;
+        }
         Ok(Some(table))
     }
 
@@ -345,8 +359,8 @@ impl Reply<'_> {
         let found = match self.call.want {
             Want::Value(place) => columns.value(py, body, place)?,
             _ => match &self.call.into {
-                None => columns.row(self.row_type(py)?, body)?,
-                Some(into) => columns.row_as(into.bind(py), body)?,
+                None => columns.row(self.row_type(py)?, body, &mut [])?,
+                Some(into) => columns.row_as(into.bind(py), body, &mut [])?,
             },
         };
         Ok(found.unbind())

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Act, flag};
+use onetrip_arrow::Builder;
 use onetrip_engine::Ticket;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
-use crate::arrow::Builder;
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::statement::{Described, Statement};

@@ -26,7 +26,7 @@ use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
-use crate::types::{Form, Type};
+use crate::types::{self, Form, Type};
 use crate::{describe, encode};
 
 /// Uses of a statement in one request, and their bytes.
@@ -229,8 +229,7 @@ impl Core {
         part: Option<Py<Call>>,
     ) -> Result<Encoded, Failure> {
         let mut bytes = Vec::new();
-        let written = encode::texts(args, &mut bytes);
-        written.map_err(|message| unsent("parameter", message))?;
+        encode::texts(args, &mut bytes)?;
         Ok((part, Described::nothing(), bytes, Vec::new()))
     }
 
@@ -277,9 +276,7 @@ impl Core {
                 return Ok(());
             };
             let mut bytes = Vec::with_capacity(PARAMETERS_ROOM);
-            if let Err(message) = encode::parameters(&described.types, args, strict, &mut bytes) {
-                return Err(unsent("parameter", message));
-            }
+            encode::parameters(&described.types, args, strict, &mut bytes)?;
             in_run += bytes.len();
             match requests.last_mut() {
                 Some(run) if runs && run.3.len() < RUN_MAX && in_run < RUN_BYTES => {
@@ -380,7 +377,7 @@ impl Core {
         let settings = pairs(&settings);
         let mut state = State::new(&settings, seed, result_bytes_max);
         if strict {
-            state.types.like_asyncpg();
+            types::like_asyncpg(&mut state.types);
         }
         Ok(Core {
             state: Local::new(state),
@@ -557,7 +554,7 @@ impl Core {
         let mut out = Vec::new();
         match encode::rows(&described.columns, rows, bytes_max, &mut out)? {
             Ok(()) => Ok(Some(PyBytes::new(text.py(), &out))),
-            Err(message) => Err(unsent("parameter", message).raised(text.py())),
+            Err(failure) => Err(failure.raised(text.py())),
         }
     }
 
@@ -580,10 +577,11 @@ impl Core {
         let form = match form {
             "text" => Form::Text,
             "binary" => Form::Binary,
-            _ => Form::Tuple,
+            _ => Form::Numbers,
         };
         self.statements.bind(py).clear();
-        Ok(self.state.with(|state| state.types.set_codec(oid, form, (encode, decode)))?)
+        let by = (encode, decode);
+        Ok(self.state.with(|state| types::set_codec(&mut state.types, oid, form, by))?)
     }
 
     /// Takes that back.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use onetrip_postgres::binary::array::{self, Token};
+use onetrip_postgres::binary::{Malformed, Parts, calendar, exactly, numeric, range, shortest};
+use onetrip_postgres::binary::{calendar::Interval, vector};
 use onetrip_postgres::message::{Format, RowDescription};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,17 +16,15 @@ use pyo3::types::{
     PyTuple, PyType, PyTzInfo,
 };
 
-use crate::codec;
-use crate::dates;
-use crate::numeric;
+use crate::python;
 use crate::record::{Filling, Names, record_type};
-use crate::types::{Kind, Type, Types};
+use crate::types::{self, Kind, Type, Types};
 
 /// The columns of a result, and how their values are read.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    pub(crate) names: Py<Names>,
-    pub(crate) columns: Vec<(Arc<Type>, Format)>,
+    names: Py<Names>,
+    columns: Vec<(Arc<Type>, Format)>,
     /// No value of a row can be part of a cycle.
     plain: bool,
 }
@@ -32,16 +34,23 @@ pub(crate) struct Columns {
 pub(crate) enum Misfit {
     /// It is not in the form of its type.
     Malformed,
-    Python(PyErr),
+    /// In a box, so that what is read is returned in registers.
+    Python(Box<PyErr>),
 }
 
 impl From<PyErr> for Misfit {
     fn from(error: PyErr) -> Misfit {
-        Misfit::Python(error)
+        Misfit::Python(Box::new(error))
     }
 }
 
-type Read<'py> = Result<Bound<'py, PyAny>, Misfit>;
+impl From<Malformed> for Misfit {
+    fn from(_: Malformed) -> Misfit {
+        Misfit::Malformed
+    }
+}
+
+pub(crate) type Read<'py> = Result<Bound<'py, PyAny>, Misfit>;
 
 impl Columns {
     /// Of the body of a RowDescription, as they were asked for; none where it can't be read.
@@ -57,36 +66,63 @@ impl Columns {
         let oids: Vec<u32> = fields.map(|field| field.type_oid).collect();
         let types = types(&oids)?.into_iter().enumerate();
         let columns: Vec<_> = types.map(|(place, type_)| (type_, format(place))).collect();
-        let plain = columns.iter().all(|(type_, _)| is_plain(type_));
+        let plain = columns.iter().all(|(type_, _)| types::is_plain(type_));
         Ok(Some(Columns { names, columns, plain }))
     }
 
-    /// A row of its message's body, as a Record.
-    pub(crate) fn row<'py>(&self, row_type: &Bound<'py, PyType>, body: &[u8]) -> Read<'py> {
-        let py = row_type.py();
-        let mut values = Fields::of(body)?;
-        if values.left != self.columns.len() {
+    /// What a reader of many rows keeps.
+    pub(crate) fn seen<'a, 'py>(&self) -> Vec<Option<Seen<'a, 'py>>> {
+        let of = |(type_, format): &(Arc<Type>, Format)| {
+            let is_text = matches!(type_.base().kind, Kind::Text | Kind::Enum);
+            (is_text && *format == Format::Binary).then(Seen::default)
+        };
+        self.columns.iter().map(of).collect()
+    }
+
+    /// The values of a row of its message's body.
+    #[inline]
+    fn values<'a, 'py, 's>(
+        &'s self,
+        py: Python<'py>,
+        body: &'a [u8],
+        seen: &'s mut [Option<Seen<'a, 'py>>],
+    ) -> Result<impl ExactSizeIterator<Item = Read<'py>> + use<'a, 'py, 's>, Misfit> {
+        let (count, mut values) = Parts::of_row(body)?;
+        if count != self.columns.len() {
             return Err(Misfit::Malformed);
         }
-        let mut row = Filling::new(row_type, self.names.bind(py), values.left)?;
-        for (type_, format) in &self.columns {
-            row.push(read_or_null(py, type_, *format, values.next()?)?);
+        let each = self.columns.iter().enumerate();
+        Ok(each.map(move |(place, (type_, format))| match (values.part()?, seen.get_mut(place)) {
+            (Some(value), Some(Some(seen))) => seen.text(py, value),
+            (value, _) => read_or_null(py, type_, *format, value),
+        }))
+    }
+
+    /// A row as a Record.
+    pub(crate) fn row<'a, 'py>(
+        &self,
+        row_type: &Bound<'py, PyType>,
+        body: &'a [u8],
+        seen: &mut [Option<Seen<'a, 'py>>],
+    ) -> Read<'py> {
+        let py = row_type.py();
+        let values = self.values(py, body, seen)?;
+        let mut row = Filling::new(row_type, self.names.bind(py), values.len())?;
+        for value in values {
+            row.push(value?);
         }
         Ok(row.done(self.plain))
     }
 
     /// A row as a tuple, a dict, or what a class makes of its columns by name.
-    pub(crate) fn row_as<'py>(&self, into: &Bound<'py, PyAny>, body: &[u8]) -> Read<'py> {
+    pub(crate) fn row_as<'a, 'py>(
+        &self,
+        into: &Bound<'py, PyAny>,
+        body: &'a [u8],
+        seen: &mut [Option<Seen<'a, 'py>>],
+    ) -> Read<'py> {
         let py = into.py();
-        let mut fields = Fields::of(body)?;
-        if fields.left != self.columns.len() {
-            return Err(Misfit::Malformed);
-        }
-        let values = self
-            .columns
-            .iter()
-            .map(|(type_, format)| read_or_null(py, type_, *format, fields.next()?));
-        let values = values.collect::<Result<Vec<_>, Misfit>>()?;
+        let values = self.values(py, body, seen)?.collect::<Result<Vec<_>, Misfit>>()?;
         if into.is(py.get_type::<PyTuple>()) {
             return Ok(PyTuple::new(py, values)?.into_any());
         }
@@ -100,51 +136,52 @@ impl Columns {
         }
     }
 
-    /// The first value of a row.
+    /// A value of a row.
     pub(crate) fn value<'py>(&self, py: Python<'py>, body: &[u8], place: usize) -> Read<'py> {
-        let mut values = Fields::of(body)?;
+        let (_, mut values) = Parts::of_row(body)?;
         for _ in 0..place {
-            values.next()?;
+            values.part()?;
         }
         let (type_, format) = self.columns.get(place).ok_or(Misfit::Malformed)?;
-        read_or_null(py, type_, *format, values.next()?)
+        read_or_null(py, type_, *format, values.part()?)
     }
 }
 
-/// Fields with their lengths in front.
-pub(crate) struct Fields<'a> {
-    pub(crate) left: usize,
-    rest: &'a [u8],
+/// Texts of a column that were read, by a hash: one that comes again is the same object, which takes
+/// less time, and no memory. It is given up where few come again.
+#[derive(Default)]
+pub(crate) struct Seen<'a, 'py> {
+    texts: [Option<(&'a [u8], Bound<'py, PyAny>)>; 16],
+    /// Texts that were new, less those that came again.
+    misses: u32,
 }
 
-impl<'a> Fields<'a> {
-    pub(crate) fn of(body: &'a [u8]) -> Result<Fields<'a>, Misfit> {
-        let (count, rest) = body.split_first_chunk().ok_or(Misfit::Malformed)?;
-        Ok(Fields { left: u16::from_be_bytes(*count).into(), rest })
-    }
+impl<'a, 'py> Seen<'a, 'py> {
+    const MISSES_MAX: u32 = 64;
+    const LEN_MAX: usize = 64;
 
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<&'a [u8]>, Misfit> {
-        field(&mut self.rest)
-    }
-}
-
-#[inline]
-fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Misfit> {
-    let (len, behind) = rest.split_first_chunk().ok_or(Misfit::Malformed)?;
-    *rest = behind;
-    let Ok(len) = usize::try_from(i32::from_be_bytes(*len)) else { return Ok(None) };
-    let (value, behind) = rest.split_at_checked(len).ok_or(Misfit::Malformed)?;
-    *rest = behind;
-    Ok(Some(value))
-}
-
-fn is_plain(type_: &Type) -> bool {
-    match &type_.kind {
-        Kind::Domain(of) => is_plain(of),
-        Kind::Array(_) | Kind::Range(_) | Kind::Multirange(_) | Kind::Composite(_) => false,
-        Kind::Record | Kind::User(_) => false,
-        _ => true,
+    fn text(&mut self, py: Python<'py>, value: &'a [u8]) -> Read<'py> {
+        let (Some(first), Some(last)) = (value.first(), value.last()) else {
+            return text(py, value);
+        };
+        if self.misses > Self::MISSES_MAX || value.len() > Self::LEN_MAX {
+            return text(py, value);
+        }
+        let hash = value.len() ^ usize::from(*first) ^ usize::from(*last);
+        let place = &mut self.texts[hash % 16];
+        match place {
+            Some((old, object)) if *old == value => {
+                self.misses = self.misses.saturating_sub(1);
+                Ok(object.clone())
+            }
+            _ => {
+                let object = text(py, value)?;
+                *place = Some((value, object.clone()));
+                self.misses += 1;
+                Ok(object)
+            }
+        }
     }
 }
 
@@ -164,63 +201,99 @@ fn read_or_null<'py>(
 
 /// A value in its text form, for types that are read so.
 fn read_text<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py> {
-    let text = text(py, value)?;
     match &type_.base().kind {
-        Kind::User(codec) => Ok(codec.decode.bind(py).call1((text,))?),
-        Kind::Array(of) => crate::arrays::read(&text, |text| read_text(py, of, text.as_bytes())),
-        _ => Ok(text),
+        Kind::Own(codec) => types::decode_text(codec, text(py, value)?),
+        Kind::Array(of) => array_text(py, of, text(py, value)?.cast().map_err(PyErr::from)?),
+        _ => text(py, value),
     }
 }
 
 /// A value in its binary form.
+#[inline]
 pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py> {
     match &type_.kind {
-        Kind::Int4 => Ok(int(py, i32::from_be_bytes(exactly(value)?).into())),
-        Kind::Text | Kind::Json | Kind::Enum => text(py, value),
-        Kind::Int8 => Ok(int(py, i64::from_be_bytes(exactly(value)?))),
-        Kind::Bool => Ok(PyBool::new(py, exactly::<1>(value)? != [0]).to_owned().into_any()),
-        Kind::Int2 => Ok(int(py, i16::from_be_bytes(exactly(value)?).into())),
-        Kind::Oid => Ok(int(py, u32::from_be_bytes(exactly(value)?).into())),
-        Kind::Float8 => Ok(PyFloat::new(py, f64::from_be_bytes(exactly(value)?)).into_any()),
-        Kind::Float4 => Ok(PyFloat::new(py, shortest(exactly(value)?)).into_any()),
-        Kind::WideFloat4 => {
-            Ok(PyFloat::new(py, f32::from_be_bytes(exactly(value)?).into()).into_any())
-        }
-        Kind::Bytea | Kind::Char => Ok(PyBytes::new(py, value).into_any()),
-        Kind::Jsonb => text(py, value.strip_prefix(&[1]).ok_or(Misfit::Malformed)?),
-        Kind::Numeric => numeric::read(py, value),
-        Kind::Uuid => Ok(uuid(py, u128::from_be_bytes(exactly(value)?))?),
-        Kind::Date => date(py, i32::from_be_bytes(exactly(value)?)),
-        Kind::Time => Ok(time(py, i64::from_be_bytes(exactly(value)?), None)?),
-        Kind::TimeTz => time_with_zone(py, value),
-        Kind::Timestamp => moment(py, i64::from_be_bytes(exactly(value)?), None),
-        Kind::TimestampTz | Kind::LocalTimestampTz => {
-            moment(py, i64::from_be_bytes(exactly(value)?), Some(&*PyTzInfo::utc(py)?))
-        }
-        Kind::Interval => interval(py, value),
-        Kind::Void => Ok(py.None().into_bound(py)),
-        Kind::Domain(base) => read(py, base, value),
-        Kind::Array(of) => array(py, of, value),
-        Kind::Range(of) => range(py, of, value),
-        Kind::Multirange(of) => multirange(py, of, value),
-        Kind::Composite(fields) => composite(py, Some(fields), value),
-        Kind::Record => composite(py, None, value),
-        Kind::Hstore => hstore(py, value),
-        Kind::Vector => vector(py, value),
-        Kind::User(codec) => codec::decode(py, codec, value),
-        Kind::Other => text(py, value),
+        Kind::Int4 => int(py, i32::from_be_bytes(exactly(value)?).into()),
+        Kind::Text | Kind::Json | Kind::Enum | Kind::Other => text(py, value),
+        Kind::Int8 => int(py, i64::from_be_bytes(exactly(value)?)),
+        kind => read_rest(py, kind, value),
     }
 }
 
-#[inline]
-pub(crate) fn exactly<const LEN: usize>(value: &[u8]) -> Result<[u8; LEN], Misfit> {
-    value.try_into().map_err(|_| Misfit::Malformed)
+fn read_rest<'py>(py: Python<'py>, kind: &Kind, value: &[u8]) -> Read<'py> {
+    match kind {
+        Kind::Int4 | Kind::Text | Kind::Json | Kind::Enum | Kind::Other | Kind::Int8 => {
+            Err(Misfit::Malformed)
+        }
+        Kind::Bool => Ok(PyBool::new(py, exactly::<1>(value)? != [0]).to_owned().into_any()),
+        Kind::Int2 => int(py, i16::from_be_bytes(exactly(value)?).into()),
+        Kind::Oid => int(py, u32::from_be_bytes(exactly(value)?).into()),
+        Kind::Float8 => Ok(PyFloat::new(py, f64::from_be_bytes(exactly(value)?)).into_any()),
+        Kind::Float4 => Ok(PyFloat::new(py, shortest(exactly(value)?)).into_any()),
+        Kind::Bytea | Kind::Char => Ok(PyBytes::new(py, value).into_any()),
+        Kind::Jsonb => text(py, value.strip_prefix(&[1]).ok_or(Misfit::Malformed)?),
+        Kind::Numeric => Ok(python::decimal(py)?.call1((numeric::read(value)?.text(),))?),
+        Kind::Uuid => Ok(uuid(py, u128::from_be_bytes(exactly(value)?))?),
+        Kind::Date => date(py, i32::from_be_bytes(exactly(value)?)),
+        Kind::Time => time(py, i64::from_be_bytes(exactly(value)?), None),
+        Kind::TimeTz => {
+            let (micros, west) = value.split_first_chunk().ok_or(Misfit::Malformed)?;
+            let west = i32::from_be_bytes(exactly(west)?);
+            let zone = PyDelta::new(py, 0, west.checked_neg().ok_or(Misfit::Malformed)?, 0, true)?;
+            let zone = PyTzInfo::fixed_offset(py, zone)?;
+            time(py, i64::from_be_bytes(*micros), Some(&zone))
+        }
+        Kind::Timestamp => moment(py, i64::from_be_bytes(exactly(value)?), None),
+        Kind::TimestampTz => {
+            moment(py, i64::from_be_bytes(exactly(value)?), Some(&*PyTzInfo::utc(py)?))
+        }
+        Kind::Interval => interval(py, Interval::read(value)?),
+        Kind::Void => Ok(py.None().into_bound(py)),
+        Kind::Domain(base) => read(py, base, value),
+        Kind::Array(of) => {
+            let (lens, dimensions, mut elements) = array::read(value)?;
+            match &lens[..dimensions] {
+                [] => Ok(PyList::empty(py).into_any()),
+                lens => level(py, of, lens, &mut elements),
+            }
+        }
+        Kind::Range(of) => {
+            let it = range::read(value)?;
+            let bound = |bound| read_or_null(py, of, Format::Binary, bound);
+            let bounds = (bound(it.lower.0)?, bound(it.upper.0)?);
+            let arguments = (bounds.0, bounds.1, it.lower.1, it.upper.1, it.is_empty);
+            Ok(python::range(py)?.call1(arguments)?)
+        }
+        Kind::Multirange(of) => {
+            let (list, mut ranges, of) = (PyList::empty(py), Parts(value), Kind::Range(of.clone()));
+            for _ in 0..ranges.count(4)? {
+                list.append(read_rest(py, &of, ranges.some()?)?)?;
+            }
+            Ok(list.into_any())
+        }
+        Kind::Composite(fields) => composite(py, Some(fields), value),
+        Kind::Record => composite(py, None, value),
+        // hstore_send in contrib/hstore/hstore_io.c.
+        Kind::Hstore => {
+            let (named, mut parts) = (PyDict::new(py), Parts(value));
+            for _ in 0..parts.count(4)? {
+                let key = text(py, parts.some()?)?;
+                let value = parts.part()?.map(|value| text(py, value)).transpose()?;
+                named.set_item(key, value)?;
+            }
+            Ok(named.into_any())
+        }
+        Kind::Vector => {
+            Ok(PyList::new(py, vector(value)?.iter().map(|it| shortest(*it)))?.into_any())
+        }
+        Kind::Own(codec) => types::decode(py, codec, value),
+    }
 }
 
+#[allow(unsafe_code)]
 #[inline]
-fn int(py: Python<'_>, value: i64) -> Bound<'_, PyAny> {
-    let Ok(int) = value.into_pyobject(py);
-    int.into_any()
+fn int(py: Python<'_>, value: i64) -> Read<'_> {
+    // SAFETY: it returns a new reference, or NULL without memory.
+    Ok(unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyLong_FromLongLong(value))? })
 }
 
 #[allow(unsafe_code)]
@@ -246,194 +319,103 @@ fn text<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
     }
 }
 
-/// A float of 4 bytes as the number with the fewest digits that is it, and not one with digits that
-/// nobody wrote.
-fn shortest(value: [u8; 4]) -> f64 {
-    let value = f32::from_be_bytes(value);
-    value.to_string().parse().unwrap_or(value.into())
-}
-
 /// Made without its `__init__`, which takes ten times as long.
 fn uuid(py: Python<'_>, value: u128) -> PyResult<Bound<'_, PyAny>> {
-    struct Made {
-        type_: Py<PyAny>,
-        int: Py<PyAny>,
-        is_safe: Py<PyAny>,
-        unknown: Py<PyAny>,
-        new: Py<PyAny>,
-    }
-    static MADE: PyOnceLock<Made> = PyOnceLock::new();
-    let made = MADE.get_or_try_init(py, || {
-        let module = py.import("uuid")?;
-        let type_ = module.getattr("UUID")?;
-        let set = |name| type_.getattr(name)?.getattr("__set__");
-        let object = py.import("builtins")?.getattr("object")?;
-        PyResult::Ok(Made {
-            int: set("int")?.unbind(),
-            is_safe: set("is_safe")?.unbind(),
-            unknown: module.getattr("SafeUUID")?.getattr("unknown")?.unbind(),
-            new: object.getattr("__new__")?.unbind(),
-            type_: type_.unbind(),
-        })
+    static MADE: PyOnceLock<[Py<PyAny>; 4]> = PyOnceLock::new();
+    let [new, set_int, set_is_safe, unknown] = MADE.get_or_try_init(py, || {
+        let set = |name| python::uuid(py)?.getattr(name)?.getattr("__set__");
+        let new = py.import("builtins")?.getattr("object")?.getattr("__new__")?;
+        let unknown = py.import("uuid")?.getattr("SafeUUID")?.getattr("unknown")?;
+        PyResult::Ok([new, set("int")?, set("is_safe")?, unknown].map(Bound::unbind))
     })?;
-    let uuid = made.new.bind(py).call1((&made.type_,))?;
-    made.int.bind(py).call1((&uuid, value))?;
-    made.is_safe.bind(py).call1((&uuid, &made.unknown))?;
+    let uuid = new.bind(py).call1((python::uuid(py)?,))?;
+    set_int.bind(py).call1((&uuid, value))?;
+    set_is_safe.bind(py).call1((&uuid, unknown))?;
     Ok(uuid)
-}
-
-fn date(py: Python<'_>, days: i32) -> Read<'_> {
-    let date = match days {
-        i32::MAX => return Ok(py.get_type::<PyDate>().getattr(intern!(py, "max"))?),
-        i32::MIN => return Ok(py.get_type::<PyDate>().getattr(intern!(py, "min"))?),
-        days => dates::civil(days.into()).ok_or_else(|| out_of_range("date"))?,
-    };
-    let (year, month, day) = date;
-    Ok(PyDate::new(py, year, month, day)?.into_any())
 }
 
 fn out_of_range(what: &str) -> Misfit {
     let message = format!("a {what} is out of the range of Python, years 1 to 9999");
-    Misfit::Python(pyo3::exceptions::PyOverflowError::new_err(message))
+    PyOverflowError::new_err(message).into()
 }
 
-fn time<'py>(
-    py: Python<'py>,
-    micros: i64,
-    zone: Option<&Bound<'py, PyTzInfo>>,
-) -> PyResult<Bound<'py, PyAny>> {
+/// Year, month and day, which Python has.
+fn civil(days: i64, what: &str) -> Result<(i32, u8, u8), Misfit> {
+    let (year, month, day) = calendar::civil(days);
+    let year = i32::try_from(year).ok().filter(|year| (1..=9999).contains(year));
+    Ok((year.ok_or_else(|| out_of_range(what))?, month, day))
+}
+
+/// The last or the first of a class, for infinity.
+fn end<'py>(of: &Bound<'py, PyType>, is_last: bool) -> PyResult<Bound<'py, PyAny>> {
+    of.getattr(if is_last { intern!(of.py(), "max") } else { intern!(of.py(), "min") })
+}
+
+fn date(py: Python<'_>, days: i32) -> Read<'_> {
+    if matches!(days, i32::MAX | i32::MIN) {
+        return Ok(end(&py.get_type::<PyDate>(), days > 0)?);
+    }
+    let (year, month, day) = civil(days.into(), "date")?;
+    Ok(PyDate::new(py, year, month, day)?.into_any())
+}
+
+fn time<'py>(py: Python<'py>, micros: i64, zone: Option<&Bound<'py, PyTzInfo>>) -> Read<'py> {
     // 24:00, which Python has not, is read as the last moment of the day.
-    let (h, m, s, us) = dates::clock(micros.clamp(0, dates::DAY - 1));
+    let (h, m, s, us) = calendar::clock(micros.clamp(0, calendar::DAY - 1));
     Ok(PyTime::new(py, h, m, s, us, zone)?.into_any())
-}
-
-fn time_with_zone<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
-    let (micros, west) = value.split_first_chunk().ok_or(Misfit::Malformed)?;
-    let west = i32::from_be_bytes(exactly(west)?);
-    let zone = PyTzInfo::fixed_offset(py, PyDelta::new(py, 0, -west, 0, true)?)?;
-    Ok(time(py, i64::from_be_bytes(*micros), Some(&zone))?)
 }
 
 fn moment<'py>(py: Python<'py>, micros: i64, zone: Option<&Bound<'py, PyTzInfo>>) -> Read<'py> {
     if matches!(micros, i64::MAX | i64::MIN) {
-        let name = if micros > 0 { intern!(py, "max") } else { intern!(py, "min") };
-        let end = py.get_type::<PyDateTime>().getattr(name)?;
-        let kwargs = pyo3::types::PyDict::new(py);
+        let kwargs = PyDict::new(py);
         kwargs.set_item(intern!(py, "tzinfo"), zone)?;
+        let end = end(&py.get_type::<PyDateTime>(), micros > 0)?;
         return Ok(end.call_method(intern!(py, "replace"), (), Some(&kwargs))?);
     }
-    let (days, rest) = (micros.div_euclid(dates::DAY), micros.rem_euclid(dates::DAY));
-    let (year, month, day) = dates::civil(days).ok_or_else(|| out_of_range("timestamp"))?;
-    let (h, m, s, us) = dates::clock(rest);
+    let (days, rest) = (micros.div_euclid(calendar::DAY), micros.rem_euclid(calendar::DAY));
+    let (year, month, day) = civil(days, "timestamp")?;
+    let (h, m, s, us) = calendar::clock(rest);
     Ok(PyDateTime::new(py, year, month, day, h, m, s, us, zone)?.into_any())
 }
 
 /// As asyncpg has it: a month is of 30 days, a year of 365.
-fn interval<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
-    let value: [u8; 16] = exactly(value)?;
-    let [micros, days, months] = [
-        i64::from_be_bytes(exactly(&value[..8])?),
-        i32::from_be_bytes(exactly(&value[8..12])?).into(),
-        i32::from_be_bytes(exactly(&value[12..])?).into(),
-    ];
-    let days: i64 = days + months / 12 * 365 + months % 12 * 30;
-    let days = days + micros.div_euclid(dates::DAY);
-    let rest = micros.rem_euclid(dates::DAY);
+fn interval(py: Python<'_>, Interval { micros, days, months }: Interval) -> Read<'_> {
+    let (days, months) = (i64::from(days), i64::from(months));
+    let days = days + months / 12 * 365 + months % 12 * 30 + micros.div_euclid(calendar::DAY);
+    let rest = micros.rem_euclid(calendar::DAY);
     let days = i32::try_from(days).map_err(|_| out_of_range("interval"))?;
     let (seconds, micros) = ((rest / 1_000_000) as i32, (rest % 1_000_000) as i32);
     Ok(PyDelta::new(py, days, seconds, micros, false)?.into_any())
 }
 
-fn take(rest: &mut &[u8]) -> Result<i32, Misfit> {
-    let (number, behind) = rest.split_first_chunk::<4>().ok_or(Misfit::Malformed)?;
-    *rest = behind;
-    Ok(i32::from_be_bytes(*number))
-}
-
-fn array<'py>(py: Python<'py>, of: &Type, value: &[u8]) -> Read<'py> {
-    let mut rest = value;
-    let [dimensions, _has_nulls, _of] = [take(&mut rest)?, take(&mut rest)?, take(&mut rest)?];
-    if !(0..=DIMENSIONS_MAX).contains(&dimensions) {
-        return Err(Misfit::Malformed);
-    }
-    let mut lens = [0_usize; DIMENSIONS_MAX as usize];
-    for len in &mut lens[..dimensions as usize] {
-        *len = usize::try_from(take(&mut rest)?).map_err(|_| Misfit::Malformed)?;
-        take(&mut rest)?;
-    }
-    match &lens[..dimensions as usize] {
-        [] => Ok(PyList::empty(py).into_any()),
-        lens => level(py, of, lens, &mut rest),
-    }
-}
-
-/// MAXDIM of the server.
-const DIMENSIONS_MAX: i32 = 6;
-
-fn level<'py>(py: Python<'py>, of: &Type, lens: &[usize], rest: &mut &[u8]) -> Read<'py> {
+fn level<'py>(py: Python<'py>, of: &Type, lens: &[usize], elements: &mut Parts<'_>) -> Read<'py> {
     let Some((&len, inner)) = lens.split_first() else { return Err(Misfit::Malformed) };
-    // Each element has four bytes at least, so this is no more than came.
-    if len > rest.len() {
-        return Err(Misfit::Malformed);
-    }
-    let mut values = Vec::with_capacity(len);
-    for _ in 0..len {
-        values.push(match inner {
-            [] => read_or_null(py, of, Format::Binary, field(rest)?)?,
-            inner => level(py, of, inner, rest)?,
-        });
-    }
+    let mut value = || match inner {
+        [] => read_or_null(py, of, Format::Binary, elements.part()?),
+        inner => level(py, of, inner, elements),
+    };
+    let values = (0..len).map(|_| value()).collect::<Result<Vec<_>, Misfit>>()?;
     Ok(PyList::new(py, values)?.into_any())
 }
 
-fn range<'py>(py: Python<'py>, of: &Type, value: &[u8]) -> Read<'py> {
-    let (flags, mut rest) = value.split_first().ok_or(Misfit::Malformed)?;
-    let mut bound = |infinite: u8| match flags & (infinite | EMPTY) {
-        0 => read_or_null(py, of, Format::Binary, field(&mut rest)?),
-        _ => Ok(py.None().into_bound(py)),
-    };
-    let (lower, upper) = (bound(LOWER_INFINITE)?, bound(UPPER_INFINITE)?);
-    let has = |flag: u8| flags & flag != 0;
-    let arguments = (lower, upper, has(LOWER_INCLUSIVE), has(UPPER_INCLUSIVE), has(EMPTY));
-    Ok(crate::python::range(py)?.call1(arguments)?)
-}
-
-// src/include/utils/rangetypes.h
-pub(crate) const EMPTY: u8 = 1;
-pub(crate) const LOWER_INCLUSIVE: u8 = 2;
-pub(crate) const UPPER_INCLUSIVE: u8 = 4;
-pub(crate) const LOWER_INFINITE: u8 = 8;
-pub(crate) const UPPER_INFINITE: u8 = 16;
-
-fn multirange<'py>(py: Python<'py>, of: &Type, value: &[u8]) -> Read<'py> {
-    let mut rest = value;
-    let count = take(&mut rest)?;
-    let list = PyList::empty(py);
-    for _ in 0..count {
-        list.append(range(py, of, field(&mut rest)?.ok_or(Misfit::Malformed)?)?)?;
+fn array_text<'py>(py: Python<'py>, of: &Type, text: &Bound<'py, PyString>) -> Read<'py> {
+    let mut open: Vec<Bound<'py, PyList>> = Vec::new();
+    for token in array::tokens(text.to_str()?) {
+        let value = match token? {
+            Token::Open => {
+                open.push(PyList::empty(py));
+                continue;
+            }
+            Token::Close => open.pop().ok_or(Misfit::Malformed)?.into_any(),
+            Token::Element(Some(element)) => read_text(py, of, element.as_bytes())?,
+            Token::Element(None) => py.None().into_bound(py),
+        };
+        match open.last() {
+            Some(outer) => outer.append(value)?,
+            None => return Ok(value),
+        }
     }
-    Ok(list.into_any())
-}
-
-/// hstore_send in contrib/hstore/hstore_io.c.
-fn hstore<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
-    let mut rest = value;
-    let pairs = PyDict::new(py);
-    for _ in 0..take(&mut rest)? {
-        let key = text(py, field(&mut rest)?.ok_or(Misfit::Malformed)?)?;
-        pairs.set_item(key, read_or_null(py, &Type::text(), Format::Binary, field(&mut rest)?)?)?;
-    }
-    Ok(pairs.into_any())
-}
-
-/// vector_send of pgvector: how many there are, two bytes that are not used, floats.
-fn vector<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
-    let (head, numbers) = value.split_first_chunk::<4>().ok_or(Misfit::Malformed)?;
-    let (numbers, rest) = numbers.as_chunks::<4>();
-    if numbers.len() != usize::from(u16::from_be_bytes([head[0], head[1]])) || !rest.is_empty() {
-        return Err(Misfit::Malformed);
-    }
-    Ok(PyList::new(py, numbers.iter().map(|it| shortest(*it)))?.into_any())
+    Err(Misfit::Malformed)
 }
 
 fn composite<'py>(
@@ -441,29 +423,31 @@ fn composite<'py>(
     fields: Option<&[(String, Arc<Type>)]>,
     value: &[u8],
 ) -> Read<'py> {
-    let mut rest = value;
-    let count = usize::try_from(take(&mut rest)?).map_err(|_| Misfit::Malformed)?;
-    if count > rest.len() || fields.is_some_and(|fields| fields.len() != count) {
+    let mut parts = Parts(value);
+    let count = parts.count(8)?;
+    if fields.is_some_and(|fields| fields.len() != count) {
         return Err(Misfit::Malformed);
     }
-    let places: Vec<String> = match fields {
-        Some(fields) => fields.iter().map(|(name, _)| name.clone()).collect(),
-        None => (1..=count).map(|place| format!("f{place}")).collect(),
+    let names = match fields {
+        Some(fields) => Names::new(py, fields.iter().map(|(name, _)| name.as_str()))?,
+        None => {
+            let names: Vec<_> = (1..=count).map(|place| format!("f{place}")).collect();
+            Names::new(py, names.iter().map(String::as_str))?
+        }
     };
-    let names = Bound::new(py, Names::new(py, places.iter().map(String::as_str))?)?;
-    let mut row = Filling::new(record_type(py)?, &names, count)?;
-    let built_in = Types::default();
+    let mut row = Filling::new(record_type(py)?, &Bound::new(py, names)?, count)?;
     for place in 0..count {
-        let oid = take(&mut rest)?.cast_unsigned();
-        let value = field(&mut rest)?;
-        let type_ = match fields {
-            Some(fields) => fields[place].1.clone(),
-            None => built_in.get(oid),
-        };
-        let is_read = fields.is_some() || type_.format() == Format::Binary;
-        row.push(match (value, is_read) {
-            (Some(value), false) => PyBytes::new(py, value).into_any(),
-            (value, _) => read_or_null(py, &type_, Format::Binary, value)?,
+        let oid = parts.i32()?.cast_unsigned();
+        let value = parts.part()?;
+        row.push(match fields {
+            Some(fields) => read_or_null(py, &fields[place].1, Format::Binary, value)?,
+            None => {
+                let type_ = Types::default().get(oid);
+                match (value, type_.format()) {
+                    (Some(value), Format::Text) => PyBytes::new(py, value).into_any(),
+                    (value, _) => read_or_null(py, &type_, Format::Binary, value)?,
+                }
+            }
         });
     }
     Ok(row.done(false))
@@ -473,7 +457,7 @@ fn composite<'py>(
 pub(crate) fn unreadable(py: Python<'_>, misfit: Misfit) -> (String, Option<Py<PyAny>>) {
     match misfit {
         Misfit::Malformed => ("it is not in the form of its type".to_owned(), None),
-        Misfit::Python(error) => (error.to_string(), Some(error.into_value(py).into_any())),
+        Misfit::Python(error) => (error.to_string(), Some((*error).into_value(py).into_any())),
     }
 }
 

@@ -1,8 +1,14 @@
 //! Values as they are sent: in the binary form of the parameter's type. A str goes to any type, as
 //! the text that it is.
 
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use onetrip_abi::completion::outcome;
+use onetrip_postgres::binary::calendar::{self, Interval};
+use onetrip_postgres::binary::{TooLong, array, numeric, put, put_count, range, vector_head};
 use onetrip_postgres::message::Format;
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyException, PyOverflowError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -10,65 +16,11 @@ use pyo3::types::{
     PyFloat, PyInt, PyIterator, PyList, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess,
     PyTuple, PyTzInfoAccess,
 };
-use std::sync::Arc;
 
-use crate::decode::{EMPTY, LOWER_INCLUSIVE, LOWER_INFINITE, UPPER_INCLUSIVE, UPPER_INFINITE};
-use crate::types::{Kind, Type};
-use crate::{arrays, codec, dates, numeric};
-
-/// Rows for a binary COPY, until there are this many bytes or there are no more. The error names
-/// the place in a row.
-pub(crate) fn rows(
-    columns: &[Arc<Type>],
-    rows: &Bound<'_, PyIterator>,
-    bytes_max: usize,
-    out: &mut Vec<u8>,
-) -> PyResult<Result<(), String>> {
-    while out.len() < bytes_max
-        && let Some(row) = rows.clone().next()
-    {
-        let row = row?;
-        let written = match (row.cast::<PyTuple>(), row.cast::<PyList>()) {
-            (Ok(tuple), _) => one_row(columns, tuple.iter(), out),
-            (_, Ok(list)) => one_row(columns, list.iter(), out),
-            _ => match elements(&row) {
-                Some(values) => one_row(columns, values.into_iter(), out),
-                None => {
-                    let name = row.get_type().name()?;
-                    Err(format!("a row is a tuple or another sequence, and not a {name}"))
-                }
-            },
-        };
-        if written.is_err() {
-            return Ok(written);
-        }
-    }
-    Ok(Ok(()))
-}
-
-fn one_row<'py>(
-    columns: &[Arc<Type>],
-    values: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-    out: &mut Vec<u8>,
-) -> Result<(), String> {
-    let (wanted, given) = (columns.len(), values.len());
-    if wanted != given {
-        return Err(format!("a row has {given} values, and there are {wanted} columns"));
-    }
-    out.extend_from_slice(&(wanted as u16).to_be_bytes());
-    for (number, (type_, value)) in columns.iter().zip(values).enumerate() {
-        let written = put(out, |out| match type_.format() {
-            Format::Binary => element(type_, &value, out, 0),
-            Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
-        });
-        written.map_err(|unfit| {
-            let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
-            let said = said(value.py(), number + 1, &type_.name, &what, unfit);
-            said.replacen("parameter $", "column ", 1)
-        })?;
-    }
-    Ok(())
-}
+use crate::call::unsent;
+use crate::failure::Failure;
+use crate::python;
+use crate::types::{self, Kind, Type};
 
 /// Why a value can't be sent.
 pub(crate) enum Unfit {
@@ -85,8 +37,67 @@ impl From<PyErr> for Unfit {
     }
 }
 
+impl From<TooLong> for Unfit {
+    fn from(_: TooLong) -> Unfit {
+        Unfit::But("it is longer than the protocol has room for".to_owned())
+    }
+}
+
 /// Values are nested so deeply at most: lists can contain themselves.
 const DEPTH_MAX: usize = 64;
+
+/// Rows for a binary COPY, until there are this many bytes or there are no more. The inner error
+/// names the place in a row.
+pub(crate) fn rows(
+    columns: &[Arc<Type>],
+    rows: &Bound<'_, PyIterator>,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> PyResult<Result<(), Failure>> {
+    while out.len() < bytes_max
+        && let Some(row) = rows.clone().next()
+    {
+        let row = row?;
+        let written = match (row.cast::<PyTuple>(), row.cast::<PyList>()) {
+            (Ok(tuple), _) => one_row(columns, tuple.iter(), out),
+            (_, Ok(list)) => one_row(columns, list.iter(), out),
+            _ => match elements(&row) {
+                Some(values) => one_row(columns, values.into_iter(), out),
+                None => {
+                    let name = row.get_type().name()?;
+                    let why = format!("a row is a tuple or another sequence, and not a {name}");
+                    Err(unsent("parameter", why))
+                }
+            },
+        };
+        if written.is_err() {
+            return Ok(written);
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn one_row<'py>(
+    columns: &[Arc<Type>],
+    values: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    let (wanted, given) = (columns.len(), values.len());
+    if wanted != given {
+        let why = format!("a row has {given} values, and there are {wanted} columns");
+        return Err(unsent("parameter", why));
+    }
+    out.extend_from_slice(&(wanted as u16).to_be_bytes());
+    for (number, (type_, value)) in columns.iter().zip(values).enumerate() {
+        let written = put(out, |out| match type_.format() {
+            Format::Binary => element(type_, &value, out, 0),
+            Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
+        });
+        let place = || format!("column {}", number + 1);
+        written.map_err(|unfit| said(&place(), &type_.name, &value, unfit))?;
+    }
+    Ok(())
+}
 
 /// Writes formats and parameters as they stand in a Bind. The error names the parameter. `strict`:
 /// a str goes to types of texts alone.
@@ -95,25 +106,28 @@ pub(crate) fn parameters(
     values: &Bound<'_, PyTuple>,
     strict: bool,
     out: &mut Vec<u8>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let (wanted, given) = (types.len(), values.len());
     if wanted != given {
-        return Err(format!(
+        let why = format!(
             "the statement has {wanted} parameter{}, and {given} {} given",
             if wanted == 1 { "" } else { "s" },
             if given == 1 { "was" } else { "were" }
-        ));
+        );
+        return Err(unsent("parameter", why));
     }
     out.extend_from_slice(&(wanted as u16).to_be_bytes());
     for (type_, value) in types.iter().zip(values.iter_borrowed()) {
-        out.extend_from_slice(&form(type_, &value, strict).code().to_be_bytes());
+        // A str is sent as it is, and the server reads it.
+        let is_binary = strict || type_.is_text() || !value.is_instance_of::<PyString>();
+        let format = if is_binary { type_.format() } else { Format::Text };
+        out.extend_from_slice(&format.code().to_be_bytes());
     }
     out.extend_from_slice(&(wanted as u16).to_be_bytes());
     for (number, (type_, value)) in types.iter().zip(values.iter_borrowed()).enumerate() {
-        put(out, |out| parameter(type_, &value, strict, out)).map_err(|unfit| {
-            let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
-            said(value.py(), number + 1, &type_.name, &what, unfit)
-        })?;
+        let place = || format!("parameter ${}", number + 1);
+        put(out, |out| parameter(type_, &value, strict, out))
+            .map_err(|unfit| said(&place(), &type_.name, &value, unfit))?;
     }
     Ok(())
 }
@@ -125,53 +139,38 @@ pub(crate) fn are_texts(values: &Bound<'_, PyTuple>) -> bool {
 }
 
 /// The same where the server infers the types: all are texts.
-pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let Ok(count) = u16::try_from(values.len()) else {
-        return Err("a statement has at most 65535 parameters".to_owned());
+        return Err(unsent("parameter", "a statement has at most 65535 parameters"));
     };
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&count.to_be_bytes());
     let write = |(number, value): (usize, Borrowed<'_, '_, PyAny>)| {
-        let text = value.cast::<PyString>();
-        let written = put(out, |out| match text {
+        let written = put(out, |out| match value.cast::<PyString>() {
             Ok(text) => write_text(&text, out).map(|()| true),
             Err(_) => Ok(false),
         });
-        written.map_err(|unfit| said(values.py(), number + 1, "unknown", "str", unfit))
+        let place = || format!("parameter ${}", number + 1);
+        written.map_err(|unfit| said(&place(), "unknown", &value, unfit))
     };
     values.iter_borrowed().enumerate().try_for_each(write)
 }
 
-fn said(py: Python<'_>, number: usize, type_: &str, what: &str, unfit: Unfit) -> String {
-    let why = match unfit {
-        Unfit::Expected(expected) => format!("it takes {expected}"),
-        Unfit::But(why) => why,
-        Unfit::Python(error) => error.value(py).to_string(),
+/// The error of a value: its place, the type there, its own type, and why it can't be sent.
+fn said(place: &str, type_: &str, value: &Bound<'_, PyAny>, unfit: Unfit) -> Failure {
+    let py = value.py();
+    let (why, cause) = match unfit {
+        Unfit::Expected(expected) => (format!("it takes {expected}"), None),
+        Unfit::But(why) => (why, None),
+        // What is no Exception, as KeyboardInterrupt, is not about the value.
+        Unfit::Python(error) if !error.is_instance_of::<PyException>(py) => {
+            return Failure::Raised(error);
+        }
+        Unfit::Python(error) => (error.to_string(), Some(error.into_value(py).into_any())),
     };
-    format!("parameter ${number} of type {type_} can't be a value of type {what}: {why}")
-}
-
-/// A str is sent as it is, and the server reads it.
-fn form(type_: &Type, value: &Bound<'_, PyAny>, strict: bool) -> Format {
-    match strict || type_.is_text() || !value.is_instance_of::<PyString>() {
-        true => type_.format(),
-        false => Format::Text,
-    }
-}
-
-/// A value behind its length; -1 for NULL.
-fn put(
-    out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<bool, Unfit>,
-) -> Result<(), Unfit> {
-    let at = out.len();
-    out.extend_from_slice(&(-1_i32).to_be_bytes());
-    if write(out)? {
-        let len = i32::try_from(out.len() - at - 4);
-        let len = len.map_err(|_| Unfit::But("it has more than 1 GiB".to_owned()))?;
-        out[at..at + 4].copy_from_slice(&len.to_be_bytes());
-    }
-    Ok(())
+    let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
+    let message = format!("{place} of type {type_} can't be a value of type {what}: {why}");
+    Failure::Said { code: "parameter", outcome: outcome::NOT_SENT, message, cause }
 }
 
 /// Whether it is one, and not NULL.
@@ -193,6 +192,13 @@ fn parameter(
     Ok(true)
 }
 
+fn is_too_deep(depth: usize) -> Result<(), Unfit> {
+    match depth {
+        0..=DEPTH_MAX => Ok(()),
+        _ => Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep"))),
+    }
+}
+
 /// A value of a type that is sent as its text.
 fn as_text(
     type_: &Type,
@@ -200,18 +206,27 @@ fn as_text(
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<(), Unfit> {
-    if depth > DEPTH_MAX {
-        return Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep")));
-    }
+    is_too_deep(depth)?;
     match (&type_.base().kind, value.cast::<PyString>()) {
-        (Kind::User(codec), _) => codec::encode(codec, value, out, depth),
+        (Kind::Own(codec), _) => types::encode(codec, value, out, depth),
         (_, Ok(text)) => write_text(text, out),
         (Kind::Array(of), _) => {
+            out.push(b'{');
             let all = elements(value).ok_or(Unfit::Expected("a list"))?;
-            arrays::write(&all, out, |element, out| match elements(element) {
-                Some(_) => as_text(type_, element, out, depth + 1).map(|()| true),
-                None => as_text(of, element, out, depth + 1).map(|()| false),
-            })
+            for (place, value) in all.iter().enumerate() {
+                out.extend_from_slice(if place > 0 { b"," } else { b"" });
+                if value.is_none() {
+                    out.extend_from_slice(b"NULL");
+                } else if elements(value).is_some() {
+                    as_text(type_, value, out, depth + 1)?;
+                } else {
+                    let mut written = Vec::new();
+                    as_text(of, value, &mut written, depth + 1)?;
+                    array::put_quoted(out, &written);
+                }
+            }
+            out.push(b'}');
+            Ok(())
         }
         _ => Err(Unfit::Expected("a str")),
     }
@@ -226,106 +241,111 @@ pub(crate) fn write_text(value: &Bound<'_, PyString>, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
+/// Writes a value in its binary form.
 pub(crate) fn write(
     type_: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<(), Unfit> {
-    if depth > DEPTH_MAX {
-        return Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep")));
-    }
+    is_too_deep(depth)?;
     match &type_.kind {
-        Kind::Int4 => {
-            int(value, i32::MIN.into(), i32::MAX.into(), |it| it as i32, out, i32::to_be_bytes)
-        }
-        Kind::Text | Kind::Enum | Kind::Json | Kind::Other => text_of(value, out),
+        Kind::Int2 => int::<2>(value, i16::MIN.into()..=i16::MAX.into(), out)?,
+        Kind::Int4 => int::<4>(value, i32::MIN.into()..=i32::MAX.into(), out)?,
+        Kind::Int8 => int::<8>(value, i64::MIN..=i64::MAX, out)?,
+        Kind::Oid => int::<4>(value, 0..=u32::MAX.into(), out)?,
+        Kind::Text | Kind::Enum | Kind::Json | Kind::Other => text_of(value, out)?,
         Kind::Jsonb => {
             out.push(1);
-            text_of(value, out)
+            text_of(value, out)?;
         }
-        Kind::Int8 => int(value, i64::MIN, i64::MAX, |it| it, out, i64::to_be_bytes),
-        Kind::Int2 => {
-            int(value, i16::MIN.into(), i16::MAX.into(), |it| it as i16, out, i16::to_be_bytes)
+        Kind::Bool => {
+            let value = value.cast::<PyBool>().map_err(|_| Unfit::Expected("a bool"))?;
+            out.push(value.is_true().into());
         }
-        Kind::Oid => int(value, 0, u32::MAX.into(), |it| it as u32, out, u32::to_be_bytes),
-        Kind::Bool => match value.cast::<PyBool>() {
-            Ok(value) => {
-                out.push(value.is_true().into());
-                Ok(())
-            }
-            Err(_) => Err(Unfit::Expected("a bool")),
-        },
-        Kind::Float8 => {
-            out.extend_from_slice(&float(value)?.to_be_bytes());
-            Ok(())
+        Kind::Float8 => out.extend_from_slice(&float(value)?.to_be_bytes()),
+        Kind::Float4 => float4(value, out)?,
+        Kind::Bytea | Kind::Char => write_bytes(value, out)?,
+        Kind::Numeric => number(value, out)?,
+        Kind::Uuid => uuid(value, out)?,
+        Kind::Date => {
+            let date = value.cast::<PyDate>().map_err(|_| Unfit::Expected("a datetime.date"))?;
+            out.extend_from_slice(&(days_of(date) as i32).to_be_bytes());
         }
-        Kind::Float4 | Kind::WideFloat4 => float4(value, out),
-        Kind::Bytea | Kind::Char => write_bytes(value, out),
-        Kind::Numeric => number(value, out),
-        Kind::Uuid => {
-            let number = value.getattr_opt(intern!(value.py(), "int"))?;
-            let number = number.and_then(|number| number.extract::<u128>().ok());
-            let is_uuid = value.is_instance(crate::python::uuid(value.py())?)?;
-            if value.is_instance_of::<PyString>() {
-                let uuid = crate::python::uuid(value.py())?.call1((value,))?;
-                return write(type_, &uuid, out, depth + 1);
-            }
-            let number = number.filter(|_| is_uuid).ok_or(Unfit::Expected("a uuid.UUID"))?;
-            out.extend_from_slice(&number.to_be_bytes());
-            Ok(())
+        Kind::Time => time(value, false, out)?,
+        Kind::TimeTz => time(value, true, out)?,
+        Kind::Timestamp => moment(value, false, out)?,
+        Kind::TimestampTz => moment(value, true, out)?,
+        Kind::Interval => {
+            let delta = value.cast::<PyDelta>();
+            let delta = delta.map_err(|_| Unfit::Expected("a datetime.timedelta"))?;
+            let micros = micros_of_delta(0, delta);
+            Interval { micros, days: delta.get_days(), months: 0 }.put(out);
         }
-        Kind::Date => date(value, out),
-        Kind::Time | Kind::TimeTz => time(value, matches!(type_.kind, Kind::TimeTz), out),
-        Kind::Timestamp => moment(value, false, out),
-        Kind::TimestampTz => moment(value, true, out),
-        Kind::LocalTimestampTz => {
-            let is_naive = value.cast::<PyDateTime>().is_ok_and(|it| it.get_tzinfo().is_none());
-            match is_naive {
-                true => moment(&value.call_method0(intern!(value.py(), "astimezone"))?, true, out),
-                false => moment(value, true, out),
+        Kind::Own(codec) => types::encode(codec, value, out, depth)?,
+        Kind::Void => {}
+        Kind::Domain(base) => write(base, value, out, depth)?,
+        Kind::Array(of) => write_array(of, value, out, depth)?,
+        Kind::Range(of) => write_range(of, value, out, depth)?,
+        Kind::Multirange(of) => {
+            let ranges = elements(value).ok_or(Unfit::Expected("a list of onetrip.Range"))?;
+            put_count(out, ranges.len())?;
+            for it in &ranges {
+                put(out, |out| write_range(of, it, out, depth + 1).map(|()| true))?;
             }
         }
-        Kind::User(codec) => codec::encode(codec, value, out, depth),
-        Kind::Interval => interval(value, out),
-        Kind::Void => Ok(()),
-        Kind::Domain(base) => write(base, value, out, depth),
-        Kind::Array(of) => array(of, value, out, depth),
-        Kind::Range(of) => range(of, value, out, depth),
-        Kind::Multirange(of) => multirange(of, value, out, depth),
-        Kind::Composite(fields) => composite(fields, value, out, depth),
-        Kind::Hstore => hstore(value, out),
-        Kind::Vector => vector(value, out),
+        Kind::Composite(fields) => composite(fields, value, out, depth)?,
+        Kind::Hstore => hstore(value, out)?,
+        Kind::Vector => {
+            let numbers = elements(value).ok_or(Unfit::Expected("a list of floats"))?;
+            out.extend_from_slice(&vector_head(numbers.len())?);
+            numbers.iter().try_for_each(|number| float4(number, out))?;
+        }
         Kind::Record => {
-            Err(Unfit::But("record is a type of results: name a composite type".to_owned()))
+            const WHY: &str = "record is a type of results: name a composite type";
+            return Err(Unfit::But(WHY.to_owned()));
         }
     }
+    Ok(())
+}
+
+/// A part of a value. Whether it is one, and not NULL.
+fn element(
+    of: &Type,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<bool, Unfit> {
+    if !value.is_none() {
+        write(of, value, out, depth)?;
+    }
+    Ok(!value.is_none())
 }
 
 fn text_of(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     write_text(value.cast::<PyString>().map_err(|_| Unfit::Expected("a str"))?, out)
 }
 
-fn int<T, const LEN: usize>(
+/// A whole number of so many bytes.
+#[inline]
+fn int<const LEN: usize>(
     value: &Bound<'_, PyAny>,
-    min: i64,
-    max: i64,
-    narrow: impl FnOnce(i64) -> T,
+    all: RangeInclusive<i64>,
     out: &mut Vec<u8>,
-    bytes: impl FnOnce(T) -> [u8; LEN],
 ) -> Result<(), Unfit> {
     if value.is_instance_of::<PyFloat>() {
         return Err(Unfit::Expected("an int"));
     }
-    let number = match value.extract::<i64>() {
-        Ok(number) => Some(number),
-        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => None,
-        Err(_) => return Err(Unfit::Expected("an int")),
-    };
-    let number = number.filter(|number| (min..=max).contains(number));
-    let number = number.ok_or_else(|| Unfit::But(format!("it is not from {min} to {max}")))?;
-    out.extend_from_slice(&bytes(narrow(number)));
-    Ok(())
+    match value.extract::<i64>() {
+        Ok(number) if all.contains(&number) => {
+            out.extend_from_slice(&number.to_be_bytes()[8 - LEN..]);
+            Ok(())
+        }
+        Err(error) if !error.is_instance_of::<PyOverflowError>(value.py()) => {
+            Err(Unfit::Expected("an int"))
+        }
+        _ => Err(Unfit::But(format!("it is not from {} to {}", all.start(), all.end()))),
+    }
 }
 
 fn float(value: &Bound<'_, PyAny>) -> Result<f64, Unfit> {
@@ -360,69 +380,76 @@ pub(crate) fn write_bytes(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result
 }
 
 fn number(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
-    let py = value.py();
-    let is_one = value.is_instance(numeric::decimal(py)?)?
+    let decimal = python::decimal(value.py())?;
+    let is_int = value.is_instance_of::<PyInt>();
+    let is_one = value.is_instance(decimal)?
         || value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyFloat>()
-        || (value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>());
+        || (is_int && !value.is_instance_of::<PyBool>());
     if !is_one {
         return Err(Unfit::Expected("a Decimal, an int or a float"));
     }
     // An int of millions of digits would take minutes; Python refuses to write it.
-    let text = match value.is_instance_of::<PyInt>() {
-        true => numeric::decimal(py)?.call1((value,))?.str()?,
-        false => value.str()?,
-    };
+    let text = if is_int { decimal.call1((value,))?.str()? } else { value.str()? };
     let text = text.to_str()?;
-    let text = match text {
-        "inf" => "Infinity",
-        "-inf" => "-Infinity",
-        "nan" => "NaN",
-        text => text,
-    };
-    numeric::write(text, out).map_err(|why| Unfit::But(why.to_owned()))
-}
-
-fn date(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
-    let date = value.cast::<PyDate>().map_err(|_| Unfit::Expected("a datetime.date"))?;
-    let days = dates::days(date.get_year(), date.get_month(), date.get_day());
-    out.extend_from_slice(&(days as i32).to_be_bytes());
+    // Whatever else a Decimal says of a NaN, its sign and its payload, numeric has not.
+    let text = if text.contains("NaN") { "NaN" } else { text };
+    let number = numeric::parse(text).map_err(|fault| {
+        let why = match fault {
+            numeric::Fault::NoNumber => "it is no number that PostgreSQL has",
+            numeric::Fault::TooLong => {
+                "it has more digits than numeric, 131072 in front of the point and 16383 behind it"
+            }
+        };
+        Unfit::But(why.to_owned())
+    })?;
+    numeric::put(out, &number);
     Ok(())
 }
 
-fn micros_of(time: &impl PyTimeAccess) -> i64 {
-    let seconds = i64::from(time.get_hour()) * 3600
-        + i64::from(time.get_minute()) * 60
-        + i64::from(time.get_second());
-    seconds * 1_000_000 + i64::from(time.get_microsecond())
+fn uuid(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    let py = value.py();
+    let value = match value.is_instance_of::<PyString>() {
+        true => &python::uuid(py)?.call1((value,))?,
+        false => value,
+    };
+    let number = value.getattr_opt(intern!(py, "int"))?;
+    let number = number.and_then(|number| number.extract::<u128>().ok());
+    let number = if value.is_instance(python::uuid(py)?)? { number } else { None };
+    out.extend_from_slice(&number.ok_or(Unfit::Expected("a uuid.UUID"))?.to_be_bytes());
+    Ok(())
+}
+
+fn days_of(date: &impl PyDateAccess) -> i64 {
+    calendar::days(date.get_year(), date.get_month(), date.get_day())
+}
+
+fn micros_of(it: &impl PyTimeAccess) -> i64 {
+    calendar::micros(it.get_hour(), it.get_minute(), it.get_second(), it.get_microsecond())
+}
+
+/// Without its own days.
+fn micros_of_delta(days: i32, delta: &Bound<'_, PyDelta>) -> i64 {
+    let seconds = i64::from(days) * 86_400 + i64::from(delta.get_seconds());
+    seconds * 1_000_000 + i64::from(delta.get_microseconds())
 }
 
 /// Microseconds in front of UTC.
-fn offset<'py>(value: &Bound<'py, PyAny>) -> Result<Option<i64>, Unfit> {
+fn offset(value: &Bound<'_, PyAny>) -> Result<Option<i64>, Unfit> {
     let offset = value.call_method0(intern!(value.py(), "utcoffset"))?;
-    match offset.cast::<PyDelta>() {
-        Ok(offset) => Ok(Some(micros_of_delta(offset))),
-        Err(_) => Ok(None),
-    }
-}
-
-fn micros_of_delta(delta: &Bound<'_, PyDelta>) -> i64 {
-    let seconds = i64::from(delta.get_days()) * 86_400 + i64::from(delta.get_seconds());
-    seconds * 1_000_000 + i64::from(delta.get_microseconds())
+    Ok(offset.cast::<PyDelta>().ok().map(|offset| micros_of_delta(offset.get_days(), offset)))
 }
 
 fn time(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let time = value.cast::<PyTime>().map_err(|_| Unfit::Expected("a datetime.time"))?;
     out.extend_from_slice(&micros_of(time).to_be_bytes());
     match (has_zone, offset(value)?) {
-        (true, Some(east)) => {
-            out.extend_from_slice(&((-east / 1_000_000) as i32).to_be_bytes());
-            Ok(())
-        }
-        (true, None) => Err(Unfit::Expected("a datetime.time with a tzinfo")),
-        (false, None) => Ok(()),
-        (false, Some(_)) => Err(Unfit::Expected("a datetime.time without a tzinfo")),
+        (true, Some(east)) => out.extend_from_slice(&((-east / 1_000_000) as i32).to_be_bytes()),
+        (false, None) => {}
+        (true, None) => return Err(Unfit::Expected("a datetime.time with a tzinfo")),
+        (false, Some(_)) => return Err(Unfit::Expected("a datetime.time without a tzinfo")),
     }
+    Ok(())
 }
 
 fn moment(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result<(), Unfit> {
@@ -432,12 +459,8 @@ fn moment(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result
         Unfit::Expected("a datetime.datetime without a tzinfo: the type has no time zone");
     let moment = value.cast::<PyDateTime>();
     let moment = moment.map_err(|_| if has_zone { AWARE } else { NAIVE })?;
-    let days = dates::days(moment.get_year(), moment.get_month(), moment.get_day());
-    let local = days * dates::DAY + micros_of(moment);
-    let east = match moment.get_tzinfo() {
-        None => None,
-        Some(_) => offset(value)?,
-    };
+    let local = days_of(moment) * calendar::DAY + micros_of(moment);
+    let east = if moment.get_tzinfo().is_some() { offset(value)? } else { None };
     let micros = match (has_zone, east) {
         (true, Some(east)) => local - east,
         (false, None) => local,
@@ -445,16 +468,6 @@ fn moment(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result
         (false, Some(_)) => return Err(NAIVE),
     };
     out.extend_from_slice(&micros.to_be_bytes());
-    Ok(())
-}
-
-fn interval(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
-    let delta = value.cast::<PyDelta>().map_err(|_| Unfit::Expected("a datetime.timedelta"))?;
-    let seconds = i64::from(delta.get_seconds()) * 1_000_000;
-    let micros = seconds + i64::from(delta.get_microseconds());
-    out.extend_from_slice(&micros.to_be_bytes());
-    out.extend_from_slice(&delta.get_days().to_be_bytes());
-    out.extend_from_slice(&0_i32.to_be_bytes());
     Ok(())
 }
 
@@ -471,7 +484,8 @@ fn elements<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     value.try_iter().ok()?.collect::<PyResult<_>>().ok()
 }
 
-fn array(
+/// An array, of lists in lists.
+fn write_array(
     of: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
@@ -480,110 +494,63 @@ fn array(
     let Some(first) = elements(value) else {
         return Err(Unfit::Expected("a list, or another sequence that is no text"));
     };
-    // The elements of a composite or an array-like type are no dimensions.
-    let nests =
-        !matches!(of.base().kind, Kind::Composite(_) | Kind::Range(_) | Kind::Multirange(_));
+    // What an element consists of is no dimension.
+    let nests = of.base().kind.is_single() && !matches!(of.base().kind, Kind::Vector)
+        || matches!(of.base().kind, Kind::Own(_));
     let (mut lens, mut level) = (vec![first.len()], first);
     while nests && let Some(inner) = level.first().and_then(elements) {
-        if lens.len() == 6 {
+        if lens.len() == array::DIMENSIONS_MAX {
             return Err(Unfit::But("an array has at most 6 dimensions".to_owned()));
         }
-        let len = inner.len();
         let mut all = Vec::new();
         for row in &level {
             match elements(row) {
-                Some(row) if row.len() == len => all.extend(row),
+                Some(row) if row.len() == inner.len() => all.extend(row),
                 _ => {
                     return Err(Unfit::But("its inner lists are not all of one length".to_owned()));
                 }
             }
         }
-        lens.push(len);
+        lens.push(inner.len());
         level = all;
     }
     if level.is_empty() {
         lens.clear();
     }
-    let has_nulls = level.iter().any(|value| value.is_none());
-    let mut word = |number: usize| -> Result<(), Unfit> {
-        let word = i32::try_from(number).map_err(|_| Unfit::But("it is too long".to_owned()))?;
-        out.extend_from_slice(&word.to_be_bytes());
-        Ok(())
-    };
-    word(lens.len())?;
-    word(has_nulls.into())?;
-    word(of.oid as usize)?;
-    for len in lens {
-        word(len)?;
-        word(1)?;
-    }
+    array::put_head(out, &lens, level.iter().any(|value| value.is_none()), of.oid)?;
     level.iter().try_for_each(|value| put(out, |out| element(of, value, out, depth + 1)))
 }
 
-fn element(
-    of: &Type,
-    value: &Bound<'_, PyAny>,
-    out: &mut Vec<u8>,
-    depth: usize,
-) -> Result<bool, Unfit> {
-    if !value.is_none() {
-        write(of, value, out, depth)?;
-    }
-    Ok(!value.is_none())
-}
-
-fn range(
+fn write_range(
     of: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<(), Unfit> {
     let py = value.py();
-    let part = |name| value.getattr_opt(name);
     let is = |name: &Bound<'_, PyString>| -> PyResult<bool> { value.getattr(name)?.is_truthy() };
-    let (Some(lower), Some(upper)) = (part(intern!(py, "lower"))?, part(intern!(py, "upper"))?)
-    else {
-        return Err(Unfit::Expected("an onetrip.Range"));
+    let bound = |name, inclusive| -> Result<_, Unfit> {
+        let bound = value.getattr_opt(name)?.ok_or(Unfit::Expected("an onetrip.Range"))?;
+        let included = if bound.is_none() { None } else { Some(is(inclusive)?) };
+        Ok((bound, included))
     };
+    let lower = bound(intern!(py, "lower"), intern!(py, "lower_inc"))?;
+    let upper = bound(intern!(py, "upper"), intern!(py, "upper_inc"))?;
     if is(intern!(py, "isempty"))? {
-        out.push(EMPTY);
+        out.push(range::EMPTY);
         return Ok(());
     }
-    let mut flags = 0;
-    let bounds = [
-        (&lower, intern!(py, "lower_inc"), LOWER_INFINITE, LOWER_INCLUSIVE),
-        (&upper, intern!(py, "upper_inc"), UPPER_INFINITE, UPPER_INCLUSIVE),
-    ];
-    for (bound, inclusive, infinite, included) in bounds {
-        if bound.is_none() {
-            flags |= infinite;
-        } else if is(inclusive)? {
-            flags |= included;
-        }
-    }
-    out.push(flags);
-    for bound in [&lower, &upper].into_iter().filter(|bound| !bound.is_none()) {
+    out.push(range::flags(lower.1, upper.1));
+    for (bound, _) in [lower, upper].iter().filter(|(_, included)| included.is_some()) {
         put(out, |out| element(of, bound, out, depth + 1))?;
     }
     Ok(())
 }
 
-fn multirange(
-    of: &Type,
-    value: &Bound<'_, PyAny>,
-    out: &mut Vec<u8>,
-    depth: usize,
-) -> Result<(), Unfit> {
-    let ranges = elements(value).ok_or(Unfit::Expected("a list of onetrip.Range"))?;
-    out.extend_from_slice(&(ranges.len() as i32).to_be_bytes());
-    let mut each = ranges.iter();
-    each.try_for_each(|it| put(out, |out| range(of, it, out, depth + 1).map(|()| true)))
-}
-
 fn hstore(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     const TEXTS: Unfit = Unfit::Expected("a dict of str, or None, by str");
     let pairs = value.cast::<PyMapping>().map_err(|_| TEXTS)?.items()?;
-    out.extend_from_slice(&(pairs.len() as i32).to_be_bytes());
+    put_count(out, pairs.len())?;
     for pair in pairs {
         let (name, text) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
         put(out, |out| text_of(&name, out).map(|()| true).map_err(|_| TEXTS))?;
@@ -593,14 +560,6 @@ fn hstore(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
         })?;
     }
     Ok(())
-}
-
-fn vector(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
-    let numbers = elements(value).ok_or(Unfit::Expected("a list of floats"))?;
-    let len = u16::try_from(numbers.len());
-    let len = len.map_err(|_| Unfit::But("it has more than 65535 numbers".to_owned()))?;
-    out.extend_from_slice(&[len.to_be_bytes(), [0, 0]].concat());
-    numbers.iter().try_for_each(|number| float4(number, out))
 }
 
 fn composite(
@@ -621,7 +580,7 @@ fn composite(
         let (wanted, given) = (fields.len(), values.len());
         return Err(Unfit::But(format!("it has {given} fields, and the type {wanted}")));
     }
-    out.extend_from_slice(&(fields.len() as i32).to_be_bytes());
+    put_count(out, fields.len())?;
     for ((_, type_), value) in fields.iter().zip(&values) {
         out.extend_from_slice(&type_.oid.to_be_bytes());
         put(out, |out| element(type_, value, out, depth + 1))?;

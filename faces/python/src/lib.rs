@@ -3,14 +3,10 @@
 
 use pyo3::prelude::*;
 
-mod arrays;
 mod arrow;
-mod arrow_abi;
 mod awaiting;
 mod call;
-mod codec;
 mod core;
-mod dates;
 mod decode;
 mod deed;
 mod describe;
@@ -21,7 +17,6 @@ mod link;
 mod listening;
 mod local;
 mod messages;
-mod numeric;
 mod plan;
 mod python;
 mod record;

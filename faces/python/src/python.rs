@@ -14,6 +14,11 @@ pub(crate) fn uuid(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(UUID.import(py, "uuid", "UUID")?.as_any())
 }
 
+pub(crate) fn decimal(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    Ok(DECIMAL.import(py, "decimal", "Decimal")?.as_any())
+}
+
 /// Makes an error: of the server (`fields` by their letters) or of this side.
 pub(crate) fn error<'py>(
     py: Python<'py>,

@@ -12,7 +12,6 @@ use onetrip_postgres::sql::{Traits, classify};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::arrow;
 use crate::call::Call;
 use crate::decode::Columns;
 use crate::local::Local;
@@ -148,7 +147,7 @@ impl Described {
             let is_binary = each.iter().all(|format| *format == Format::Binary);
             if is_binary { Vec::new() } else { each }
         };
-        let (formats, of_arrow) = (forms(&Type::format), forms(&arrow::format));
+        let (formats, of_arrow) = (forms(&Type::format), forms(&onetrip_arrow::format));
         Described { id, types: all, oids, formats, of_arrow, row, columns }
     }
 }

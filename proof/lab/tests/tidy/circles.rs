@@ -8,7 +8,7 @@ use crate::source::{Source, files, home};
 const FILES_MAX: usize = 3;
 
 /// The directories that are searched for circles.
-const DIRECTORIES: [&str; 6] = [
+const DIRECTORIES: [&str; 7] = [
     "core/engine/src",
     "core/postgres/src",
     "core/redis/src",

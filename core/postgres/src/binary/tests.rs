@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::array::{Token, put_head, put_quoted, read, tokens};
 use super::calendar::{DAY, DAYS_FROM_1970, Interval, civil, clock, days, micros};
 use super::numeric::{self, Class, Fault};

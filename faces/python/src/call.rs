@@ -199,10 +199,15 @@ impl Drop for Call {
             return;
         }
         Python::attach(|py| {
+            // It may be dropped since an error is raised, which is to be kept.
+            let raised = PyErr::take(py);
             let warning = c"an onetrip call was never awaited: it was sent all the same";
             let kind = py.get_type::<PyRuntimeWarning>();
             if let Err(error) = PyErr::warn(py, &kind, warning, 1) {
                 error.write_unraisable(py, None);
+            }
+            if let Some(raised) = raised {
+                raised.restore(py);
             }
         });
     }

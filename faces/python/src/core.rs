@@ -672,7 +672,8 @@ enum Where {
     Shared,
     /// On this connection; in a transaction.
     Own(u32, bool),
-    Pipeline(Vec<Py<Call>>),
+    /// Its calls, and why one was refused: then none is sent.
+    Pipeline(Vec<Py<Call>>, Option<Failure>),
 }
 
 impl Scope {
@@ -708,7 +709,7 @@ impl Scope {
         let place = match self.place {
             Where::Shared => Place::Shared,
             Where::Own(_, in_transaction) => Place::Session { in_transaction },
-            Where::Pipeline(_) => Place::Pipeline { alone: false },
+            Where::Pipeline(..) => Place::Pipeline { alone: false },
         };
         let traits = statement.get().traits;
         let refused = match want {
@@ -737,6 +738,9 @@ impl Scope {
             _ => None,
         };
         if let Some(failure) = failure {
+            if let Where::Pipeline(_, refused) = &mut self.place {
+                refused.get_or_insert_with(|| failure.again(py, failure.outcome()));
+            }
             Core::run(core, |state, py, _| state.fail(py, &call, failure))?;
             return Ok(call);
         }
@@ -746,7 +750,7 @@ impl Scope {
                 let number = *number;
                 Core::run(core, |state, py, _| state.enqueue(py, number, &call))?;
             }
-            Where::Pipeline(calls) => calls.push(call.clone().unbind()),
+            Where::Pipeline(calls, _) => calls.push(call.clone().unbind()),
         }
         Ok(call)
     }
@@ -760,7 +764,7 @@ impl Scope {
         (rows, into): (bool, Option<Bound<'py, PyAny>>),
     ) -> PyResult<Bound<'py, Call>> {
         let py = query.py();
-        if matches!(self.place, Where::Pipeline(_)) {
+        if matches!(self.place, Where::Pipeline(..)) {
             return Err(PyTypeError::new_err(
                 "many sets are a pipeline themselves: call it outside",
             ));
@@ -789,7 +793,7 @@ impl Scope {
     #[pyo3(signature = (core, number=0, in_transaction=false, pipeline=false))]
     fn new(core: Py<Core>, number: u32, in_transaction: bool, pipeline: bool) -> Scope {
         let place = match (pipeline, number) {
-            (true, _) => Where::Pipeline(Vec::new()),
+            (true, _) => Where::Pipeline(Vec::new(), None),
             (false, 0) => Where::Shared,
             (false, number) => Where::Own(number, in_transaction),
         };
@@ -948,10 +952,10 @@ impl Scope {
 
     /// Sends the statements of a pipeline, and ends when all have taken effect, or none has.
     fn _send<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, Call>> {
-        let Where::Pipeline(calls) = &mut self.place else {
+        let Where::Pipeline(calls, refused) = &mut self.place else {
             return Err(PyRuntimeError::new_err("this is no pipeline"));
         };
-        let calls = std::mem::take(calls);
+        let (calls, refused) = (std::mem::take(calls), refused.take());
         // What becomes of them is heard of by who sends them.
         for call in &calls {
             call.get().now.with(|it| it.is_awaited = true)?;
@@ -962,7 +966,10 @@ impl Scope {
             py,
             Call::new(core.clone().into_any().unbind(), want, None, flags_of(false), None),
         )?;
-        Core::begin(core, &call)?;
+        match refused {
+            None => Core::begin(core, &call)?,
+            Some(failure) => Core::run(core, |state, py, _| state.fail(py, &call, failure))?,
+        }
         Ok(call)
     }
 
@@ -978,7 +985,7 @@ impl Scope {
 
     /// Those that were made and are not to be sent end so.
     fn _drop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Where::Pipeline(calls) = &mut self.place else { return Ok(()) };
+        let Where::Pipeline(calls, _) = &mut self.place else { return Ok(()) };
         for call in std::mem::take(calls) {
             let failure =
                 unsent("pipeline_left", "its pipeline was left by an error before it was sent");

@@ -180,7 +180,17 @@ fn failed(
     };
     for call in waiting {
         let call = call.into_bound(py);
-        Core::run(core, |state, py, _| state.fail(py, &call, said(failure)))?;
+        Core::run(core, |state, py, _| {
+            // The others of its pipeline were not sent; of this one the server has said so.
+            if let Want::Calls(parts) = &call.get().want {
+                let own =
+                    |it: &&Py<Call>| it.get().statement.as_ref().is_some_and(|of| of.is(statement));
+                for part in parts.iter().filter(own) {
+                    state.finish(py, part, Some(said(failure)));
+                }
+            }
+            state.fail(py, &call, said(failure));
+        })?;
     }
     Core::run(core, |state, py, now| {
         if number == 0 {

@@ -1,5 +1,6 @@
 //! Why a call failed, until somebody asks for it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,31 +17,62 @@ use crate::messages::Messages;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server said so; and what was said on the way.
-    Server { about: &'static str, block: Bytes, outcome: u32 },
+    Server { about: Cow<'static, str>, block: Bytes, outcome: u32 },
     /// Redis said so.
     Answer { command: Arc<str>, text: String, outcome: u32 },
     /// This side does.
-    Said { code: &'static str, outcome: u32, message: String, cause: Option<Py<PyAny>> },
+    Said { code: &'static str, outcome: u32, message: String, cause: Cause },
     /// Something of Python's.
     Raised(PyErr),
 }
 
+/// What is behind what this side says.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Nothing,
+    Raised(Py<PyAny>),
+    /// What the server said.
+    Server(Bytes),
+}
+
+impl Cause {
+    fn clone_ref(&self, py: Python<'_>) -> Cause {
+        match self {
+            Cause::Nothing => Cause::Nothing,
+            Cause::Raised(error) => Cause::Raised(error.clone_ref(py)),
+            Cause::Server(block) => Cause::Server(block.clone()),
+        }
+    }
+
+    fn raised(self, py: Python<'_>, outcome: u32) -> Option<Py<PyAny>> {
+        match self {
+            Cause::Nothing => None,
+            Cause::Raised(error) => Some(error),
+            Cause::Server(block) => {
+                let about = Cow::Borrowed("");
+                let error = Failure::Server { about, block, outcome }.raised(py);
+                Some(error.into_value(py).into_any())
+            }
+        }
+    }
+}
+
 impl Failure {
     pub(crate) fn said(code: &'static str, outcome: u32, message: impl Into<String>) -> Failure {
-        Failure::Said { code, outcome, message: message.into(), cause: None }
+        Failure::Said { code, outcome, message: message.into(), cause: Cause::Nothing }
     }
 
     /// The same for another, of which this is known.
     pub(crate) fn again(&self, py: Python<'_>, outcome: u32) -> Failure {
         match self {
             Failure::Server { about, block, .. } => {
-                Failure::Server { about, block: block.clone(), outcome }
+                Failure::Server { about: about.clone(), block: block.clone(), outcome }
             }
             Failure::Answer { command, text, .. } => {
                 Failure::Answer { command: command.clone(), text: text.clone(), outcome }
             }
             Failure::Said { code, message, cause, .. } => {
-                let cause = cause.as_ref().map(|cause| cause.clone_ref(py));
+                let cause = cause.clone_ref(py);
                 Failure::Said { code, outcome, message: message.clone(), cause }
             }
             Failure::Raised(error) => Failure::Raised(error.clone_ref(py)),
@@ -75,30 +107,32 @@ impl Failure {
             end::CANCELLED => {
                 return Some(Failure::said("cancelled", outcome, "it was taken back"));
             }
-            end::CLOSED => return Some(Failure::said(lost.code, outcome, lost.message.clone())),
+            end::CLOSED => return Some(lost.failure(outcome)),
             end::BEGIN => "BEGIN failed: ",
             end::SAVEPOINT => "SAVEPOINT failed: ",
             end::ROLLED_BACK => {
                 let text = block.split(|byte| *byte == 0).next().unwrap_or_default();
                 let mut message = String::from_utf8_lossy(text).into_owned();
-                let behind = block.get(text.len() + 1..).unwrap_or_default();
-                if let Some((_, body)) = (Messages { rest: behind }).next()
+                let behind = block.slice(block.len().min(text.len() + 1)..);
+                let mut cause = Cause::Nothing;
+                if let Some((_, body)) = (Messages { rest: &behind }).next()
                     && let Ok(error) = ErrorResponse::decode(body)
                 {
                     let error = onetrip_postgres::message::ServerError::from(error);
                     message += &format!(": {error}");
+                    cause = Cause::Server(behind);
                 }
-                return Some(Failure::said("rolled_back", outcome, message));
+                return Some(Failure::Said { code: "rolled_back", outcome, message, cause });
             }
             _ => "",
         };
-        Some(Failure::Server { about, block: block.clone(), outcome })
+        Some(Failure::Server { about: about.into(), block: block.clone(), outcome })
     }
 
     /// Nothing of it was sent.
     pub(crate) fn refused(refused: Refused, lost: &Loss) -> Failure {
         let (code, message) = match refused {
-            Refused::Closed => (lost.code, lost.message.as_str()),
+            Refused::Closed => return lost.failure(outcome::NOT_SENT),
             Refused::Full => ("queue_full", "too many statements wait on this connection"),
             Refused::Malformed => {
                 ("unencodable", "its text has a zero byte, or it has more than 1 GiB")
@@ -107,6 +141,14 @@ impl Failure {
             Refused::NoMemory => ("no_memory", "there is no memory for it"),
         };
         Failure::said(code, outcome::NOT_SENT, message)
+    }
+
+    /// The same, said of this statement of a pipeline; they count from 0 here.
+    pub(crate) fn of_statement(mut self, number: usize) -> Failure {
+        if let Failure::Server { about, .. } = &mut self {
+            *about = format!("statement {} of the pipeline: {about}", number + 1).into();
+        }
+        self
     }
 
     pub(crate) fn outcome(&self) -> u32 {
@@ -163,11 +205,12 @@ impl Failure {
                 crate::python::answer(py, (&command, word(outcome), &text))
             }
             Failure::Said { code, outcome, message, cause } => {
+                let cause = cause.raised(py, outcome);
                 crate::python::error(py, (code, word(outcome), &message), None, cause)
             }
             Failure::Server { about, block, outcome } => {
                 let fields = fields_of(py, &block);
-                crate::python::error(py, ("server", word(outcome), about), Some(fields), None)
+                crate::python::error(py, ("server", word(outcome), &about), Some(fields), None)
             }
         }
     }
@@ -196,14 +239,33 @@ pub(crate) fn fields<'py>(py: Python<'py>, block: &[u8]) -> Bound<'py, PyAny> {
 /// What became of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    pub(crate) code: &'static str,
-    pub(crate) message: String,
+    message: String,
+    /// What the server said last, if it did.
+    said: Bytes,
 }
 
 impl Loss {
     pub(crate) fn lost(message: &str) -> Loss {
-        let message = format!("the connection was lost: {message}");
-        Loss { code: "connection_lost", message }
+        Loss { message: format!("the connection was lost: {message}"), said: Bytes::new() }
+    }
+
+    /// The server said why.
+    pub(crate) fn told(block: &Bytes) -> Loss {
+        let body = (Messages { rest: block }).next().map(|(_, body)| body);
+        let error = body.and_then(|body| ErrorResponse::decode(body).ok());
+        let error = error.map(onetrip_postgres::message::ServerError::from);
+        let message = error.map_or_else(String::new, |error| error.to_string());
+        Loss { said: block.clone(), ..Loss::lost(&message) }
+    }
+
+    /// What a request ends with that was on it.
+    pub(crate) fn failure(&self, outcome: u32) -> Failure {
+        let cause = match self.said.is_empty() {
+            true => Cause::Nothing,
+            false => Cause::Server(self.said.clone()),
+        };
+        let message = self.message.clone();
+        Failure::Said { code: "connection_lost", outcome, message, cause }
     }
 }
 

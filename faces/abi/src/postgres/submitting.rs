@@ -115,6 +115,8 @@ impl Postgres {
             deadline,
             pinned: leads || self.block.is_some(),
             in_order: !self.is_shared || is_member,
+            // It has no effect, so it may be sent again where another's cancel has hit it.
+            resend: self.is_shared && !is_member,
             ..Request::isolated(
                 Token(token.into()),
                 Expect::sync().parse().describe_statement().leaves_nothing().into(),

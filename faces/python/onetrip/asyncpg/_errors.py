@@ -36,6 +36,8 @@ def _translated(error: errors.Error, query: str | None, args: Any) -> BaseExcept
         return type(cause)(*cause.args) if isinstance(cause, OSError) else ConnectionError(text)
     if isinstance(error, errors.ConnectionLostError):
         message = "connection was closed in the middle of operation"
+        if error.__cause__ is not None:
+            message += f": {error.__cause__}"
         return exceptions.ConnectionDoesNotExistError(message)
     if error.code == "closed":
         return exceptions.InterfaceError("pool is closed")

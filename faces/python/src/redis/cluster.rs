@@ -167,12 +167,12 @@ impl Router {
             }
             kind::CLUSTER_REPLY if !is_error(&block) => None,
             kind::CLUSTER_REPLY => Some(Failure::Server {
-                about: "",
+                about: "".into(),
                 block: block.clone(),
                 outcome: outcome::REJECTED,
             }),
             kind::CLUSTER_ERROR => {
-                Some(Failure::Server { about: "", block: block.clone(), outcome: b })
+                Some(Failure::Server { about: "".into(), block: block.clone(), outcome: b })
             }
             _ => Some(Failure::said(cluster_why::word(a), b, String::from_utf8_lossy(&block))),
         };

@@ -90,7 +90,7 @@ fn failure_of(request: &Request, why: list::Failed) -> Failure {
 pub(super) fn refusal(frame: &Bytes, leaves: bool) -> Option<Failure> {
     list::is_error(frame).then(|| {
         let outcome = number(outcome_of_frame(frame, leaves));
-        Failure::Server { about: "", block: frame.clone(), outcome }
+        Failure::Server { about: "".into(), block: frame.clone(), outcome }
     })
 }
 

@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use onetrip_abi::completion::close;
+use onetrip_abi::completion::{close, outcome};
 use onetrip_abi::host::Holder;
 use onetrip_engine::{CancelEnd, Time};
 use pyo3::prelude::*;
 
 use super::{APART, State};
-use crate::call::unsent;
 use crate::deed::Said;
 use crate::failure::Loss;
-use crate::messages::Messages;
 
 impl State {
     // --- ends of connections ---
@@ -90,7 +88,7 @@ impl State {
         let text = String::from_utf8_lossy(block);
         match reason {
             close::HOST => {}
-            close::SERVER => link.why = Loss::lost(&server_text(block)),
+            close::SERVER => link.why = Loss::told(block),
             close::STALLED => link.why = Loss::lost("the server took no bytes for too long"),
             _ => link.why = Loss::lost(&text),
         }
@@ -121,8 +119,7 @@ impl State {
             self.pool.lost(now, number);
         }
         for call in line {
-            let failure = unsent(why.code, why.message.clone());
-            self.fail(py, &call.into_bound(py), failure);
+            self.fail(py, &call.into_bound(py), why.failure(outcome::NOT_SENT));
         }
         self.walk_pool(py, now);
     }
@@ -149,12 +146,4 @@ impl State {
         self.walk(py, now, number);
         self.write(py, now, number);
     }
-}
-
-fn server_text(block: &[u8]) -> String {
-    let body = (Messages { rest: block }).next().map(|(_, body)| body);
-    let error = body.and_then(|body| onetrip_postgres::message::ErrorResponse::decode(body).ok());
-    error.map_or_else(String::new, |error| {
-        onetrip_postgres::message::ServerError::from(error).to_string()
-    })
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use super::State;
 use crate::call::{Stage, Want, unsent};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 
 impl State {
     pub(crate) fn walk_pool(&mut self, py: Python<'_>, now: Time) {
@@ -87,7 +87,8 @@ impl State {
                     message += "; the last attempt to open one failed: ";
                     message += text;
                 }
-                let (of, cause) = (outcome::NOT_SENT, last.map(|(error, _)| error));
+                let cause = last.map_or(Cause::Nothing, |(error, _)| Cause::Raised(error));
+                let of = outcome::NOT_SENT;
                 Failure::Said { code: "wait_timeout", outcome: of, message, cause }
             }
         };

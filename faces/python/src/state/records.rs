@@ -193,14 +193,15 @@ impl State {
         parts: &[Py<Call>],
         failure: Option<Failure>,
     ) {
-        let cause = parts.iter().find_map(|part| {
+        let cause = parts.iter().enumerate().find_map(|(number, part)| {
             let own = |it: &mut crate::call::Progress| {
                 it.failure.as_ref().filter(|it| !is_aborted(it)).map(|it| match &failure {
                     Some(end) => it.again(py, end.outcome()),
                     None => it.again(py, it.outcome()),
                 })
             };
-            part.get().now.with(own).ok().flatten()
+            let own = part.get().now.with(own).ok().flatten()?;
+            Some(if parts.len() > 1 { own.of_statement(number) } else { own })
         });
         let cause = cause.or(failure);
         for part in parts {

@@ -273,6 +273,7 @@ class _Parts:
 
     def __init__(self, config: Config) -> None:
         loop = asyncio.get_running_loop()
+        self.config = config
         self.shared = RedisHost(loop, config, is_shared=True)
         self.own = RedisHost(loop, config, is_shared=False)
         self.hub = Hub(lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True))

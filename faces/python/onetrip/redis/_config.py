@@ -6,6 +6,7 @@ import copy
 import math
 import re
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -71,6 +72,8 @@ class Config:
             None if texts.get(name) is None else str(texts[name])
             for name in ("user", "password", "client_name")
         )
+        #: Gives each new connection its user and password, or its password alone.
+        self.provider: Callable[[], Awaitable[tuple[str, ...]]] | None = None
         self.servers = _servers(texts, servers)
         self.is_node = False
         if self.cluster:
@@ -110,17 +113,17 @@ class Config:
         }
         return [(name, str(value)) for name, value in settings.items()]
 
-    def of_engine(self, is_subscriber: bool) -> list[tuple[str, str]]:
+    async def of_engine(self, is_subscriber: bool) -> list[tuple[str, str]]:
         names = ("protocol", "reply_bytes_max", "in_flight_bytes_max", "queue_bytes_max")
         settings = [(name, str(self.numbers[name])) for name in (*names, "stall_timeout_ms")]
         settings.append(("database", str(self.numbers["db"])))
         settings.append(("readonly", "1" if self.is_node and self.replica_reads else "0"))
         settings.append(("subscriber", "1" if is_subscriber else "0"))
-        for name in ("user", "password", "client_name"):
-            value = getattr(self, name)
-            if value is not None:
-                settings.append((name, value))
-        return settings
+        login = {"user": self.user, "password": self.password, "client_name": self.client_name}
+        if self.provider is not None:
+            *user, password = await self.provider()
+            login |= {"user": user[0] if user else None, "password": password}
+        return settings + [(name, value) for name, value in login.items() if value is not None]
 
 
 def milliseconds(seconds: float) -> int:

@@ -99,7 +99,7 @@ class RedisOpening(Opening):
                 lambda: wire, server.host, server.port, ssl=context
             )
         self.login = self.loop.create_future()
-        wire.log_in(config.of_engine(self.host.is_subscriber))
+        wire.log_in(await config.of_engine(self.host.is_subscriber))
         await self.login
 
     def refused(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio as _asyncio
 import sys
+from copy import copy as _copy
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,40 +35,73 @@ _WAITING = frozenset(
     "BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP XREAD XREADGROUP".split()
 )
 
-#: Settings of connections that only redis-py carries out.
-_FOREIGN = ("redis_connect_func", "ssl_ca_data", "ssl_ca_path", "ssl_ciphers", "ssl_password")
+#: Settings of connections that only redis-py carries out: then all goes over its own.
+_FOREIGN = (
+    "redis_connect_func",
+    "ssl_ca_data",
+    "ssl_ca_path",
+    "ssl_ciphers",
+    "ssl_password",
+    "ssl_validate_ocsp",
+    "ssl_validate_ocsp_stapled",
+)
+
+#: What only makes sense on the connection that it changes or asks about.
+_OF_CONNECTION = frozenset(["CLIENT GETNAME"])
 
 _clients: WeakKeyDictionary[Any, tuple[_asyncio.AbstractEventLoop, _Client[bytes]]] = (
     WeakKeyDictionary()
 )
 
 
-def _client_of(pool: Any) -> _Client[bytes]:
-    """The client of a pool, on the loop that runs."""
+def _client_of(pool: Any) -> _Client[bytes] | None:
+    """The client of a pool, on the loop that runs; none where only redis-py can connect."""
     loop = _asyncio.get_running_loop()
     known = _clients.get(pool)
     if known is not None and known[0] is loop:
         return known[1]
-    config = _config_of(pool.connection_kwargs)
-    client = _Client[bytes](_Parts(config), config.how(raw=True))
+    given = pool.connection_kwargs
+    if not _is_known(pool) or any(given.get(name) for name in _FOREIGN):
+        return None
+    client = _opened(_config_of(given))
     _clients[pool] = loop, client
     return client
 
 
+def _is_known(pool: Any) -> bool:
+    """Whether its connections are made as by redis-py: a Sentinel's are not."""
+    kinds = (_original.Connection, _original.SSLConnection, _original.UnixDomainSocketConnection)
+    get = type(pool).get_connection
+    plain = (_original.ConnectionPool.get_connection, _original.BlockingConnectionPool.get_connection)
+    return pool.connection_class in kinds and get in plain
+
+
+def _opened(config: _Config) -> _Client[bytes]:
+    return _Client[bytes](_Parts(config), config.how(raw=True))
+
+
+async def _log_in(pool: Any, client: _Client[bytes], *names: str) -> bytes:
+    """AUTH, for all that the pool's commands go over from now on."""
+    config = _copy(client._parts.config)
+    config.provider, config.password = None, names[-1]
+    config.user = names[0] if len(names) > 1 else None
+    fresh = _opened(config)
+    try:
+        await fresh.ping()
+    except BaseException:
+        await fresh.close(0)
+        raise
+    _clients[pool] = _asyncio.get_running_loop(), fresh
+    await client.close()
+    return b"OK"
+
+
 def _config_of(given: dict[str, Any]) -> _Config:
-    for name in _FOREIGN:
-        if given.get(name) is not None:
-            raise ValueError(f"onetrip.redis.asyncio does not take {name}: use redis.asyncio")
-    user, password = given.get("username"), given.get("password")
-    provider = given.get("credential_provider")
-    if provider is not None:
-        found = provider.get_credentials()
-        user, password = found if len(found) == 2 else (None, *found)
     # As the callbacks of this version expect it.
     protocol = given.get("protocol") or (3 if int(_redis.__version__.split(".")[0]) >= 8 else 2)
     settings: dict[str, Any] = {
-        "user": user or None,
-        "password": password or None,
+        "user": given.get("username") or None,
+        "password": given.get("password") or None,
         "db": given.get("db") or 0,
         "client_name": given.get("client_name"),
         "protocol": protocol,
@@ -86,7 +120,10 @@ def _config_of(given: dict[str, Any]) -> _Config:
         settings["sslrootcert"] = given.get("ssl_ca_certs")
         settings["sslcert"] = given.get("ssl_certfile")
         settings["sslkey"] = given.get("ssl_keyfile")
-    return _Config(None, settings)
+    config = _Config(None, settings)
+    if (provider := given.get("credential_provider")) is not None:
+        config.provider = provider.get_credentials_async
+    return config
 
 
 def _translated(error: _errors.Error) -> Exception:
@@ -99,11 +136,22 @@ def _translated(error: _errors.Error) -> Exception:
     elif error.code == "watched_key_changed":
         made = _redis.WatchError(str(error))
     elif isinstance(error, (_errors.ConnectionLostError, _errors.TimeoutError)):
-        made = _redis.ConnectionError(str(error))
+        made = _redis.ConnectionError(_why(error))
     else:
         made = _redis.RedisError(str(error))
     made.__cause__ = error
     return made
+
+
+def _why(error: _errors.Error) -> str:
+    """As redis-py words it, where no connection could be made."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    if cause is None or cause.errno is None:
+        return str(error)
+    place = str(error).rpartition(" can't be reached")[0].rpartition(" ")[2]
+    return f"Error {cause.errno} connecting to {place}. {cause.strerror or cause}."
 
 
 class Redis(_original.Redis):
@@ -113,11 +161,16 @@ class Redis(_original.Redis):
         return Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        if self.single_connection_client or self.connection:
+        pool = self.connection_pool
+        client = None if self.single_connection_client or self.connection else _client_of(pool)
+        if client is None or args[0] in _OF_CONNECTION:
             return await super().execute_command(*args, **options)
-        call = _client_of(self.connection_pool)._send(*_encoded(self.get_encoder(), args))
         try:
-            reply = await _in_time(call, self.connection_pool, args[0])
+            if args[0] == "AUTH":
+                reply = await _log_in(pool, client, *args[1:])
+            else:
+                call = client._send(*_encoded(self.get_encoder(), args))
+                reply = await _in_time(call, pool, args[0])
         except _errors.MisuseError as error:
             if error.code == "wrong_place":
                 # It changes its connection: it has one of redis-py's.
@@ -194,10 +247,12 @@ class Pipeline(_original.client.Pipeline):
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         stack = self.command_stack
-        if not stack or self.watching or self.connection or self.scripts:
+        has_own = self.watching or self.connection or self.scripts
+        client = None if has_own or not stack else _client_of(self.connection_pool)
+        if client is None:
             return await super().execute(raise_on_error)
         try:
-            ends = await self._run(stack)
+            ends = await self._run(client, stack)
         finally:
             await self.reset()
         made = []
@@ -214,9 +269,9 @@ class Pipeline(_original.client.Pipeline):
             made.append(end)
         return made
 
-    async def _run(self, stack: list[Any]) -> list[Any]:
+    async def _run(self, client: _Client[bytes], stack: list[Any]) -> list[Any]:
         """What each command is answered by, or its error."""
-        client, encoder = _client_of(self.connection_pool), self.get_encoder()
+        encoder = self.get_encoder()
         encoded = [_encoded(encoder, args) for args, _ in stack]
         if not (self.is_transaction or self.explicit_transaction):
             calls = [client._send(*args) for args in encoded]

@@ -13,10 +13,11 @@ help: ## this list
 setup: ## install missing tools: rustfmt, clippy, PostgreSQL servers, PgBouncer, Redis
 	@scripts/setup
 
-demo: ## show what round trips cost, in tables and in target/demo/report.html, also for Node; ARGS="--help" for options
+demo: ## show what round trips cost, in tables and in target/demo/report.html, also for Node and Python; ARGS="--help" for options
 	@scripts/setup build server redis js
 	@cargo run --quiet --release -p onetrip-cli -- demo --out target/demo $(ARGS)
 	@$(if $(ARGS),,scripts/demo-node)
+	@$(if $(ARGS),,scripts/demo-python)
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test

@@ -44,6 +44,13 @@ async def is_whole(db: onetrip.Database) -> bool:
 # --- streams ---
 
 
+async def test_rows_longer_than_what_may_be_unread(db: onetrip.Database) -> None:
+    text = "select repeat('a', 2500000) from generate_series(1, 3)"
+    assert [len(row[0]) async for row in db.stream(text)] == [2_500_000] * 3
+    data = [len(data) async for data in db.copy_out(f"copy ({text}) to stdout")]
+    assert sum(data) == 3 * 2_500_001
+
+
 async def test_a_stream(db: onetrip.Database) -> None:
     rows = [row async for row in db.stream(SERIES, 1000)]
     assert [row["i"] for row in rows] == list(range(1, 1001))

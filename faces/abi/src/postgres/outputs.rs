@@ -108,6 +108,8 @@ impl Postgres {
         message.extend_from_slice(&block);
         if left > 0 {
             self.gathered = Some((token, message));
+            // Its reader can't take a part, so parts of a stream must not stop reading.
+            self.engine.handle_taken(block.len());
             return;
         }
         let token = token.0 as u32;

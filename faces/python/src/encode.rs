@@ -18,7 +18,7 @@ use pyo3::types::{
 };
 
 use crate::call::unsent;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::python;
 use crate::types::{self, Kind, Type};
 
@@ -160,13 +160,13 @@ pub(crate) fn texts(values: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> Result<()
 fn said(place: &str, type_: &str, value: &Bound<'_, PyAny>, unfit: Unfit) -> Failure {
     let py = value.py();
     let (why, cause) = match unfit {
-        Unfit::Expected(expected) => (format!("it takes {expected}"), None),
-        Unfit::But(why) => (why, None),
+        Unfit::Expected(expected) => (format!("it takes {expected}"), Cause::Nothing),
+        Unfit::But(why) => (why, Cause::Nothing),
         // What is no Exception, as KeyboardInterrupt, is not about the value.
         Unfit::Python(error) if !error.is_instance_of::<PyException>(py) => {
             return Failure::Raised(error);
         }
-        Unfit::Python(error) => (error.to_string(), Some(error.into_value(py).into_any())),
+        Unfit::Python(error) => (error.to_string(), Cause::Raised(error.into_value(py).into_any())),
     };
     let what = value.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
     let message = format!("{place} of type {type_} can't be a value of type {what}: {why}");

@@ -86,7 +86,6 @@ pub(crate) struct Postgres {
     /// pool.
     workload: Workload,
     timings: Option<Arc<Timings>>,
-    room: usize,
     process_id: i32,
     /// Makes the statement names of this connection differ from those of every other connection.
     unique: u64,
@@ -176,7 +175,6 @@ impl Postgres {
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let room = limits.in_flight_max.saturating_add(limits.queue_max);
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
             login: None,
@@ -207,7 +205,6 @@ impl Postgres {
             login_sent: now,
             workload: Workload::new(Duration::MAX),
             timings: None,
-            room,
             process_id: 0,
             secret_key: SecretKey::default(),
             closed: false,
@@ -425,7 +422,7 @@ impl Postgres {
             unanswered,
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
             since: self.since,
-            room: self.room.saturating_sub(unanswered),
+            room: self.engine.room().saturating_sub(self.delayed.requests()),
             expected: self.workload.expected(),
             trip: self.workload.trip(),
             unsure: self.workload.unsure(),

@@ -40,7 +40,6 @@ pub(crate) struct Redis {
     /// The time of the last call that told it.
     clock: Time,
     pace: Pace,
-    room: usize,
     /// No more requests are taken, and the connection closes when all are answered. Redis needs no
     /// goodbye.
     terminating: bool,
@@ -61,20 +60,18 @@ impl Redis {
             Ok(settings) => (settings, None),
             Err(invalid) => (Settings::default(), Some(invalid)),
         };
-        let limits = settings.limits.clone();
         let mut connection = Redis {
             login: None,
             engine: Connection::new(
                 now,
                 Protocol::Redis(Box::new(settings.protocol())),
-                limits.clone(),
+                settings.limits.clone(),
             ),
             live: Vec::new(),
             scripts: Scripts::default(),
             since: now,
             clock: now,
             pace: Pace::default(),
-            room: limits.in_flight_max.saturating_add(limits.queue_max),
             terminating: false,
             closed: false,
         };
@@ -309,7 +306,7 @@ impl Redis {
             unanswered,
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
             since: self.since,
-            room: self.room.saturating_sub(unanswered),
+            room: self.engine.room(),
             ..Load::default()
         }
     }

@@ -220,6 +220,15 @@ impl<P: Protocol> Connection<P> {
             && (fits || self.queue.is_empty() && self.has_place())
     }
 
+    /// How many more requests are taken, by their number: into the window, unless others wait for
+    /// it to open, and into the queue.
+    pub fn room(&self) -> usize {
+        let Limits { in_flight_max, queue_max, .. } = self.limits;
+        let goes_on = self.queue.is_empty() && self.refilling;
+        let window = if goes_on { in_flight_max.saturating_sub(self.in_flight()) } else { 0 };
+        window.saturating_add(queue_max.saturating_sub(self.queue.live()))
+    }
+
     /// Whether the open group's next request would be sent at once rather than queued.
     pub fn group_has_room(&self) -> bool {
         self.life != Life::Closed && self.group_queue.is_empty() && self.window_open()

@@ -96,11 +96,16 @@ impl Pool {
             if !are_meant(of) {
                 continue;
             }
-            let stuck = if of.is_unsure() { &mut alone_stuck } else { &mut others_stuck };
-            if !*stuck {
-                match self.best_for(of, now, load_of) {
+            if !(if of.is_unsure() { alone_stuck } else { others_stuck }) {
+                let choice = self.choice(of, now, load_of);
+                // Where no connection takes more, none does for the others either.
+                let is_full = choice.on.is_none();
+                match choice.on.filter(|_| !self.patience().waits(&choice)) {
                     Some(index) => self.place_from(at, index, of, now),
-                    None => *stuck = true,
+                    None => {
+                        alone_stuck |= is_full || of.is_unsure();
+                        others_stuck |= is_full || !of.is_unsure();
+                    }
                 }
             }
             if of.is_unsure() && alone_stuck {
@@ -109,12 +114,6 @@ impl Pool {
                 self.wanted_alone += usize::from(worth);
             }
         }
-    }
-
-    /// The connection that a shared statement can have now.
-    fn best_for(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
-        let choice = self.choice(of, now, load_of);
-        if self.patience().waits(&choice) { None } else { choice.on }
     }
 
     pub(super) fn choice(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Choice<usize> {

@@ -173,6 +173,21 @@ fn has_room_counts_what_waits() {
 }
 
 #[test]
+fn room_is_how_many_more_are_taken_and_no_more() {
+    // Answers at which the window is open, waits to be half empty, and has the queue behind it.
+    for answered in 0..16 {
+        let mut pair = Pair::new(Limits { queue_max: 8, ..limits(8) });
+        pair.owns(0..16);
+        assert_eq!(pair.client.room(), 0);
+        answer(&mut pair, 0..answered);
+        let room = pair.client.room() as u32;
+        pair.owns(16..16 + room);
+        let one_more = pair.submit(pair.request(100, SyncPoint::Own), "o");
+        assert!(pair.client.room() == 0 && one_more.is_err(), "{answered}");
+    }
+}
+
+#[test]
 fn without_a_queue_there_is_room_only_while_the_window_is_open() {
     let mut pair = Pair::new(Limits { queue_max: 0, ..limits(1) });
     assert!(pair.client.has_room(1, 1));

@@ -31,6 +31,7 @@ class Database(Flows):
     def __new__(cls, host: Host) -> Database:
         self = super().__new__(cls, host.core)
         self._host = host
+        host.close_with(self)
         return self
 
     def _core_of(self) -> _native.Core:

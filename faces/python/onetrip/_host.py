@@ -9,7 +9,8 @@ import asyncio
 import inspect
 import itertools
 import os
-import sys
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,8 @@ class Host:
         self._openings: dict[int, Opening] = {}
         self._transports: dict[int, tuple[asyncio.Transport, Opening]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._over = False
+        self._over = self._is_closing = False
+        self._process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
         self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
 
@@ -201,8 +203,31 @@ class Host:
         if self._over and not self._transports and not self.is_closed.done():
             self.is_closed.set_result(None)
 
+    def close_with(
+        self, owner: object, warns: bool = True, timeout: float | None = None
+    ) -> None:
+        """Once its owner is deleted, it is closed behind it."""
+        weakref.finalize(owner, self._left, warns, timeout).atexit = False
+
+    def _left(self, warns: bool, timeout: float | None) -> None:
+        # A collector may run anywhere: on another thread, behind a fork.
+        if self.loop.is_closed() or os.getpid() != self._process:
+            return
+        if warns and not self._is_closing and not self._over:
+            message = "onetrip: a client was deleted that was not closed: call close on it"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+        self.loop.call_soon_threadsafe(self._close_at_last, timeout)
+
+    def _close_at_last(self, timeout: float | None) -> None:
+        if self._is_closing:
+            self.core.let_go()
+        else:
+            self.spawn(self.close(timeout))
+
     async def close(self, timeout: float | None) -> None:
         """Takes nothing new, and ends when all is answered, or after this time."""
+        self.core.check()
+        self._is_closing = True
         for listener in list(self.listeners):
             listener.close()
         self.core.close_pool()

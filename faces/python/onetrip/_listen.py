@@ -61,6 +61,7 @@ class Listener(AsyncIterator[Event]):
     async def __aenter__(self) -> Listener:
         if self._task is not None or self._is_over:
             raise MisuseError("this listener was used already: call listen anew")
+        self._host.core.check()
         self._host.listeners.add(self)
         self._task = self._host.spawn(self._run())
         try:

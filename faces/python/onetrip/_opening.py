@@ -129,7 +129,7 @@ class Opening:
         self.transport.write(SSL_REQUEST)
         said = await answer.future
         if said is None:
-            raise OSError("the server closed the connection")
+            raise ConnectionResetError("the server closed the connection")
         self._refuse_if(self.plan.answered(said[0], len(said) > 1))
 
     async def _secure(self) -> None:
@@ -140,7 +140,7 @@ class Opening:
             self.transport, self.wire, context, server_hostname=name
         )
         if transport is None:
-            raise OSError("the server closed the connection")
+            raise ConnectionResetError("the server closed the connection")
         self.transport = transport
         self.wire.connection_made(transport)
         self.secure = context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname

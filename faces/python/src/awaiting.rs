@@ -38,11 +38,16 @@ impl Call {
 
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         let (py, it) = (slf.py(), slf.get());
-        let stage = it.now.with(|it| {
+        let (stage, future) = it.now.with(|it| {
             it.is_awaited = true;
-            it.future = None;
-            it.stage
+            (it.stage, it.future.take())
         })?;
+        if let Some(future) = future
+            && !future.call_method0(py, intern!(py, "done"))?.is_truthy(py)?
+        {
+            it.now.with(|it| it.future = Some(future))?;
+            return Err(PyRuntimeError::new_err("coroutine is being awaited already"));
+        }
         match stage {
             Stage::Over => returned(py, it.result(py)?),
             Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),

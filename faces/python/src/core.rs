@@ -21,7 +21,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
 use crate::call::{Call, Encoded, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
-use crate::local::Local;
+use crate::local::{Elsewhere, Local};
 use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
@@ -52,6 +52,7 @@ pub(crate) struct Core {
     host: Local<Option<Py<PyAny>>>,
     create_future: Py<PyAny>,
     call_soon: Py<PyAny>,
+    running_loop: Py<PyAny>,
     statements: Py<PyDict>,
     /// A str goes to types of texts alone.
     strict: bool,
@@ -66,6 +67,17 @@ impl Core {
 
     pub(crate) fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.create_future.bind(py).call0()
+    }
+
+    /// Refuses who is on another event loop, on another thread, or behind a fork.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.with(|_| ())?;
+        let running = self.running_loop.bind(py).call0()?;
+        if running.is_none() || running.is(&self.event_loop) {
+            Ok(())
+        } else {
+            Err(Elsewhere.into())
+        }
     }
 
     pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
@@ -385,9 +397,16 @@ impl Core {
             host: Local::new(Some(host)),
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
             call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
+            running_loop: py.import("asyncio")?.getattr("_get_running_loop")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
         })
+    }
+
+    /// Raises where its caller is elsewhere than who opened it.
+    #[pyo3(name = "check")]
+    fn check_caller(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py)
     }
 
     /// Carries out what the pool wants first.
@@ -408,6 +427,7 @@ impl Core {
     /// A call that ends with the number of a connection.
     fn checkout(slf: &Bound<'_, Self>) -> PyResult<Py<Call>> {
         let py = slf.py();
+        slf.get().check(py)?;
         let call = Call::new(slf.clone().into_any().unbind(), Want::Checkout, None, 0, None);
         let call = Bound::new(py, call)?;
         Core::run(slf, |state, py, now| state.checkout(py, now, &call))?;
@@ -704,7 +724,7 @@ impl Scope {
         }
         let core = self.core.bind(py);
         // What another thread has made must not be kept.
-        core.get().state.with(|_| ())?;
+        core.get().check(py)?;
         let statement = core.get().statement(text)?;
         let place = match self.place {
             Where::Shared => Place::Shared,
@@ -974,8 +994,10 @@ impl Scope {
     }
 
     /// Nothing goes there any more.
-    fn _end(&mut self, code: String, message: String) {
+    fn _end(&mut self, py: Python<'_>, code: String, message: String) -> PyResult<()> {
+        self.core.get().check(py)?;
         self.over = Some((code, message));
+        Ok(())
     }
 
     /// Something goes there again.

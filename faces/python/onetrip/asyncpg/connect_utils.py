@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import ssl as ssl_module
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
@@ -122,7 +123,7 @@ class DropInHost(Host):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: DropInConfig) -> None:
         super().__init__(loop, config)
-        self.connections: dict[int, Any] = {}
+        self.connections: MutableMapping[int, Any] = {}
         self.make: Callable[[int], Any] = lambda number: None
         self.init: Callable[[Any], Awaitable[None]] | None = None
         _codecs.register(self.core)
@@ -138,9 +139,10 @@ class DropInHost(Host):
 
     def of(self, number: int) -> Any:
         """The `Connection` with this number."""
-        if number not in self.connections:
-            self.connections[number] = self.make(number)
-        return self.connections[number]
+        made = self.connections.get(number)
+        if made is None:
+            made = self.connections[number] = self.make(number)
+        return made
 
     def address(self, number: int) -> Any:
         found = self._transports.get(number)
@@ -196,8 +198,11 @@ async def _connect_addr(
     host.core.begin_pool()
     try:
         host.make = connection_maker(host, params, config, connection_class, record_class)
-        number = await asyncio.wait_for(host.core.checkout(), timeout)
-        return host.of(number)
+        # Its caller has it, and nobody else: one that is dropped is closed.
+        host.connections = weakref.WeakValueDictionary()
+        made = host.of(await asyncio.wait_for(host.core.checkout(), timeout))
+        host.close_with(made, timeout=0)
+        return made
     except BaseException as error:
         await host.close(0)
         if isinstance(error, Error):

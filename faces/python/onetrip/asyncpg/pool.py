@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+import weakref
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from .. import _native
@@ -133,15 +134,9 @@ class Pool:
             host, config.params, client, self._connection_class, self._record_class
         )
         if self._init is not None:
-            host.init = self._init_one
+            host.init = _initializer(weakref.ref(self), self._init)
         self._host, self._shared = host, _native.Scope(host.core)
-
-    async def _init_one(self, con: Any) -> None:
-        proxy = PoolConnectionProxy(self, con, None)
-        try:
-            await self._init(proxy)
-        finally:
-            proxy._detach()
+        host.close_with(self)
 
     async def _initialize(self) -> None:
         self._open()
@@ -379,6 +374,22 @@ class Pool:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _initializer(
+    pool: weakref.ref[Pool], init: Callable[[Any], Awaitable[None]]
+) -> Callable[[Any], Awaitable[None]]:
+    """Runs `init` on a connection, as long as there is its pool."""
+
+    async def run(con: Any) -> None:
+        if (of := pool()) is not None:
+            proxy = PoolConnectionProxy(of, con, None)
+            try:
+                await init(proxy)
+            finally:
+                proxy._detach()
+
+    return run
 
 
 class PoolAcquireContext:

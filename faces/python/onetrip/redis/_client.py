@@ -279,6 +279,9 @@ class _Parts:
         self.hub = Hub(lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True))
 
         self.nodes = Nodes(loop, config, self.shared) if config.cluster else None
+        self.shared.nodes = self.nodes
+        self.shared.close_with(self)
+        self.own.close_with(self, warns=False)
 
     @property
     def router(self) -> _native.Router | None:
@@ -317,8 +320,6 @@ class _Parts:
         return [self.shared, self.own, *self.hub.hosts(), *nodes]
 
     async def close(self, timeout: float | None) -> None:
-        if self.nodes is not None:
-            await self.nodes.close(timeout)
         await asyncio.gather(
             self.hub.close(timeout), self.shared.close(timeout), self.own.close(timeout)
         )

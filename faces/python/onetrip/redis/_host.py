@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .. import _native
 from .._host import Host
@@ -12,6 +13,9 @@ from .._opening import Opening, Refused
 from .._wire import Wire
 from ..errors import Error, _answered, _make
 from ._config import Config, Server
+
+if TYPE_CHECKING:
+    from ._cluster import Nodes
 
 
 class RedisHost(Host):
@@ -30,6 +34,8 @@ class RedisHost(Host):
         self.on_push: Callable[[bytes], object] | None = None
         self.on_given_up: Callable[[int], object] | None = None
         self.on_gone: Callable[[], object] | None = None
+        #: Those of its cluster, which end with it.
+        self.nodes: Nodes | None = None
         self._begin(loop, config.of_pool(is_shared), 0)
         self.core.begin_pool()
 
@@ -40,6 +46,11 @@ class RedisHost(Host):
     def server(self) -> Server:
         """The one of the next attempt, or of the last that went well."""
         return self.redis.servers[self.attempts % len(self.redis.servers)]
+
+    async def close(self, timeout: float | None) -> None:
+        if self.nodes is not None:
+            await self.nodes.close(timeout)
+        await super().close(timeout)
 
     def given_up(self, token: int) -> None:
         if self.on_given_up is not None:

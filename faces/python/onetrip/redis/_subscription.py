@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,7 +51,10 @@ class Hub:
     def _send(self, verb: int, kind: bytes, names: list[bytes]) -> _native.Call[None]:
         if self._host is None or self._scope is None:
             host = self._host = self._make()
-            host.on_push, host.on_gone = self._pushed, self._gone
+            pushed, gone = weakref.WeakMethod(self._pushed), weakref.WeakMethod(self._gone)
+            host.on_push = lambda block: (told := pushed()) and told(block)
+            host.on_gone = lambda: (told := gone()) and told()
+            host.close_with(self, warns=False)
             self._scope = _native.RedisScope(host.core, host.core)
         return self._scope._confirm(_VERBS[kind][verb], *names)
 

@@ -52,7 +52,7 @@ impl RedisScope {
         let is_home = !is_own || (self.router.is_some() && self.number == 0);
         let core = if is_home { &self.shared } else { &self.own };
         // What another thread has made must not be kept.
-        core.get().state.with(|_| ())?;
+        core.get().check(py)?;
         Bound::new(py, Call::new(core.clone_ref(py).into_any(), want, None, 0, None))
     }
 
@@ -245,8 +245,10 @@ impl RedisScope {
     }
 
     /// Nothing goes there any more.
-    fn _end(&mut self, message: String) {
+    fn _end(&mut self, py: Python<'_>, message: String) -> PyResult<()> {
+        self.shared.get().check(py)?;
         self.over = Some(message);
+        Ok(())
     }
 
     /// Nothing is watched any more.

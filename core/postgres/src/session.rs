@@ -135,6 +135,12 @@ impl Postgres {
         self.ownership.touch();
     }
 
+    /// The caller that has the session to itself has reset it as it is to be, and that was answered.
+    pub fn vouch(&mut self) {
+        self.session_changed = false;
+        self.ownership.vouch();
+    }
+
     /// Whether a reset must still be sent.
     pub fn is_reset_owed(&self) -> bool {
         self.ownership.is_reset_owed()

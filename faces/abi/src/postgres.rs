@@ -126,6 +126,8 @@ pub enum Holder {
     Nobody,
     /// Its caller has run something that did not go through the engine.
     Passed,
+    /// Its caller has reset it as it is to be.
+    Vouched,
 }
 
 /// Why a request was refused. Nothing of it was sent.
@@ -349,6 +351,7 @@ impl Postgres {
             Holder::One => protocol.lend(),
             Holder::Nobody => return protocol.take_back(),
             Holder::Passed => protocol.touch(),
+            Holder::Vouched => protocol.vouch(),
         }
         protocol.is_resetting()
     }

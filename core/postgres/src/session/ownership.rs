@@ -196,6 +196,11 @@ impl Ownership {
         self.touched = true;
     }
 
+    /// Its owner has reset it.
+    pub(super) fn vouch(&mut self) {
+        self.touched = false;
+    }
+
     pub(super) fn is_reset_owed(&self) -> bool {
         matches!(self.reset, Reset::Owed { .. })
     }

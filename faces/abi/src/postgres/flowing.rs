@@ -20,7 +20,9 @@ impl Postgres {
         submission: &Submission<'_>,
     ) -> Result<Ticket, Refused> {
         let traits = self.statements.traits(submission.text);
-        if !Direction::In.is_of(traits) || self.hold_begin {
+        // The server would not skip its data if a BEGIN that is held failed.
+        let waits = self.pending_begin.is_some() || !self.delayed.is_empty();
+        if !Direction::In.is_of(traits) || waits {
             return Err(Refused::Malformed);
         }
         let expect = Direction::In.expect().of_traits(traits).into();

@@ -93,19 +93,25 @@ class Flows(_native.Scope):
         listed = None if columns is None else ", ".join(_quoted(column) for column in columns)
         described = f"select {listed or '*'} from {name} limit 0"
         into = f"copy {name} {f'({listed})' if listed else ''} from stdin (format binary)"
-        core = self._core_of()
+        return await _copy_in(self._lend, into, rows_for_copy(self._core_of(), described, rows))
 
-        async def encoded(lent: Lent) -> AsyncGenerator[bytes, None]:
-            if core.encode_rows(described, iter(()), PART) is None:
-                await lent.scope.fetch(described)
-            yield HEADER
-            async with aclosing(_batches(rows)) as batches:
-                async for batch in batches:
-                    while data := core.encode_rows(described, batch, PART):
-                        yield data
-            yield TRAILER
 
-        return await _copy_in(self._lend, into, encoded)
+def rows_for_copy(
+    core: _native.Core, described: str, rows: Any
+) -> Callable[[Lent], AsyncGenerator[bytes, None]]:
+    """The data of a binary COPY of rows into the columns that the text ``described`` returns."""
+
+    async def encoded(lent: Lent) -> AsyncGenerator[bytes, None]:
+        if core.encode_rows(described, iter(()), PART) is None:
+            await lent.scope.fetch(described)
+        yield HEADER
+        async with aclosing(_batches(rows)) as batches:
+            async for batch in batches:
+                while data := core.encode_rows(described, batch, PART):
+                    yield data
+        yield TRAILER
+
+    return encoded
 
 
 class Stream(AsyncIterator[T], Generic[T]):
@@ -125,6 +131,8 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._call: _native.Call[Any] | None = None
         self._come: Iterator[T] = iter(())
         self._is_read = self._is_over = False
+        #: The command tag, once all was read.
+        self.tag: str | None = None
 
     def __aiter__(self) -> Stream[T]:
         return self
@@ -163,7 +171,7 @@ class Stream(AsyncIterator[T], Generic[T]):
             if come:
                 return iter(come if self._kind == "stream" else (come,))
             if call.done():
-                await call
+                self.tag = await call
                 return None
             await _arrived(call)
 

@@ -48,7 +48,7 @@ class Host:
         self.on_notice: Callable[[Notice], object] | None = None
         self.listeners: set[Listener] = set()
         self._listening: dict[int, tuple[Listener, asyncio.Future[None]]] = {}
-        self._failed: dict[int, tuple[Exception, bool]] = {}
+        self._failed: dict[int, tuple[BaseException, bool]] = {}
         self._apart = itertools.count(APART)
         self.is_closed = loop.create_future()
         self._openings: dict[int, Opening] = {}
@@ -77,6 +77,9 @@ class Host:
     async def _open(self, number: int, opening: Opening) -> None:
         try:
             await opening.run()
+        except asyncio.CancelledError as error:
+            self.open_failed(number, error, True)
+            raise
         except Exception as error:
             # A fault of ours is the caller's to hear, and must not leave the pool waiting.
             self.open_failed(number, error, True)
@@ -85,7 +88,7 @@ class Host:
             if opening.transport is not None:
                 self._transports[number] = (opening.transport, opening)
 
-    def open_failed(self, number: int, error: Exception, permanent: bool) -> None:
+    def open_failed(self, number: int, error: BaseException, permanent: bool) -> None:
         if number < APART:
             self.core.open_failed(number, error, permanent)
         else:

@@ -52,6 +52,24 @@ class Range:
     def isempty(self) -> bool:
         return self._empty
 
+    def issubset(self, other: Range) -> bool:
+        """Whether the other has all that is in this one."""
+        if self._empty or other._empty:
+            return self._empty
+        return self._ends(other, "lower", 1) and self._ends(other, "upper", -1)
+
+    def issuperset(self, other: Range) -> bool:
+        return other.issubset(self)
+
+    def _ends(self, other: Range, side: str, sign: int) -> bool:
+        """Whether it ends on this side no further out than the other."""
+        ours, theirs = getattr(self, side), getattr(other, side)
+        if ours is None or theirs is None:
+            return theirs is None
+        if ours == theirs:
+            return getattr(other, f"{side}_inc") or not getattr(self, f"{side}_inc")
+        return bool(ours > theirs if sign > 0 else ours < theirs)
+
     def _key(self) -> tuple[Any, ...]:
         return (self._lower, self._upper, self._lower_inc, self._upper_inc, self._empty)
 

@@ -200,7 +200,7 @@ impl Call {
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
             Want::Redis(request) => request.read(py, &reply.blocks),
-            Want::Tag | Want::CopyIn | Want::Script => Ok(reply.tag(py)),
+            Want::Tag | Want::CopyIn | Want::CopyOut | Want::Script => Ok(reply.tag(py)),
             Want::Attributes => attributes(py, self.statement.as_ref()),
             Want::Both => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());

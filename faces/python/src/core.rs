@@ -439,6 +439,25 @@ impl Core {
         Core::run(slf, |state, py, now| state.release(py, now, number))
     }
 
+    /// Has the server stop what runs on it. Its callers hear that it was cancelled.
+    fn stop(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            if let Some(link) = state.links.get_mut(&number) {
+                link.stop(now);
+            }
+            state.walk(py, now, number);
+        })
+    }
+
+    /// Who has it alone has reset its session as it is to be, so that nothing is owed for that.
+    fn vouch(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
+        Core::run(slf, |state, _, _| {
+            if let Some(link) = state.links.get_mut(&number) {
+                link.vouch();
+            }
+        })
+    }
+
     /// Ends a connection, with what is on it.
     fn destroy(slf: &Bound<'_, Self>, number: u32, message: &str) -> PyResult<()> {
         Core::run(slf, |state, py, now| state.destroy(py, now, number, message))
@@ -602,6 +621,12 @@ impl Core {
         self.statements.bind(py).clear();
         let by = (encode, decode);
         Ok(self.state.with(|state| types::set_codec(&mut state.types, oid, form, by))?)
+    }
+
+    /// Has values of a type written and read as those of another.
+    fn alias_codec(&self, py: Python<'_>, oid: u32, of: u32) -> PyResult<()> {
+        self.statements.bind(py).clear();
+        Ok(self.state.with(|state| state.types.alias(oid, of))?)
     }
 
     /// Takes that back.

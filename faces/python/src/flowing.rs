@@ -32,6 +32,13 @@ pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
         reply.append(&rows).map_err(|misfit| misread(py, misfit))?;
         return Ok(rows.into_any().unbind());
     }
+    let done = messages(&reply.blocks).find(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
+    if let Some((tag, body)) = done {
+        // The end of the call tells it.
+        let len = (body.len() as u32 + 4).to_be_bytes();
+        let message = [&[tag], &len[..], body].concat();
+        it.now.with(|now| now.blocks = vec![message.into()])?;
+    }
     let data = messages(&reply.blocks).filter(|(tag, _)| *tag == backend::COPY_DATA);
     let data: Vec<_> = data.map(|(_, data)| data).collect();
     Ok(PyBytes::new(py, &data.concat()).into_any().unbind())

@@ -320,6 +320,19 @@ impl Link {
         self.connection.borrow_mut().hold(Holder::One);
     }
 
+    /// The server is to stop what it was asked for, whose callers hear so.
+    pub(crate) fn stop(&mut self, now: Time) {
+        let mut connection = self.connection.borrow_mut();
+        for token in (0..).zip(&self.calls).filter(|(_, call)| call.is_some()).map(|it| it.0) {
+            connection.want_cancel(now, token);
+        }
+    }
+
+    /// Its caller has reset its session as it is to be.
+    pub(crate) fn vouch(&mut self) {
+        self.connection.borrow_mut().hold(Holder::Vouched);
+    }
+
     /// It is everybody's, again. Whether its session is to be reset first.
     pub(crate) fn share(&mut self) -> bool {
         self.is_left = false;

@@ -120,8 +120,11 @@ def register(core: _native.Core) -> None:
 
 
 def write_hstore(value: Any) -> bytes:
-    parts = [struct.pack("!i", len(value))]
-    for text in (it for pair in value.items() for it in pair):
+    pairs = list(value.items() if hasattr(value, "items") else value)
+    if any(key is None for key, _ in pairs):
+        raise ValueError("null value not allowed in hstore key")
+    parts = [struct.pack("!i", len(pairs))]
+    for text in (it for pair in pairs for it in pair):
         data = None if text is None else text.encode()
         parts.append(b"\xff\xff\xff\xff" if data is None else struct.pack("!i", len(data)) + data)
     return b"".join(parts)

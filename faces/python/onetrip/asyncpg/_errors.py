@@ -12,11 +12,33 @@ from . import exceptions
 _PARAMETER = re.compile(r"(?:set (\d+) of arguments: )?parameter \$(\d+) .*?: (.*)", re.DOTALL)
 
 
+#: asyncpg's words for ours.
+_REASONS = (
+    ("it takes bytes", "a bytes-like object is required, not '{kind}'"),
+    ("it takes a bool", "a boolean is required (got type {kind})"),
+    ("it takes an int", "'{kind}' object cannot be interpreted as an integer"),
+    ("it takes a str", "expected str, got {kind}"),
+    (
+        "it takes a datetime.date",
+        "expected a datetime.date or datetime.datetime instance, got '{kind}'",
+    ),
+    ("it takes a list of onetrip.Range", "expected a sequence, got '{kind}'"),
+    ("it takes a list", "a sized iterable container expected (got type '{kind}')"),
+    ("it takes an onetrip.Range", "list, tuple or Range object expected (got type '{kind}')"),
+    ("it is not from -32768 to", "value out of int16 range"),
+    ("it is not from -2147483648 to", "value out of int32 range"),
+    ("it is not from -9223372036854775808 to", "value out of int64 range"),
+    ("it is not from 0 to 4294967295", "value out of uint32 range"),
+    ("it is out of range", "value out of float32 range"),
+)
+
+
 def translated(error: errors.Error, query: str | None = None, args: Any = ()) -> BaseException:
     """The error of asyncpg for this one. What became of the statement is in its `outcome`."""
     made = _translated(error, query, args)
     made.outcome = error.outcome  # type: ignore[attr-defined]
-    made.__cause__ = error if error.fields is None else None
+    if made.__cause__ is None and error.fields is None:
+        made.__cause__ = error
     made.__suppress_context__ = True
     return made
 
@@ -35,10 +57,12 @@ def _translated(error: errors.Error, query: str | None, args: Any) -> BaseExcept
         cause = error.__cause__
         return type(cause)(*cause.args) if isinstance(cause, OSError) else ConnectionError(text)
     if isinstance(error, errors.ConnectionLostError):
-        message = "connection was closed in the middle of operation"
-        if error.__cause__ is not None:
-            message += f": {error.__cause__}"
-        return exceptions.ConnectionDoesNotExistError(message)
+        message, cause = "connection was closed in the middle of operation", error.__cause__
+        if not isinstance(cause, errors.Error) or cause.fields is None:
+            return exceptions.ConnectionDoesNotExistError(message)
+        made = exceptions.ConnectionDoesNotExistError(f"{message}: {cause}")
+        made.__cause__ = exceptions.PostgresError.new(cause.fields)
+        return made
     if error.code == "closed":
         return exceptions.InterfaceError("pool is closed")
     return exceptions.InterfaceError(text)
@@ -51,18 +75,33 @@ def _of_parameter(text: str, args: Any) -> BaseException:
         if count is None:
             return exceptions.DataError(text)
         wanted, given = int(count[1]), int(count[2])
+        hint = "Check the query against the passed list of arguments."
+        if wanted == 0:
+            hint += (
+                "  Note that parameters are supported only in SELECT, INSERT, UPDATE, DELETE, MERGE "
+                "and VALUES statements, and will *not* work in statements like CREATE VIEW or "
+                "DECLARE CURSOR."
+            )
         return exceptions.InterfaceError(
             f"the server expects {wanted} argument{'s' if wanted != 1 else ''} for this query, "
             f"{given} {'was' if given == 1 else 'were'} passed",
-            hint="Check the query against the passed list of arguments.",
+            hint=hint,
         )
     row, number, why = found[1], int(found[2]), found[3]
+    where = ""
     if row is not None:
         where = f" in element #{int(row) - 1} of executemany() sequence"
-        return exceptions.DataError(f"invalid input for query argument ${number}{where}: {why}")
-    value = repr(args[number - 1]) if number <= len(args) else "?"
+        args = args[int(row) - 1]
+    if why.startswith("record is a type of results"):
+        return exceptions.UnsupportedClientFeatureError(
+            "input of anonymous composite types is not supported",
+            hint="Consider declaring an explicit composite type and using it to cast the argument.",
+            detail="PostgreSQL does not implement anonymous composite type input.",
+        )
+    value, kind = repr(args[number - 1]), type(args[number - 1]).__name__
     value = value if len(value) <= 40 else value[:40] + "..."
-    kind = type(args[number - 1]).__name__ if number <= len(args) else "?"
+    told = next((text for begin, text in _REASONS if why.startswith(begin)), why + "; got {kind}")
+    told = told.replace("{kind}", kind)
     return exceptions.DataError(
-        f"invalid input for query argument ${number}: {value} ({why}; got {kind})"
+        f"invalid input for query argument ${number}{where}: {value} ({told})"
     )

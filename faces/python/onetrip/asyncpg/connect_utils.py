@@ -1,139 +1,167 @@
-"""How a connection is asked for, and how it is opened."""
+"""How a connection is opened, and what it is to its host."""
 
 from __future__ import annotations
 
 import asyncio
-import enum
+import contextvars
+import math
 import ssl as ssl_module
 import weakref
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+from typing import Any
 
 from .. import _native
-from .._config import _KEYWORDS, Config
+from .._config import Config, Endpoint
 from .._host import Host
+from .._opening import Opening
 from ..errors import Error
-from . import _codecs, exceptions
+from . import _codecs, exceptions, protocol
+from ._arguments import (
+    SessionAttribute,
+    SSLMode,
+    SSLNegotiation,
+    _ClientConfiguration,
+    _ConnectionParameters,
+    _parse_connect_arguments,
+    _parse_connect_dsn_and_args,
+)
 from ._errors import translated
 
+__all__ = ("SSLMode", "SSLNegotiation", "SessionAttribute", "_parse_connect_dsn_and_args")
 
-class SSLMode(enum.IntEnum):
-    disable = 0
-    allow = 1
-    prefer = 2
-    require = 3
-    verify_ca = 4
-    verify_full = 5
-
-    @classmethod
-    def parse(cls, sslmode: Any) -> SSLMode:
-        return sslmode if isinstance(sslmode, cls) else cls[str(sslmode).replace("-", "_")]
-
-
-class _ConnectionParameters(NamedTuple):
-    """What instrumentation reads of a connection."""
-
-    user: str
-    password: Any
-    database: str
-    ssl: Any
-    server_settings: dict[str, str]
-
-
-class _ClientConfiguration(NamedTuple):
-    command_timeout: float | None
-    statement_cache_size: int
-    max_cached_statement_lifetime: float
-    max_cacheable_statement_size: int
+#: asyncpg bounds neither how long one waits for a connection nor how long one lives.
+LONG = {"wait_timeout_ms": 2**40, "lifetime_ms": 2**40, "idle_timeout_ms": 2**40}
 
 
 class DropInConfig(Config):
     """The configuration, from the arguments that asyncpg takes."""
 
-    def __init__(self, arguments: dict[str, Any], pool: dict[str, Any]) -> None:
-        get = arguments.get
-        self.server_settings = dict(get("server_settings") or {})
-        settings = _of_dsn(get("dsn"), self.server_settings)
-        host, port = get("host"), get("port")
-        for name, value in (
-            ("host", ",".join(map(str, host)) if isinstance(host, (list, tuple)) else host),
-            ("port", ",".join(map(str, port)) if isinstance(port, (list, tuple)) else port),
-            ("user", get("user")),
-            ("dbname", get("database")),
-            ("target_session_attrs", get("target_session_attrs")),
-            ("sslnegotiation", "direct" if get("direct_tls") else None),
-        ):
-            if value is not None:
-                settings[name] = str(getattr(value, "value", value))
-        password = get("password")
-        if isinstance(password, str):
-            settings["password"] = password
-        ssl = get("ssl")
-        if isinstance(ssl, (str, SSLMode)):
-            settings["sslmode"] = SSLMode.parse(ssl).name.replace("_", "-")
-        elif ssl is False:
-            settings["sslmode"] = "disable"
-        elif ssl is True:
-            ssl = ssl_module.create_default_context()
-        context = ssl if isinstance(ssl, ssl_module.SSLContext) else None
-        asked = None if password is None or isinstance(password, str) else password
+    def __init__(
+        self, arguments: dict[str, Any], timeout: float | None, pool: dict[str, Any]
+    ) -> None:
+        addrs, params, client = _parse_connect_arguments(**arguments)
+        self.params, self.client = params, client
+        context = params.ssl if isinstance(params.ssl, ssl_module.SSLContext) else None
+        password = params.password
+        settings = {
+            "user": params.user,
+            "dbname": params.database,
+            "password": password if isinstance(password, str) else None,
+            "host": "localhost",
+            "sslnegotiation": params.ssl_negotiation.value,
+            "target_session_attrs": params.target_session_attrs.value,
+            "connect_timeout": 0 if timeout is None else max(1, math.ceil(timeout)),
+            "prepared_max": client.statement_cache_size or None,
+            "prepare_threshold": None if client.statement_cache_size else 0,
+        }
         try:
+            asked = None if password is None or isinstance(password, str) else password
             super().__init__(None, {**settings, **pool}, context, asked)
+            self.endpoints = [_endpoint(addr) for addr in addrs]
         except ValueError as error:
             raise exceptions.ClientConfigurationError(str(error)) from None
-        self.params = _ConnectionParameters(
-            self.user, self.text("password"), self.dbname, ssl, self.server_settings
-        )
+
+    @property
+    def sslmode(self) -> str:
+        return self.params.sslmode.name.replace("_", "-")
 
     def of_engine(self, *args: Any) -> list[tuple[str, str]]:
         settings = super().of_engine(*args)
         settings.append(("hold_begin", "1"))
-        for name, value in self.server_settings.items():
-            settings.append((f"parameter.{name}", str(value)))
+        for name, value in (self.params.server_settings or {}).items():
+            settings.append((f"parameter.{name}", value))
         return settings
 
 
-def _of_dsn(dsn: str | None, server_settings: dict[str, str]) -> dict[str, Any]:
-    """The settings of a connection string. What is no keyword is a setting of the server."""
-    from .._config import _read_url
+def _endpoint(addr: Any) -> Endpoint:
+    if isinstance(addr, tuple):
+        return Endpoint(*addr)
+    folder, _, port = addr.rpartition("/.s.PGSQL.")
+    return Endpoint(folder, int(port))
 
-    if not dsn:
-        return {}
-    parts = urlsplit(dsn)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise exceptions.ClientConfigurationError(
-            f"invalid DSN: scheme is expected to be either \"postgresql\" or \"postgres\", "
-            f"got {parts.scheme!r}"
-        )
-    known = []
-    for name, value in parse_qsl(parts.query):
-        name = {"database": "dbname"}.get(name, name)
-        if name in _KEYWORDS:
-            known.append(f"{quote(name)}={quote(value)}")
-        else:
-            server_settings.setdefault(name, value)
-    return dict(_read_url(urlunsplit(parts._replace(query="&".join(known)))))
+
+def _addr(endpoint: Endpoint) -> Any:
+    return endpoint.path if endpoint.letter == "s" else (endpoint.host, endpoint.port)
 
 
 class DropInHost(Host):
     """The sockets of a connection, or of a pool, and the `Connection` of each."""
 
     strict = True
+    config: DropInConfig
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, config: DropInConfig) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: DropInConfig,
+        connection_class: Any,
+        record_class: Any,
+    ) -> None:
         super().__init__(loop, config)
+        self.connection_class, self.record_class = connection_class, record_class
         self.connections: MutableMapping[int, Any] = {}
-        self.make: Callable[[int], Any] = lambda number: None
+        self.is_pool = False
         self.init: Callable[[Any], Awaitable[None]] | None = None
+        #: The caller's own way to connect, if he has one.
+        self.connect: Callable[[], Awaitable[Any]] | None = None
         _codecs.register(self.core)
 
-    async def prepare(self, number: int) -> None:
-        if self.init is not None:
-            self.core.lend(number)
-            await self.init(self.of(number))
+    # --- connections ---
 
-    def open_failed(self, number: int, error: Exception, permanent: bool) -> None:
+    async def _open(self, number: int, opening: Opening) -> None:
+        if self.connect is not None:
+            return await self._open_by(self.connect, number)
+        # By its name in the module, where instrumentation puts its own.
+        await _connect_addr(
+            addr=_addr(self.config.endpoints[0]),
+            loop=self.loop,
+            params=self.config.params,
+            config=self.config.client,
+            connection_class=self.connection_class,
+            record_class=self.record_class,
+            _open=lambda: super(DropInHost, self)._open(number, opening),
+        )
+
+    async def _open_by(self, connect: Callable[[], Awaitable[Any]], number: int) -> None:
+        """The caller's function calls `connect` of this package, which opens this connection."""
+        guest = Guest(self, number)
+        token = _guest.set(guest)
+        try:
+            made = await connect()
+            if not isinstance(made, self.connection_class):
+                raise exceptions.InterfaceError(
+                    "expected pool connect callback to return an instance of "
+                    f"'{_name(self.connection_class)}', got '{_name(type(made))}'"
+                )
+            if made is not guest.made:
+                raise exceptions.InterfaceError(
+                    "the pool connect callback returned a connection that it has not opened by "
+                    "connect() of this package"
+                )
+            guest.is_left.set_result(None)
+        except Exception as error:
+            if guest.made is None:
+                self.open_failed(number, error, True)
+            else:
+                guest.is_left.set_exception(error)
+        finally:
+            _guest.reset(token)
+
+    async def prepare(self, number: int) -> None:
+        self.core.lend(number)
+        opening = self._openings[number]
+        if isinstance(opening, GuestOpening):
+            await opening.guest.handed_over(self.of(number))
+        if self.init is not None:
+            await self.init(self.of(number))
+        # What that has set is there for the first who has the connection, as with asyncpg.
+        self.core.vouch(number)
+
+    def open_failed(self, number: int, error: BaseException, permanent: bool) -> None:
+        opening = self._openings.get(number)
+        if isinstance(opening, GuestOpening) and not opening.guest.is_there.done():
+            opening.guest.is_there.set_exception(error)
+            return
         # As with asyncpg, whoever waits hears of the first attempt that fails.
         super().open_failed(number, error, True)
 
@@ -141,18 +169,19 @@ class DropInHost(Host):
         """The `Connection` with this number."""
         made = self.connections.get(number)
         if made is None:
-            made = self.connections[number] = self.make(number)
+            found = self._transports.get(number)
+            opening = found[1] if found is not None else self._openings[number]
+            config = opening.config
+            assert isinstance(config, DropInConfig)
+            made = self.connections[number] = self.connection_class(
+                protocol.Protocol(self, number, config.client, self.record_class),
+                opening.transport,
+                self.loop,
+                _addr(opening.endpoint),
+                config.client,
+                config.params,
+            )
         return made
-
-    def address(self, number: int) -> Any:
-        found = self._transports.get(number)
-        of = found[1] if found is not None else self._openings.get(number)
-        endpoint = of.endpoint if of is not None else self.config.endpoints[0]
-        return endpoint.path if endpoint.letter == "s" else (endpoint.host, endpoint.port)
-
-    def transport(self, number: int) -> Any:
-        found = self._transports.get(number)
-        return found[0] if found is not None else None
 
     def terminate(self, number: int) -> None:
         self.core.destroy(number, "the connection was terminated")
@@ -170,6 +199,8 @@ class DropInHost(Host):
         if connection is not None:
             connection._ended()
 
+    # --- what belongs to no statement ---
+
     def notice(self, number: int, block: bytes) -> None:
         connection = self.connections.get(number)
         if connection is not None:
@@ -183,6 +214,43 @@ class DropInHost(Host):
             connection._process_notification(pid, channel.decode(), payload.decode())
 
 
+def _name(of: type) -> str:
+    return of.__name__ if of.__module__ == "builtins" else f"{of.__module__}.{of.__name__}"
+
+
+class Guest:
+    """A connection of a pool that a function of the caller's opens."""
+
+    def __init__(self, host: DropInHost, number: int) -> None:
+        self.host, self.number = host, number
+        self.made: Any = None
+        self.is_there = host.loop.create_future()
+        self.is_left = host.loop.create_future()
+
+    async def open(self, config: DropInConfig) -> Any:
+        host = self.host
+        opening = host._openings[self.number] = GuestOpening(self, config)
+        host.spawn(super(DropInHost, host)._open(self.number, opening))
+        try:
+            self.made = await self.is_there
+        except Error as error:
+            raise translated(error) from error.__cause__
+        return self.made
+
+    async def handed_over(self, made: Any) -> None:
+        self.is_there.set_result(made)
+        await self.is_left
+
+
+class GuestOpening(Opening):
+    def __init__(self, guest: Guest, config: DropInConfig) -> None:
+        super().__init__(guest.host, guest.number)
+        self.guest, self.config = guest, config
+
+
+_guest: contextvars.ContextVar[Guest | None] = contextvars.ContextVar("_guest", default=None)
+
+
 async def _connect_addr(
     *,
     addr: Any,
@@ -191,13 +259,22 @@ async def _connect_addr(
     config: _ClientConfiguration,
     connection_class: Any,
     record_class: Any,
-    host: DropInHost,
-    timeout: float | None,
+    _open: Callable[[], Awaitable[Any]],
 ) -> Any:
-    """Opens a connection that its caller has to himself."""
+    """Opens a connection. Of several hosts, `addr` is the first that is tried."""
+    return await _open()
+
+
+async def _connect(
+    *, loop: Any, connection_class: Any, record_class: Any, timeout: float | None, **arguments: Any
+) -> Any:
+    guest = _guest.get()
+    config = DropInConfig(arguments, timeout, {"connections_max": 1, **LONG})
+    if guest is not None and guest.made is None:
+        return await asyncio.wait_for(guest.open(config), timeout)
+    host = DropInHost(loop, config, connection_class, record_class)
     host.core.begin_pool()
     try:
-        host.make = connection_maker(host, params, config, connection_class, record_class)
         # Its caller has it, and nobody else: one that is dropped is closed.
         host.connections = weakref.WeakValueDictionary()
         made = host.of(await asyncio.wait_for(host.core.checkout(), timeout))
@@ -208,59 +285,3 @@ async def _connect_addr(
         if isinstance(error, Error):
             raise translated(error) from error.__cause__
         raise
-
-
-def connection_maker(
-    host: DropInHost,
-    params: _ConnectionParameters,
-    config: _ClientConfiguration,
-    connection_class: Any,
-    record_class: Any,
-) -> Callable[[int], Any]:
-    from .protocol import Protocol
-
-    def make(number: int) -> Any:
-        protocol = Protocol(host, number)
-        transport, address = host.transport(number), host.address(number)
-        made = connection_class(protocol, transport, host.loop, address, config, params)
-        made._record_class = record_class
-        return made
-
-    return make
-
-
-async def _connect(
-    *, loop: Any, connection_class: Any, record_class: Any, timeout: float | None, **arguments: Any
-) -> Any:
-    loop = loop or asyncio.get_running_loop()
-    config = DropInConfig(arguments, {"connections_max": 1, **LONG})
-    host = DropInHost(loop, config)
-    endpoint = config.endpoints[0]
-    address = endpoint.path if endpoint.letter == "s" else (endpoint.host, endpoint.port)
-    return await _connect_addr(
-        addr=address,
-        loop=loop,
-        params=config.params,
-        config=client_configuration(arguments),
-        connection_class=connection_class,
-        record_class=record_class,
-        host=host,
-        timeout=timeout,
-    )
-
-
-def client_configuration(arguments: dict[str, Any]) -> _ClientConfiguration:
-    timeout = arguments.get("command_timeout")
-    if timeout is not None and (isinstance(timeout, bool) or not timeout > 0):
-        message = "invalid command_timeout value: expected greater than 0 float, got "
-        raise ValueError(f"{message}{timeout!r}")
-    return _ClientConfiguration(
-        timeout,
-        arguments.get("statement_cache_size", 100),
-        arguments.get("max_cached_statement_lifetime", 300),
-        arguments.get("max_cacheable_statement_size", 1024 * 15),
-    )
-
-
-#: asyncpg bounds neither how long one waits for a connection nor how long one lives.
-LONG = {"wait_timeout_ms": 2**40, "lifetime_ms": 2**40, "idle_timeout_ms": 2**40}

@@ -8,25 +8,46 @@ import inspect
 import itertools
 import time
 import warnings
-import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
-from ..errors import Error
 from . import _codecs, connect_utils, cursor, exceptions, prepared_stmt, protocol, serverversion
 from . import transaction as transaction_
-from ._errors import translated
-from .utils import _quote_ident
-
-#: Statements of one pipeline.
-_MANY_MAX = 16_000
+from ._arguments import _ClientConfiguration, _ConnectionParameters
+from ._copying import Copies
+from .protocol import PreparedStatementState, Protocol
+from .utils import _quote_ident, _quote_literal
 
 _ids = itertools.count(1)
 
+#: As it is: where somebody has put his own in its place, that is called.
+_BIND_EXECUTE = Protocol.bind_execute
+
+#: Numbers alone, and no parameters: codecs of the caller's have no say in it.
 _TYPE_BY_NAME = """\
-select t.oid, t.typtype::text as kind, t.typelem as element, t.typcategory::text as category
+select t.oid::int8, ascii(t.typtype::text) as kind, ascii(t.typcategory::text) as category
 from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
-where t.typname = $1 and n.nspname = $2"""
+where t.typname = {} and n.nspname = {}"""
+
+
+#: What SQL calls types that have other names in the catalog.
+_SQL_NAMES = {
+    "smallint": "int2",
+    "int": "int4",
+    "integer": "int4",
+    "bigint": "int8",
+    "decimal": "numeric",
+    "real": "float4",
+    "double precision": "float8",
+    "boolean": "bool",
+    "timestamp with timezone": "timestamptz",
+    "timestamp without timezone": "timestamp",
+    "time with timezone": "timetz",
+    "time without timezone": "time",
+    "character": "bpchar",
+    "character varying": "varchar",
+    "bit varying": "varbit",
+}
 
 
 class ConnectionMeta(type):
@@ -53,7 +74,7 @@ class LoggedQuery(NamedTuple):
     conn_params: Any
 
 
-class Connection(metaclass=ConnectionMeta):
+class Connection(Copies, metaclass=ConnectionMeta):
     """A session with the server."""
 
     __slots__ = (
@@ -68,9 +89,7 @@ class Connection(metaclass=ConnectionMeta):
         "_protocol",
         "_proxy",
         "_query_loggers",
-        "_record_class",
         "_reset_query",
-        "_scope",
         "_server_version",
         "_termination_listeners",
         "_top_xact",
@@ -83,13 +102,11 @@ class Connection(metaclass=ConnectionMeta):
         transport: Any,
         loop: asyncio.AbstractEventLoop,
         addr: Any,
-        config: connect_utils._ClientConfiguration,
-        params: connect_utils._ConnectionParameters,
+        config: _ClientConfiguration,
+        params: _ConnectionParameters,
     ) -> None:
         self._protocol, self._transport, self._loop = protocol, transport, loop
         self._addr, self._config, self._params = addr, config, params
-        self._scope = protocol.scope
-        self._record_class: Any = None
         self._top_xact: transaction_.Transaction | None = None
         self._pool_release_ctr = 0
         self._proxy: Any = None
@@ -103,12 +120,16 @@ class Connection(metaclass=ConnectionMeta):
     # --- statements ---
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
+        """Execute an SQL command, or several without arguments; returns the last one's status."""
         if self._protocol.is_over:
             self._check_open()
-        if not args:
-            return await self._do("script", query, (), timeout)
-        _, status, _ = await self._execute(query, args, 0, timeout, return_status=True)
-        return status
+        if args:
+            _, status, _ = await self._execute(query, args, 0, timeout, return_status=True)
+            return status.decode()
+        if self._query_loggers:
+            with self._time_and_log(query, args, timeout):
+                return await self._protocol.query(query, timeout)
+        return await self._protocol.query(query, timeout)
 
     async def executemany(
         self, command: str, args: Any, *, timeout: float | None = None
@@ -159,93 +180,41 @@ class Connection(metaclass=ConnectionMeta):
         record_class: Any = None,
     ) -> Awaitable[Any]:
         # No coroutine of its own: each costs as much as the call below.
-        if return_status:
-            return self._with_status(query, args, timeout, record_class)
-        want = "head" if limit == 1 else "rows"
-        return self._do(want, query, args, timeout, record_class)
+        it = self._protocol
+        if record_class is None:
+            record_class = it.record_class
+        else:
+            _check_record_class(record_class)
+        if self._query_loggers or Protocol.bind_execute is not _BIND_EXECUTE:
+            state = PreparedStatementState("", query, record_class)
+            return self._logged(
+                query, args, timeout, it.bind_execute, state, args, "", limit, return_status
+            )
+        want = "both" if return_status else "head" if limit == 1 else "rows"
+        call = it.run(timeout, query, args, it.scope._run, want, query, args, record_class)
+        return _with_status(call) if return_status else call
 
-    async def _with_status(
-        self, query: str, args: Any, timeout: float | None, record_class: Any
+    async def _logged(
+        self, query: str, args: Any, timeout: float | None, call: Any, *of: Any, **more: Any
     ) -> Any:
-        rows, status = await self._do("both", query, args, timeout, record_class)
-        return rows, status, True
+        if timeout is None:
+            timeout = self._config.command_timeout
+        with self._time_and_log(query, args, timeout):
+            return await call(*of, timeout=timeout, **more)
 
-    async def _executemany(
+    def _executemany(
         self,
         query: str,
         args: Any,
         timeout: float | None,
         return_rows: bool = False,
         record_class: Any = None,
-    ) -> Any:
-        return await self._many(query, args, timeout, record_class, returns=return_rows)
-
-    async def _many(
-        self, query: str, args: Any, timeout: float | None, record_class: Any, returns: bool
-    ) -> Any:
-        sets = arguments_of(args)
-        record = (self._record_of(record_class) or protocol.Record) if returns else None
-        if len(sets) <= _MANY_MAX:
-            return await self._await(
-                lambda: self._scope._run_many(query, sets, record), query, (), timeout
-            )
-        # More than a pipeline holds: all of them take effect, or none, in a transaction.
-        rows: list[Any] = []
-        outer = contextlib.nullcontext() if self.is_in_transaction() else self.transaction()
-        async with outer:
-            for at in range(0, len(sets), _MANY_MAX):
-                part = sets[at : at + _MANY_MAX]
-                some = await self._await(
-                    lambda: self._scope._run_many(query, part, record), query, (), timeout
-                )
-                if returns:
-                    rows.extend(some)
-        return rows if returns else None
-
-    async def _do(
-        self, want: str, query: str, args: Any, timeout: float | None, record_class: Any = None
-    ) -> Any:
-        protocol = self._protocol
-        if protocol.busy and protocol.is_in_transaction():
-            raise exceptions.InterfaceError(_BUSY)
-        if timeout is None:
-            timeout = self._config.command_timeout
-        record = record_class if record_class is not None else self._record_class
-        if self._query_loggers:
-            return await self._await(
-                lambda: self._scope._run(want, query, args, record), query, args, timeout
-            )
-        protocol.busy += 1
-        try:
-            call = self._scope._run(want, query, args, record)
-            return await (call if timeout is None else asyncio.wait_for(call, timeout))
-        except Error as error:
-            raise translated(error, query, args)
-        finally:
-            protocol.busy -= 1
-
-    async def _await(
-        self, start: Callable[[], Any], query: str, args: Any, timeout: float | None
-    ) -> Any:
-        """The same for any call, and loggers are told."""
-        protocol = self._protocol
-        if protocol.busy and protocol.is_in_transaction():
-            raise exceptions.InterfaceError(_BUSY)
-        if timeout is None:
-            timeout = self._config.command_timeout
-        protocol.busy += 1
-        try:
-            with self._time_and_log(query, args, timeout):
-                try:
-                    call = start()
-                    return await (call if timeout is None else asyncio.wait_for(call, timeout))
-                except Error as error:
-                    raise translated(error, query, args)
-        finally:
-            protocol.busy -= 1
-
-    def _record_of(self, record_class: Any) -> Any:
-        return record_class if record_class is not None else self._record_class
+    ) -> Awaitable[Any]:
+        if record_class is not None:
+            _check_record_class(record_class)
+        state = PreparedStatementState("", query, record_class)
+        call = self._protocol.bind_execute_many
+        return self._logged(query, args, timeout, call, state, args, "", return_rows=return_rows)
 
     # --- prepared statements, cursors, transactions ---
 
@@ -257,8 +226,19 @@ class Connection(metaclass=ConnectionMeta):
         timeout: float | None = None,
         record_class: Any = None,
     ) -> prepared_stmt.PreparedStatement:
+        return await self._prepare(query, name=name, timeout=timeout, record_class=record_class)
+
+    async def _prepare(
+        self,
+        query: str,
+        *,
+        name: str | bool | None = None,
+        timeout: float | None = None,
+        use_cache: bool = False,
+        record_class: Any = None,
+    ) -> prepared_stmt.PreparedStatement:
         self._check_open()
-        state = await self._get_statement(query, timeout, name=name, record_class=record_class)
+        state = await self._get_statement(query, timeout, named=name, record_class=record_class)
         return prepared_stmt.PreparedStatement(self, query, state)
 
     async def _get_statement(
@@ -266,14 +246,15 @@ class Connection(metaclass=ConnectionMeta):
         query: str,
         timeout: float | None,
         *,
-        name: str | None = None,
+        named: str | bool | None = False,
+        use_cache: bool = True,
+        ignore_custom_codec: bool = False,
         record_class: Any = None,
-        **_: Any,
-    ) -> prepared_stmt.PreparedStatementState:
-        told = await self._do("attributes", query, (), timeout)
-        name = name or self._get_unique_id("stmt")
-        record = self._record_of(record_class)
-        return prepared_stmt.PreparedStatementState(name, query, record, told)
+    ) -> PreparedStatementState:
+        if record_class is not None:
+            _check_record_class(record_class)
+        name = named if isinstance(named, str) else self._get_unique_id("stmt")
+        return await self._protocol.prepare(name, query, timeout, record_class=record_class)
 
     def cursor(
         self,
@@ -301,10 +282,15 @@ class Connection(metaclass=ConnectionMeta):
     # --- types ---
 
     async def _introspect_type(self, typename: str, schema: str) -> Any:
-        found = await self._do("row", _TYPE_BY_NAME, (typename, schema), None, protocol.Record)
+        if schema == "pg_catalog":
+            typename = _SQL_NAMES.get(typename.lower(), typename)
+        text = _TYPE_BY_NAME.format(_quote_literal(typename), _quote_literal(schema))
+        it = self._protocol
+        found = await it.run(None, text, (), it.scope._run, "row", text, (), None)
         if found is None:
             raise ValueError(f"unknown type: {schema}.{typename}")
-        return found
+        oid, kind, category = found
+        return oid, chr(kind), chr(category)
 
     async def set_type_codec(
         self,
@@ -317,19 +303,19 @@ class Connection(metaclass=ConnectionMeta):
     ) -> None:
         """For this connection; of a pool's connection: for all of its connections."""
         self._check_open()
-        found = await self._introspect_type(typename, schema)
-        if found["kind"] == "d":
+        oid, kind, category = await self._introspect_type(typename, schema)
+        if kind == "d":
             raise exceptions.UnsupportedClientFeatureError(
                 "custom codecs on domain types are not supported",
                 hint="Set the codec on the base type.",
             )
-        is_scalar = found["kind"] in ("b", "e") and found["category"] != "A"
-        if not is_scalar and found["kind"] != "c":
+        is_scalar = kind in ("b", "e") and category != "A"
+        if not is_scalar and kind != "c":
             raise exceptions.InterfaceError(
                 f"cannot use custom codec on type {schema}.{typename}: "
                 "it is neither a scalar type nor a composite type"
             )
-        if found["kind"] == "c" and format != "tuple":
+        if kind == "c" and format != "tuple":
             raise exceptions.UnsupportedClientFeatureError(
                 "only tuple-format codecs can be used on composite types",
                 hint="Use `set_type_codec(..., format='tuple')`.",
@@ -339,29 +325,30 @@ class Connection(metaclass=ConnectionMeta):
         if schema != "pg_catalog":
             # So that what it is made of is known.
             whole = f"select null::{_quote_ident(schema)}.{_quote_ident(typename)}"
-            await self._do("attributes", whole, (), None)
-        self._protocol.core.set_codec(found["oid"], format, encoder, decoder)
+            await self._protocol.prepare("", whole, None)
+        self._protocol.core.set_codec(oid, format, encoder, decoder)
 
     async def reset_type_codec(self, typename: str, *, schema: str = "public") -> None:
         self._check_open()
-        found = await self._introspect_type(typename, schema)
-        self._protocol.core.reset_codec(found["oid"])
+        oid, _, _ = await self._introspect_type(typename, schema)
+        self._protocol.core.reset_codec(oid)
 
     async def set_builtin_type_codec(
         self, typename: str, *, schema: str = "public", codec_name: str, format: str | None = None
     ) -> None:
-        if codec_name != "pg_contrib.hstore":
-            raise exceptions.UnsupportedClientFeatureError(
-                f"{codec_name} is no codec of onetrip: only pg_contrib.hstore is"
-            )
-        write, read = _codecs.write_hstore, _codecs.read_hstore
-        await self.set_type_codec(
-            typename, schema=schema, encoder=write, decoder=read, format="binary"
-        )
+        self._check_open()
+        oid, kind, category = await self._introspect_type(typename, schema)
+        if kind not in ("b", "d", "e") or category == "A":
+            raise exceptions.InterfaceError(f"cannot alias non-scalar type {schema}.{typename}")
+        it = self._protocol
+        if codec_name == "pg_contrib.hstore":
+            it.core.set_codec(oid, "binary", _codecs.write_hstore, _codecs.read_hstore)
+            return
+        of, _, _ = await self._introspect_type(codec_name, "pg_catalog")
+        it.core.alias_codec(oid, of)
 
     async def reload_schema_state(self) -> None:
         self._protocol.core.forget_types()
-        _codecs.register(self._protocol.core)
 
     # --- listeners ---
 
@@ -370,7 +357,7 @@ class Connection(metaclass=ConnectionMeta):
         if channel not in self._listeners:
             await self.fetch(f"LISTEN {_quote_ident(channel)}")
             self._listeners[channel] = set()
-        self._listeners[channel].add(callback)
+        self._listeners[channel].add(_callback(callback))
 
     async def remove_listener(self, channel: str, callback: Callable[..., Any]) -> None:
         if self.is_closed() or callback not in self._listeners.get(channel, ()):
@@ -383,19 +370,19 @@ class Connection(metaclass=ConnectionMeta):
     def add_log_listener(self, callback: Callable[..., Any]) -> None:
         if self.is_closed():
             raise exceptions.InterfaceError("connection is closed")
-        self._log_listeners.add(callback)
+        self._log_listeners.add(_callback(callback))
 
     def remove_log_listener(self, callback: Callable[..., Any]) -> None:
         self._log_listeners.discard(callback)
 
     def add_termination_listener(self, callback: Callable[..., Any]) -> None:
-        self._termination_listeners.add(callback)
+        self._termination_listeners.add(_callback(callback))
 
     def remove_termination_listener(self, callback: Callable[..., Any]) -> None:
         self._termination_listeners.discard(callback)
 
     def add_query_logger(self, callback: Callable[..., Any]) -> None:
-        self._query_loggers.add(callback)
+        self._query_loggers.add(_callback(callback))
 
     def remove_query_logger(self, callback: Callable[..., Any]) -> None:
         self._query_loggers.discard(callback)
@@ -466,13 +453,23 @@ class Connection(metaclass=ConnectionMeta):
     # --- its end ---
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Ends it once what was sent is answered."""
+        """Ends it. A statement that runs is cancelled."""
         if self.is_closed():
             return
         host, number = self._protocol.host, self._protocol.number
+        if host.is_pool:
+            # The pool opens another in its place.
+            return self.terminate()
+        if self._protocol.busy:
+            host.core.stop(number)
         host.core.close_pool()
         host.core.release(number)
-        await host.close(timeout)
+        timeout = self._protocol.timeout if timeout is None else timeout
+        try:
+            await protocol.within(host.close(None), timeout)
+        except BaseException:
+            self.terminate()
+            raise
         self._ended()
 
     def terminate(self) -> None:
@@ -498,20 +495,26 @@ class Connection(metaclass=ConnectionMeta):
             )
         return self._reset_query
 
-    async def reset(self, *, timeout: float | None = None) -> None:
+    async def _reset(self) -> None:
         self._check_open()
-        self._forget()
-        if self.is_in_transaction():
-            if self._top_xact is None and self._loop.get_debug():
+        self._listeners.clear()
+        self._log_listeners.clear()
+        if self.is_in_transaction() or self._top_xact is not None:
+            if self._top_xact is None or not self._top_xact._managed:
                 self._loop.call_exception_handler({
-                    "message": "Resetting connection with an active transaction.",
-                    "protocol": self._protocol,
+                    "message": f"Resetting connection with an active transaction {self!r}"
                 })
             self._top_xact = None
-            await self.execute("ROLLBACK;", timeout=timeout)
+            await self.execute("ROLLBACK")
+
+    async def reset(self, *, timeout: float | None = None) -> None:
+        await protocol.within(self._reset_all(), timeout)
+
+    async def _reset_all(self) -> None:
+        await self._reset()
         query = self.get_reset_query()
         if query:
-            await self.execute(query, timeout=timeout)
+            await self.execute(query)
 
     def _forget(self) -> None:
         self._listeners.clear()
@@ -530,23 +533,7 @@ class Connection(metaclass=ConnectionMeta):
                 ), stacklevel=stacklevel + 1)
 
     def _set_proxy(self, proxy: Any) -> None:
-        self._proxy = None if proxy is None else weakref.proxy(proxy)
-
-
-_BUSY = "cannot perform operation: another operation is in progress"
-
-
-def arguments_of(args: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """The arguments of each of many statements."""
-    sets = []
-    for place, one in enumerate(args):
-        if not isinstance(one, (list, tuple)):
-            raise exceptions.DataError(
-                f"invalid input in executemany() argument sequence element #{place}: expected a "
-                f"sequence, got {type(one).__name__}"
-            )
-        sets.append(tuple(one))
-    return sets
+        self._proxy = proxy
 
 
 async def connect(
@@ -576,19 +563,26 @@ async def connect(
     gsslib: str | None = None,
 ) -> Any:
     """Opens a connection."""
-    check_classes(connection_class, record_class)
-    unsupported(passfile=passfile, service=service, servicefile=servicefile,
-                krbsrvname=krbsrvname, gsslib=gsslib)
+    if not issubclass(connection_class, Connection):
+        raise exceptions.InterfaceError(
+            "connection_class is expected to be a subclass of asyncpg.Connection, "
+            f"got {connection_class!r}"
+        )
+    if record_class is not protocol.Record:
+        _check_record_class(record_class)
     return await connect_utils._connect(
-        loop=loop,
+        loop=loop or asyncio.get_running_loop(),
         timeout=timeout,
         connection_class=connection_class,
-        record_class=None if record_class is protocol.Record else record_class,
+        record_class=record_class,
         dsn=dsn,
         host=host,
         port=port,
         user=user,
         password=password,
+        passfile=passfile,
+        service=service,
+        servicefile=servicefile,
         database=database,
         ssl=ssl,
         direct_tls=direct_tls,
@@ -598,24 +592,31 @@ async def connect(
         command_timeout=command_timeout,
         server_settings=server_settings,
         target_session_attrs=target_session_attrs,
+        krbsrvname=krbsrvname,
+        gsslib=gsslib,
     )
 
 
-def check_classes(connection_class: Any, record_class: Any) -> None:
-    if not issubclass(connection_class, Connection):
+def _callback(callback: Callable[..., Any]) -> Callable[..., Any]:
+    if not callable(callback):
         raise exceptions.InterfaceError(
-            "connection_class is expected to be a subclass of asyncpg.Connection, "
-            f"got {connection_class!r}"
+            f"expected a callable or an `async def` function, got {callback!r}"
         )
-    if record_class is not protocol.Record and not issubclass(record_class, protocol.Record):
+    return callback
+
+
+async def _with_status(call: Awaitable[Any]) -> Any:
+    rows, tag = await call
+    return rows, tag.encode(), True
+
+
+def _check_record_class(record_class: Any) -> None:
+    if record_class is protocol.Record:
+        return
+    if not isinstance(record_class, type) or not issubclass(record_class, protocol.Record):
         raise exceptions.InterfaceError(
             f"record_class is expected to be a subclass of asyncpg.Record, got {record_class!r}"
         )
-
-
-def unsupported(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise exceptions.UnsupportedClientFeatureError(
-                f"{name} is not supported: give the connection's parameters themselves"
-            )
+    base = protocol.Record
+    if record_class.__new__ is not base.__new__ or record_class.__init__ is not base.__init__:
+        raise exceptions.InterfaceError("record_class must not redefine __new__ or __init__")

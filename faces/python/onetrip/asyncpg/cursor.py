@@ -7,6 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from . import connresource, exceptions
+from .protocol import PreparedStatementState
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -58,47 +59,54 @@ class BaseCursor(connresource.ConnectionResource):
         self, connection: Connection, query: str, state: Any, args: Any, record_class: type | None
     ) -> None:
         super().__init__(connection)
-        self._query, self._state, self._args = query, state, args
+        #: The server describes the text when the portal is opened.
+        self._state = state or PreparedStatementState("", query, record_class)
+        self._query, self._args = query, args
         self._record_class = record_class
         self._portal_name: str | None = None
         self._exhausted = False
 
     def _check_ready(self) -> None:
+        if self._state.closed:
+            raise exceptions.InterfaceError("cursor: the prepared statement is closed")
         if not self._connection.is_in_transaction():
             raise exceptions.NoActiveSQLTransactionError(
                 "cursor cannot be created outside of a transaction"
             )
 
     async def _bind_exec(self, n: int, timeout: float | None) -> list[Any]:
+        self._open_portal()
+        rows, _, self._exhausted = await self._connection._protocol.bind_execute(
+            self._state, self._args, self._portal_name, n, True, timeout
+        )
+        return rows
+
+    async def _bind(self, timeout: float | None) -> Any:
+        self._open_portal()
+        protocol = self._connection._protocol
+        return await protocol.bind(self._state, self._args, self._portal_name, timeout)
+
+    def _open_portal(self) -> None:
         self._check_ready()
         if self._portal_name:
             raise exceptions.InterfaceError("cursor already has an open portal")
         self._portal_name = self._connection._get_unique_id("portal")
-        return await self._fetch(n, self._args, timeout)
-
-    async def _bind(self, timeout: float | None) -> list[Any]:
-        return await self._bind_exec(0, timeout)
 
     async def _exec(self, n: int, timeout: float | None) -> list[Any]:
         self._check_ready()
         if not self._portal_name:
             raise exceptions.InterfaceError("cursor does not have an open portal")
-        return await self._fetch(n, None, timeout)
-
-    async def _fetch(self, n: int, args: Any, timeout: float | None) -> list[Any]:
-        con, name = self._connection, self._portal_name
-        assert name is not None
-        record = con._record_of(self._record_class)
-        rows = await con._await(
-            lambda: con._scope._portal(name, n, self._query, args, record),
-            self._query, args or (), timeout,
+        rows, _, self._exhausted = await self._connection._protocol.execute(
+            self._state, self._portal_name, n, True, timeout
         )
-        self._exhausted = len(rows) < n
         return rows
 
     async def _close_portal(self, timeout: float | None) -> None:
-        name, self._portal_name = self._portal_name, None
-        await self._connection._do("script", f'CLOSE "{name}"', (), timeout)
+        self._check_ready()
+        if not self._portal_name:
+            raise exceptions.InterfaceError("cursor does not have an open portal")
+        await self._connection._protocol.close_portal(self._portal_name, timeout)
+        self._portal_name = None
 
     def __repr__(self) -> str:
         state = "exhausted " if self._exhausted else ""
@@ -149,7 +157,6 @@ class Cursor(BaseCursor):
 
     async def _init(self, timeout: float | None) -> Cursor:
         await self._bind(timeout)
-        self._exhausted = False
         return self
 
     @staticmethod
@@ -174,7 +181,7 @@ class Cursor(BaseCursor):
         self._check_ready()
         self._check_count(n)
         text = f'MOVE FORWARD {n:d} "{self._portal_name}"'
-        tag = await self._connection._do("script", text, (), timeout)
+        tag = await self._connection._protocol.query(text, timeout)
         advanced = int(tag.split()[1])
         self._exhausted = advanced < n
         return advanced

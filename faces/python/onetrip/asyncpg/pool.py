@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
+import logging
+import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 from .. import _native
@@ -21,6 +25,25 @@ _OWN = {
     for name in ("execute", "executemany", "fetch", "fetchval", "fetchrow", "fetchmany",
                  "_execute", "_executemany")
 }
+_BIND_EXECUTE = protocol.Protocol.bind_execute
+_BIND_EXECUTE_MANY = protocol.Protocol.bind_execute_many
+
+logger = logging.getLogger(__name__)
+
+
+def _of_connection(name: str) -> Any:
+    """A method of the connection's, as long as that is its caller's."""
+
+    @functools.wraps(getattr(Connection, name))
+    def call(self: PoolConnectionProxy, *args: Any, **kwargs: Any) -> Any:
+        con = self._con
+        if con is None:
+            raise exceptions.InterfaceError(
+                f"cannot call Connection.{name}(): connection has been released back to the pool"
+            )
+        return getattr(type(con), name)(con, *args, **kwargs)
+
+    return call
 
 
 class PoolConnectionProxy(connection._ConnectionProxy):
@@ -28,18 +51,16 @@ class PoolConnectionProxy(connection._ConnectionProxy):
 
     __slots__ = ("__weakref__", "_con", "_holder", "_timeout")
 
-    def __init__(self, pool: Pool, con: Any, timeout: float | None) -> None:
-        self._con, self._timeout = con, timeout
-        self._holder = _Holder(pool)
+    def __init__(self, holder: PoolConnectionHolder, con: Any) -> None:
+        self._con, self._holder = con, holder
         con._set_proxy(self)
 
+    for _name in dir(Connection):
+        if not _name.startswith("_") and inspect.isfunction(getattr(Connection, _name)):
+            locals()[_name] = _of_connection(_name)
+
     def __getattr__(self, name: str) -> Any:
-        con = self._con
-        if con is None:
-            raise exceptions.InterfaceError(
-                f"cannot call Connection.{name}(): connection has been released back to the pool"
-            )
-        return getattr(con, name)
+        return getattr(self._con, name)
 
     def _detach(self) -> Any:
         con, self._con = self._con, None
@@ -52,13 +73,24 @@ class PoolConnectionProxy(connection._ConnectionProxy):
         return f"<{type(self).__name__} {told} {id(self):#x}>"
 
 
-class _Holder:
-    """Whose a connection is."""
+class PoolConnectionHolder:
+    """Whose a connection is, and until when."""
 
-    __slots__ = ("_pool",)
+    __slots__ = ("_pool", "_timeout")
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, timeout: float | None) -> None:
+        self._pool, self._timeout = pool, timeout
+
+
+def _on_a_connection(name: str) -> Any:
+    """A method of the connection's, on one of the pool's."""
+
+    @functools.wraps(getattr(Connection, name))
+    async def call(self: Pool, *args: Any, **kwargs: Any) -> Any:
+        async with self.acquire() as con:
+            return await getattr(con, name)(*args, **kwargs)
+
+    return call
 
 
 class Pool:
@@ -83,22 +115,28 @@ class Pool:
     ) -> None:
         _check_sizes(init_size, min_size, max_size, max_queries, max_inactive_connection_lifetime)
         for given, of in ((connection_class, Connection), (record_class, protocol.Record)):
-            if given is not of and not issubclass(given, of):
-                raise TypeError(f"{given!r} is expected to be a subclass of {of!r}")
-        connection.unsupported(connect=connect)
+            if not issubclass(given, of):
+                raise TypeError(
+                    f"{'connection' if of is Connection else 'record'}_class is expected to be a "
+                    f"subclass of asyncpg.{of.__name__}, got {given!r}"
+                )
+        if len(connect_args) > 1:
+            warnings.warn(
+                "Passing multiple positional arguments to asyncpg.Pool constructor is deprecated. "
+                "The non-deprecated form is asyncpg.Pool(<dsn>, **kwargs)",
+                DeprecationWarning, stacklevel=2,
+            )
         self._loop, self._minsize, self._maxsize = loop, min_size, max_size
         self._initsize = min_size if init_size is None else init_size
-        self._max_inactive = max_inactive_connection_lifetime
-        self._setup, self._init, self._reset = setup, init, reset
-        self._connection_class = connection_class
-        self._record_class = None if record_class is protocol.Record else record_class
-        self._connect_kwargs = dict(connect_kwargs, **dict(zip(("dsn",), connect_args)))
-        self._command_timeout = connect_kwargs.get("command_timeout")
-        self._host: Any = None
+        self._max_queries, self._max_inactive = max_queries, max_inactive_connection_lifetime
+        self._connect, self._setup, self._init, self._reset = connect, setup, init, reset
+        self._connection_class, self._record_class = connection_class, record_class
+        self._connect_args, self._connect_kwargs = connect_args, connect_kwargs
+        self._host: connect_utils.DropInHost | None = None
         self._shared: Any = None
         self._acquired: dict[int, PoolConnectionProxy] = {}
         self._expired: set[int] = set()
-        self._initializing = self._closing = self._closed = False
+        self._initialized = self._initializing = self._closing = self._closed = False
         self._resets_itself = (
             reset is not None
             or connection_class.reset is not Connection.reset
@@ -108,7 +146,7 @@ class Pool:
     # --- its beginning ---
 
     async def _async__init__(self) -> Pool:
-        if self._host is not None and not self._initializing:
+        if self._initialized:
             return self
         if self._initializing:
             raise exceptions.InterfaceError("pool is being initialized in another task")
@@ -117,53 +155,89 @@ class Pool:
         self._initializing = True
         try:
             await self._initialize()
+            self._initialized = True
         finally:
             self._initializing = False
         return self
 
-    def _open(self) -> None:
-        self._loop = self._loop or asyncio.get_running_loop()
+    def set_connect_args(self, dsn: str | None = None, **connect_kwargs: Any) -> None:
+        """How connections are opened from now on."""
+        self._connect_args, self._connect_kwargs = (dsn,), connect_kwargs
+        if self._host is not None:
+            self._host.config = self._config()
+
+    def _config(self) -> connect_utils.DropInConfig:
+        bound = inspect.signature(connection.connect).bind(
+            *self._connect_args[:1], **self._connect_kwargs
+        )
+        bound.apply_defaults()
+        arguments = bound.arguments
+        for name in ("loop", "connection_class", "record_class"):
+            arguments.pop(name)
+        self._timeout: float | None = arguments.pop("timeout")
         inactive = int(self._max_inactive * 1000) or 2**40
         sizes = {"connections_max": self._maxsize, "connections_min": self._minsize}
         sizes.update(connect_utils.LONG, idle_timeout_ms=inactive, waiting_max=2**31 - 1)
-        arguments = self._connect_kwargs
-        config = connect_utils.DropInConfig(arguments, sizes)
-        host = connect_utils.DropInHost(self._loop, config)
-        client = connect_utils.client_configuration(arguments)
-        host.make = connect_utils.connection_maker(
-            host, config.params, client, self._connection_class, self._record_class
+        return connect_utils.DropInConfig(arguments, self._timeout, sizes)
+
+    def _call_connect(self) -> Any:
+        return self._connect(
+            *(self._connect_args or (None,)),
+            loop=self._loop,
+            connection_class=self._connection_class,
+            record_class=self._record_class,
+            **self._connect_kwargs,
         )
-        if self._init is not None:
-            host.init = _initializer(weakref.ref(self), self._init)
-        self._host, self._shared = host, _native.Scope(host.core)
-        host.close_with(self)
 
     async def _initialize(self) -> None:
-        self._open()
-        self._host.core.begin_pool()
+        self._loop = self._loop or asyncio.get_running_loop()
+        # What the caller's own way to connect is given may be no argument of ours.
+        kwargs = self._connect_kwargs
+        if self._connect is not None:
+            self._connect_kwargs = {}
+        config = self._config()
+        self._connect_kwargs = kwargs
+        self._host = host = connect_utils.DropInHost(
+            self._loop, config, self._connection_class, self._record_class
+        )
+        host.is_pool, host.init = True, self._init
+        if self._connect is not None:
+            # The host is no reason to keep a pool that its program has dropped.
+            call_connect = weakref.WeakMethod(self._call_connect)
+            host.connect = lambda: call_connect()()
+        host.close_with(self)
+        self._shared = _native.Scope(host.core)
+        host.core.begin_pool()
         if not self._initsize:
             return
-        timeout = self._connect_kwargs.get("timeout", 60)
-        calls = [self._host.core.checkout() for _ in range(self._initsize)]
+        calls = [host.core.checkout() for _ in range(self._initsize)]
         try:
-            for number in await asyncio.wait_for(asyncio.gather(*calls), timeout):
-                self._host.core.release(number)
+            for number in await asyncio.wait_for(asyncio.gather(*calls), self._timeout):
+                host.core.release(number)
         except BaseException as error:
-            self._closed = True
-            await self._host.close(0)
+            self._host = None
+            await host.close(0)
             if isinstance(error, Error):
                 raise translated(error) from error.__cause__
             raise
 
-    def _check_init(self) -> None:
+    def _core(self) -> _native.Core:
+        """The native part of a pool that is open."""
+        if self._host is None or not self._initialized:
+            if self._initializing:
+                raise exceptions.InterfaceError(
+                    "pool is being initialized, but not yet ready: likely there is a race between "
+                    "creating a pool and using it"
+                )
+            raise exceptions.InterfaceError("pool is not initialized")
         if self._closed:
             raise exceptions.InterfaceError("pool is closed")
-        if self._host is None:
-            raise exceptions.InterfaceError("pool is not initialized")
-        if self._initializing:
-            raise exceptions.InterfaceError("pool is being initialized, but not yet ready")
+        return self._host.core
+
+    def _check_init(self) -> _native.Core:
         if self._closing:
             raise exceptions.InterfaceError("pool is closing")
+        return self._core()
 
     # --- what shares connections ---
 
@@ -177,14 +251,17 @@ class Pool:
             self._setup is None
             and getattr(cls, name) is _OWN[name]
             and getattr(cls, inner) is _OWN[inner]
-            and not self._host.core.needs_own(query)
+            and protocol.Protocol.bind_execute is _BIND_EXECUTE
+            and protocol.Protocol.bind_execute_many is _BIND_EXECUTE_MANY
+            and not self._check_init().needs_own(query)
         )
 
-    async def _await(self, call: Any, query: str, args: Any, timeout: float | None) -> Any:
+    async def _run(self, timeout: Any, query: str, args: Any, call: Any) -> Any:
         if timeout is None:
-            timeout = self._command_timeout
+            assert self._host is not None
+            timeout = self._host.config.client.command_timeout
         try:
-            return await (call if timeout is None else asyncio.wait_for(call, timeout))
+            return await (call if timeout is None else protocol.within(call, timeout))
         except Error as error:
             raise translated(error, query, args)
 
@@ -192,15 +269,16 @@ class Pool:
         self._check_init()
         if self._is_shared("execute", query):
             call = self._shared._run("tag", query, args)
-            return await self._await(call, query, args, timeout)
+            return await self._run(timeout, query, args, call)
         async with self.acquire() as con:
             return await con.execute(query, *args, timeout=timeout)
 
     async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:
         self._check_init()
-        sets = connection.arguments_of(args)
-        if len(sets) <= connection._MANY_MAX and self._is_shared("executemany", command):
-            await self._await(self._shared._run_many(command, sets), command, (), timeout)
+        sets = protocol.arguments_of(args)
+        if len(sets) <= protocol._MANY_MAX and self._is_shared("executemany", command):
+            call = self._shared._run_many(command, sets)
+            await self._run(timeout, command, sets, call)
             return
         async with self.acquire() as con:
             await con.executemany(command, sets, timeout=timeout)
@@ -211,7 +289,7 @@ class Pool:
         self._check_init()
         if self._is_shared("fetch", query):
             call = self._shared._run("rows", query, args, record_class or self._record_class)
-            return await self._await(call, query, args, timeout)
+            return await self._run(timeout, query, args, call)
         async with self.acquire() as con:
             return await con.fetch(query, *args, timeout=timeout, record_class=record_class)
 
@@ -220,7 +298,8 @@ class Pool:
     ) -> Any:
         self._check_init()
         if self._is_shared("fetchval", query):
-            row = await self._await(self._shared._run("row", query, args), query, args, timeout)
+            call = self._shared._run("row", query, args)
+            row = await self._run(timeout, query, args, call)
             return None if row is None else row[column]
         async with self.acquire() as con:
             return await con.fetchval(query, *args, column=column, timeout=timeout)
@@ -231,7 +310,7 @@ class Pool:
         self._check_init()
         if self._is_shared("fetchrow", query):
             call = self._shared._run("row", query, args, record_class or self._record_class)
-            return await self._await(call, query, args, timeout)
+            return await self._run(timeout, query, args, call)
         async with self.acquire() as con:
             return await con.fetchrow(query, *args, timeout=timeout, record_class=record_class)
 
@@ -239,13 +318,15 @@ class Pool:
         self, query: str, args: Any, *, timeout: float | None = None, record_class: Any = None
     ) -> list[Any]:
         self._check_init()
-        sets = connection.arguments_of(args)
-        if len(sets) <= connection._MANY_MAX and self._is_shared("fetchmany", query):
-            record = record_class or self._record_class or protocol.Record
-            call = self._shared._run_many(query, sets, record)
-            return await self._await(call, query, (), timeout)
+        sets = protocol.arguments_of(args)
+        if len(sets) <= protocol._MANY_MAX and self._is_shared("fetchmany", query):
+            call = self._shared._run_many(query, sets, record_class or self._record_class)
+            return await self._run(timeout, query, sets, call)
         async with self.acquire() as con:
             return await con.fetchmany(query, sets, timeout=timeout, record_class=record_class)
+
+    for _name in ("copy_from_table", "copy_from_query", "copy_to_table", "copy_records_to_table"):
+        locals()[_name] = _on_a_connection(_name)
 
     # --- connections of one's own ---
 
@@ -253,19 +334,20 @@ class Pool:
         return PoolAcquireContext(self, timeout)
 
     async def _acquire(self, timeout: float | None) -> PoolConnectionProxy:
-        self._check_init()
-        core = self._host.core
+        core = self._check_init()
+        call = core.checkout()
         try:
-            call = core.checkout()
-            number = await (call if timeout is None else asyncio.wait_for(call, timeout))
+            number = await (call if timeout is None else protocol.within(call, timeout))
         except Error as error:
             raise translated(error) from error.__cause__
-        proxy = PoolConnectionProxy(self, self._host.of(number), timeout)
+        assert self._host is not None
+        con = self._host.of(number)
+        proxy = PoolConnectionProxy(PoolConnectionHolder(self, timeout), con)
         if self._setup is not None:
             try:
                 await self._setup(proxy)
             except BaseException:
-                con = proxy._detach()
+                proxy._detach()
                 con.terminate()
                 core.release(number)
                 raise
@@ -280,24 +362,30 @@ class Pool:
                 f"Pool.release() received invalid connection: {connection!r} is not a member of "
                 "this pool"
             )
-        if proxy._con is None:
+        if proxy._con is None or self._closed:
+            proxy._detach()
             return
+        core = self._core()
         proxy._con._on_release()
-        timeout = proxy._timeout if timeout is None else timeout
-        await asyncio.shield(self._give_back(proxy, timeout))
+        timeout = proxy._holder._timeout if timeout is None else timeout
+        await asyncio.shield(self._give_back(core, proxy, timeout))
 
-    async def _give_back(self, proxy: PoolConnectionProxy, timeout: float | None) -> None:
+    async def _give_back(
+        self, core: _native.Core, proxy: PoolConnectionProxy, timeout: float | None
+    ) -> None:
         con = proxy._con
-        number = con._protocol.number
+        number, is_worn = con._protocol.number, con._protocol.queries_count >= self._max_queries
         try:
             if con.is_closed():
                 return
-            if self._resets_itself:
-                if self._reset is not None:
-                    await self._reset(proxy)
+            if number in self._expired or is_worn:
+                core.retire(number)
+            elif self._reset is not None:
+                await protocol.within(self._reset_by_caller(con), timeout)
+            elif self._resets_itself:
                 await con.reset(timeout=timeout)
             elif con.is_in_transaction():
-                await con.execute("ROLLBACK;", timeout=timeout)
+                await con._reset()
         except BaseException:
             con.terminate()
             raise
@@ -305,10 +393,14 @@ class Pool:
             con._forget()
             proxy._detach()
             self._acquired.pop(number, None)
-            if number in self._expired:
-                self._expired.discard(number)
-                self._host.core.retire(number)
-            self._host.core.release(number)
+            self._expired.discard(number)
+            if self._resets_itself and not con.is_closed():
+                core.vouch(number)
+            core.release(number)
+
+    async def _reset_by_caller(self, con: Any) -> None:
+        await con._reset()
+        await self._reset(con)
 
     # --- what it is ---
 
@@ -332,12 +424,13 @@ class Pool:
 
     async def expire_connections(self) -> None:
         """Has all that are open now replaced."""
-        self._check_init()
+        core = self._core()
+        assert self._host is not None
         for number in list(self._host._transports):
             if number in self._acquired:
                 self._expired.add(number)
             else:
-                self._host.core.retire(number)
+                core.retire(number)
 
     # --- its end ---
 
@@ -346,23 +439,33 @@ class Pool:
         if self._closed:
             return
         self._check_init()
+        assert self._host is not None
         self._closing = True
+        warning = self._loop.call_later(60, self._warn_on_long_close)
         try:
             await self._host.close(None)
         except BaseException:
             self.terminate()
             raise
         finally:
+            warning.cancel()
             self._closed, self._closing = True, False
+
+    def _warn_on_long_close(self) -> None:
+        logger.warning(
+            "Pool.close() is taking over 60 seconds to complete. Check if you have any unreleased "
+            "connections left. Use asyncio.wait_for() to set a timeout for Pool.close()."
+        )
 
     def terminate(self) -> None:
         """Ends all at once."""
         if self._closed:
             return
-        self._check_init()
+        core = self._core()
+        assert self._host is not None
         self._closed = True
-        self._host.core.close_pool()
-        self._host.core.cut_pool()
+        core.close_pool()
+        core.cut_pool()
         for number in list(self._host._transports):
             self._host.terminate(number)
 
@@ -374,22 +477,6 @@ class Pool:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def _initializer(
-    pool: weakref.ref[Pool], init: Callable[[Any], Awaitable[None]]
-) -> Callable[[Any], Awaitable[None]]:
-    """Runs `init` on a connection, as long as there is its pool."""
-
-    async def run(con: Any) -> None:
-        if (of := pool()) is not None:
-            proxy = PoolConnectionProxy(of, con, None)
-            try:
-                await init(proxy)
-            finally:
-                proxy._detach()
-
-    return run
 
 
 class PoolAcquireContext:
@@ -425,6 +512,8 @@ def _check_sizes(
         (max_size <= 0, "max_size is expected to be greater than zero"),
         (min_size < 0, "min_size is expected to be greater or equal to zero"),
         (min_size > max_size, "min_size is greater than max_size"),
+        (init_size is not None and init_size < 0,
+         "init_size is expected to be greater or equal to zero"),
         (init_size is not None and init_size > max_size, "init_size is greater than max_size"),
         (init_size is not None and init_size < min_size, "init_size is smaller than min_size"),
         (max_queries <= 0, "max_queries is expected to be greater than zero"),

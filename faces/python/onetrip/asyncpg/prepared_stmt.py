@@ -6,23 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from . import connresource, cursor, exceptions, types
+from .protocol import PreparedStatementState
 from .utils import _mogrify
 
 if TYPE_CHECKING:
     from .connection import Connection
-
-
-class PreparedStatementState:
-    """What the server said of a text."""
-
-    __slots__ = ("attributes", "closed", "name", "parameters", "query", "record_class")
-
-    def __init__(self, name: str, query: str, record_class: type | None, told: Any) -> None:
-        self.name, self.query, self.record_class = name, query, record_class
-        parameters, columns = told
-        self.parameters = tuple(types.Type(*it) for it in parameters)
-        self.attributes = tuple(types.Attribute(it, types.Type(*of)) for it, of in columns)
-        self.closed = False
 
 
 class PreparedStatement(connresource.ConnectionResource):
@@ -33,7 +21,7 @@ class PreparedStatement(connresource.ConnectionResource):
     def __init__(self, connection: Connection, query: str, state: PreparedStatementState) -> None:
         super().__init__(connection)
         self._state, self._query = state, query
-        self._last_status: str | None = None
+        self._last_status: bytes | None = None
 
     @connresource.guarded
     def get_name(self) -> str:
@@ -45,7 +33,7 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     def get_statusmsg(self) -> str | None:
-        return self._last_status
+        return None if self._last_status is None else self._last_status.decode()
 
     @connresource.guarded
     def get_parameters(self) -> tuple[types.Type, ...]:
@@ -96,18 +84,23 @@ class PreparedStatement(connresource.ConnectionResource):
 
     @connresource.guarded
     async def fetchmany(self, args: Any, *, timeout: float | None = None) -> list[Any]:
-        con, of = self._connection, self._state
-        return await con._many(self._query, args, timeout, of.record_class, returns=True)
+        many = self._connection._protocol.bind_execute_many
+        return await many(self._state, args, "", timeout, return_rows=True) or []
 
     @connresource.guarded
     async def executemany(self, args: Any, *, timeout: float | None = None) -> None:
-        await self._connection._many(self._query, args, timeout, None, returns=False)
+        many = self._connection._protocol.bind_execute_many
+        await many(self._state, args, "", timeout, return_rows=False)
 
     async def _bind_execute(self, args: Any, limit: int, timeout: float | None) -> list[Any]:
+        rows, self._last_status, _ = await self._connection._protocol.bind_execute(
+            self._state, args, "", limit, True, timeout
+        )
+        return rows
+
+    def _check_conn_validity(self, meth_name: str) -> None:
         if self._state.closed:
-            raise exceptions.InterfaceError("the prepared statement is closed")
-        con, of = self._connection, self._state
-        rows, tag = await con._do("both", self._query, args, timeout, of.record_class)
-        # asyncpg leaves a statement at its first row, and then knows no tag.
-        self._last_status = None if limit == 1 and rows else tag
-        return rows[:1] if limit == 1 else rows
+            raise exceptions.InterfaceError(
+                f"cannot call PreparedStmt.{meth_name}(): the prepared statement is closed"
+            )
+        super()._check_conn_validity(meth_name)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .connection import Connection
+from typing import Any
 
 
 def _quote_ident(ident: str) -> str:
@@ -17,7 +14,7 @@ def _quote_literal(string: str) -> str:
     return "'{}'".format(string.replace("'", "''"))
 
 
-async def _mogrify(conn: Connection, query: str, args: Any) -> str:
+async def _mogrify(conn: Any, query: str, args: Any) -> str:
     """The text with the values in it, as the server writes them."""
     state = await conn._get_statement(query, None)
     casts = ", ".join(

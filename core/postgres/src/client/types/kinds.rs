@@ -212,6 +212,12 @@ impl Types {
         self.own.insert(oid, base.with(Kind::Own(Arc::new(codec))));
     }
 
+    /// Has values of a type written and read as those of another.
+    pub fn alias(&mut self, oid: u32, of: u32) {
+        let kind = self.get(of).kind.clone();
+        self.own.insert(oid, self.plain(oid).with(kind));
+    }
+
     /// Has types of extensions, as hstore and vector, written and read as their texts.
     pub fn extensions_as_texts(&mut self) {
         self.are_extensions_texts = true;

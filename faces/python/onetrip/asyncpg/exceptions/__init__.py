@@ -32,6 +32,8 @@ def _made() -> dict[str, object]:
         name, code = row.split("=")
         body = {"__module__": __name__} if code == "-" else {"__module__": __name__, "sqlstate": code}
         made[name] = type(made[base])(name, (made[base],), body)  # type: ignore[operator]
+    stale = made["InvalidCachedStatementError"]
+    _base.PostgresMessage._by_code["RevalidateCachedQuery"] = stale  # type: ignore[assignment]
     return made
 
 

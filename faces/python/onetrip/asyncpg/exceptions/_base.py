@@ -44,6 +44,12 @@ FIELDS = {
 }
 
 
+_POOLERS = """
+NOTE: pgbouncer with pool_mode set to "transaction" or "statement" shares servers, and with them the
+names of statements that were prepared by PREPARE. Prepare by `Connection.prepare`, or use a session.
+"""
+
+
 class PostgresMessage:
     """What a server has said."""
 
@@ -62,7 +68,16 @@ class PostgresMessage:
     def _read(cls, fields: dict[str, str], query: str | None) -> tuple[type, dict[str, Any]]:
         told: dict[str, Any] = {FIELDS[it]: fields[it] for it in fields if it in FIELDS}
         told["query"] = query
-        return PostgresMessage._by_code.get(fields.get("C", ""), UnknownPostgresError), told
+        code = fields.get("C", "")
+        if code == "0A000" and fields.get("R") == "RevalidateCachedQuery":
+            # The same code stands for much else, and the text is in the server's language.
+            told["message"] = (
+                "cached statement plan is invalid due to a database schema or configuration change"
+            )
+            code = "RevalidateCachedQuery"
+        elif code in ("42P05", "26000"):
+            told["hint"] = told.get("hint", "") + _POOLERS
+        return PostgresMessage._by_code.get(code, UnknownPostgresError), told
 
     def as_dict(self) -> dict[str, Any]:
         told = {name: getattr(self, name) for name in FIELDS.values()}
@@ -103,14 +118,23 @@ class UnknownPostgresError(FatalPostgresError):
     """An SQLSTATE that is not known."""
 
 
-class InterfaceError(Exception):
-    """A call can't be made so."""
+class InterfaceMessage:
+    """What this side says."""
 
-    def __init__(self, msg: str, *, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(msg)
+    args: tuple[Any, ...]
+
+    def __init__(self, *, detail: str | None = None, hint: str | None = None) -> None:
         self.detail, self.hint = detail, hint
 
     __str__ = _with_details
+
+
+class InterfaceError(InterfaceMessage, Exception):
+    """A call can't be made so."""
+
+    def __init__(self, msg: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        InterfaceMessage.__init__(self, detail=detail, hint=hint)
+        Exception.__init__(self, msg)
 
     def with_msg(self, msg: str) -> InterfaceError:
         made = type(self)(msg, detail=self.detail, hint=self.hint)
@@ -129,14 +153,12 @@ class UnsupportedServerFeatureError(InterfaceError):
     """The server has no such feature."""
 
 
-class InterfaceWarning(UserWarning):
+class InterfaceWarning(InterfaceMessage, UserWarning):
     """A call is made so that something may go wrong."""
 
     def __init__(self, msg: str, *, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(msg)
-        self.detail, self.hint = detail, hint
-
-    __str__ = _with_details
+        InterfaceMessage.__init__(self, detail=detail, hint=hint)
+        UserWarning.__init__(self, msg)
 
 
 class InternalClientError(Exception):

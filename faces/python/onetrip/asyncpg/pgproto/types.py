@@ -151,11 +151,15 @@ class LineSegment(tuple[Point, Point]):
 class Path:
     """Points in a row; closed unless it is said otherwise, or the points are a list."""
 
-    __slots__ = ("is_closed", "points")
+    __slots__ = ("_is_closed", "points")
 
     def __init__(self, *points: Any, is_closed: bool = False) -> None:
         self.points = tuple(_point(point) for point in points)
-        self.is_closed = is_closed
+        self._is_closed = is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Path):

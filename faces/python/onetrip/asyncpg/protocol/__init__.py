@@ -1,31 +1,228 @@
-"""What a `Connection` is to the engine."""
+"""What a `Connection` is to the engine. Statements go by the methods that asyncpg has, so that those
+who patch them are heard; `Connection` leaves them out while nobody has.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from ... import _native
+from ..._flow import Lent, Stream, _copy_in, rows_for_copy
 from ..._native import Record
+from ...errors import Error
+from .. import exceptions, types
+from .._errors import translated
 
-__all__ = ("NO_TIMEOUT", "Protocol", "Record")
+__all__ = ("NO_TIMEOUT", "PreparedStatementState", "Protocol", "Record")
 
 NO_TIMEOUT = object()
+
+#: Statements of one pipeline.
+_MANY_MAX = 16_000
+
+_BUSY = "cannot perform operation: another operation is in progress"
+
+if sys.version_info >= (3, 11):
+
+    async def within(call: Awaitable[Any], timeout: float | None) -> Any:
+        async with asyncio.timeout(timeout):
+            return await call
+
+else:
+    within = asyncio.wait_for
+
+
+class PreparedStatementState:
+    """A text, and what the server said of it."""
+
+    __slots__ = ("attributes", "closed", "name", "parameters", "query", "record_class")
+
+    def __init__(
+        self, name: str, query: str, record_class: Any = None, told: Any = ((), ())
+    ) -> None:
+        self.name, self.query, self.record_class = name, query, record_class
+        parameters, columns = told
+        self.parameters = tuple(map(_type, parameters))
+        self.attributes = tuple(types.Attribute(name, _type(of)) for name, of in columns)
+        self.closed = False
+
+    def mark_closed(self) -> None:
+        self.closed = True
+
+
+def _type(told: Any) -> types.Type:
+    oid, name, kind, schema = told
+    return types.Type(oid, name.replace('"', ""), kind, schema)
 
 
 class Protocol:
     """One connection of a client: its number, and where its statements go."""
 
-    def __init__(self, host: Any, number: int) -> None:
+    def __init__(self, host: Any, number: int, config: Any, record_class: Any) -> None:
         self.host, self.number = host, number
         self.core: _native.Core = host.core
         self.scope = _native.Scope(host.core, number)
-        #: Statements that are not answered.
+        self.timeout: float | None = config.command_timeout
+        self.record_class = None if record_class is Record else record_class
+        #: Calls that are not answered.
         self.busy = 0
+        self.queries_count = 0
         self.is_over = False
+
+    # --- statements ---
+
+    async def run(
+        self, timeout: Any, query: str, args: Any, start: Callable[..., Awaitable[Any]], *of: Any
+    ) -> Any:
+        """Awaits what `start` returns; its errors are those of asyncpg."""
+        if self.busy and self.is_in_transaction():
+            raise exceptions.InterfaceError(_BUSY)
+        if timeout is None:
+            timeout = self.timeout
+        elif timeout is NO_TIMEOUT:
+            timeout = None
+        self.busy += 1
+        self.queries_count += 1
+        try:
+            call = start(*of)
+            return await (call if timeout is None else within(call, timeout))
+        except Error as error:
+            raise translated(error, query, args)
+        finally:
+            self.busy -= 1
+
+    def record_of(self, record_class: Any) -> Any:
+        return self.record_class if record_class is None else record_class
+
+    async def prepare(
+        self,
+        stmt_name: str,
+        query: str,
+        timeout: Any,
+        *,
+        state: Any = None,
+        ignore_custom_codec: bool = False,
+        record_class: Any = None,
+    ) -> PreparedStatementState:
+        told = await self.run(timeout, query, (), self.scope._run, "attributes", query, (), None)
+        return PreparedStatementState(stmt_name, query, self.record_of(record_class), told)
+
+    async def bind_execute(
+        self, state: Any, args: Any, portal_name: str, limit: int, return_extra: bool, timeout: Any
+    ) -> Any:
+        if portal_name:
+            return await self._portal(state, args, portal_name, limit, return_extra, timeout)
+        query, record = state.query, self.record_of(state.record_class)
+        want = "both" if return_extra else "head" if limit == 1 else "rows"
+        got = await self.run(timeout, query, args, self.scope._run, want, query, args, record)
+        if not return_extra:
+            return got
+        rows, tag = got
+        # asyncpg leaves a statement at its first row, and then knows no tag.
+        return (rows[:1], None, False) if limit == 1 and rows else (rows, tag.encode(), True)
+
+    async def bind_execute_many(
+        self, state: Any, args: Any, portal_name: str, timeout: Any, return_rows: bool = False
+    ) -> list[Any] | None:
+        query, sets = state.query, arguments_of(args)
+        record = self.record_of(state.record_class) or Record if return_rows else None
+        many = self._parts if len(sets) <= _MANY_MAX or self.is_in_transaction() else self._atomic
+        rows: list[Any] | None = await self.run(timeout, query, sets, many, query, sets, record)
+        return rows if return_rows else None
+
+    async def _parts(self, query: str, sets: list[Any], record: Any) -> list[Any]:
+        rows: list[Any] = []
+        for at in range(0, max(1, len(sets)), _MANY_MAX):
+            some = await self.scope._run_many(query, sets[at : at + _MANY_MAX], record)
+            rows.extend(some if record is not None else ())
+        return rows
+
+    async def _atomic(self, query: str, sets: list[Any], record: Any) -> list[Any]:
+        """More than a pipeline holds: all of them take effect, or none, in a transaction."""
+        script = self.scope._run
+        await script("script", "BEGIN", ())
+        try:
+            rows = await self._parts(query, sets, record)
+        except BaseException:
+            await script("script", "ROLLBACK", ())
+            raise
+        await script("script", "COMMIT", ())
+        return rows
+
+    async def query(self, query: str, timeout: Any) -> str:
+        tag: str = await self.run(timeout, query, (), self.scope._run, "script", query, (), None)
+        return tag
+
+    # --- portals ---
+
+    async def bind(self, state: Any, args: Any, portal_name: str, timeout: Any) -> Any:
+        return await self._portal(state, args, portal_name, 0, False, timeout)
+
+    async def execute(
+        self, state: Any, portal_name: str, limit: int, return_extra: bool, timeout: Any
+    ) -> Any:
+        return await self._portal(state, None, portal_name, limit, return_extra, timeout)
+
+    async def _portal(
+        self, state: Any, args: Any, name: str, limit: int, return_extra: bool, timeout: Any
+    ) -> Any:
+        query, record = state.query, self.record_of(state.record_class)
+        rows = await self.run(
+            timeout, query, args or (), self.scope._portal, name, limit, query, args, record
+        )
+        return (rows, None, len(rows) < limit) if return_extra else rows
+
+    async def close_portal(self, portal_name: str, timeout: Any) -> None:
+        await self.query(f'CLOSE "{portal_name}"', timeout)
+
+    # --- COPY ---
+
+    async def _lend(self) -> Lent:
+        if not self.is_in_transaction():
+            return Lent(self.scope, "cancel", "cancel", lambda: None)
+        # A BEGIN that is held leaves first: the server would not skip a COPY where it failed.
+        await self.scope._run("script", "select 1", ())
+        return Lent(self.scope, "read", "cancel", lambda: None)
+
+    async def copy_out(
+        self, copy_stmt: str, sink: Callable[[bytes], Awaitable[Any]], timeout: Any
+    ) -> str:
+        async def work() -> str | None:
+            async with Stream[bytes](self._lend, "copy_out", copy_stmt, (), None) as stream:
+                async for data in stream:
+                    await sink(data)
+            return stream.tag
+
+        tag: str = await self.run(timeout, copy_stmt, (), work)
+        return tag
+
+    async def copy_in(
+        self,
+        copy_stmt: str,
+        reader: AsyncIterable[Any] | None,
+        data: Any,
+        records: Any,
+        record_stmt: Any,
+        timeout: Any,
+    ) -> str:
+        if record_stmt is not None:
+            source = rows_for_copy(self.core, record_stmt.query, records)
+        else:
+            source = lambda _: _read(reader, data)  # noqa: E731
+        count = await self.run(timeout, copy_stmt, (), _copy_in, self._lend, copy_stmt, source)
+        return f"COPY {count}"
+
+    # --- what it is, and its end ---
 
     def is_connected(self) -> bool:
         return not self.is_over
+
+    def is_closed(self) -> bool:
+        return self.is_over
 
     def is_in_transaction(self) -> bool:
         return self.core.status(self.number) in ("T", "E")
@@ -36,7 +233,31 @@ class Protocol:
     def get_settings(self) -> Any:
         return SimpleNamespace(**self.host.parameters)
 
+    def get_record_class(self) -> Any:
+        return self.record_class or Record
+
     def abort(self) -> None:
         if not self.is_over:
             self.is_over = True
             self.host.terminate(self.number)
+
+
+async def _read(reader: AsyncIterable[Any] | None, data: Any) -> Any:
+    if reader is None:
+        yield memoryview(data).cast("B")
+        return
+    async for chunk in reader:
+        yield chunk
+
+
+def arguments_of(args: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """The arguments of each of many statements."""
+    sets = []
+    for place, one in enumerate(args):
+        if not isinstance(one, (list, tuple, Record)) and not isinstance(one, Sequence):
+            raise exceptions.DataError(
+                f"invalid input in executemany() argument sequence element #{place}: expected a "
+                f"sequence, got {type(one).__name__}"
+            )
+        sets.append(tuple(one))
+    return sets

@@ -9,20 +9,39 @@ pub const GROUP_LEN: u16 = 4;
 /// The most digits behind the point: NUMERIC_DSCALE_MAX in numeric.c.
 pub const SCALE_MAX: u16 = 0x3fff;
 
-/// What a number is: NUMERIC_POS and the like in numeric.c.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
+/// What a number is, in the order of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Zero or more.
-    Positive = 0,
-    /// Less than zero.
-    Negative = 0x4000,
-    /// Not a number.
-    NaN = 0xc000,
-    /// Greater than all numbers.
-    Infinity = 0xd000,
     /// Less than all numbers.
-    NegInfinity = 0xf000,
+    NegInfinity,
+    /// Less than zero.
+    Negative,
+    /// Zero or more.
+    Positive,
+    /// Greater than all numbers.
+    Infinity,
+    /// Not a number.
+    NaN,
+}
+
+impl Class {
+    /// By their codes: NUMERIC_POS and the like in numeric.c.
+    const ALL: [(u16, Class); 5] = [
+        (0, Class::Positive),
+        (0x4000, Class::Negative),
+        (0xc000, Class::NaN),
+        (0xd000, Class::Infinity),
+        (0xf000, Class::NegInfinity),
+    ];
+
+    fn of_code(code: u16) -> Option<Class> {
+        Class::ALL.iter().find(|row| row.0 == code).map(|row| row.1)
+    }
+
+    /// Its code in the binary form.
+    pub fn code(self) -> u16 {
+        Class::ALL.iter().find(|row| row.1 == self).map_or(0, |row| row.0)
+    }
 }
 
 /// A number: the groups, times 10,000 to the power of the first one's weight.
@@ -55,14 +74,7 @@ pub fn read(value: &[u8]) -> Result<Number<&[[u8; 2]]>, Malformed> {
     let mut parts = Parts(value);
     let [count, weight, class, scale] = [(); 4].map(|()| parts.take().map(u16::from_be_bytes));
     let (groups, rest) = parts.0.as_chunks();
-    let class = match class? {
-        0 => Class::Positive,
-        0x4000 => Class::Negative,
-        0xc000 => Class::NaN,
-        0xd000 => Class::Infinity,
-        0xf000 => Class::NegInfinity,
-        _ => return Err(Malformed),
-    };
+    let class = Class::of_code(class?).ok_or(Malformed)?;
     let is_whole = groups.len() == usize::from(count?) && rest.is_empty();
     if !is_whole || groups.iter().any(|group| u16::from_be_bytes(*group) >= BASE) {
         return Err(Malformed);
@@ -243,7 +255,7 @@ pub fn put(out: &mut Vec<u8>, number: &Number<Vec<u16>>) {
     let head = [
         number.groups.len() as u16,
         (number.weight as i16).cast_unsigned(),
-        number.class as u16,
+        number.class.code(),
         number.scale,
     ];
     out.extend(head.iter().chain(&number.groups).flat_map(|word| word.to_be_bytes()));

@@ -12,8 +12,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use onetrip_postgres::binary::numeric::{Class, GROUP_LEN, SCALE_MAX};
+
 use super::ValueError;
-use groups::{GROUP_LEN, Groups};
+use groups::Groups;
 
 /// A `numeric`: an exact decimal number, NaN, or infinite (since PostgreSQL 14).
 ///
@@ -39,22 +41,13 @@ use groups::{GROUP_LEN, Groups};
 /// is greater than all others.
 #[derive(Clone)]
 pub struct Numeric {
+    /// Zero is positive.
     class: Class,
     /// Decimal digits behind the point; at most [`Numeric::SCALE_MAX`].
     scale: u16,
     /// The first group counts 10000 to the power of this; 0 if there is no group.
     weight: i16,
     groups: Groups,
-}
-
-/// The class of a number, in the order of the numbers. Zero is positive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Class {
-    NegInfinity,
-    Negative,
-    Positive,
-    Infinity,
-    NaN,
 }
 
 impl Numeric {
@@ -70,8 +63,8 @@ impl Numeric {
     /// Negative infinity. PostgreSQL before 14 refuses it.
     pub const NEG_INFINITY: Numeric = Numeric::special(Class::NegInfinity);
 
-    /// The most digits behind the point: NUMERIC_DSCALE_MAX in src/backend/utils/adt/numeric.c.
-    pub const SCALE_MAX: u16 = 0x3fff;
+    /// The most digits behind the point.
+    pub const SCALE_MAX: u16 = SCALE_MAX;
 
     const fn special(class: Class) -> Numeric {
         Numeric { class, scale: 0, weight: 0, groups: Groups::NONE }

@@ -1,6 +1,8 @@
 //! Conversions between numerics and Rust's numbers.
 
-use super::groups::{GROUP_LEN, Groups};
+use onetrip_postgres::binary::numeric::GROUP_LEN;
+
+use super::groups::Groups;
 use super::{Class, Numeric, OUT_OF_RANGE, trailing_zeros};
 use crate::types::ValueError;
 

@@ -13,12 +13,6 @@ pub(super) enum Groups {
 
 const FEW: usize = 11;
 
-/// One more than the largest group: NBASE in src/backend/utils/adt/numeric.c.
-pub(super) const BASE: u16 = 10_000;
-
-/// Decimal digits in a group: DEC_DIGITS in numeric.c.
-pub(super) const GROUP_LEN: u16 = 4;
-
 impl Groups {
     pub(super) const NONE: Groups = Groups::Few { len: 0, groups: [0; FEW] };
 

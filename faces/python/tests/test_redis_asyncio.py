@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -157,3 +158,20 @@ def redis_module() -> ModuleType:
     import redis as module
 
     return module
+
+
+async def test_a_pipeline_that_is_cancelled_leaves_no_warning(redis_line: Line) -> None:
+    async with ours.from_url(redis_line.url) as db:
+        await db.ping()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            for is_transaction in (True, False):
+                pipeline = db.pipeline(transaction=is_transaction).set("a", 1).get("a")
+                task = asyncio.create_task(pipeline.execute())
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                del pipeline, task
+        assert not warned
+        assert await db.get("a") == b"1"

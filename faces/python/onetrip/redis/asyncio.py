@@ -278,11 +278,17 @@ class Pipeline(_original.client.Pipeline):
             return await _asyncio.gather(*calls, return_exceptions=True)
         listing: Listing[bytes] = client.atomic()
         whole = None
+        calls: list[Any] = []
         try:
             async with listing as tx:
-                calls = [tx._send(*args) for args in encoded]
+                calls.extend(tx._send(*args) for args in encoded)
         except _errors.Error as error:
             whole = error
+        except BaseException:
+            # It was cancelled: nobody awaits them.
+            for call in calls:
+                call.close()
+            raise
         ends = await _asyncio.gather(*calls, return_exceptions=True)
         if whole is not None:
             raise _translated(whole) from whole

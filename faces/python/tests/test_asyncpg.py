@@ -216,6 +216,15 @@ async def codecs(driver: Any, con: Any) -> Any:
     await con.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
     told = [await con.fetchval("select $1::json", {"a": [1]})]
     told.append(await con.fetchval("select $1::json[]", [{"a": 1}, None]))
+    await con.reload_schema_state()
+    told.append(await con.fetchval("select '[1]'::json"))
+    await con.set_type_codec(
+        "inet", schema="pg_catalog", encoder=str, decoder=lambda it: ("inet", it), format="text"
+    )
+    await con.reload_schema_state()
+    told.append(await con.fetchval("select $1::inet", "1.1.1.1"))
+    await con.reset_type_codec("inet", schema="pg_catalog")
+    told.append(await con.fetchval("select $1::inet", "1.1.1.1"))
     await con.reset_type_codec("json", schema="pg_catalog")
     told.append(await con.fetchval("select '{}'::json"))
     await con.set_type_codec(
@@ -400,3 +409,17 @@ def test_classes_without_asyncpg() -> None:
         bases = {it.__name__ for it in of.__mro__} - {"PostgresMessage", "InterfaceMessage"}
         assert bases <= {it.__name__ for it in ours.__mro__}, name
     assert exceptions.UniqueViolationError is asyncpg.UniqueViolationError
+
+
+@pytest.mark.parametrize("x, length, signed", [
+    (0, 0, False), (5, 3, False), (8, 3, False), (-1, 3, False), (-1, 3, True), (4, 3, True),
+    (1, -1, False), (5, 9, True),
+])
+def test_bits_from_numbers(x: int, length: int, signed: bool) -> None:
+    def told(driver: Any) -> Any:
+        try:
+            return driver.BitString.from_int(x, length, signed=signed).as_string()
+        except (ValueError, OverflowError) as error:
+            return type(error)
+
+    assert told(onetrip.asyncpg) == told(asyncpg)

@@ -119,6 +119,13 @@ def register(core: _native.Core) -> None:
         core.set_codec(oid, "binary", write, read)
 
 
+def restore(core: _native.Core, oid: int) -> None:
+    """As it was before a user has set a codec of his own."""
+    core.reset_codec(oid)
+    if oid in _CODECS:
+        core.set_codec(oid, "binary", *_CODECS[oid])
+
+
 def write_hstore(value: Any) -> bytes:
     pairs = list(value.items() if hasattr(value, "items") else value)
     if any(key is None for key, _ in pairs):

@@ -331,7 +331,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
     async def reset_type_codec(self, typename: str, *, schema: str = "public") -> None:
         self._check_open()
         oid, _, _ = await self._introspect_type(typename, schema)
-        self._protocol.core.reset_codec(oid)
+        _codecs.restore(self._protocol.core, oid)
 
     async def set_builtin_type_codec(
         self, typename: str, *, schema: str = "public", codec_name: str, format: str | None = None

@@ -68,14 +68,13 @@ class BitString:
     ) -> BitString:
         if bitorder not in ("big", "little"):
             raise ValueError(f"invalid bit order: {bitorder!r}")
+        if length < 0:
+            raise ValueError("the number of bits is negative")
         if x < 0 and not signed:
             raise OverflowError("can't convert negative integer to a BitString")
-        least, most = (-(1 << length - 1), 1 << length - 1) if signed else (0, 1 << length)
-        if length <= 0:
-            raise ValueError("bit length must be positive")
-        if not least <= x < most:
+        if length < x.bit_length():
             raise OverflowError("int too big to convert")
-        bits = f"{x & ((1 << length) - 1):0{length}b}"
+        bits = f"{x & ((1 << length) - 1):0{length}b}" if length else ""
         return cls(bits if bitorder == "big" else bits[::-1])
 
     def __repr__(self) -> str:

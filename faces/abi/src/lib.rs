@@ -44,6 +44,8 @@ mod postgres;
 mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod routing;
 mod settings;
 mod time;
 
@@ -65,7 +67,8 @@ pub mod host {
     pub use crate::postgres::{Holder, Refused};
     #[cfg(feature = "redis")]
     pub use crate::{
-        cluster::{Unanswered, flag as cluster_flag},
+        cluster::Unanswered,
         redis::packed::Packed,
+        routing::{Flight, Routed, Routing},
     };
 }

@@ -9,7 +9,6 @@ connection of its own (WATCH, subscriptions, MONITOR, SELECT) goes over one of r
 from __future__ import annotations
 
 import asyncio as _asyncio
-import sys
 from copy import copy as _copy
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,6 +26,7 @@ from .. import errors as _errors
 from ._client import Client as _Client
 from ._client import Listing, _Parts, _spec_of
 from ._config import Config as _Config
+from ._config import milliseconds
 
 __all__ = list(_original.__all__)
 
@@ -47,7 +47,10 @@ _FOREIGN = (
 )
 
 #: What only makes sense on the connection that it changes or asks about.
-_OF_CONNECTION = frozenset(["CLIENT GETNAME"])
+_OF_CONNECTION = frozenset(
+    ("AUTH", "CLIENT GETNAME", "CLIENT SETNAME", "CLIENT TRACKING", "DISCARD", "EXEC", "HELLO")
+    + ("MULTI", "READONLY", "READWRITE", "RESET", "SELECT", "UNWATCH", "WAIT", "WATCH")
+)
 
 _clients: WeakKeyDictionary[Any, tuple[_asyncio.AbstractEventLoop, _Client[bytes]]] = (
     WeakKeyDictionary()
@@ -71,7 +74,7 @@ def _client_of(pool: Any) -> _Client[bytes] | None:
 def _is_known(pool: Any) -> bool:
     """Whether its connections are made as by redis-py: a Sentinel's are not."""
     kinds = (_original.Connection, _original.SSLConnection, _original.UnixDomainSocketConnection)
-    get = type(pool).get_connection
+    get = getattr(type(pool), "get_connection", None)
     plain = (_original.ConnectionPool.get_connection, _original.BlockingConnectionPool.get_connection)
     return pool.connection_class in kinds and get in plain
 
@@ -110,9 +113,9 @@ def _config_of(given: dict[str, Any]) -> _Config:
         settings["path"] = given["path"]
     else:
         settings |= {"host": given.get("host", "localhost"), "port": given.get("port", 6379)}
-    seconds = given.get("socket_connect_timeout")
-    if seconds:
-        settings["connect_timeout_ms"] = settings["wait_timeout_ms"] = max(1, int(seconds * 1000))
+    if seconds := given.get("socket_connect_timeout"):
+        settings["connect_timeout_ms"] = settings["wait_timeout_ms"] = milliseconds(seconds)
+    settings["request_timeout_ms"] = milliseconds(given.get("socket_timeout") or 0)
     if any(name.startswith("ssl_") for name in given):
         verifies = given.get("ssl_cert_reqs") not in ("none", None)
         checks = "verify-full" if given.get("ssl_check_hostname", True) else "verify-ca"
@@ -135,6 +138,8 @@ def _translated(error: _errors.Error) -> Exception:
         made = _redis.DataError(str(error))
     elif error.code == "watched_key_changed":
         made = _redis.WatchError(str(error))
+    elif error.code == "timeout":
+        made = _redis.TimeoutError(str(error))
     elif isinstance(error, (_errors.ConnectionLostError, _errors.TimeoutError)):
         made = _redis.ConnectionError(_why(error))
     else:
@@ -163,14 +168,16 @@ class Redis(_original.Redis):
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         pool = self.connection_pool
         client = None if self.single_connection_client or self.connection else _client_of(pool)
-        if client is None or args[0] in _OF_CONNECTION:
+        name = args[0]
+        if client is None or (name in _OF_CONNECTION and name != "AUTH"):
             return await super().execute_command(*args, **options)
+        if name in _WAITING:
+            client = client.timeout(0)
         try:
-            if args[0] == "AUTH":
+            if name == "AUTH":
                 reply = await _log_in(pool, client, *args[1:])
             else:
-                call = client._send(*_encoded(self.get_encoder(), args))
-                reply = await _in_time(call, pool, args[0])
+                reply = await client._send(*_encoded(self.get_encoder(), args))
         except _errors.MisuseError as error:
             if error.code == "wrong_place":
                 # It changes its connection: it has one of redis-py's.
@@ -180,7 +187,7 @@ class Redis(_original.Redis):
             if EMPTY_RESPONSE in options and isinstance(error, _errors.RedisError):
                 return options[EMPTY_RESPONSE]
             raise _translated(error) from error
-        return await _converted(self, reply, args[0], options)
+        return await _converted(self, reply, name, options)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         if close_connection_pool or (
@@ -198,19 +205,6 @@ def _encoded(encoder: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if isinstance(name, bytes):
         name = name.decode()
     return _spec_of(name, "wire"), *(encoder.encode(arg) for arg in rest)
-
-
-async def _in_time(call: Any, pool: Any, name: Any) -> Any:
-    seconds = pool.connection_kwargs.get("socket_timeout")
-    if seconds is None or str(name).upper() in _WAITING:
-        return await call
-    try:
-        if sys.version_info >= (3, 11):
-            async with _asyncio.timeout(seconds):
-                return await call
-        return await _asyncio.wait_for(call, seconds)
-    except (_asyncio.TimeoutError, TimeoutError) as error:
-        raise _redis.TimeoutError(f"{name} was not answered within {seconds} s") from error
 
 
 async def _converted(client: Any, reply: Any, name: Any, options: dict[str, Any]) -> Any:
@@ -248,13 +242,19 @@ class Pipeline(_original.client.Pipeline):
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         stack = self.command_stack
         has_own = self.watching or self.connection or self.scripts
+        has_own = has_own or any(args[0] in _OF_CONNECTION for args, _ in stack)
         client = None if has_own or not stack else _client_of(self.connection_pool)
         if client is None:
             return await super().execute(raise_on_error)
+        # What is known to be an error, as MGET of nothing, is not sent.
+        sent = [number for number, (_, options) in enumerate(stack) if EMPTY_RESPONSE not in options]
         try:
-            ends = await self._run(client, stack)
+            found = await self._run(client, [stack[number] for number in sent])
         finally:
             await self.reset()
+        ends = [options.get(EMPTY_RESPONSE) for _, options in stack]
+        for number, end in zip(sent, found):
+            ends[number] = end
         made = []
         for number, ((args, options), end) in enumerate(zip(stack, ends)):
             if isinstance(end, _errors.Error):
@@ -264,7 +264,7 @@ class Pipeline(_original.client.Pipeline):
                     raise end
             elif isinstance(end, BaseException):
                 raise end
-            else:
+            elif number in sent:
                 end = await _converted(self, end, args[0], dict(options))
             made.append(end)
         return made
@@ -272,7 +272,7 @@ class Pipeline(_original.client.Pipeline):
     async def _run(self, client: _Client[bytes], stack: list[Any]) -> list[Any]:
         """What each command is answered by, or its error."""
         encoder = self.get_encoder()
-        encoded = [_encoded(encoder, args) for args, _ in stack]
+        client, encoded = client.timeout(0), [_encoded(encoder, args) for args, _ in stack]
         if not (self.is_transaction or self.explicit_transaction):
             calls = [client._send(*args) for args in encoded]
             return await _asyncio.gather(*calls, return_exceptions=True)
@@ -290,9 +290,15 @@ class Pipeline(_original.client.Pipeline):
                 call.close()
             raise
         ends = await _asyncio.gather(*calls, return_exceptions=True)
-        if whole is not None:
-            raise _translated(whole) from whole
-        return ends
+        if whole is None:
+            return ends
+        error = _translated(whole)
+        for number, end in enumerate(ends):
+            # The others say that they did not run.
+            if isinstance(end, _errors.RedisError) and end.code != "EXECABORT":
+                self.annotate_exception(error, number + 1, stack[number][0])
+                break
+        raise error
 
 
 class ConnectionPool(_original.ConnectionPool):

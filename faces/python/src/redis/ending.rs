@@ -48,7 +48,16 @@ pub(super) fn settle(
     let leaves: Vec<_> = request.parts.iter().map(|part| of(part).packed.leaves()).collect();
     let frames = match failure {
         Some(failure) => Err(failure),
-        None => list::read(&joined(&blocks), &leaves).map_err(|why| failure_of(request, why)),
+        None => list::read(&joined(&blocks), &leaves).map_err(|why| {
+            if let list::Failed::Refused { at: at @ 1.., outcome, .. } = &why {
+                let others = request.parts.iter().enumerate().filter(|(it, _)| it + 1 != *at);
+                for (_, part) in others {
+                    let failure = answer(&of(part).name, ABORTED, number(*outcome));
+                    state.finish(py, part, Some(failure));
+                }
+            }
+            failure_of(request, why)
+        }),
     };
     match frames {
         Ok(frames) => {
@@ -62,6 +71,9 @@ pub(super) fn settle(
         Err(failure) => state.fail(py, call.bind(py), failure),
     }
 }
+
+/// Of a command of a list of which another was refused.
+const ABORTED: &[u8] = b"-EXECABORT it did not run, since its list was refused\r\n";
 
 /// The request of a part of a list.
 fn of(part: &Py<Call>) -> &Request {

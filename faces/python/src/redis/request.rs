@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onetrip_abi::host::Packed;
+use onetrip_abi::host::{Flight, Packed};
 use onetrip_engine::Time;
 use onetrip_redis::Command;
 use onetrip_redis::client::repeat::Repeat;
@@ -11,7 +11,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::cluster::Flight;
+use super::cluster::Router;
 use super::encode::arguments;
 use crate::call::Call;
 use crate::local::Local;
@@ -64,7 +64,7 @@ pub(crate) struct Request {
     /// The commands of a list.
     pub(crate) parts: Vec<Py<Call>>,
     /// Nobody awaits it but the router of a cluster.
-    pub(super) flight: Option<Flight>,
+    pub(super) flight: Option<(Py<Router>, Flight)>,
 }
 
 impl Request {

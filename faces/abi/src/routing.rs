@@ -1,0 +1,270 @@
+//! A cluster with what its host keeps of it, for hosts in Rust: who waits for a command, what was
+//! sent for it, and the nodes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use onetrip_engine::{Outcome, Time};
+use onetrip_redis::Reply;
+use onetrip_redis::client::router::Limits;
+
+use crate::cluster::{Cluster, Unanswered, flag};
+use crate::completion::Record;
+use crate::redis::packed::Packed;
+
+/// A cluster with the calls, flights and nodes of its host.
+#[allow(missing_debug_implementations, reason = "it holds what nobody should read")]
+pub struct Routing<C, F, N> {
+    cluster: Cluster,
+    calls: HashMap<u32, (C, Vec<F>)>,
+    nodes: HashMap<u32, (N, (String, u16))>,
+    tokens: u32,
+    armed: Time,
+}
+
+/// How a command is routed.
+#[derive(Clone, Copy, Debug)]
+pub struct Routed {
+    /// Running it twice is harmless.
+    pub is_repeatable: bool,
+    /// A replica may answer it if it only reads.
+    pub from_replica: bool,
+    /// It has a connection to itself.
+    pub is_own: bool,
+    /// When it fails.
+    pub deadline: Time,
+}
+
+/// What was sent to a node.
+#[derive(Clone, Debug)]
+pub enum Flight {
+    /// A command, or a part of one.
+    Command {
+        /// The call.
+        token: u32,
+        /// The flight.
+        number: u32,
+        /// ASKING was sent in front of it.
+        is_asking: bool,
+    },
+    /// The question for the topology, and who was asked: a node may leave its own host out.
+    Topology(String, u16),
+}
+
+impl<C, F, N> Routing<C, F, N> {
+    /// A cluster that knows no node yet. `seed`: a different number for each.
+    pub fn new(limits: Limits, seed: u64) -> Routing<C, F, N> {
+        Routing {
+            cluster: Cluster::new(limits, seed),
+            calls: HashMap::new(),
+            nodes: HashMap::new(),
+            tokens: 0,
+            armed: Time::NEVER,
+        }
+    }
+
+    // --- calls ---
+
+    /// Takes a command of a caller. `call` makes what the host keeps of it, by its token.
+    pub fn submit(&mut self, now: Time, packed: &Packed, how: Routed, call: impl FnOnce(u32) -> C) {
+        let flags = [
+            (how.is_repeatable, flag::REPEATABLE),
+            (how.from_replica, flag::FROM_REPLICA),
+            (how.is_own, flag::OWN),
+            (packed.is_whole(), flag::WHOLE),
+        ];
+        let flags = flags.iter().filter(|it| it.0).fold(0, |flags, it| flags | it.1);
+        // Far fewer wait than there are numbers.
+        self.tokens = self.tokens % u32::MAX + 1;
+        let token = self.tokens;
+        self.calls.insert(token, (call(token), Vec::new()));
+        self.cluster.submit(now, token, flags, packed.commands(), how.deadline);
+    }
+
+    /// The call of this token.
+    pub fn call(&self, token: u32) -> Option<&C> {
+        self.calls.get(&token).map(|(call, _)| call)
+    }
+
+    /// A call has ended: it, and what was sent for it.
+    pub fn finish(&mut self, token: u32) -> Option<(C, Vec<F>)> {
+        self.calls.remove(&token)
+    }
+
+    /// The caller of a command no longer waits for it. What was sent for it.
+    pub fn give_up(&mut self, now: Time, token: u32) -> Vec<F> {
+        let flights = self.calls.get_mut(&token).map(|(_, flights)| std::mem::take(flights));
+        self.cluster.give_up(now, token);
+        flights.unwrap_or_default()
+    }
+
+    /// Calls that are not answered.
+    pub fn pending(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Nothing is sent any more.
+    pub fn close(&mut self) {
+        self.cluster.close();
+    }
+
+    // --- flights ---
+
+    /// What is sent of a flight. `of`: what was submitted.
+    pub fn flight(&self, number: u32, of: &Packed, asking: bool) -> Option<Packed> {
+        self.cluster.flight(number, of, asking)
+    }
+
+    /// It was sent for this call.
+    pub fn flies(&mut self, token: u32, flight: F) {
+        if let Some((_, flights)) = self.calls.get_mut(&token) {
+            flights.push(flight);
+        }
+    }
+
+    /// A flight has ended. Returns the call that this answers, and its reply. `is_list`: what flew
+    /// was a list that runs as one.
+    pub fn landed(
+        &mut self,
+        now: Time,
+        flight: &Flight,
+        reply: Result<Bytes, Unanswered>,
+        is_list: bool,
+    ) -> Option<(u32, Bytes)> {
+        match (flight, reply) {
+            (Flight::Topology(host, port), reply) => {
+                self.cluster.topology(now, &reply.unwrap_or_default(), (host, *port));
+                None
+            }
+            (Flight::Command { number, .. }, Err(why)) => {
+                self.cluster.unanswered(now, *number, why);
+                None
+            }
+            (Flight::Command { token, number, is_asking }, Ok(mut reply)) => {
+                if *is_asking && let Ok((_, rest)) = Reply::read(&reply) {
+                    reply = reply.slice(reply.len() - rest.len()..);
+                }
+                let is_final = self.cluster.replied(now, *number, &reply, is_list);
+                is_final.then_some((*token, reply))
+            }
+        }
+    }
+
+    /// A flight was not sent.
+    pub fn grounded(&mut self, now: Time, number: u32) {
+        self.cluster.unanswered(now, number, Unanswered::Lost(Outcome::NotSent));
+    }
+
+    // --- nodes ---
+
+    /// A node was opened, at this host and port.
+    pub fn opened(&mut self, number: u32, node: N, at: (String, u16)) {
+        self.nodes.insert(number, (node, at));
+    }
+
+    /// A node, and where it is.
+    pub fn node(&self, number: u32) -> Option<&(N, (String, u16))> {
+        self.nodes.get(&number)
+    }
+
+    /// A node is left.
+    pub fn left(&mut self, number: u32) -> Option<N> {
+        self.nodes.remove(&number).map(|(node, _)| node)
+    }
+
+    /// The node that has a hash slot.
+    pub fn node_at(&mut self, slot: u16) -> Option<&N> {
+        let number = self.cluster.node_at(Some(slot));
+        self.node(number).map(|(node, _)| node)
+    }
+
+    // --- what is to be done, and when ---
+
+    /// The records since the last call.
+    pub fn drain(&mut self) -> Vec<Record> {
+        self.cluster.drain().collect()
+    }
+
+    /// It is so late.
+    pub fn time(&mut self, now: Time) {
+        self.armed = Time::NEVER;
+        self.cluster.time(now);
+    }
+
+    /// After which time that is to be said next, if that is sooner than what was returned last.
+    pub fn wait(&mut self, now: Time) -> Option<Duration> {
+        let at = self.cluster.deadline();
+        let is_sooner = at < self.armed;
+        self.armed = self.armed.min(at);
+        is_sooner.then(|| at.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use onetrip_redis::Command;
+
+    use super::*;
+    use crate::completion::kind;
+
+    const HOW: Routed =
+        Routed { is_repeatable: false, from_replica: false, is_own: false, deadline: Time::NEVER };
+    const SLOTS: &[u8] = b"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n";
+
+    type Kept = Routing<u32, u32, &'static str>;
+
+    fn packed() -> Packed {
+        Packed::command(None, &Command::new("SET").arg("a").arg(1))
+    }
+
+    /// A cluster of one node, which has got a command; the flight's number.
+    fn sent() -> (Kept, u32) {
+        let mut routing = Kept::new(Limits::default(), 1);
+        let now = Time::ZERO;
+        routing.submit(now, &packed(), HOW, |token| token);
+        assert_eq!(routing.drain()[0].kind, kind::CLUSTER_ASK);
+        let asked = Flight::Topology("127.0.0.1".to_owned(), 7000);
+        routing.landed(now, &asked, Ok(Bytes::from_static(SLOTS)), false);
+        let mut number = 0;
+        for record in routing.drain() {
+            match record.kind {
+                kind::CLUSTER_OPEN => {
+                    routing.opened(record.a, "node", ("127.0.0.1".to_owned(), 7000));
+                }
+                kind::CLUSTER_SEND => (number, routing.tokens) = (record.a, record.token),
+                _ => {}
+            }
+        }
+        (routing, number)
+    }
+
+    #[test]
+    fn a_command_is_answered_by_its_flight() {
+        let (mut routing, number) = sent();
+        let token = routing.tokens;
+        assert_eq!(
+            routing.flight(number, &packed(), false).unwrap().commands(),
+            packed().commands()
+        );
+        routing.flies(token, 7);
+        assert_eq!(routing.node_at(3), Some(&"node"));
+        let flight = Flight::Command { token, number, is_asking: true };
+        let reply = Ok(Bytes::from_static(b"+OK\r\n+OK\r\n"));
+        let answered = routing.landed(Time::ZERO, &flight, reply, false);
+        assert_eq!(answered, Some((token, Bytes::from_static(b"+OK\r\n"))));
+        assert_eq!(routing.finish(token), Some((token, vec![7])));
+        assert_eq!(routing.pending(), 0);
+    }
+
+    #[test]
+    fn what_was_given_up_has_its_flights_back() {
+        let (mut routing, _) = sent();
+        routing.flies(1, 7);
+        assert_eq!(routing.give_up(Time::ZERO, 1), [7]);
+        assert_eq!(routing.call(1), Some(&1));
+        assert_eq!(routing.drain()[0].kind, kind::CLUSTER_FAILED);
+    }
+}

@@ -1,8 +1,8 @@
 """The examples of the users' pages, as they stand there.
 
-One that calls ``asyncio.run`` is a program. Any other goes on with the ``db`` and ``cache`` of the
-first example of its page, and may await. One marked ``no-run`` is only compiled. One that begins
-with the name of a file belongs to a recipe: `test_recipes.py` runs it.
+One that calls ``asyncio.run``, or awaits nothing, is a program. Any other goes on with the ``db``
+and ``cache`` of the first example of its page, and may await. One marked ``no-run`` is only
+compiled. One that begins with the name of a file belongs to a recipe: `test_recipes.py` runs it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Example:
 
     @property
     def is_program(self) -> bool:
-        return "asyncio.run(" in self.code
+        return "asyncio.run(" in self.code or not re.search("await|async ", self.code)
 
     @property
     def prints(self) -> list[str]:
@@ -133,26 +133,19 @@ def test_the_example_runs(
 ) -> None:
     if not REDIS and re.search("redis|cache", example.code):
         pytest.skip("no Redis was found")
+    if "TaskGroup" in example.code and sys.version_info < (3, 11):
+        pytest.skip("asyncio.TaskGroup is of Python 3.11")
     if example.mark == "no-run" or example.file is not None:
         compile(example.code, example.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         return
-    # One replaces a module, which later tests must not see.
-    if example.is_program or "install()" in example.code:
-        number = EXAMPLES.index(example)
-        alone = f"import asyncio, test_docs as it; asyncio.run(it.go_on(it.EXAMPLES[{number}]))"
-        code = example.code if example.is_program else alone
+    if example.is_program:
         # A warning is about a call that nobody awaited, or a connection that nobody closed.
-        command = [sys.executable, "-X", "dev", "-c", code]
+        command = [sys.executable, "-W", "default", "-c", example.code]
         ended = subprocess.run(command, env=surroundings, capture_output=True, text=True)
         assert ended.returncode == 0 and not ended.stderr, ended.stderr
         printed = ended.stdout
     else:
-        of_asyncpg = {name: it for name, it in sys.modules.items() if name.startswith("asyncpg")}
         asyncio.run(go_on(example))
-        # One calls `install()`, which later tests must not see.
-        for name in [name for name in sys.modules if name.startswith("asyncpg")]:
-            del sys.modules[name]
-        sys.modules.update(of_asyncpg)
         printed = capsys.readouterr().out
     for line in example.prints:
         assert line in printed, printed
@@ -177,12 +170,16 @@ def test_there_are_examples_on_each_page() -> None:
     assert {example.page for example in EXAMPLES} == set(FILES)
 
 
-PROGRAMS = sorted({example.page for example in EXAMPLES if example.is_program})
+def is_typed(example: Example) -> bool:
+    return "asyncio.run(" in example.code and not example.file
 
 
-@pytest.mark.parametrize("page", PROGRAMS)
+TYPED = sorted({example.page for example in EXAMPLES if is_typed(example)})
+
+
+@pytest.mark.parametrize("page", TYPED)
 def test_the_types_of_programs_are_strict(page: str, tmp_path: Path) -> None:
-    programs = [it for it in EXAMPLES if it.page == page and it.is_program]
+    programs = [it for it in EXAMPLES if it.page == page and is_typed(it)]
     files = []
     for number, example in enumerate(programs):
         files.append(tmp_path / f"program_{number}.py")

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from .. import _native
-from .._config import Config, Endpoint
+from .._config import _KEYWORDS, Config, Endpoint
 from .._host import Host
 from .._opening import Opening
 from ..errors import Error
@@ -54,6 +54,11 @@ class DropInConfig(Config):
             "prepared_max": client.statement_cache_size or None,
             "prepare_threshold": None if client.statement_cache_size else 0,
         }
+        # What asyncpg does not know and onetrip does, as prepare_threshold in a URL, is no setting of
+        # the server.
+        self.server_settings = dict(params.server_settings or {})
+        for name in [name for name in self.server_settings if name in _KEYWORDS]:
+            settings[name] = self.server_settings.pop(name)
         try:
             asked = None if password is None or isinstance(password, str) else password
             super().__init__(None, {**settings, **pool}, context, asked)
@@ -68,7 +73,7 @@ class DropInConfig(Config):
     def of_engine(self, *args: Any) -> list[tuple[str, str]]:
         settings = super().of_engine(*args)
         settings.append(("hold_begin", "1"))
-        for name, value in (self.params.server_settings or {}).items():
+        for name, value in self.server_settings.items():
             settings.append((f"parameter.{name}", value))
         return settings
 

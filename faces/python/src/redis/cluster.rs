@@ -37,9 +37,14 @@ pub(crate) struct Router {
     now: Local<Now>,
 }
 
-/// Flights are calls on the clients of nodes, and a node has its shared and its own connections.
+/// A call on the client of a node.
+type Sent = (Py<Core>, Py<Call>);
+
+/// The clients of a node: of its shared connection, and of those that calls have to themselves.
+type Node = (Py<Core>, Py<Core>);
+
 struct Now {
-    routing: Routing<Py<Call>, (Py<Core>, Py<Call>), (Py<Core>, Py<Core>)>,
+    routing: Routing<Py<Call>, Sent, Node>,
     is_settling: bool,
 }
 

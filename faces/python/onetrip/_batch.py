@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -55,10 +56,17 @@ class Batch:
         """
         groups = _groups(self._rows)
         first, second = next(groups, []), next(groups, None)
-        if second is None:
-            return await self._shared.executemany(self._query, first)
-        async with self._transaction() as tx:
-            return await self._all(tx, groups, first, second)
+        if not first:
+            return 0
+        try:
+            if second is None:
+                return await self._shared.executemany(self._query, first)
+            async with self._transaction() as tx:
+                return await self._all(tx, groups, first, second)
+        except Error as error:
+            if error.index is not None:
+                _name(error, error.index)
+            raise
 
     async def _all(self, tx: _native.Scope, groups: Iterator[Any], *front: Any) -> int:
         affected, begin = 0, 0
@@ -98,7 +106,7 @@ class Batch:
             try:
                 report.affected += await call
             except Error as error:
-                error.index = None
+                _name(error, index)
                 report.errors[index] = error
                 return not isinstance(error, ConnectionLostError)
             return True
@@ -116,6 +124,13 @@ class Batch:
                 for _, call in waiting:
                     call.close()
         return report
+
+
+def _name(error: Error, index: int) -> None:
+    """Says which row it was, in words as in its number."""
+    error.index = index
+    text = re.sub(r"^set \d+ of arguments: ", "", str(error))
+    error.args = (f"row {index + 1} of the batch: {text}",)
 
 
 def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

@@ -163,10 +163,9 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a pipeline that fails in a transaction fails it",
             "a pipeline of a session is on its connection",
         ],
-        "the server is asked about a new text first, which costs a trip": ["a pipeline is one trip"],
-        "where the server refuses a new text, its pipeline is not sent, so others are NotSent": [
-            "a syntax error undoes what came before",
-            "a pipeline that failed leaves its connection usable",
+        "the server is asked about a new text first, which costs a trip": [
+            "a pipeline is one trip",
+            "an atomic batch is one trip, and all of its rows stand",
         ],
     },
     "asyncpg": {

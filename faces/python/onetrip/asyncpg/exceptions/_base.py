@@ -54,9 +54,25 @@ class PostgresMessage:
     """What a server has said."""
 
     _by_code: ClassVar[dict[str, type]] = {}
+    severity: str | None = None
+    severity_en: str | None = None
+    sqlstate: str | None = None
     message: str | None = None
     detail: str | None = None
     hint: str | None = None
+    position: str | None = None
+    internal_position: str | None = None
+    internal_query: str | None = None
+    context: str | None = None
+    schema_name: str | None = None
+    table_name: str | None = None
+    column_name: str | None = None
+    data_type_name: str | None = None
+    constraint_name: str | None = None
+    server_source_filename: str | None = None
+    server_source_line: str | None = None
+    server_source_function: str | None = None
+    query: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -82,10 +98,6 @@ class PostgresMessage:
     def as_dict(self) -> dict[str, Any]:
         told = {name: getattr(self, name) for name in FIELDS.values()}
         return {name: value for name, value in told.items() if value is not None}
-
-
-for _name in FIELDS.values():
-    setattr(PostgresMessage, _name, None)
 
 
 def _with_details(error: Any) -> str:

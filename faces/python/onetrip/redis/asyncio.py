@@ -241,7 +241,7 @@ class Pipeline(_original.client.Pipeline):
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         stack = self.command_stack
-        has_own = self.watching or self.connection or self.scripts
+        has_own = bool(self.watching or self.connection or self.scripts)
         has_own = has_own or any(args[0] in _OF_CONNECTION for args, _ in stack)
         client = None if has_own or not stack else _client_of(self.connection_pool)
         if client is None:

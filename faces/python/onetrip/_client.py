@@ -344,11 +344,15 @@ class Connecting:
     def __await__(self) -> Generator[Any, Any, Database]:
         return self._open().__await__()
 
-    async def _open(self) -> Database:
+    def _made(self) -> Database:
         host = Host(asyncio.get_running_loop(), self._config)
         host.on_notice = self._on_notice
-        database = Database(host)
         host.core.begin_pool()
+        return Database(host)
+
+    async def _open(self) -> Database:
+        database = self._made()
+        host = database._host
         try:
             # A server that can't be reached is told of here, and not by the first statement.
             host.core.release(await host.core.checkout())

@@ -58,6 +58,9 @@ class Host:
         self._process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
         self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
+        hosts: Any = getattr(loop, "hosts", None)
+        if hosts is not None:
+            hosts.add(self)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self.loop.create_task(work)
@@ -236,10 +239,14 @@ class Host:
         self.core.close_pool()
         done, _ = await asyncio.wait([self.is_closed], timeout=timeout)
         if not done:
-            self.core.cut_pool()
-            for number in list(self._transports):
-                self.core.destroy(number, "the client was closed before the answer came")
-            for transport, _ in list(self._transports.values()):
-                transport.abort()
+            self.cut("the client was closed before the answer came")
             await asyncio.wait([self.is_closed], timeout=1)
         self.core.let_go()
+
+    def cut(self, why: str) -> None:
+        """Ends what is not answered."""
+        self.core.cut_pool()
+        for number in list(self._transports):
+            self.core.destroy(number, why)
+        for transport, _ in list(self._transports.values()):
+            transport.abort()

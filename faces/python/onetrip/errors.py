@@ -46,6 +46,10 @@ class TimeoutError(Error):
     """Something was not done in time."""
 
 
+class CancelledError(Error):
+    """It was given up."""
+
+
 class RolledBackError(Error):
     """What was to stand was rolled back."""
 
@@ -160,6 +164,7 @@ _OURS: dict[str, type[Error]] = {
     "conversion": ConversionError,
     "timeout": TimeoutError,
     "wait_timeout": TimeoutError,
+    "cancelled": CancelledError,
     "rolled_back": RolledBackError,
     "connection_lost": ConnectionLostError,
     "connect_failed": ConnectError,

@@ -88,11 +88,10 @@ impl Call {
 
     /// Nobody waits for it.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.get().now.with(|it| {
-            it.is_awaited = true;
-            it.future = None;
-        })?;
-        Core::give_up(&slf.get().client(slf.py())?, slf)
+        let core = slf.get().client(slf.py())?;
+        let _turn = core.get().enter(slf.py())?;
+        slf.get().resumed()?;
+        Core::give_up(&core, slf)
     }
 
     #[getter]
@@ -116,8 +115,39 @@ impl Call {
     }
 
     /// Whether it has ended.
-    fn done(&self) -> bool {
-        self.is_over()
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        let core = self.client(py)?;
+        let _turn = core.get().enter(py)?;
+        Ok(self.is_over())
+    }
+
+    /// What it is answered by, once it has ended: for who does not await it.
+    #[pyo3(name = "result")]
+    fn ended(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (py, it) = (slf.py(), slf.get());
+        let core = it.client(py)?;
+        let _turn = core.get().enter(py)?;
+        let stage = it.now.with(|it| it.stage)?;
+        match stage {
+            Stage::Over => {
+                it.resumed()?;
+                it.result(py)
+            }
+            Stage::Taken => Err(PyRuntimeError::new_err("the result of this call was taken")),
+            _ => Err(PyRuntimeError::new_err(
+                "this call has not ended: its result is there behind the block that it is made in",
+            )),
+        }
+    }
+
+    /// Has this called, by `set_result`, when it has ended. Whether it goes on.
+    fn _watch(&self, waiter: Option<Py<PyAny>>) -> PyResult<bool> {
+        let old = self.now.with(|it| {
+            it.is_awaited = true;
+            std::mem::replace(&mut it.future, waiter)
+        })?;
+        drop(old);
+        Ok(!self.is_over())
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -135,6 +165,14 @@ impl Call {
 }
 
 impl Call {
+    /// Who waited for it goes on.
+    fn resumed(&self) -> PyResult<()> {
+        Ok(self.now.with(|it| {
+            it.is_awaited = true;
+            it.future = None;
+        })?)
+    }
+
     pub(crate) fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
         Ok(self.core.bind(py).clone().cast_into::<Core>()?)
     }

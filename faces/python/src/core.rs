@@ -21,7 +21,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
 use crate::call::{Call, Encoded, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
-use crate::local::{Elsewhere, Local};
+use crate::local::{Acting, Elsewhere, Local, Turn};
 use crate::redis::Router;
 use crate::settings::pairs;
 use crate::state::State;
@@ -56,6 +56,8 @@ pub(crate) struct Core {
     statements: Py<PyDict>,
     /// A str goes to types of texts alone.
     strict: bool,
+    /// Threads take turns with it: whose turn it is.
+    turn: Option<Py<Turn>>,
 }
 
 impl Core {
@@ -63,6 +65,11 @@ impl Core {
         // One clock for all, since a call of a cluster has to do with several clients.
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         Time::from_nanos(START.elapsed().as_nanos() as u64)
+    }
+
+    /// This thread may use it until what is returned is dropped.
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Option<Acting>> {
+        self.turn.as_ref().map(|turn| turn.get().act(py)).transpose()
     }
 
     pub(crate) fn future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -98,7 +105,7 @@ impl Core {
 
     /// Does what is to be done, until nothing is.
     fn act(core: &Bound<'_, Self>) -> PyResult<()> {
-        let py = core.py();
+        let (py, mut interrupt) = (core.py(), Ok(()));
         // What was made for some is used for the next.
         let mut room = Vec::new();
         loop {
@@ -108,12 +115,15 @@ impl Core {
                 }
             })?;
             if room.is_empty() {
-                return Ok(());
+                return interrupt;
             }
             for deed in room.drain(..) {
-                if let Err(error) = Core::do_one(core, deed) {
-                    // Whose fault it is isn't known; the others go on.
-                    error.write_unraisable(py, None);
+                match Core::do_one(core, deed) {
+                    // Whose fault it is isn't known; the others go on. Where threads take turns, it
+                    // may be what a signal's handler has raised.
+                    Err(error) if core.get().turn.is_none() => error.write_unraisable(py, None),
+                    Err(error) => interrupt = Err(error),
+                    Ok(()) => {}
                 }
             }
         }
@@ -125,10 +135,19 @@ impl Core {
         match deed {
             Deed::Wake(future) => {
                 // One that was cancelled meanwhile has its end, and says so.
-                let _ = future.call_method1(py, intern!(py, "set_result"), (py.None(),));
+                if let Err(error) = future.call_method1(py, intern!(py, "set_result"), (py.None(),))
+                    && error.get_type(py).name()? != "InvalidStateError"
+                {
+                    return Err(error);
+                }
             }
-            Deed::Write(write, bytes) => {
-                write.call1(py, (bytes,))?;
+            Deed::Write(number, write, bytes) => {
+                if let Err(error) = write.call1(py, (bytes,)) {
+                    // How much of it is on its way is not known: nothing may follow it.
+                    let why = "its bytes could not be written";
+                    Core::run(core, |state, py, now| state.destroy(py, now, number, why))?;
+                    return Err(error);
+                }
             }
             Deed::Tell(name, number, said) => {
                 // Once it has let go, nobody is left to hear of anything.
@@ -391,12 +410,17 @@ impl Core {
         if strict {
             types::like_asyncpg(&mut state.types);
         }
+        // That of `onetrip.blocking` has turns, and flushes before it waits.
+        let turn = event_loop.getattr_opt(intern!(py, "turn"))?;
+        let turn = turn.map(|turn| turn.cast_into::<Turn>()).transpose()?;
+        let soon = if turn.is_some() { "flush_soon" } else { "call_soon" };
         Ok(Core {
             state: Local::new(state),
             strict,
             host: Local::new(Some(host)),
             create_future: event_loop.getattr(intern!(py, "create_future"))?.unbind(),
-            call_soon: event_loop.getattr(intern!(py, "call_soon"))?.unbind(),
+            call_soon: event_loop.getattr(soon)?.unbind(),
+            turn: turn.map(Bound::unbind),
             running_loop: py.import("asyncio")?.getattr("_get_running_loop")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
@@ -741,6 +765,7 @@ impl Scope {
         (into, record): (Option<Bound<'py, PyAny>>, Option<Py<PyType>>),
     ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
+        let _turn = self.core.get().enter(py)?;
         if into.as_ref().is_some_and(|into| !into.is_callable()) {
             return Err(PyTypeError::new_err(
                 "into takes tuple, dict, or what is called with the \

@@ -14,8 +14,8 @@ use crate::call::Call;
 pub(crate) enum Deed {
     /// A future is done.
     Wake(Py<PyAny>),
-    /// Bytes go to a transport, by its method.
-    Write(Py<PyAny>, Py<PyBytes>),
+    /// Bytes go to the transport of a connection, by its method.
+    Write(u32, Py<PyAny>, Py<PyBytes>),
     /// The host is called by this name, with the number of a connection, or 0, and what else there
     /// is.
     Tell(&'static str, u32, Option<Said>),

@@ -298,7 +298,12 @@ impl Link {
     }
 
     /// What is to be written, if there is something and the transport takes it.
-    pub(crate) fn write(&mut self, py: Python<'_>, now: Time) -> Option<(Deed, usize)> {
+    pub(crate) fn write(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+    ) -> Option<(Deed, usize)> {
         if self.is_paused {
             return None;
         }
@@ -310,7 +315,7 @@ impl Link {
         let written = PyBytes::new(py, bytes).unbind();
         let len = bytes.len();
         connection.written(now, len);
-        Some((Deed::Write(self.write.clone_ref(py), written), len))
+        Some((Deed::Write(number, self.write.clone_ref(py), written), len))
     }
 
     // --- whose it is ---

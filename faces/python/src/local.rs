@@ -1,22 +1,27 @@
-//! State that belongs to the thread of one event loop.
+//! State that belongs to the thread of one event loop, or to the threads that take turns as one
+//! client.
 
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
-/// What one thread uses, and others only drop. Nothing in it is shared with anything outside of it.
+/// What one thread at a time uses (`here`), and others only drop. Nothing in it is shared with
+/// anything outside of it.
 #[derive(Debug)]
 pub(crate) struct Local<T> {
     owner: (usize, usize),
     value: RefCell<T>,
 }
 
-// SAFETY: only the thread that made it gets at the value (`with`), and who drops it is the last to
-// have it. What a value holds in `Rc` it holds itself, all of them.
+// SAFETY: only the thread that made it gets at the value (`with`), or one after the other those
+// that act as the client for which it was made (`Seat::take`), and who drops it is the last to have
+// it. What a value holds in `Rc` it holds itself, all of them.
 unsafe impl<T> Send for Local<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Local<T> {}
@@ -60,9 +65,133 @@ pub(crate) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Tells this thread from all others that live, and this process from what it was forked from.
+/// Tells this thread from all others that live, or the client that it acts as from all others; and
+/// this process from what it was forked from.
 #[inline]
 fn here() -> (usize, usize) {
+    let acting = ACTING.get();
+    (if acting == 0 { thread() } else { acting }, FORKS.load(Ordering::Relaxed))
+}
+
+fn thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
-    (MARK.with(|mark| std::ptr::from_ref(mark) as usize), FORKS.load(Ordering::Relaxed))
+    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+}
+
+thread_local! {
+    /// The client that this thread acts as: the address of its `Seat`, or 0.
+    static ACTING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whose turn it is to act as a client that many threads use. What is made in a turn belongs to
+/// the client, and one thread at a time has the turn.
+#[pyclass(frozen, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct Turn(Arc<Seat>);
+
+#[derive(Debug)]
+struct Seat {
+    /// A thread has the turn.
+    is_taken: Mutex<bool>,
+    freed: Condvar,
+    /// The thread that has it, or 0.
+    holder: AtomicUsize,
+    /// What that thread acted as before.
+    before: AtomicUsize,
+    forks: usize,
+}
+
+impl Seat {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody holds the turn for long: whoever waits for the server gives it away.
+    fn take(&self, py: Python<'_>) -> Result<(), Elsewhere> {
+        // The thread that has it does not live on behind a fork.
+        if self.forks != FORKS.load(Ordering::Relaxed) {
+            return Err(Elsewhere);
+        }
+        if std::mem::replace(&mut *self.lock(), true) {
+            py.detach(|| {
+                let taken = self.freed.wait_while(self.lock(), |is_taken| *is_taken);
+                *taken.unwrap_or_else(PoisonError::into_inner) = true;
+            });
+        }
+        self.holder.store(thread(), Ordering::Relaxed);
+        let id = std::ptr::from_ref(self) as usize;
+        self.before.store(ACTING.replace(id), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn leave(&self) {
+        self.holder.store(0, Ordering::Relaxed);
+        ACTING.set(self.before.load(Ordering::Relaxed));
+        *self.lock() = false;
+        self.freed.notify_one();
+    }
+}
+
+#[pymethods]
+impl Turn {
+    #[new]
+    fn new() -> Turn {
+        let forks = FORKS.load(Ordering::Relaxed);
+        let (holder, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (is_taken, freed) = (Mutex::new(false), Condvar::new());
+        Turn(Arc::new(Seat { is_taken, freed, holder, before, forks }))
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_mine() {
+            return Err(PyRuntimeError::new_err(
+                "onetrip: what a client calls, such as `into`, can't use that client",
+            ));
+        }
+        Ok(self.0.take(py)?)
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&self, _error: &Bound<'_, PyTuple>) {
+        self.release();
+    }
+
+    /// Takes the turn, unless this thread has it.
+    fn acquire(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_mine() { Ok(()) } else { Ok(self.0.take(py)?) }
+    }
+
+    /// Gives the turn away, if this thread has it.
+    fn release(&self) {
+        if self.is_mine() {
+            self.0.leave();
+        }
+    }
+}
+
+impl Turn {
+    /// Whether this thread has it.
+    fn is_mine(&self) -> bool {
+        self.0.holder.load(Ordering::Relaxed) == thread()
+    }
+
+    /// Takes the turn until what is returned is dropped, unless this thread has it.
+    pub(crate) fn act(&self, py: Python<'_>) -> PyResult<Acting> {
+        if self.is_mine() {
+            return Ok(Acting(None));
+        }
+        self.0.take(py)?;
+        Ok(Acting(Some(self.0.clone())))
+    }
+}
+
+/// A turn, until it is dropped.
+pub(crate) struct Acting(Option<Arc<Seat>>);
+
+impl Drop for Acting {
+    fn drop(&mut self) {
+        if let Some(seat) = self.0.take() {
+            seat.leave();
+        }
+    }
 }

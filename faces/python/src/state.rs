@@ -442,7 +442,7 @@ impl State {
 
     pub(crate) fn write(&mut self, py: Python<'_>, now: Time, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        if let Some((deed, bytes)) = link.write(py, now) {
+        if let Some((deed, bytes)) = link.write(py, now, number) {
             self.counts.sent += bytes as u64;
             self.deeds.push(deed);
             self.walk(py, now, number);

@@ -344,8 +344,11 @@ class Connecting:
     def __await__(self) -> Generator[Any, Any, Client[str]]:
         return self._open().__await__()
 
+    def _made(self) -> Client[str]:
+        return Client[str](_Parts(self._config), self._config.how())
+
     async def _open(self) -> Client[str]:
-        client = Client[str](_Parts(self._config), self._config.how())
+        client = self._made()
         try:
             # A server that can't be reached is told of here, and not by the first command.
             await client.ping()

@@ -144,6 +144,7 @@ impl RedisScope {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
         let (py, spec) = (spec.py(), spec.get());
+        let _turn = self.shared.get().enter(py)?;
         let command = match spec.command(args) {
             Ok(command) => command,
             Err(why) => return self.failed(py, unsent("parameter", why)),
@@ -181,6 +182,7 @@ impl RedisScope {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
         let (py, text) = (text.py(), text.to_str()?);
+        let _turn = self.shared.get().enter(py)?;
         let name: Arc<str> = "EVALSHA".into();
         if let Some(failure) = self.refused(&name, Place::Shared) {
             return self.failed(py, failure);

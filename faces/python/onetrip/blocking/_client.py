@@ -1,0 +1,357 @@
+"""PostgreSQL: a database, a session, a transaction. Each method is documented where it is written
+for asyncio: ``onetrip._client``, ``onetrip._flow``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from ssl import SSLContext
+from typing import Any, TypeVar, overload
+
+from .. import _batch, _client, _native
+from .._batch import BatchReport
+from .._client import Isolation, Metrics, Pipeline
+from .._flow import PART, Data, Flows
+from .._listen import Event
+from .._native import Arrow, Record
+from ..errors import Error, Notice
+from ._loop import Loop
+from ._parts import Block, Events, Owner, Stream, grouped
+
+T = TypeVar("T")
+
+#: Rows that are handed over to a COPY at a time.
+ROWS = 128
+
+
+class Calls:
+    """What a database, a session and a transaction have in common."""
+
+    _loop: Loop
+    _it: Flows
+
+    @overload
+    def fetch(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: None = None
+    ) -> list[Record]: ...
+    @overload
+    def fetch(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
+    ) -> list[T]: ...
+    def fetch(self, query: str, /, *args: Any, repeatable: bool = False, into: Any = None) -> Any:
+        """The rows of a statement; ``into``: tuple, dict, or a class that is called with the
+        columns by name, as a dataclass.
+        """
+        return self._loop.call(self._it.fetch, query, *args, repeatable=repeatable, into=into)
+
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: None = None
+    ) -> Record | None: ...
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
+    ) -> T | None: ...
+    def fetchrow(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: Any = None
+    ) -> Any:
+        """The first row, or None."""
+        return self._loop.call(self._it.fetchrow, query, *args, repeatable=repeatable, into=into)
+
+    def fetchval(
+        self, query: str, /, *args: Any, column: int = 0, repeatable: bool = False
+    ) -> Any:
+        """A value of the first row, or None."""
+        call = self._it.fetchval
+        return self._loop.call(call, query, *args, column=column, repeatable=repeatable)
+
+    def fetch_arrow(self, query: str, /, *args: Any, repeatable: bool = False) -> Arrow:
+        """The rows of a statement as columns of Arrow."""
+        return self._loop.call(self._it.fetch_arrow, query, *args, repeatable=repeatable)
+
+    def execute(self, query: str, /, *args: Any) -> str:
+        """The command tag, as ``INSERT 0 1``."""
+        return self._loop.call(self._it.execute, query, *args)
+
+    def executemany(self, query: str, args: Iterable[Iterable[Any]], /) -> int:
+        """Runs a statement with each of these sets of arguments: all of them take effect, or none.
+
+        It returns how many rows were affected.
+        """
+        return self._loop.call(self._it.executemany, query, list(args))
+
+    @overload
+    def fetchmany(
+        self, query: str, args: Iterable[Iterable[Any]], /, *, into: None = None
+    ) -> list[Record]: ...
+    @overload
+    def fetchmany(
+        self, query: str, args: Iterable[Iterable[Any]], /, *, into: Callable[..., T]
+    ) -> list[T]: ...
+    def fetchmany(
+        self, query: str, args: Iterable[Iterable[Any]], /, *, into: Any = None
+    ) -> Any:
+        """The same, and the rows of all of them."""
+        return self._loop.call(self._it.fetchmany, query, list(args), into=into)
+
+    def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
+        """A statement for many rows of arguments: ``db.batch(query, rows).atomic()``."""
+        of: Any = self._it
+        return Batch(self._loop, of.batch(query, _told(rows)))
+
+    @overload
+    def stream(self, query: str, /, *args: Any) -> Stream[Record]: ...
+    @overload
+    def stream(self, query: str, /, *args: Any, into: Callable[..., T]) -> Stream[T]: ...
+    def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
+        """The rows as they arrive: ``for row in db.stream(…)``."""
+        return Stream(self._loop, lambda: self._it.stream(query, *args, into=into))
+
+    def copy_out(self, query: str, /) -> Stream[bytes]:
+        """The data of a COPY … TO STDOUT as it arrives."""
+        return Stream(self._loop, lambda: self._it.copy_out(query))
+
+    def copy_in(self, query: str, source: Data | Iterable[Data] | Any, /) -> int:
+        """Gives data to a COPY … FROM STDIN, and returns how many rows it made.
+
+        The source is bytes, a file, or what can be iterated over for bytes. Nothing is stored
+        where it raises.
+        """
+        groups = grouped(_chunks(source), _size, PART)
+        return self._copy(lambda it: self._it.copy_in(query, it), groups)
+
+    def copy_rows(
+        self,
+        table: str,
+        rows: Iterable[Sequence[Any]],
+        /,
+        *,
+        columns: Iterable[str] | None = None,
+        schema: str | None = None,
+    ) -> int:
+        """Stores rows by a binary COPY, and returns how many.
+
+        ``columns`` are needed where the table has generated ones.
+        """
+        return self._copy(
+            lambda it: self._it.copy_rows(table, it, columns=columns, schema=schema),
+            grouped(iter(rows), lambda _: 1, ROWS),
+        )
+
+    def _copy(self, copy: Callable[[Any], Any], groups: Iterator[list[Any]]) -> int:
+        """The source is read by its thread while it does not drive: it may use this client."""
+        handed: asyncio.Queue[list[Any] | None] = asyncio.Queue(1)
+
+        async def source() -> Any:
+            while (group := await handed.get()) is not None:
+                for one in group:
+                    yield one
+
+        async def begin() -> asyncio.Task[int]:
+            return asyncio.get_running_loop().create_task(copy(source()))
+
+        async def hand(task: asyncio.Task[int], group: list[Any] | None) -> bool:
+            put = asyncio.ensure_future(handed.put(group))
+            await asyncio.wait([put, task], return_when=asyncio.FIRST_COMPLETED)
+            return put.cancel()
+
+        async def end(task: asyncio.Task[int]) -> int:
+            return await task
+
+        async def leave(task: asyncio.Task[int]) -> None:
+            task.cancel()
+            await asyncio.wait([task])
+
+        loop = self._loop
+        task = loop.run(begin)
+        try:
+            for group in groups:
+                if loop.run(hand, task, group):
+                    break
+            loop.run(hand, task, None)
+            return loop.run(end, task)
+        except BaseException:
+            loop.run_within(None, leave, task)
+            raise
+
+
+class Batch:
+    """A statement and its rows, which are taken while the thread looks after the connections: what
+    makes them can't use the client.
+    """
+
+    def __init__(self, loop: Loop, it: _batch.Batch) -> None:
+        self._loop, self._it = loop, it
+
+    def atomic(self) -> int:
+        """Runs it for all rows, or for none, and returns how many rows were affected."""
+        return self._run(self._it.atomic)
+
+    def isolated(self) -> BatchReport:
+        """Runs it for each row by itself, in their order on one connection."""
+        return self._run(self._it.isolated)
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return self._loop.run(work)
+        except _Raised as raised:
+            raise raised.error from None
+
+
+class Transaction(Calls):
+    """A transaction, or what stands behind one of its savepoints."""
+
+    def __init__(self, loop: Loop, it: _client.Transaction) -> None:
+        self._loop, self._it = loop, it
+
+    def begin(self) -> Block[Transaction]:
+        """A savepoint, which is rolled back where its block raises."""
+        of: Any = self._it
+        return Block(self._loop, of.begin, lambda tx: Transaction(self._loop, tx))
+
+
+class Session(Calls):
+    """A connection that its caller has to himself, in the order of its calls."""
+
+    def __init__(self, loop: Loop, it: Flows) -> None:
+        self._loop, self._it = loop, it
+
+    def begin(
+        self,
+        isolation: Isolation | None = None,
+        read_only: bool | None = None,
+        deferrable: bool | None = None,
+    ) -> Block[Transaction]:
+        """A transaction: ``with db.begin() as tx``. BEGIN leaves with its first statement."""
+        loop, of = self._loop, self._it
+        assert isinstance(of, (_client.Session, _client.Database))
+        return Block(
+            loop,
+            lambda: of.begin(isolation, read_only, deferrable),
+            lambda tx: Transaction(loop, tx),
+        )
+
+
+class Database(Owner, Session):  # type: ignore[override]
+    """A pool of connections, which its statements share. Made by :func:`connect`."""
+
+    _it: _client.Database
+
+    def session(self) -> Block[Session]:
+        """A connection of one's own: ``with db.session() as session``."""
+        loop = self._loop
+        return Block(loop, self._it.session, lambda session: Session(loop, session))
+
+    def pipeline(self) -> Block[Pipeline]:
+        """Statements that share one sync point: all of them take effect, or none.
+
+        They leave at the end of the block. Behind it their calls have a ``result()``.
+        """
+        return Block(self._loop, self._it.pipeline, lambda pipeline: pipeline)
+
+    def listen(self, *channels: str) -> Block[Events[Event]]:
+        """Notifications, on a connection of their own: ``with db.listen("a") as events``."""
+        loop = self._loop
+        return Block(loop, lambda: self._it.listen(*channels), lambda it: Events(loop, it))
+
+    def run(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        isolation: Isolation | None = "serializable",
+        read_only: bool | None = None,
+        attempts: int = 0,
+    ) -> T:
+        """Runs ``work(tx)`` in a transaction, and again where it met others (40001, 40P01)."""
+        seed, failures = id(work), 0
+        while True:
+            begin = self.begin(isolation, read_only)
+            try:
+                with begin as tx:
+                    return work(tx)
+            except Error:
+                if not begin.runs_again:
+                    raise
+                failures += 1
+                pause = _native.retry_pause(failures, attempts, seed)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+    def metrics(self) -> Metrics:
+        """What was counted so far, and how things stand."""
+        with self._loop.turn:
+            return self._it.metrics()
+
+    @property
+    def server_parameters(self) -> dict[str, str]:
+        """What the server reported of itself when a connection was opened last."""
+        return self._it.server_parameters
+
+    def reload_types(self) -> None:
+        """Forgets what was learned of texts and types, for after they were altered."""
+        self._loop.run(self._it.reload_types)
+
+
+class _Raised(RuntimeError):
+    """What makes rows has raised, and no signal's handler."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _told(rows: Iterable[T]) -> Iterator[T]:
+    try:
+        yield from rows
+    except Exception as error:
+        raise _Raised(error) from None
+
+
+def _size(chunk: Any) -> int:
+    if not isinstance(chunk, (bytes, bytearray, memoryview)):
+        raise TypeError(f"the data of a COPY is bytes, and not a {type(chunk).__name__}")
+    return len(chunk)
+
+
+def _chunks(source: Any) -> Iterator[Any]:
+    if isinstance(source, memoryview):
+        source = source.cast("B")
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return iter((source,))
+    if hasattr(source, "read"):
+        return iter(lambda: source.read(PART), b"")
+    return iter(source)
+
+
+def connect(
+    dsn: str | None = None,
+    *,
+    ssl: SSLContext | None = None,
+    password: str | Callable[[], str] | None = None,
+    on_notice: Callable[[Notice], object] | None = None,
+    **settings: Any,
+) -> Database:
+    """Opens a database: ``with onetrip.blocking.connect(dsn) as db``.
+
+    What it takes is what :func:`onetrip.connect` takes. ``on_notice`` is called by whichever thread
+    looks after the connections, and can't use the client.
+    """
+
+    def heard(notice: Notice) -> None:
+        try:
+            if on_notice is not None:
+                on_notice(notice)
+        except Exception:
+            logging.getLogger("onetrip").exception("on_notice has raised")
+
+    opens = _client.connect(dsn, ssl=ssl, password=password, on_notice=heard, **settings)
+    db = Database(opens._made)
+
+    async def check() -> None:
+        core = db._it._core_of()
+        core.release(await core.checkout())
+
+    return db._checked(check)

@@ -1,0 +1,419 @@
+"""An event loop without a thread of its own: whoever waits for an answer runs it meanwhile.
+
+So what is written for asyncio (sockets, TLS, how connections open and end, listeners, COPY) serves
+threads as well. Two things are passed on from thread to thread:
+
+- the *turn* (``_native.Turn``): one thread at a time uses the client;
+- the *wheel*: of the threads that wait one drives, which alone waits for sockets, without the turn
+  and without the GIL. The others wait for it. When it has its answer, it hands the wheel on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import selectors
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+from .. import _native
+from ..errors import Error, MisuseError, Outcome, _make
+
+if TYPE_CHECKING:
+    from .._host import Host
+
+T = TypeVar("T")
+Work = Union["_native.Call[Any]", "asyncio.Task[Any]"]
+
+#: Seconds after which a thread looks first whether connections were closed meanwhile.
+STALE = 0.001
+
+#: Seconds after which a thread that waits looks whether another drives still.
+WHEEL_WAIT = 1.0
+
+#: Seconds in which the server is told that a statement was given up.
+CANCEL_WAIT = 1.0
+
+#: What a call may raise by itself; all else is taken for what a signal's handler has raised.
+EXPECTED = (Error, TypeError, ValueError, RuntimeError, StopAsyncIteration)
+
+#: Rounds of a loop in which what has come is read, and what follows from that is done.
+ROUNDS = 3
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """The loop of one client."""
+
+    def __init__(self) -> None:
+        self.turn = _native.Turn()
+        self.hosts: weakref.WeakSet[Host] = weakref.WeakSet()
+        #: Why it can't be used any more.
+        self.failure: Error | None = None
+        #: Nothing is lost if a signal's handler raises now.
+        self.is_safe = False
+        self._unwritten: list[Callable[[], None]] = []
+        #: Clients leave here what writes their bytes; it is called before this thread waits.
+        self.flush_soon = self._unwritten.append
+        self._waiting: list[Waiter] = []
+        self._is_driven = self._is_nudged = self._is_ending = False
+        self._struck: BaseException | None = None
+        self._ran = 0.0
+        super().__init__(Selector(self))
+        self.set_exception_handler(self._told)
+
+    def call(self, method: Callable[..., _native.Call[T]], *args: Any, **kwargs: Any) -> T:
+        """What a call is answered by."""
+        limit = _limit.get()
+        with self.turn:
+            result: T = self._result(limit, lambda: method(*args, **kwargs))
+            return result
+
+    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        """What a coroutine returns."""
+        return self.run_within(_limit.get(), work, *args)
+
+    def run_within(
+        self, limit: Timeout | None, work: Callable[..., Coroutine[Any, Any, T]], *args: Any
+    ) -> T:
+        with self.turn:
+            if self.is_closed():
+                raise self.failure or MisuseError("the client was closed")
+            result: T = self._result(limit, lambda: self.create_task(work(*args)))
+            return result
+
+    def wait(self, works: list[_native.Call[Any]]) -> None:
+        """Until they have ended, whatever becomes of them."""
+        for work in works:
+            with self.turn:
+                self._result(_limit.get(), lambda: work, _nothing)
+
+    def end(self) -> None:
+        """Nothing is to be run any more."""
+        with self.turn:
+            self._is_ending = True
+            if not self._is_driven and not self.is_closed():
+                self._close()
+
+    def _result(
+        self, limit: Timeout | None, made: Callable[[], Any], read: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Makes a call or a task, waits for its end, and reads its result."""
+        work = None
+        try:
+            self._look(limit)
+            work = made()
+            self._wait(work, limit)
+            if not work.done():
+                assert limit is not None
+                self._give_up(work)
+                raise limit.error(_outcome(work))
+            return work.result() if read is None else read(work)
+        except EXPECTED:
+            raise
+        except BaseException:
+            self._interrupted(work)
+            raise
+
+    def _interrupted(self, work: Work | None) -> None:
+        """A signal's handler has raised."""
+        is_safe, self.is_safe = self.is_safe, False
+        try:
+            if is_safe and work is not None:
+                return self._give_up(work)
+        except BaseException:
+            self._give_in()
+            raise
+        self._give_in()
+
+    def _wait(self, work: Work, limit: Timeout | None) -> None:
+        """Until it has ended, or its time is over."""
+        timer = None
+        if limit is not None and (left := limit.left()) is not None:
+            timer = self.call_later(left, _nothing)
+        try:
+            while not work.done():
+                if self.failure is not None:
+                    raise self.failure
+                if self._is_driven:
+                    self._follow(work, limit)
+                else:
+                    self._drive(work.done, limit)
+                if limit is not None and limit.is_over():
+                    return
+        finally:
+            if self._waiting and not self._is_driven:
+                self._waiting.pop().set_result(None)
+            if timer is not None:
+                timer.cancel()
+
+    # --- the thread that drives ---
+
+    def _drive(self, is_done: Callable[[], bool], limit: Timeout | None = None) -> None:
+        outer = asyncio._get_running_loop()
+        try:
+            self._is_driven = True
+            asyncio._set_running_loop(self)
+            if limit is not None:
+                limit.watch(self.nudge)
+            while True:
+                while self._unwritten:
+                    self._unwritten.pop()()
+                if is_done():
+                    return
+                self._run_once()  # type: ignore[attr-defined]
+                if self._struck is not None:
+                    struck = self._struck
+                    self._give_in()
+                    raise struck
+                if limit is not None and limit.is_over():
+                    return
+        finally:
+            self._is_driven = False
+            asyncio._set_running_loop(outer)
+            self._ran = time.monotonic()
+            if self._is_ending and not self._waiting and not self.is_closed():
+                self._close()
+
+    def _look(self, limit: Timeout | None) -> None:
+        """Reads what has come since somebody drove last, as the end of a connection."""
+        if limit is not None and limit.is_over():
+            raise limit.error("NotSent")
+        if self._is_driven or self.is_closed() or time.monotonic() - self._ran < STALE:
+            return
+        left = iter(range(ROUNDS))
+
+        def is_done() -> bool:
+            self.call_soon(_nothing)
+            return next(left, None) is None
+
+        self._drive(is_done)
+
+    def _told(self, _: object, context: dict[str, Any]) -> None:
+        # What a signal's handler has raised must not be lost, nor what it has interrupted go on.
+        error = context.get("exception")
+        if error is not None and not isinstance(error, Error):
+            self._struck = error
+
+    def _give_in(self) -> None:
+        """A signal's handler raised amid the work, of which a part may be lost: no connection can
+        be trusted any more.
+        """
+        if self.failure is not None:
+            return
+        why = "a signal interrupted the client amid its work"
+        self.failure, self._struck = _make("connection_lost", "Unknown", why, None), None
+        for host in list(self.hosts):
+            host.core.close_pool()
+            host.cut(why)
+        for waiter in self._waiting:
+            waiter.set_result(None)
+        if not self._is_driven or asyncio._get_running_loop() is self:
+            self._close()
+        else:
+            self._is_ending = True
+            self.nudge()
+
+    def _close(self) -> None:
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        for _ in range(ROUNDS):
+            self.call_soon(_nothing)
+            self._run_once()  # type: ignore[attr-defined]
+        asyncio._set_running_loop(outer)
+        self.close()
+
+    # --- the others ---
+
+    def _follow(self, work: Work, limit: Timeout | None) -> None:
+        """Waits for the thread that drives."""
+        waiter = Waiter()
+        try:
+            self._waiting.append(waiter)
+            if not isinstance(work, _native.Call):
+                work.add_done_callback(waiter.set_result)
+            elif not work._watch(waiter):
+                return
+            if limit is not None:
+                limit.watch(lambda: waiter.set_result(None))
+            self.nudge()
+            self.turn.release()
+            left = None if limit is None else limit.left()
+            waiter.get(timeout=WHEEL_WAIT if left is None else min(left, WHEEL_WAIT))
+        except queue.Empty:
+            pass
+        except BaseException:
+            self.turn.acquire()
+            self.is_safe = True
+            raise
+        finally:
+            self.turn.acquire()
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+
+    def nudge(self) -> None:
+        """There is something to do for the thread that drives."""
+        if not self._is_nudged and not self.is_closed():
+            self.call_soon_threadsafe(self._nudged)
+            self._is_nudged = True
+
+    def _nudged(self) -> None:
+        self._is_nudged = False
+
+    def _give_up(self, work: Work) -> None:
+        """Nobody waits for it any more. The server hears of that before the thread goes on."""
+        if self.is_closed():
+            return
+        before = asyncio.all_tasks(self)
+        if isinstance(work, _native.Call):
+            work.close()
+            rest = asyncio.all_tasks(self) - before
+        else:
+            work.cancel()
+            work.add_done_callback(_outcome)
+            rest = {work}
+        if self._is_driven:
+            return self.nudge()
+        until = time.monotonic() + CANCEL_WAIT
+        timer = self.call_later(CANCEL_WAIT, _nothing)
+        self._drive(lambda: all(it.done() for it in rest) or time.monotonic() >= until)
+        timer.cancel()
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, function: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Looks up a name, on a thread that ends with that."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def settle(act: Callable[[Any], None], result: object) -> None:
+            if not future.done():
+                act(result)
+
+        def work() -> None:
+            act: Callable[[Any], None]
+            result: object
+            try:
+                act, result = future.set_result, function(*args)
+            except OSError as error:
+                act, result = future.set_exception, error
+            try:
+                self.call_soon_threadsafe(settle, act, result)
+            except RuntimeError:
+                pass  # Nobody waits for it: the loop was closed.
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+
+class Selector(selectors.PollSelector):
+    """Gives the turn away as long as it waits. (With epoll a child would share the set.)"""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        loop = self._loop
+        try:
+            loop.is_safe = True
+            if timeout is None or timeout > 0:
+                loop.turn.release()
+            ready = super().select(timeout)
+        finally:
+            loop.turn.acquire()
+        loop.is_safe = False
+        return ready
+
+
+class Waiter:
+    """What a thread waits for that does not drive. Its methods are native: no signal's handler
+    runs in them.
+    """
+
+    __slots__ = ("get", "set_result")
+
+    def __init__(self) -> None:
+        told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self.set_result, self.get = told.put, told.get
+
+
+class Timeout:
+    """The calls of a block end within a time, or when another thread cancels them."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._is_cancelled = False
+        self._outer: Timeout | None = None
+        self._token: Token[Timeout | None] | None = None
+        self._wake: Callable[[], object] | None = None
+
+    def __enter__(self) -> Timeout:
+        if self._token is not None:
+            raise MisuseError("this Timeout was used already: make another")
+        self._outer = _limit.get()
+        self._token = _limit.set(self)
+        if self._seconds is not None:
+            self._deadline = time.monotonic() + self._seconds
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._token is not None
+        _limit.reset(self._token)
+
+    def cancel(self) -> None:
+        """Ends the call that runs in the block, and those that follow. Any thread may do that."""
+        self._is_cancelled = True
+        if self._wake is not None:
+            self._wake()
+
+    def watch(self, wake: Callable[[], object]) -> None:
+        """This is called when it is cancelled."""
+        self._wake = wake
+        if self._outer is not None:
+            self._outer.watch(wake)
+
+    def left(self) -> float | None:
+        outer = None if self._outer is None else self._outer.left()
+        if self._deadline is None:
+            return outer
+        own = max(0.0, self._deadline - time.monotonic())
+        return own if outer is None else min(own, outer)
+
+    def is_over(self) -> bool:
+        return self._is_cancelled or self.left() == 0 or self._outer_is_over()
+
+    def _outer_is_over(self) -> bool:
+        return self._outer is not None and self._outer.is_over()
+
+    def error(self, outcome: Outcome) -> Error:
+        if self._is_cancelled:
+            return _make("cancelled", outcome, "it was cancelled by another thread", None)
+        if self._outer is not None and self._outer_is_over():
+            return self._outer.error(outcome)
+        return _make("timeout", outcome, f"no answer came within {self._seconds:g} s", None)
+
+
+_limit: ContextVar[Timeout | None] = ContextVar("onetrip_blocking_limit", default=None)
+
+
+def _outcome(work: Any) -> Outcome:
+    """What is known of what was given up."""
+    if not work.done():
+        return "Unknown"
+    try:
+        work.result()
+    except Error as error:
+        return error.outcome
+    except (asyncio.CancelledError, Exception):
+        return "Unknown"
+    return "Applied"
+
+
+def _nothing(*_: object) -> None:
+    """Its call wakes a loop."""

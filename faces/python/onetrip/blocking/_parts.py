@@ -1,0 +1,193 @@
+"""What PostgreSQL and Redis have in common: blocks, and what is iterated over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
+
+from .._flow import Stream as Flow
+from ..errors import TimeoutError
+from ._loop import Loop, Timeout
+
+T = TypeVar("T")
+B = TypeVar("B", bound="Owner")
+
+
+class Owner:
+    """A client: its loop, and what is used there."""
+
+    _now: tuple[Loop, Any]
+
+    def __init__(self, made: Callable[[], Any]) -> None:
+        self._made = made
+        self._begin()
+
+    def _begin(self) -> None:
+        async def made() -> Any:
+            return self._made()
+
+        loop = Loop()
+        self._now = loop, loop.run_within(None, made)
+
+    def _place(self) -> tuple[Loop, Any]:
+        if self._now[0].failure is not None:
+            self._begin()
+        return self._now
+
+    @property
+    def _loop(self) -> Loop:
+        return self._place()[0]
+
+    @property
+    def _it(self) -> Any:
+        return self._place()[1]
+
+    def _checked(self: B, check: Callable[[], Any]) -> B:
+        """A server that can't be reached is told of when the client is opened."""
+        try:
+            self._loop.run(check)
+        except BaseException:
+            self.close(0)
+            raise
+        return self
+
+    def close(self, timeout: float | None = None) -> None:
+        """Takes nothing new, and ends when all is answered, or after this many seconds."""
+        if not self._loop.is_closed():
+            try:
+                self._loop.run_within(None, self._it.close, timeout)
+            finally:
+                self._loop.end()
+
+    def __enter__(self: B) -> B:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Entered(Protocol):
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, *error: Any) -> Any: ...
+
+
+class Block(Generic[T]):
+    """For a ``with``. It may be entered again, when it has ended."""
+
+    def __init__(
+        self, loop: Loop, made: Callable[[], Entered], given: Callable[[Any], T]
+    ) -> None:
+        self._loop, self._made, self._given = loop, made, given
+        self._block: Any = None
+        self._is_entered = False
+
+    def __enter__(self) -> T:
+        try:
+            return self._given(self._loop.run(self._enter))
+        except BaseException as error:
+            # A signal's handler may raise when the block was entered already.
+            if self._is_entered and self._loop.failure is None:
+                self.__exit__(type(error), error, None)
+            raise
+
+    async def _enter(self) -> Any:
+        self._block = self._made()
+        given = await self._block.__aenter__()
+        self._is_entered = True
+        return given
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether a transaction is to be run again, since it met others."""
+        return bool(getattr(self._block, "runs_again", False))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_entered = False
+        # It is ended also where its time is over.
+        self._loop.run_within(None, self._block.__aexit__, kind, error, traceback)
+
+
+class Events(Iterator[T]):
+    """What comes by itself: notifications, messages. It is read while a thread waits for it."""
+
+    def __init__(self, loop: Loop, source: AsyncIterator[T]) -> None:
+        self._loop, self._source = loop, source
+
+    def __next__(self) -> T:
+        try:
+            come: T = self._loop.run(_next, self._source)
+        except StopAsyncIteration:
+            raise StopIteration from None
+        return come
+
+    def take(self, timeout: float) -> T | None:
+        """The next, or None where none comes within so many seconds."""
+        limit = Timeout(timeout)
+        try:
+            come: T = self._loop.run_within(limit, _next, self._source)
+        except StopAsyncIteration:
+            return None
+        except TimeoutError:
+            if not limit.is_over():
+                raise
+            return None
+        return come
+
+
+class Stream(Iterator[T]):
+    """Rows, or the data of a COPY, as they arrive. For one thread at a time.
+
+    ``with`` gives the connection back at a certain moment.
+    """
+
+    def __init__(self, loop: Loop, made: Callable[[], Flow[T]]) -> None:
+        self._loop = loop
+        self._source = made()
+
+    def __next__(self) -> T:
+        for one in self._source._come:
+            return one
+        try:
+            come: T = self._loop.run(_next, self._source)
+        except StopAsyncIteration:
+            raise StopIteration from None
+        return come
+
+    def close(self) -> None:
+        """Takes no more. The rest of a long reply costs its connection."""
+        if self._source._lent is not None:
+            self._loop.run_within(None, self._source.aclose)
+
+    def __enter__(self) -> Stream[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # It is collected anywhere: whoever drives next has its connection given back.
+        source = self._source
+        if source._lent is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(source._leave)
+
+
+async def _next(source: AsyncIterator[T]) -> T:
+    return await source.__anext__()
+
+
+def grouped(items: Iterator[Any], size: Callable[[Any], int], full: int) -> Iterator[list[Any]]:
+    """Items in lists of about this size."""
+    group, held = [], 0
+    for item in items:
+        group.append(item)
+        held += size(item)
+        if held >= full:
+            yield group
+            group, held = [], 0
+    yield group

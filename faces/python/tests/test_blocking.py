@@ -1,0 +1,612 @@
+"""``onetrip.blocking``: the client of programs without async."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import onetrip
+import onetrip.blocking
+from onetrip import Gap, Notification
+from onetrip.blocking import Database, Timeout, connect
+
+from conftest import URL, Line
+
+
+@pytest.fixture
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """It has a loop of its own: once is enough."""
+    return asyncio.DefaultEventLoopPolicy()
+
+
+@pytest.fixture
+def db() -> Iterator[Database]:
+    with connect(URL) as db:
+        yield db
+
+
+@pytest.fixture
+def far(line: Line) -> Iterator[Database]:
+    """One connection, by way of the line."""
+    with connect(line.url, connections_max=1) as db:
+        yield db
+
+
+@pytest.fixture
+def table(db: Database) -> Iterator[str]:
+    db.execute("drop table if exists blocked")
+    db.execute("create table blocked (i int4)")
+    yield "blocked"
+    db.execute("drop table blocked")
+
+
+def until(holds: Callable[[], Any]) -> None:
+    """It is asked again until it holds, for 10 s at most."""
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end, "it does not come to hold"
+
+
+def sleepers(db: Database, mark: str) -> int:
+    text = "select count(*) from pg_stat_activity where state = 'active' and query like $1"
+    return int(db.fetchval(text, f"%pg_sleep%{mark}%"))
+
+
+def slow(mark: str) -> str:
+    return f"select pg_sleep(60)::text -- {mark}"
+
+
+# --- calls ---
+
+
+@dataclass
+class Pair:
+    a: int
+    b: str
+
+
+def test_a_call_returns_its_result(db: Database) -> None:
+    assert db.fetchval("select $1::int4 + 1", 1) == 2
+    assert db.fetchval("select 1, 2", column=1) == 2
+    assert [row["i"] for row in db.fetch("select generate_series(1, 3) as i")] == [1, 2, 3]
+    assert db.fetchrow("select 1 where false") is None
+    assert db.fetch("select 1 as a, 'x' as b", into=Pair) == [Pair(1, "x")]
+    assert db.execute("notify nobody") == "NOTIFY"
+    assert len(db.fetch_arrow("select generate_series(1, 5)")) == 5
+    assert "server_version" in db.server_parameters
+    assert db.metrics().statements > 5
+
+
+def test_an_error_says_what_is_known(db: Database) -> None:
+    with pytest.raises(onetrip.PostgresError) as error:
+        db.fetchval("select 1 / 0")
+    assert error.value.sqlstate == "22012" and error.value.outcome == "Rejected"
+    with pytest.raises(onetrip.ParameterError, match=r"\$1"):
+        db.fetchval("select $1::int4", 1 << 40)
+    with pytest.raises(onetrip.MisuseError):
+        db.execute("begin")
+    with pytest.raises(TypeError):
+        db.fetch("select 1", into=3)  # type: ignore[call-overload]
+    assert db.fetchval("select 1") == 1
+
+
+def test_a_pipeline_of_a_thousand_statements_is_one_trip(far: Database, line: Line) -> None:
+    with far.pipeline() as pipeline:
+        first = pipeline.fetchval("select $1::int4", 0)
+    assert first.result() == 0
+    line.trips
+    with far.pipeline() as pipeline:
+        calls = [pipeline.fetchval("select $1::int4", i) for i in range(1000)]
+    assert line.trips == 1
+    assert [call.result() for call in calls] == list(range(1000))
+
+
+def test_a_pipeline_that_fails_has_no_effect(db: Database, table: str) -> None:
+    with pytest.raises(onetrip.PostgresError):
+        with db.pipeline() as pipeline:
+            written = pipeline.execute("insert into blocked values (1)")
+            failed = pipeline.fetchval("select 1 / 0")
+            with pytest.raises(RuntimeError, match="has not ended"):
+                written.result()
+    with pytest.raises(onetrip.Error) as error:
+        written.result()
+    assert error.value.code == "rolled_back"
+    with pytest.raises(onetrip.PostgresError):
+        failed.result()
+    with pytest.raises(onetrip.Error) as error:
+        pipeline.execute("select 1").result()
+    assert error.value.code == "over" and error.value.outcome == "NotSent"
+    assert db.fetchval("select count(*) from blocked") == 0
+
+
+def test_begin_and_reset_ride_along(far: Database, line: Line) -> None:
+    far.fetchval("select 1")
+    with far.begin() as tx:
+        tx.fetchval("select 1")
+    line.trips
+    with far.begin() as tx:
+        assert tx.fetchval("select 1") == 1
+    assert line.trips == 2
+    with far.session() as session:
+        session.execute("set work_mem = '5MB'")
+        assert session.fetchval("show work_mem") == "5MB"
+    line.trips
+    assert far.fetchval("show work_mem") == "4MB"
+    assert line.trips == 1
+
+
+def test_a_transaction_stands_or_falls_with_its_block(db: Database, table: str) -> None:
+    with db.begin(isolation="serializable", read_only=False) as tx:
+        tx.execute("insert into blocked values (1)")
+        with pytest.raises(ZeroDivisionError):
+            with tx.begin() as inner:
+                inner.execute("insert into blocked values (2)")
+                1 / 0
+    with pytest.raises(ZeroDivisionError):
+        with db.begin() as tx:
+            tx.execute("insert into blocked values (3)")
+            1 / 0
+    with pytest.raises(onetrip.MisuseError):
+        tx.execute("select 1")
+    assert db.fetchval("select array_agg(i) from blocked") == [1]
+
+
+def test_what_met_others_runs_again(db: Database, table: str) -> None:
+    db.execute("insert into blocked values (0)")
+    seen = []
+
+    def work(tx: onetrip.blocking.Transaction) -> int:
+        seen.append(tx.fetchval("select i from blocked"))
+        if len(seen) == 1:
+            db.execute("update blocked set i = 7")
+        tx.execute("update blocked set i = i + 1")
+        return len(seen)
+
+    assert db.run(work) == 2 and seen == [0, 7]
+    assert db.fetchval("select i from blocked") == 8
+
+
+def test_many_sets_of_arguments(db: Database, table: str) -> None:
+    insert = "insert into blocked values ($1)"
+    assert db.executemany(insert, [(1,), (2,)]) == 2
+    assert [row[0] for row in db.fetchmany(insert + " returning i", [(3,), (4,)])] == [3, 4]
+    assert db.batch(insert, ((i,) for i in range(3000))).atomic() == 3000
+    report = db.batch("insert into blocked values (10 / $1)", [(1,), (0,), (5,)]).isolated()
+    assert (report.taken, report.affected, list(report.errors)) == (3, 2, [1])
+    assert db.fetchval("select count(*) from blocked") == 3006
+
+
+def test_notices_are_handed_over() -> None:
+    heard: list[str] = []
+    with connect(URL, on_notice=lambda notice: heard.append(notice.message)) as db:
+        db.execute("do $$ begin raise notice 'listen'; end $$")
+    assert heard == ["listen"]
+
+
+# --- streams, COPY, listeners ---
+
+
+def test_rows_as_they_arrive(db: Database) -> None:
+    rows = db.stream("select generate_series(1, 100000) as i", into=tuple)
+    assert sum(i for (i,) in rows) == 5000050000
+    assert next(rows, None) is None
+    with db.begin() as tx:
+        assert len(list(tx.stream("select generate_series(1, $1::int4)", 10))) == 10
+    with pytest.raises(onetrip.PostgresError):
+        list(db.stream("select 1 / 0"))
+
+
+def test_a_stream_that_is_left_gives_its_connection_back() -> None:
+    with connect(URL, connections_max=1) as db:
+        for row in db.stream("select generate_series(1, 1000000)"):
+            break
+        gc.collect()
+        assert db.fetchval("select 1") == 1
+        with db.stream("select generate_series(1, 1000000)") as stream:
+            assert next(stream)[0] == 1
+        assert db.fetchval("select 2") == 2
+
+
+def test_copy_both_ways(db: Database, table: str) -> None:
+    assert db.copy_in("copy blocked from stdin", b"1\n2\n") == 2
+    assert db.copy_in("copy blocked from stdin", (b"%d\n" % i for i in range(50000))) == 50000
+    # What makes the rows may use the client.
+    rows = ((db.fetchval("select $1::int4", i),) for i in range(300))
+    assert db.copy_rows(table, rows, columns=["i"]) == 300
+    with pytest.raises(ZeroDivisionError):
+        db.copy_in("copy blocked from stdin", (b"%d\n" % (1 // i) for i in (1, 0)))
+    with pytest.raises(TypeError, match="bytes"):
+        db.copy_in("copy blocked from stdin", ["1\n"])
+    with pytest.raises(onetrip.PostgresError):
+        db.copy_in("copy blocked from stdin", b"x\n" * 100000)
+    out = b"".join(db.copy_out("copy blocked to stdout"))
+    assert out.count(b"\n") == db.fetchval("select count(*) from blocked") == 50302
+    with db.begin() as tx:
+        assert tx.copy_in("copy blocked from stdin", b"1\n") == 1
+
+
+def test_notifications_and_a_time_to_wait_for_them(db: Database) -> None:
+    with db.listen("blocking") as events:
+        assert events.take(0.01) is None
+        db.execute("select pg_notify('blocking', 'a')")
+        db.execute("select pg_notify('blocking', 'b')")
+        event = events.take(5)
+        assert isinstance(event, Notification) and event.payload == "a"
+        with Timeout(5):
+            event = next(events)
+        assert isinstance(event, Notification) and event.payload == "b"
+        with pytest.raises(onetrip.TimeoutError):
+            with Timeout(0.01):
+                next(events)
+
+
+def test_a_listener_that_reconnects_says_so(db: Database, far: Database, line: Line) -> None:
+    with far.listen("blocking_again") as events:
+        line.say("cut")
+        assert events.take(10) == Gap(0)
+        db.execute("notify blocking_again, 'x'")
+        event = events.take(10)
+        assert isinstance(event, Notification) and event.payload == "x"
+
+
+# --- threads ---
+
+
+def test_many_threads_share_a_client() -> None:
+    with connect(URL, connections_max=3) as db, ThreadPoolExecutor(12) as pool:
+
+        def work(of: int) -> bool:
+            for i in range(100):
+                match i % 4:
+                    case 0 | 1:
+                        assert db.fetchval("select $1::int4", of * 1000 + i) == of * 1000 + i
+                    case 2:
+                        with db.begin() as tx:
+                            tx.execute("select set_config('onetrip.of', $1, true)", str(of))
+                            assert tx.fetchval("select current_setting('onetrip.of')") == str(of)
+                    case 3:
+                        with db.pipeline() as pipeline:
+                            calls = [pipeline.fetchval("select $1::int4", of + j) for j in (0, 1)]
+                        assert [call.result() for call in calls] == [of, of + 1]
+            return True
+
+        assert all(pool.map(work, range(12)))
+        assert db.metrics().connections <= 3 and db.metrics().lost == 0
+
+
+def test_a_thread_that_waits_holds_up_no_other(db: Database) -> None:
+    limit = Timeout(None)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(_within, limit, lambda: db.fetchval(slow("held")))
+        until(lambda: sleepers(db, "held"))
+        assert db.fetchval("select 1") == 1
+        limit.cancel()
+        with pytest.raises(onetrip.Error) as error:
+            waiting.result(10)
+        assert error.value.code == "cancelled"
+        until(lambda: not sleepers(db, "held"))
+
+
+def _within(limit: Timeout, work: Callable[[], Any]) -> Any:
+    with limit:
+        return work()
+
+
+@pytest.mark.parametrize("drives", [True, False])
+def test_another_thread_cancels_a_call(db: Database, drives: bool) -> None:
+    """The thread of the call drives, or another does."""
+    limit, other = Timeout(None), Timeout(None)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = ("other", "mine") if not drives else ("mine", "other")
+        works = {}
+        for name in (first, second):
+            of = limit if name == "mine" else other
+            works[name] = pool.submit(_within, of, lambda name=name: db.fetchval(slow(name)))
+            until(lambda name=name: sleepers(db, name))
+        limit.cancel()
+        with pytest.raises(onetrip.Error, match="another thread") as error:
+            works["mine"].result(10)
+        assert error.value.outcome in ("Rejected", "Unknown")
+        assert sleepers(db, "other") == 1
+        other.cancel()
+        until(lambda: not sleepers(db, "other"))
+    assert db.metrics().lost == 0
+
+
+def test_a_call_whose_time_is_over_harms_nobody() -> None:
+    with connect(URL, connections_max=1) as db:
+        for _ in range(3):
+            with pytest.raises(onetrip.TimeoutError, match="0.05 s") as error:
+                with Timeout(0.05):
+                    db.fetchval(slow("timed"))
+            assert error.value.outcome in ("Rejected", "Unknown")
+            assert db.fetchval("select 1") == 1
+        with Timeout(0.05), pytest.raises(onetrip.TimeoutError):
+            with db.begin() as tx:
+                tx.execute("create table never (i int4)")
+                tx.fetchval(slow("timed"))
+        with pytest.raises(onetrip.TimeoutError) as error:
+            with Timeout(0) as limit:
+                db.fetchval("select 1")
+        assert error.value.outcome == "NotSent"
+        with pytest.raises(onetrip.MisuseError):
+            limit.__enter__()
+        assert db.fetchval("select to_regclass('never')::text") is None
+        assert db.metrics().lost == 0
+
+
+def test_what_a_client_calls_can_not_use_it(db: Database) -> None:
+    def again(a: int) -> int:
+        return int(db.fetchval("select 1"))
+
+    with pytest.raises(onetrip.Error) as error:
+        db.fetch("select 1 as a", into=again)
+    assert "can't use that client" in str(error.value.__cause__)
+    assert db.fetchval("select 1") == 1
+
+
+async def test_it_works_where_a_loop_runs() -> None:
+    with connect(URL) as db:
+        assert db.fetchval("select 1") == 1
+        with db.begin() as tx:
+            assert tx.fetchval("select 2") == 2
+    await asyncio.sleep(0)
+
+
+# --- signals ---
+
+
+def interrupt(db: Database, mark: str) -> threading.Thread:
+    """Presses Ctrl-C when that statement runs."""
+
+    def work() -> None:
+        with connect(URL) as other:
+            until(lambda: sleepers(other, mark))
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_ctrl_c_stops_the_statement_and_no_reply_goes_astray() -> None:
+    with connect(URL, connections_max=1) as db, connect(URL) as other:
+        for attempt in range(3):
+            thread = interrupt(db, f"stopped {attempt}")
+            with pytest.raises(KeyboardInterrupt):
+                db.fetchval(slow(f"stopped {attempt}"))
+            thread.join()
+            assert sleepers(other, f"stopped {attempt}") == 0
+            assert db.fetchval("select $1::int4", attempt) == attempt
+        thread = interrupt(db, "in transaction")
+        with pytest.raises(KeyboardInterrupt):
+            with db.begin() as tx:
+                tx.execute("create table never (i int4)")
+                list(tx.stream(slow("in transaction")))
+        thread.join()
+        assert db.fetchval("select to_regclass('never')::text") is None
+
+
+def test_ctrl_c_while_another_thread_drives(db: Database) -> None:
+    limit = Timeout(None)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(_within, limit, lambda: db.fetchval(slow("driver")))
+        until(lambda: sleepers(db, "driver"))
+        thread = interrupt(db, "follower")
+        with pytest.raises(KeyboardInterrupt):
+            db.fetchval(slow("follower"))
+        thread.join()
+        until(lambda: not sleepers(db, "follower"))
+        assert sleepers(db, "driver") == 1
+        limit.cancel()
+        with pytest.raises(onetrip.Error):
+            waiting.result(10)
+
+
+#: A handler raises again and again, wherever it is called.
+RUNG = """
+import onetrip.blocking, random, signal, sys
+
+class Rang(Exception):
+    pass
+
+def ring(*_):
+    if armed:
+        raise Rang
+
+def ask(i):
+    if i % 3:
+        return db.fetchval("select $1::int4", i)
+    with db.pipeline() as pipeline:
+        calls = [pipeline.fetchval("select $1::int4", i) for _ in (1, 2)]
+    return calls[1].result()
+
+armed = False
+signal.signal(signal.SIGALRM, ring)
+sys.unraisablehook = lambda _: None
+chance, rung, right = random.Random(17), 0, 0
+with onetrip.blocking.connect(sys.argv[1], connections_max=2) as db:
+    for i in range(1500):
+        try:
+            armed = True
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 3e-3))
+            found = ask(i)
+            armed = False
+            assert found == i, (found, i)
+            right += 1
+        except (Rang, onetrip.ConnectionLostError):
+            rung += 1
+        finally:
+            armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert db.fetchval("select 1") == 1
+    assert rung > 5 and right > 5, (rung, right)
+print("ended")
+"""
+
+
+# --- ends ---
+
+
+def test_a_connection_that_is_cut_is_replaced(far: Database, line: Line, db: Database) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(far.fetchval, slow("cut"))
+        until(lambda: sleepers(db, "cut"))
+        line.say("cut")
+        with pytest.raises(onetrip.ConnectionLostError) as error:
+            waiting.result(10)
+        assert error.value.outcome == "Unknown"
+    assert far.fetchval("select 1") == 1
+
+
+def test_a_connection_that_ended_between_calls_is_not_used(db: Database) -> None:
+    with connect(URL, connections_max=1) as other:
+        for _ in range(3):
+            process = other.fetchval("select pg_backend_pid()")
+            assert db.fetchval("select pg_terminate_backend($1, 5000)", process) is True
+            time.sleep(0.002)
+            assert other.fetchval("select pg_backend_pid()") != process
+
+
+def test_a_client_that_was_closed_says_so(db: Database) -> None:
+    db.close()
+    db.close()
+    for call in (
+        lambda: db.fetchval("select 1"),
+        lambda: list(db.stream("select 1")),
+        lambda: db.begin().__enter__(),
+    ):
+        with pytest.raises(onetrip.MisuseError, match="closed"):
+            call()
+
+
+def test_close_does_not_wait_longer_than_it_was_told(db: Database) -> None:
+    other = connect(URL)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other.fetchval, slow("closed"))
+        until(lambda: sleepers(db, "closed"))
+        other.close(0.05)
+        with pytest.raises(onetrip.ConnectionLostError):
+            waiting.result(10)
+
+
+def test_a_server_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        port = deaf.getsockname()[1]
+        with pytest.raises(onetrip.Error, match="connect_timeout"):
+            connect(f"postgres://u@127.0.0.1:{port}/d", connect_timeout=1, wait_timeout_ms=1100)
+    with pytest.raises(onetrip.Error, match="can't be reached"):
+        connect(f"postgres://u@127.0.0.1:{port}/d", wait_timeout_ms=100)
+
+
+def test_garbage_ends_its_connection() -> None:
+    login = b"R" + struct.pack("!ii", 8, 0) + b"Z" + struct.pack("!i", 5) + b"I"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def serve() -> None:
+            for _ in range(2):
+                with server.accept()[0] as line:
+                    line.recv(4096)
+                    line.sendall(b"N")
+                    line.recv(4096)
+                    line.sendall(login)
+                    line.recv(4096)
+                    line.sendall(os.urandom(16) + b"\0" * 64)
+                    line.recv(4096)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with connect(f"postgres://u@127.0.0.1:{port}/d") as db:
+            for _ in range(2):
+                with pytest.raises(onetrip.ConnectionLostError) as error:
+                    db.execute("select 1")
+                assert error.value.outcome == "Unknown"
+        thread.join()
+
+
+FORKED = """
+import os, onetrip.blocking, sys
+
+db = onetrip.blocking.connect(sys.argv[1], connections_max=1)
+process = db.fetchval("select pg_backend_pid()")
+child = os.fork()
+if child == 0:
+    try:
+        db.fetchval("select 2")
+    except RuntimeError as error:
+        assert "fork" in str(error), error
+        del db
+        with onetrip.blocking.connect(sys.argv[1]) as own:
+            os._exit(own.fetchval("select 5"))
+    os._exit(7)
+_, status = os.waitpid(child, 0)
+assert db.fetchval("select pg_backend_pid()") == process
+print(os.waitstatus_to_exitcode(status))
+"""
+
+#: Ends while threads wait, a stream is open, and nothing was closed.
+ABRUPT = """
+import onetrip.blocking, sys, threading
+
+db = onetrip.blocking.connect(sys.argv[1])
+for _ in range(3):
+    work = lambda: db.fetchval("select pg_sleep(60)::text")
+    threading.Thread(target=work, daemon=True).start()
+stream = db.stream("select generate_series(1, 1000000)")
+next(stream)
+with db.listen("abrupt") as events:
+    events.take(0.05)
+print("ended")
+"""
+
+
+def run(script: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "ignore::RuntimeWarning", "-c", script, URL],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr
+    assert "Traceback" not in done.stderr and "panicked" not in done.stderr, done.stderr
+
+
+def test_a_client_behind_a_fork_is_refused_and_harms_nobody() -> None:
+    run(FORKED, "5")
+
+
+def test_an_interpreter_that_ends_while_threads_wait() -> None:
+    run(ABRUPT, "ended")
+
+
+def test_handlers_that_raise_anywhere_cost_connections_at_most() -> None:
+    run(RUNG, "ended")
+
+
+def test_a_client_is_freed() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        with connect(URL) as db:
+            assert db.fetchval("select 1") == 1
+    files = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with connect(URL) as db:
+            db.fetchval("select 1")
+        assert threading.active_count() == before
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= files

@@ -58,9 +58,10 @@ class Host:
         self._process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
         self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
-        hosts: Any = getattr(loop, "hosts", None)
-        if hosts is not None:
-            hosts.add(self)
+        #: Those of `onetrip.blocking` know their hosts.
+        self._blocking: Any = loop if hasattr(loop, "hosts") else None
+        if self._blocking is not None:
+            self._blocking.hosts.add(self)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self.loop.create_task(work)
@@ -85,6 +86,8 @@ class Host:
             raise
         except Exception as error:
             # A fault of ours is the caller's to hear, and must not leave the pool waiting.
+            if self._blocking is not None:
+                self._blocking.struck(error)
             self.open_failed(number, error, True)
         finally:
             self._openings.pop(number, None)

@@ -184,6 +184,9 @@ class Loop(asyncio.SelectorEventLoop):
             raise limit.error("NotSent")
         if self._is_driven or self.is_closed() or time.monotonic() - self._ran < STALE:
             return
+        self._rounds()
+
+    def _rounds(self) -> None:
         left = iter(range(ROUNDS))
 
         def is_done() -> bool:
@@ -193,9 +196,11 @@ class Loop(asyncio.SelectorEventLoop):
         self._drive(is_done)
 
     def _told(self, _: object, context: dict[str, Any]) -> None:
-        # What a signal's handler has raised must not be lost, nor what it has interrupted go on.
-        error = context.get("exception")
-        if error is not None and not isinstance(error, Error):
+        self.struck(context.get("exception"))
+
+    def struck(self, error: BaseException | None) -> None:
+        """What a signal's handler has raised must not be lost, nor what it interrupted go on."""
+        if error is not None and not isinstance(error, (*EXPECTED, OSError)):
             self._struck = error
 
     def _give_in(self) -> None:
@@ -279,6 +284,7 @@ class Loop(asyncio.SelectorEventLoop):
             rest = {work}
         if self._is_driven:
             return self.nudge()
+        self._rounds()
         until = time.monotonic() + CANCEL_WAIT
         timer = self.call_later(CANCEL_WAIT, _nothing)
         self._drive(lambda: all(it.done() for it in rest) or time.monotonic() >= until)

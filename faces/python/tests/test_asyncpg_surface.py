@@ -58,7 +58,9 @@ def fits(theirs: Any, ours: Any) -> bool:
     """Whether each call that theirs takes is taken here, and means the same."""
     wanted = inspect.signature(theirs).parameters
     given = inspect.signature(ours).parameters
-    return list(wanted) == list(given) and all(
+    more = [it for name, it in given.items() if name not in wanted]
+    shared = [name for name in given if name in wanted]
+    return list(wanted) == shared and all(it.default is not inspect._empty for it in more) and all(
         it.kind in (given[name].kind, inspect.Parameter.KEYWORD_ONLY)
         and (told(it.default) == told(given[name].default) or it.default is inspect._empty)
         for name, it in wanted.items()

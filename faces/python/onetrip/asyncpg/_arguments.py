@@ -343,9 +343,9 @@ def _lines_of(path: pathlib.Path) -> list[list[str]]:
         lines = [line.strip() for line in path.read_text().splitlines()]
     except OSError:
         return []
-    # A backslash stands before a colon, or another one, that is meant.
+    # A backslash before a colon, or another one, stays where it is, as with asyncpg.
     fields = [_LINE.match(line) for line in lines if not line.startswith("#")]
-    return [[re.sub(r"\\(.)", r"\1", it) for it in of.groups()] for of in fields if of is not None]
+    return [list(of.groups()) for of in fields if of is not None]
 
 
 # --- TLS ---

@@ -93,9 +93,22 @@ def _read_snapshot(data: bytes) -> tuple[int, int, tuple[int, ...]]:
     return least, next_, tuple(running)
 
 
+def _write_tid(value: Any) -> bytes:
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"list or tuple expected, got {type(value).__name__}")
+    if len(value) != 2:
+        raise ValueError(f"invalid number of elements in tid tuple, expecting 2, got {len(value)}")
+    block, offset = value
+    if not 0 <= block < 1 << 32:
+        raise OverflowError("tuple id block value out of uint32 range")
+    if not 0 <= offset < 1 << 16:
+        raise OverflowError("tuple id offset value out of uint16 range")
+    return struct.pack("!IH", block, offset)
+
+
 #: By the numbers of types (src/include/catalog/pg_type.dat).
 _CODECS: dict[int, tuple[Any, Any]] = {
-    27: (lambda it: struct.pack("!IH", *it), lambda data: struct.unpack("!IH", data)),
+    27: (_write_tid, lambda data: struct.unpack("!IH", data)),
     600: (_flat, lambda data: _points(data)[0]),
     601: (lambda it: _flat(*it), lambda data: LineSegment(*_points(data))),
     602: (_write_path, _read_path),

@@ -72,6 +72,8 @@ def _of_parameter(text: str, args: Any) -> BaseException:
     found = _PARAMETER.match(text)
     if found is None:
         count = re.search(r"has (\d+) parameters?, and (\d+)", text)
+        if "no binary form" in text:
+            return exceptions.InternalClientError(f"no binary format encoder: {text}")
         if count is None:
             return exceptions.DataError(text)
         wanted, given = int(count[1]), int(count[2])
@@ -94,7 +96,7 @@ def _of_parameter(text: str, args: Any) -> BaseException:
         args = args[int(row) - 1]
     if why.startswith("record is a type of results"):
         return exceptions.UnsupportedClientFeatureError(
-            "input of anonymous composite types is not supported",
+            f"query argument ${number}: input of anonymous composite types is not supported",
             hint="Consider declaring an explicit composite type and using it to cast the argument.",
             detail="PostgreSQL does not implement anonymous composite type input.",
         )

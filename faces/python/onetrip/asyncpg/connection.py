@@ -23,9 +23,9 @@ _ids = itertools.count(1)
 #: As it is: where somebody has put his own in its place, that is called.
 _BIND_EXECUTE = Protocol.bind_execute
 
-#: Numbers alone, and no parameters: codecs of the caller's have no say in it.
+#: No parameters, and one type that nobody has a codec for.
 _TYPE_BY_NAME = """\
-select t.oid::int8, ascii(t.typtype::text) as kind, ascii(t.typcategory::text) as category
+select t.oid, ascii(t.typtype::text)::oid as kind, ascii(t.typcategory::text)::oid as category
 from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
 where t.typname = {} and n.nspname = {}"""
 
@@ -253,7 +253,9 @@ class Connection(Copies, metaclass=ConnectionMeta):
     ) -> PreparedStatementState:
         if record_class is not None:
             _check_record_class(record_class)
-        name = named if isinstance(named, str) else self._get_unique_id("stmt")
+        has_name = named or self._config.statement_cache_size > 0
+        name = self._get_unique_id("stmt") if has_name else ""
+        name = named if isinstance(named, str) else name
         return await self._protocol.prepare(name, query, timeout, record_class=record_class)
 
     def cursor(
@@ -453,12 +455,14 @@ class Connection(Copies, metaclass=ConnectionMeta):
     # --- its end ---
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Ends it. A statement that runs is cancelled."""
+        """Ends it. A statement that runs is cancelled, or the connection cut if there are more."""
         if self.is_closed():
             return
         host, number = self._protocol.host, self._protocol.number
         if host.is_pool:
             # The pool opens another in its place.
+            return self.terminate()
+        if self._protocol.busy > 1:
             return self.terminate()
         if self._protocol.busy:
             host.core.stop(number)

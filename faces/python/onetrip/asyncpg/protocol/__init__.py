@@ -85,6 +85,8 @@ class Protocol:
             timeout = self.timeout
         elif timeout is NO_TIMEOUT:
             timeout = None
+        else:
+            timeout = _seconds(timeout)
         self.busy += 1
         self.queries_count += 1
         try:
@@ -240,6 +242,17 @@ class Protocol:
         if not self.is_over:
             self.is_over = True
             self.host.terminate(self.number)
+
+
+def _seconds(timeout: Any) -> float:
+    try:
+        if isinstance(timeout, bool):
+            raise ValueError
+        return float(timeout)
+    except ValueError:
+        raise ValueError(
+            f"invalid timeout value: expected non-negative float (got {timeout!r})"
+        ) from None
 
 
 async def _read(reader: AsyncIterable[Any] | None, data: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import io
 import ipaddress
 import uuid
 from collections.abc import Awaitable, Callable
@@ -272,6 +273,38 @@ async def listeners(driver: Any, con: Any) -> Any:
     await con.execute("do $$ begin raise warning 'careful'; end $$")
     message = await asyncio.wait_for(heard.get(), 5)
     return [*told, type(message).__name__, message.message, message.severity]
+
+
+@scenario
+async def copies(driver: Any, con: Any) -> Any:
+    await con.execute("create temp table copied (a int, b text)")
+
+    async def parts() -> Any:
+        yield b"3\tc\n"
+        yield b"4\t\\N\n"
+
+    records = [(5, "e"), (6, None), (7, "no")]
+    out, heard = io.BytesIO(), bytearray()
+
+    async def hear(data: bytes) -> None:
+        heard.extend(data)
+
+    told = [
+        await con.copy_to_table("copied", source=io.BytesIO(b"1\ta\n2\tb\n")),
+        await con.copy_to_table("copied", source=parts()),
+        await con.copy_records_to_table("copied", records=records, where="a < 7"),
+        await con.copy_records_to_table("copied", records=iter([("x",)]), columns=["b"]),
+        await con.copy_from_table("copied", output=out, format="csv", header=True),
+        await con.copy_from_query("select a from copied where a > $1", 3, output=hear),
+    ]
+    told += [out.getvalue(), bytes(heard)]
+    async with con.transaction():
+        told.append(await con.copy_records_to_table("copied", records=[(8, "h")]))
+    told.append(await caught(con.copy_to_table("copied", source=io.BytesIO(b"x\ty\n"))))
+    told.append(await caught(con.copy_from_table("nowhere", output=out)))
+    told.append(await con.fetchval("select count(*) from copied"))
+    await con.execute("drop table copied")
+    return told
 
 
 @scenario

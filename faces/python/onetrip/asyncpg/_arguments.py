@@ -384,7 +384,8 @@ def _tls(given: _Given) -> tuple[Any, SSLMode]:
 def _context(sslmode: SSLMode, given: _Given) -> ssl_module.SSLContext:
     context = ssl_module.SSLContext(ssl_module.PROTOCOL_TLS_CLIENT)
     context.check_hostname = sslmode is SSLMode.verify_full
-    context.verify_mode = ssl_module.CERT_NONE
+    if sslmode is not SSLMode.verify_full:
+        context.verify_mode = ssl_module.CERT_NONE
     if sslmode >= SSLMode.require:
         _verify(context, sslmode, given)
     key = given["sslkey"] or _if_there("postgresql.key")

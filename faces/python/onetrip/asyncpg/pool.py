@@ -203,8 +203,8 @@ class Pool:
         host.is_pool, host.init = True, self._init
         if self._connect is not None:
             # The host is no reason to keep a pool that its program has dropped.
-            call_connect = weakref.WeakMethod(self._call_connect)
-            host.connect = lambda: call_connect()()
+            pool = weakref.proxy(self)
+            host.connect = lambda: pool._call_connect()
         host.close_with(self)
         self._shared = _native.Scope(host.core)
         host.core.begin_pool()

@@ -1,0 +1,184 @@
+"""Ways to connect, to reset and to listen in, of the drop-in."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import onetrip.asyncpg
+from conftest import URL
+from onetrip.asyncpg import connect_utils, protocol
+
+PARTS = urlsplit(URL)
+
+
+class Kept(onetrip.asyncpg.Connection):
+    def get_reset_query(self) -> str:
+        return ""
+
+
+async def test_an_overridden_reset_is_the_only_one() -> None:
+    async with onetrip.asyncpg.create_pool(
+        URL, min_size=1, max_size=1, connection_class=Kept
+    ) as pool:
+        async with pool.acquire() as con:
+            await con.execute("set work_mem = '77MB'")
+        async with pool.acquire() as con:
+            assert await con.fetchval("show work_mem") == "77MB"
+
+
+async def test_a_reset_of_the_callers_takes_the_place_of_the_query() -> None:
+    told: list[Any] = []
+
+    async def reset(con: Any) -> None:
+        told.append(con.is_in_transaction())
+
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, reset=reset) as pool:
+        async with pool.acquire() as con:
+            await con.execute("set work_mem = '77MB'")
+        async with pool.acquire() as con:
+            assert (await con.fetchval("show work_mem"), told) == ("77MB", [False])
+
+
+async def test_a_pool_connects_by_a_function_of_the_callers() -> None:
+    async def connect(*args: Any, **kwargs: Any) -> Any:
+        con = await onetrip.asyncpg.connect(*args, **kwargs)
+        await con.execute("set application_name = 'mine'")
+        return con
+
+    async with onetrip.asyncpg.create_pool(URL, min_size=2, max_size=2, connect=connect) as pool:
+        async with pool.acquire() as one, pool.acquire() as other:
+            names = [await con.fetchval("show application_name") for con in (one, other)]
+    assert names == ["mine", "mine"]
+
+
+async def test_such_a_function_that_fails_or_returns_something_else() -> None:
+    async def raises(*args: Any, **kwargs: Any) -> Any:
+        await onetrip.asyncpg.connect(*args, **kwargs)
+        raise ZeroDivisionError
+
+    async def returns(*args: Any, **kwargs: Any) -> Any:
+        return 5
+
+    with pytest.raises(ZeroDivisionError):
+        await onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, connect=raises)
+    with pytest.raises(onetrip.asyncpg.InterfaceError, match="got 'int'"):
+        await onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, connect=returns)
+
+
+async def test_a_connection_is_replaced_after_max_queries() -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, max_queries=2) as pool:
+        pids = []
+        for _ in range(3):
+            async with pool.acquire() as con:
+                pids.append(await con.fetchval("select pg_backend_pid()"))
+        assert pids[0] == pids[1] != pids[2]
+
+
+async def test_what_is_set_by_set_connect_args_holds_for_new_connections() -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        pool.set_connect_args(URL, server_settings={"application_name": "later"})
+        await pool.expire_connections()
+        async with pool.acquire() as con:
+            assert await con.fetchval("show application_name") == "later"
+
+
+async def test_close_cancels_what_runs() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    task = asyncio.create_task(con.fetch("select pg_sleep(60)"))
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)'"
+        while not await pool.fetchval(running):
+            await asyncio.sleep(0)
+    await asyncio.wait_for(con.close(), 10)
+    with pytest.raises(onetrip.asyncpg.QueryCanceledError):
+        await task
+
+
+async def test_methods_of_the_protocol_that_were_replaced_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Datadog's tracer does it: the first argument is a text, or has it as `query`."""
+    heard: list[tuple[str, str]] = []
+
+    def patch(name: str) -> None:
+        inner = getattr(protocol.Protocol, name)
+
+        async def outer(self: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            heard.append((name, state if isinstance(state, str) else state.query))
+            return await inner(self, state, *args, **kwargs)
+
+        monkeypatch.setattr(protocol.Protocol, name, outer)
+
+    for name in ("execute", "bind_execute", "query", "bind_execute_many"):
+        patch(name)
+    con = await onetrip.asyncpg.connect(URL)
+    assert await con.fetch("select 1") == [(1,)]
+    assert await con.fetchval("select $1::int", 2) == 2
+    assert await con.execute("select $1::int", 3) == "SELECT 1"
+    await con.execute("select 4")
+    await con.executemany("select $1::int", [(5,)])
+    await con.close()
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        assert await pool.fetchrow("select 6") == (6,)
+    names = ["bind_execute"] * 3 + ["query", "bind_execute_many", "bind_execute"]
+    assert [name for name, _ in heard] == names
+    assert [text[-1] for _, text in heard if "int" not in text] == ["1", "4", "6"]
+
+
+async def test_connect_addr_that_was_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Sentry's integration does it."""
+    heard: list[Any] = []
+    inner = connect_utils._connect_addr
+
+    async def outer(*args: Any, **kwargs: Any) -> Any:
+        heard.append((kwargs["addr"], kwargs["params"].user, kwargs["params"].database))
+        return await inner(*args, **kwargs)
+
+    monkeypatch.setattr(connect_utils, "_connect_addr", outer)
+    await (await onetrip.asyncpg.connect(URL)).close()
+    async with onetrip.asyncpg.create_pool(URL, min_size=2, max_size=2):
+        pass
+    addr = (PARTS.hostname, PARTS.port)
+    assert heard == [(addr, PARTS.username, PARTS.path[1:])] * 3
+
+
+async def test_a_service_a_file_of_passwords_and_several_hosts(tmp_path: pathlib.Path) -> None:
+    service, passwords = tmp_path / "service", tmp_path / "pgpass"
+    service.write_text(
+        f"[there]\nhost={PARTS.hostname}\nport={PARTS.port}\ndbname={PARTS.path[1:]}\n"
+        f"user={PARTS.username}\npassfile={passwords}\n"
+    )
+    passwords.write_text(f"# a line\n*:{PARTS.port}:*:{PARTS.username}:{PARTS.password}\n")
+    passwords.chmod(0o600)
+    con = await onetrip.asyncpg.connect(service="there", servicefile=service)
+    assert con._params.database == PARTS.path[1:]
+    await con.close()
+    con = await onetrip.asyncpg.connect(
+        URL, host=["127.0.0.1", PARTS.hostname], port=[1, PARTS.port],
+        target_session_attrs="read-write",
+    )
+    assert con._addr == (PARTS.hostname, PARTS.port)
+    await con.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"dsn": "http://x"}, "scheme is expected"),
+        ({"ssl": "maybe"}, "`sslmode` parameter must be one of"),
+        ({"host": ["a", "b"], "port": [1, 2, 3]}, "could not match 3 port numbers to 2 hosts"),
+        ({"target_session_attrs": "any-old"}, "is expected to be one of"),
+        ({"server_settings": {"a": 1}}, r"Dict\[str, str\]"),
+        ({"direct_tls": True, "ssl": "prefer"}, "direct TLS requires"),
+        ({"gsslib": "x"}, "gsslib parameter"),
+        ({"ssl": "verify-full", "dsn": "postgres://h/?sslrootcert=/none/there"}, "No such file"),
+    ],
+)
+async def test_arguments_that_can_not_be(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises((onetrip.asyncpg.ClientConfigurationError, OSError), match=why):
+        await onetrip.asyncpg.connect(**arguments)

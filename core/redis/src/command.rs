@@ -100,6 +100,15 @@ impl Command {
         self.longest
     }
 
+    /// What it has more of than servers take, in words; `None` if it can be sent.
+    #[must_use]
+    pub fn limit_passed(&self) -> Option<&'static str> {
+        if self.longest > ARGUMENT_BYTES_MAX {
+            return Some("an argument of more than 512 MiB");
+        }
+        (self.count > ARGUMENTS_MAX).then_some("more than 1,048,576 arguments")
+    }
+
     /// The most bytes that it takes when it is sent.
     #[must_use]
     pub fn len_max(&self) -> usize {

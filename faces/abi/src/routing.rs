@@ -99,11 +99,6 @@ impl<C, F, N> Routing<C, F, N> {
         flights.unwrap_or_default()
     }
 
-    /// Calls that are not answered.
-    pub fn pending(&self) -> usize {
-        self.calls.len()
-    }
-
     /// Nothing is sent any more.
     pub fn close(&mut self) {
         self.cluster.close();
@@ -256,7 +251,7 @@ mod tests {
         let answered = routing.landed(Time::ZERO, &flight, reply, false);
         assert_eq!(answered, Some((token, Bytes::from_static(b"+OK\r\n"))));
         assert_eq!(routing.finish(token), Some((token, vec![7])));
-        assert_eq!(routing.pending(), 0);
+        assert_eq!(routing.call(token), None);
     }
 
     #[test]

@@ -151,7 +151,8 @@ impl Link {
     ) -> Result<Ticket, Failure> {
         if let Want::Redis(request) = &call.want {
             let mut connection = self.connection.borrow_mut();
-            let sent = connection.submit_commands(now, token, &request.packed, request.deadline);
+            let deadline = request.deadline.unwrap_or(Time::NEVER);
+            let sent = connection.submit_commands(now, token, &request.packed, deadline);
             return sent.map_err(|refused| Failure::refused(refused, &self.why));
         }
         let Some(statement) = call.statement.as_ref().map(|it| it.get()) else {

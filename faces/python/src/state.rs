@@ -495,7 +495,7 @@ fn is_alone(call: &Call) -> bool {
 /// When it fails where it waits for a connection.
 fn deadline_of(call: &Call) -> Option<Time> {
     match &call.want {
-        Want::Redis(request) => Some(request.deadline).filter(|at| *at != Time::NEVER),
+        Want::Redis(request) => request.deadline,
         _ => None,
     }
 }

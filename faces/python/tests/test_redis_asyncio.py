@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import warnings
 from types import ModuleType
 from typing import Any
@@ -151,6 +152,82 @@ async def test_pools_and_exceptions_are_those_of_redis(redis: onetrip.redis.Clie
     with pytest.raises(redis_module().exceptions.ConnectionError):
         await lost.ping()
     await lost.aclose()
+
+
+def test_the_public_surface_is_that_of_redis() -> None:
+    original = redis_module().asyncio
+    assert ours.__all__ == original.__all__
+    replaced = {"Redis", "StrictRedis", "ConnectionPool", "BlockingConnectionPool", "from_url"}
+    for name in original.__all__:
+        theirs, mine = getattr(original, name), getattr(ours, name)
+        if name not in replaced:
+            assert mine is theirs, name
+        elif inspect.isclass(theirs):
+            assert issubclass(mine, theirs), name
+            for part in filter(lambda part: not part.startswith("_"), dir(theirs)):
+                same_call(getattr(theirs, part), getattr(mine, part))
+        else:
+            same_call(theirs, mine)
+    same_call(original.client.Pipeline.execute, ours.Pipeline.execute)
+
+
+def same_call(theirs: Any, mine: Any) -> None:
+    """Whether whoever calls the one can call the other."""
+    assert callable(theirs) == callable(mine)
+    if theirs is mine or not inspect.isfunction(theirs):
+        return
+    wanted, given = (inspect.signature(of).parameters for of in (theirs, mine))
+    any_of = {it.kind for it in given.values()}
+    if inspect.Parameter.VAR_KEYWORD not in any_of:
+        assert list(wanted) == list(given), theirs
+    assert inspect.iscoroutinefunction(theirs) == inspect.iscoroutinefunction(mine), theirs
+
+
+async def test_a_pool_that_redis_connects_itself_is_left_to_it(
+    redis: onetrip.redis.Client[str],
+) -> None:
+    class Mine(redis_module().asyncio.Connection):  # type: ignore[misc, name-defined]
+        pass
+
+    pool = ours.ConnectionPool.from_url(REDIS, connection_class=Mine)
+    db = ours.Redis(connection_pool=pool)
+    assert await db.set("k", "x") is True
+    assert await db.pipeline().get("k").execute() == [b"x"]
+    assert len(pool._available_connections) == 1
+    await db.aclose()
+
+
+async def test_who_logs_in_later_is_that_user_from_then_on(
+    redis: onetrip.redis.Client[str],
+) -> None:
+    await redis.acl_setuser("clerk", "on", ">first", ">second", "~*", "+@all")
+    given: list[str] = []
+
+    class Provider(redis_module().CredentialProvider):  # type: ignore[misc, name-defined]
+        def get_credentials(self) -> tuple[str, str]:
+            given.append("second")
+            return "clerk", given[-1]
+
+    url = f"redis://{REDIS.split('@')[-1].removeprefix('redis://')}"
+    db = ours.from_url(url, credential_provider=Provider())
+    assert await db.acl_whoami() == "clerk" and given == ["second"]
+    assert await db.auth("first", "clerk") is True
+    with pytest.raises(redis_module().AuthenticationError):
+        await db.auth("wrong", "clerk")
+    assert await asyncio.gather(db.acl_whoami(), db.ping()) == ["clerk", True]
+    await db.aclose()
+    await redis.acl_deluser("clerk")
+
+
+async def test_a_command_that_is_not_answered_in_time(redis: onetrip.redis.Client[str]) -> None:
+    db = ours.from_url(REDIS, socket_timeout=0.1)
+    await db.ping()
+    await redis.client_pause(400, "ALL")
+    with pytest.raises(redis_module().TimeoutError):
+        await db.get("k")
+    # What may wait is not limited.
+    assert await db.blpop("none", timeout=0.3) is None
+    await db.aclose()
 
 
 def redis_module() -> ModuleType:

@@ -24,6 +24,40 @@ pub enum Failed {
     Misfit,
 }
 
+impl Failed {
+    /// A word for programs.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Failed::Changed => "watched_key_changed",
+            Failed::Refused { .. } => "refused",
+            Failed::Misfit => "protocol",
+        }
+    }
+
+    /// What is known of the whole list.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Failed::Changed => Outcome::Rejected,
+            Failed::Refused { outcome, .. } => *outcome,
+            Failed::Misfit => Outcome::Unknown,
+        }
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Failed::Changed => {
+                "a watched key was changed, so no command ran: read the key again, and retry"
+            }
+            Failed::Refused { .. } => "the server refused a command of the list",
+            Failed::Misfit => "the server's replies do not fit the commands that were sent",
+        })
+    }
+}
+
 /// The replies of the commands, out of EXEC's. `leaves`: of each command, whether its effects
 /// before an error remain.
 ///

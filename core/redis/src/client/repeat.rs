@@ -21,6 +21,13 @@ pub struct Repeats {
 }
 
 impl Repeats {
+    /// The attempts at a command that may be sent again; `None` if it may not. `seed`: as for
+    /// [`Repeat::new`].
+    #[must_use]
+    pub fn of(&self, spec: Option<&Spec>, seed: u64) -> Option<Repeat> {
+        self.has(spec).then(|| Repeat::new(self.attempts_max, seed))
+    }
+
     /// Whether a command may be sent again.
     #[must_use]
     pub fn has(&self, spec: Option<&Spec>) -> bool {

@@ -81,7 +81,7 @@ class Client(Owner, _Place, Commands[T], Generic[T]):  # type: ignore[override]
 
         Behind the block their calls have a ``result()``, which raises where its command failed.
         """
-        return Pipeline(self._it._parts, self._it._is_bytes, self._loop)
+        return Pipeline(self._it._parts, self._it._how, self._loop)
 
     def session(self, key: Key | None = None) -> Block[Session[T]]:
         """A connection of one's own, for WATCH and what changes a connection."""
@@ -117,9 +117,9 @@ class Pipeline(_client._Scope, Calls[T], Generic[T]):
     _loop: Loop
     _calls: list[Call[Any]]
 
-    def __new__(cls, parts: _client._Parts, is_bytes: bool, loop: Loop) -> Pipeline[T]:
+    def __new__(cls, parts: _client._Parts, how: dict[str, Any], loop: Loop) -> Pipeline[T]:
         shared, own = parts.shared.core, parts.own.core
-        self = super().__new__(cls, shared, own, 0, is_bytes, False, parts.router)
+        self = super().__new__(cls, shared, own, how, router=parts.router)
         self._loop, self._calls = loop, []
         return self
 

@@ -67,7 +67,7 @@ class Client(_Scope, Commands[T], Generic[T]):
 
     def __new__(cls, parts: _Parts, how: dict[str, Any]) -> Client[T]:
         shared, own = parts.shared.core, parts.own.core
-        self = super().__new__(cls, shared, own, 0, False, parts.router, **how)
+        self = super().__new__(cls, shared, own, how, 0, False, parts.router)
         self._parts, self._how = parts, how
         return self
 
@@ -190,7 +190,7 @@ class Session(_Scope, SessionCommands[T], Generic[T]):
     _number: int
 
     def __new__(cls, core: _native.Core, number: int, how: dict[str, Any]) -> Session[T]:
-        self = super().__new__(cls, core, core, number, **how)
+        self = super().__new__(cls, core, core, how, number)
         self._core, self._number, self._how = core, number, how
         return self
 
@@ -210,7 +210,7 @@ class Atomic(_Scope, Commands[T], Generic[T]):
         router: _native.Router | None,
         how: dict[str, Any],
     ) -> Atomic[T]:
-        return super().__new__(cls, shared, own, number, True, router, **how)
+        return super().__new__(cls, shared, own, how, number, True, router)
 
 
 class Lease(Generic[T]):
@@ -276,7 +276,9 @@ class _Parts:
         self.config = config
         self.shared = RedisHost(loop, config, is_shared=True)
         self.own = RedisHost(loop, config, is_shared=False)
-        self.hub = Hub(lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True))
+        self.hub = Hub(
+            lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True), config.how()
+        )
 
         self.nodes = Nodes(loop, config, self.shared) if config.cluster else None
         self.shared.nodes = self.nodes

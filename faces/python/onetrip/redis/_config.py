@@ -89,6 +89,8 @@ class Config:
         """How commands are sent."""
         return {
             "raw": raw,
+            "repeatable": False,
+            "alone": False,
             "repeat_reads": self.repeat_reads,
             "attempts_max": self.numbers["attempts_max"],
             "timeout_ms": self.numbers["request_timeout_ms"],

@@ -40,8 +40,8 @@ class Message(Generic[T]):
 class Hub:
     """The subscriptions of a client, on a connection of their own."""
 
-    def __init__(self, make: Callable[[], RedisHost]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], RedisHost], how: dict[str, Any]) -> None:
+        self._make, self._how = make, how
         self._host: RedisHost | None = None
         self._scope: _native.RedisScope | None = None
         self._readers: dict[Topic, set[Subscription[Any]]] = {}
@@ -55,7 +55,7 @@ class Hub:
             host.on_push = lambda block: (told := pushed()) and told(block)
             host.on_gone = lambda: (told := gone()) and told()
             host.close_with(self, warns=False)
-            self._scope = _native.RedisScope(host.core, host.core)
+            self._scope = _native.RedisScope(host.core, host.core, self._how)
         return self._scope._confirm(_VERBS[kind][verb], *names)
 
     async def add(self, reader: Subscription[Any], kind: bytes, names: list[bytes]) -> None:

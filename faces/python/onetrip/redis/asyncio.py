@@ -37,19 +37,14 @@ _WAITING = frozenset(
 
 #: Settings of connections that only redis-py carries out: then all goes over its own.
 _FOREIGN = (
-    "redis_connect_func",
-    "ssl_ca_data",
-    "ssl_ca_path",
-    "ssl_ciphers",
-    "ssl_password",
-    "ssl_validate_ocsp",
-    "ssl_validate_ocsp_stapled",
-)
+    "redis_connect_func ssl_ca_data ssl_ca_path ssl_ciphers ssl_password "
+    "ssl_validate_ocsp ssl_validate_ocsp_stapled"
+).split()
 
 #: What only makes sense on the connection that it changes or asks about.
 _OF_CONNECTION = frozenset(
-    ("AUTH", "CLIENT GETNAME", "CLIENT SETNAME", "CLIENT TRACKING", "DISCARD", "EXEC", "HELLO")
-    + ("MULTI", "READONLY", "READWRITE", "RESET", "SELECT", "UNWATCH", "WAIT", "WATCH")
+    "AUTH DISCARD EXEC HELLO MULTI READONLY READWRITE RESET SELECT UNWATCH WAIT WATCH".split()
+    + ["CLIENT GETNAME", "CLIENT SETNAME", "CLIENT TRACKING"]
 )
 
 _clients: WeakKeyDictionary[Any, tuple[_asyncio.AbstractEventLoop, _Client[bytes]]] = (
@@ -117,7 +112,7 @@ def _config_of(given: dict[str, Any]) -> _Config:
         settings["connect_timeout_ms"] = settings["wait_timeout_ms"] = milliseconds(seconds)
     settings["request_timeout_ms"] = milliseconds(given.get("socket_timeout") or 0)
     if any(name.startswith("ssl_") for name in given):
-        verifies = given.get("ssl_cert_reqs") not in ("none", None)
+        verifies = given.get("ssl_cert_reqs") not in ("none", None, 0)
         checks = "verify-full" if given.get("ssl_check_hostname", True) else "verify-ca"
         settings["sslmode"] = checks if verifies else "require"
         settings["sslrootcert"] = given.get("ssl_ca_certs")
@@ -301,20 +296,18 @@ class Pipeline(_original.client.Pipeline):
         raise error
 
 
-class ConnectionPool(_original.ConnectionPool):
+class _Pool:
+    async def disconnect(self, *args: Any, **options: Any) -> None:
+        await _close(self)
+        await super().disconnect(*args, **options)
+
+
+class ConnectionPool(_Pool, _original.ConnectionPool):
     """redis-py's pool, which has a client of this package beside its own connections."""
 
-    async def disconnect(self, *args: Any, **options: Any) -> None:
-        await _close(self)
-        await super().disconnect(*args, **options)
 
-
-class BlockingConnectionPool(_original.BlockingConnectionPool):
+class BlockingConnectionPool(_Pool, _original.BlockingConnectionPool):
     """The same that waits for a connection."""
-
-    async def disconnect(self, *args: Any, **options: Any) -> None:
-        await _close(self)
-        await super().disconnect(*args, **options)
 
 
 def from_url(url: str, **kwargs: Any) -> Redis:

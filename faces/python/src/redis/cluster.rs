@@ -27,7 +27,6 @@ const HELD_MAX: usize = 1_000_000;
 
 /// The router of a cluster.
 #[pyclass(frozen, module = "onetrip._native")]
-#[derive(Debug)]
 pub(crate) struct Router {
     /// The servers that were named: they are asked for the topology first.
     home: Py<Core>,
@@ -48,12 +47,6 @@ struct Now {
     is_settling: bool,
 }
 
-impl std::fmt::Debug for Now {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Now").field("calls", &self.routing.pending()).finish_non_exhaustive()
-    }
-}
-
 impl Router {
     fn time(&self) -> Time {
         self.home.get().time()
@@ -67,7 +60,7 @@ impl Router {
             is_repeatable: request.repeat.is_some(),
             from_replica: it.from_replica,
             is_own: request.is_own,
-            deadline: request.deadline,
+            deadline: request.deadline.unwrap_or(Time::NEVER),
         };
         it.now.with(|state| {
             state.routing.submit(now, &request.packed, how, |token| {
@@ -126,13 +119,9 @@ impl Router {
                 return it.host.call_method1(py, intern!(py, "shut"), (a,)).map(drop);
             }
             kind::CLUSTER_REPLY if !is_error(&block) => None,
-            kind::CLUSTER_REPLY => Some(Failure::Server {
-                about: "".into(),
-                block: block.clone(),
-                outcome: outcome::REJECTED,
-            }),
-            kind::CLUSTER_ERROR => {
-                Some(Failure::Server { about: "".into(), block: block.clone(), outcome: b })
+            kind::CLUSTER_REPLY | kind::CLUSTER_ERROR => {
+                let outcome = if kind == kind::CLUSTER_ERROR { b } else { outcome::REJECTED };
+                Some(Failure::Server { about: "".into(), block: block.clone(), outcome })
             }
             _ => Some(Failure::said(cluster_why::word(a), b, String::from_utf8_lossy(&block))),
         };
@@ -174,9 +163,8 @@ impl Router {
             let Want::Redis(request) = &call.get().want else { return None };
             let core = if request.is_own { own } else { shared }.clone_ref(py);
             let packed = state.routing.flight(number, &request.packed, is_asking)?;
-            let (is_own, deadline) = (request.is_own, request.deadline);
-            let request = Request::new(request.name.clone(), packed);
-            Some((core, Request { is_own, deadline, ..request }))
+            let (name, is_own, deadline) = (request.name.clone(), request.is_own, request.deadline);
+            Some((core, Request { name, packed, is_own, deadline, ..Request::default() }))
         })?;
         let now = it.time();
         match found {
@@ -201,7 +189,7 @@ impl Router {
             }
         };
         let packed = Packed::command(None, &Command::new("CLUSTER SLOTS"));
-        let request = Request::new("CLUSTER SLOTS".into(), packed);
+        let request = Request { packed, ..Request::default() };
         Router::fly(router, &core, request, Flight::Topology(host, port))
     }
 
@@ -286,11 +274,6 @@ impl Router {
             Core::give_up(core.bind(py), flight.bind(py))?;
         }
         Router::settle(slf)
-    }
-
-    /// Commands that are not answered.
-    fn pending(&self) -> PyResult<usize> {
-        Ok(self.now.with(|state| state.routing.pending())?)
     }
 
     /// Nothing is sent any more.

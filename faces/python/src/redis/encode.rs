@@ -1,6 +1,5 @@
 //! Arguments of commands.
 
-use onetrip_redis::command::{ARGUMENT_BYTES_MAX, ARGUMENTS_MAX};
 use onetrip_redis::{Command, ToArg};
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -21,13 +20,7 @@ pub(super) fn arguments(
         argument(command, &arg, 0)
             .map_err(|why| format!("argument {} of {name} {why}", number + 1))?;
     }
-    if command.longest() > ARGUMENT_BYTES_MAX {
-        return Err(format!("an argument of {name} has more than 512 MiB"));
-    }
-    if command.count() > ARGUMENTS_MAX {
-        return Err(format!("{name} has more than {ARGUMENTS_MAX} arguments"));
-    }
-    Ok(())
+    command.limit_passed().map_or(Ok(()), |limit| Err(format!("{name} has {limit}")))
 }
 
 fn argument(command: &mut Command, arg: &Bound<'_, PyAny>, depth: u32) -> Result<(), String> {
@@ -48,10 +41,8 @@ fn argument(command: &mut Command, arg: &Bound<'_, PyAny>, depth: u32) -> Result
         }
     } else if let Ok(number) = arg.cast::<PyFloat>() {
         number.value().write_to(command);
-    } else if let Ok(bytes) = arg.cast::<PyByteArray>() {
-        command.push(&bytes.to_vec());
-    } else if arg.is_instance_of::<PyMemoryView>() {
-        let bytes = arg.call_method0("tobytes").map_err(|error| error.to_string())?;
+    } else if arg.is_instance_of::<PyByteArray>() || arg.is_instance_of::<PyMemoryView>() {
+        let bytes = arg.py().get_type::<PyBytes>().call1((arg,)).map_err(|it| it.to_string())?;
         command.push(bytes.cast::<PyBytes>().map_or(&[][..], |bytes| bytes.as_bytes()));
     } else {
         return unfold(command, arg, depth);

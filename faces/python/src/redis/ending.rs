@@ -29,7 +29,8 @@ pub(crate) fn ended(
         && !state.is_closing
         && let Ok(Some(pause)) = repeat.with(|it| it.lost(failure.known()))
     {
-        return state.pause(py, (now, pause.min(request.deadline.since(now))), call);
+        let pause = request.deadline.map_or(pause, |at| pause.min(at.since(now)));
+        return state.pause(py, (now, pause), call);
     }
     settle(state, py, (call, request), failure);
 }
@@ -49,10 +50,9 @@ pub(super) fn settle(
     let frames = match failure {
         Some(failure) => Err(failure),
         None => list::read(&joined(&blocks), &leaves).map_err(|why| {
-            if let list::Failed::Refused { at: at @ 1.., outcome, .. } = &why {
-                let others = request.parts.iter().enumerate().filter(|(it, _)| it + 1 != *at);
-                for (_, part) in others {
-                    let failure = answer(&of(part).name, ABORTED, number(*outcome));
+            if let list::Failed::Refused { at: at @ 1.., outcome, .. } = why {
+                for (_, part) in request.parts.iter().enumerate().filter(|it| it.0 + 1 != at) {
+                    let failure = answer(&of(part).name, ABORTED, number(outcome));
                     state.finish(py, part, Some(failure));
                 }
             }
@@ -84,17 +84,13 @@ fn of(part: &Py<Call>) -> &Request {
 }
 
 fn failure_of(request: &Request, why: list::Failed) -> Failure {
-    const CHANGED: &str =
-        "a watched key was changed, so no command ran: read the key again, and retry";
-    const MISFIT: &str = "the server's replies do not fit the commands that were sent";
+    let (code, outcome) = (why.code(), number(why.outcome()));
     match why {
-        list::Failed::Changed => Failure::said("watched_key_changed", outcome::REJECTED, CHANGED),
-        list::Failed::Misfit => Failure::said("protocol", outcome::UNKNOWN, MISFIT),
-        list::Failed::Refused { at, frame, outcome } => {
+        list::Failed::Refused { at, frame, .. } => {
             let part = at.checked_sub(1).and_then(|at| request.parts.get(at));
-            let name = part.map_or(&request.name, |part| &of(part).name);
-            answer(name, &frame, number(outcome))
+            answer(part.map_or(&request.name, |part| &of(part).name), &frame, outcome)
         }
+        why => Failure::said(code, outcome, why.to_string()),
     }
 }
 

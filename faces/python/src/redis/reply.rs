@@ -10,11 +10,12 @@ use super::request::Request;
 
 /// Why a reply can't be read.
 enum Misread {
-    /// It is not what this command is answered by.
-    Malformed,
-    NotText,
+    Unfit(&'static str),
     Raised(PyErr),
 }
+
+const MALFORMED: Misread = Misread::Unfit("it is not what this command is answered by");
+const NOT_TEXT: Misread = Misread::Unfit("it is not text in UTF-8: ask for bytes (db.bytes)");
 
 impl From<PyErr> for Misread {
     fn from(error: PyErr) -> Misread {
@@ -24,7 +25,7 @@ impl From<PyErr> for Misread {
 
 impl From<Unfit> for Misread {
     fn from(_: Unfit) -> Misread {
-        Misread::Malformed
+        MALFORMED
     }
 }
 
@@ -49,12 +50,11 @@ impl Request {
         let whole = joined(blocks);
         let made = match Reply::read(&whole) {
             Ok((reply, _)) => made(&Values(py), self.shape, reply, self.raw),
-            Err(_) => Err(Misread::Malformed),
+            Err(_) => Err(MALFORMED),
         };
         made.map(Bound::unbind).map_err(|misread| {
             let (why, cause) = match misread {
-                Misread::Malformed => ("it is not what this command is answered by", None),
-                Misread::NotText => ("it is not text in UTF-8: ask for bytes (db.bytes)", None),
+                Misread::Unfit(why) => (why, None),
                 Misread::Raised(error) => {
                     ("it has a value that Python can't hold so", Some(error.into_value(py).into()))
                 }
@@ -76,7 +76,7 @@ impl<'py> Make for Values<'py> {
         let py = self.0;
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(PyString::new(py, text).into_any()),
-            Err(_) => Err(Misread::NotText),
+            Err(_) => Err(NOT_TEXT),
         };
         Ok(match reply {
             Reply::Int(number) => PyInt::new(py, number).into_any(),
@@ -123,13 +123,9 @@ impl<'py> Make for Values<'py> {
     }
 }
 
-/// A push, as bytes and numbers.
+/// A push, as bytes and numbers; none where it can't be read.
 #[pyfunction]
-pub(crate) fn push<'py>(py: Python<'py>, block: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Ok((reply, _)) = Reply::read(block) else { return Ok(None) };
-    match made(&Values(py), Shape::Plain, reply, true) {
-        Ok(made) => Ok(Some(made)),
-        Err(Misread::Raised(error)) => Err(error),
-        Err(_) => Ok(None),
-    }
+pub(crate) fn push<'py>(py: Python<'py>, block: &[u8]) -> Option<Bound<'py, PyAny>> {
+    let (reply, _) = Reply::read(block).ok()?;
+    made(&Values(py), Shape::Plain, reply, true).ok()
 }

@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use onetrip_abi::host::{Flight, Packed};
 use onetrip_engine::Time;
-use onetrip_redis::Command;
 use onetrip_redis::client::repeat::Repeat;
 use onetrip_redis::client::shape::Shape;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use super::cluster::Router;
-use super::encode::arguments;
 use crate::call::Call;
 use crate::local::Local;
 
@@ -39,17 +36,8 @@ impl Spec {
     }
 }
 
-impl Spec {
-    /// The command with its arguments, or why it can't be sent.
-    pub(super) fn command(&self, args: &Bound<'_, PyTuple>) -> Result<Command, String> {
-        let mut command = Command::new(&self.name);
-        arguments(&mut command, &self.name, args)?;
-        Ok(command)
-    }
-}
-
 /// What a call of Redis sends.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Request {
     pub(crate) name: Arc<str>,
     pub(crate) packed: Packed,
@@ -58,7 +46,7 @@ pub(crate) struct Request {
     pub(super) raw: bool,
     /// It has a connection to itself.
     pub(crate) is_own: bool,
-    pub(crate) deadline: Time,
+    pub(crate) deadline: Option<Time>,
     /// It may run twice.
     pub(super) repeat: Option<Local<Repeat>>,
     /// The commands of a list.
@@ -68,20 +56,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(name: Arc<str>, packed: Packed) -> Request {
-        Request {
-            name,
-            packed,
-            shape: Shape::Nothing,
-            raw: false,
-            is_own: false,
-            deadline: Time::NEVER,
-            repeat: None,
-            parts: Vec::new(),
-            flight: None,
-        }
-    }
-
     pub(crate) fn is_flight(&self) -> bool {
         self.flight.is_some()
     }

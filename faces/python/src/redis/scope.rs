@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use onetrip_abi::host::Packed;
 use onetrip_engine::Time;
-use onetrip_redis::client::repeat::{Repeat, Repeats};
+use onetrip_redis::client::repeat::Repeats;
 use onetrip_redis::client::session::{On, Traces, refusal};
 use onetrip_redis::client::shape::Shape;
-use onetrip_redis::{Command, Place};
+use onetrip_redis::{Command, Place, Spec as Known};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -34,17 +34,26 @@ pub(crate) struct RedisScope {
     own: Py<Core>,
     /// That of a session; 0 for none.
     number: u32,
-    raw: bool,
-    repeats: Repeats,
-    /// Each command has a connection of its own.
-    is_alone: bool,
-    /// The time that a command has, if it has a limit.
-    timeout: Option<Duration>,
+    how: How,
     /// Commands that run as one.
     list: Option<Vec<Py<Call>>>,
     /// Nothing goes there any more: why.
     over: Option<String>,
     traces: Traces,
+}
+
+/// How commands are sent, and what their replies are made into.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct How {
+    raw: bool,
+    repeatable: bool,
+    repeat_reads: bool,
+    attempts_max: u32,
+    /// Each command has a connection of its own.
+    alone: bool,
+    /// The time that a command has; 0 for no limit.
+    timeout_ms: u64,
 }
 
 impl RedisScope {
@@ -76,8 +85,48 @@ impl RedisScope {
         refusal(name, place, on).map(|why| unsent("wrong_place", why))
     }
 
-    fn deadline(&self) -> Time {
-        self.timeout.map_or(Time::NEVER, |timeout| self.shared.get().time().after(timeout))
+    /// Sends a command, as `pack` has it. `front`: its first argument. `is_free`: it may go anywhere.
+    fn send_as<'py>(
+        &mut self,
+        py: Python<'py>,
+        (spec, front): (&Spec, Option<&str>),
+        args: &Bound<'py, PyTuple>,
+        is_free: bool,
+        pack: impl FnOnce(Option<&'static Known>, &Command) -> Packed,
+    ) -> PyResult<Bound<'py, Call>> {
+        let _turn = self.shared.get().enter(py)?;
+        let mut command = Command::new(&spec.name);
+        front.into_iter().for_each(|front| command.push(front.as_bytes()));
+        if let Err(why) = arguments(&mut command, &spec.name, args) {
+            return self.failed(py, unsent("parameter", why));
+        }
+        let known = Known::of(&command);
+        let place = known.map_or(Place::Shared, |known| known.place(&command));
+        if let Some(failure) = self.refused(&spec.name, place).filter(|_| !is_free) {
+            return self.failed(py, failure);
+        }
+        let number = self.number;
+        if number != 0 && self.traces.note(known, &command) {
+            Core::run(self.own.bind(py), |state, _, _| state.send_scripts_as_texts(number))?;
+        }
+        let mut request = self.request(&spec.name, pack(known, &command));
+        request.shape = spec.shape;
+        request.is_own |= place == Place::Own;
+        if number == 0 && self.list.is_none() {
+            let How { repeatable: all, repeat_reads: reads, attempts_max, .. } = self.how;
+            let seed = self.shared.get().time().since(Time::ZERO).as_nanos() as u64;
+            let repeats = Repeats { all, reads, attempts_max };
+            request.repeat = repeats.of(known, seed).map(Local::new);
+        }
+        self.submit(py, request)
+    }
+
+    /// What a command sends, with a deadline from now on.
+    fn request(&self, name: &Arc<str>, packed: Packed) -> Request {
+        let How { raw, alone: is_own, timeout_ms, .. } = self.how;
+        let after = |ms| self.shared.get().time().after(Duration::from_millis(ms));
+        let deadline = Some(timeout_ms).filter(|it| *it > 0).map(after);
+        Request { name: name.clone(), packed, raw, is_own, deadline, ..Request::default() }
     }
 
     fn submit<'py>(&mut self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, Call>> {
@@ -103,37 +152,17 @@ impl RedisScope {
 #[pymethods]
 impl RedisScope {
     #[new]
-    #[pyo3(signature = (
-        shared, own, number=0, list=false, router=None, *,
-        raw=false, repeatable=false, repeat_reads=false, attempts_max=1, alone=false, timeout_ms=0
-    ))]
-    #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
+    #[pyo3(signature = (shared, own, how, number=0, list=false, router=None))]
     fn new(
         shared: Py<Core>,
         own: Py<Core>,
+        how: How,
         number: u32,
         list: bool,
         router: Option<Py<Router>>,
-        raw: bool,
-        repeatable: bool,
-        repeat_reads: bool,
-        attempts_max: u32,
-        alone: bool,
-        timeout_ms: u64,
     ) -> RedisScope {
-        RedisScope {
-            router,
-            shared,
-            own,
-            number,
-            raw,
-            repeats: Repeats { all: repeatable, reads: repeat_reads, attempts_max },
-            is_alone: alone,
-            timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)),
-            list: list.then(Vec::new),
-            over: None,
-            traces: Traces::default(),
-        }
+        let (list, traces) = (list.then(Vec::new), Traces::default());
+        RedisScope { shared, router, own, number, how, list, over: None, traces }
     }
 
     /// Sends a command.
@@ -143,35 +172,7 @@ impl RedisScope {
         spec: &Bound<'py, Spec>,
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
-        let (py, spec) = (spec.py(), spec.get());
-        let _turn = self.shared.get().enter(py)?;
-        let command = match spec.command(args) {
-            Ok(command) => command,
-            Err(why) => return self.failed(py, unsent("parameter", why)),
-        };
-        let known = onetrip_redis::Spec::of(&command);
-        let place = known.map_or(Place::Shared, |known| known.place(&command));
-        if let Some(failure) = self.refused(&spec.name, place) {
-            return self.failed(py, failure);
-        }
-        let number = self.number;
-        if number != 0 && self.traces.note(known, &command) {
-            Core::run(self.own.bind(py), |state, _, _| state.send_scripts_as_texts(number))?;
-        }
-        let repeats = number == 0 && self.list.is_none() && self.repeats.has(known);
-        let repeat = || {
-            let seed = self.shared.get().time().since(Time::ZERO).as_nanos() as u64;
-            Local::new(Repeat::new(self.repeats.attempts_max, seed))
-        };
-        let request = Request {
-            shape: spec.shape,
-            raw: self.raw,
-            is_own: self.is_alone || place == Place::Own,
-            deadline: self.deadline(),
-            repeat: repeats.then(repeat),
-            ..Request::new(spec.name.clone(), Packed::command(known, &command))
-        };
-        self.submit(py, request)
+        self.send_as(spec.py(), (spec.get(), None), args, false, Packed::command)
     }
 
     /// Calls a script: by its hash where the server has it, by its text otherwise.
@@ -182,28 +183,13 @@ impl RedisScope {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
         let (py, text) = (text.py(), text.to_str()?);
-        let _turn = self.shared.get().enter(py)?;
-        let name: Arc<str> = "EVALSHA".into();
-        if let Some(failure) = self.refused(&name, Place::Shared) {
-            return self.failed(py, failure);
-        }
         // In a list by its text: were the hash unknown, EXEC would run the others without it.
-        let is_text = self.list.is_some();
-        let mut command = match is_text {
-            true => Command::new("EVAL").arg(text),
-            false => Command::new("EVALSHA").arg(sha),
-        };
-        if let Err(why) = arguments(&mut command, &name, args) {
-            return self.failed(py, unsent("parameter", why));
-        }
-        let packed = match is_text {
-            true => Packed::command(None, &command),
-            false => Packed::script(text.as_bytes(), &command),
-        };
-        let (shape, raw, is_own) = (Shape::Plain, self.raw, self.is_alone);
-        let deadline = self.deadline();
-        let request = Request::new(name, packed);
-        self.submit(py, Request { shape, raw, is_own, deadline, ..request })
+        let (name, front) = if self.list.is_some() { ("EVAL", text) } else { ("EVALSHA", sha) };
+        let spec = Spec { name: name.into(), shape: Shape::Plain };
+        self.send_as(py, (&spec, Some(front)), args, false, |known, command| match name {
+            "EVAL" => Packed::command(known, command),
+            _ => Packed::script(text.as_bytes(), command),
+        })
     }
 
     /// Sends a command that the server confirms once for each of these names.
@@ -213,13 +199,9 @@ impl RedisScope {
         spec: &Bound<'py, Spec>,
         names: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
-        let (py, spec) = (spec.py(), spec.get());
-        let command = match spec.command(names) {
-            Ok(command) => command,
-            Err(why) => return self.failed(py, unsent("parameter", why)),
-        };
-        let packed = Packed::confirmed(&command, names.len() as u32);
-        self.submit(py, Request::new(spec.name.clone(), packed))
+        let pushes = names.len() as u32;
+        let pack = |_, command: &Command| Packed::confirmed(command, pushes);
+        self.send_as(spec.py(), (spec.get(), None), names, true, pack)
     }
 
     /// Sends the commands of a list: MULTI, the commands, EXEC.
@@ -231,8 +213,8 @@ impl RedisScope {
             Want::Redis(request) => Some(&request.packed),
             _ => None,
         }));
-        let request = Request::new("EXEC".into(), packed);
-        self.submit(py, Request { deadline: self.deadline(), parts, ..request })
+        let request = self.request(&"EXEC".into(), packed);
+        self.submit(py, Request { parts, is_own: false, ..request })
     }
 
     /// The commands of a list are not sent.

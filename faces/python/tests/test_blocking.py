@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import select
+import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -390,7 +394,7 @@ def test_ctrl_c_stops_the_statement_and_no_reply_goes_astray() -> None:
             with pytest.raises(KeyboardInterrupt):
                 db.fetchval(slow(f"stopped {attempt}"))
             thread.join()
-            assert sleepers(other, f"stopped {attempt}") == 0
+            until(lambda: not sleepers(other, f"stopped {attempt}"))
             assert db.fetchval("select $1::int4", attempt) == attempt
         thread = interrupt(db, "in transaction")
         with pytest.raises(KeyboardInterrupt):
@@ -511,6 +515,73 @@ def test_a_server_that_does_not_answer() -> None:
             connect(f"postgres://u@127.0.0.1:{port}/d", connect_timeout=1, wait_timeout_ms=1100)
     with pytest.raises(onetrip.Error, match="can't be reached"):
         connect(f"postgres://u@127.0.0.1:{port}/d", wait_timeout_ms=100)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with a key and its certificate, for localhost."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl here")
+    file = str(tmp_path_factory.mktemp("tls") / "server.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj"]
+    made += ["/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", file]
+    certificate = subprocess.run([*made, "-out", "-"], check=True, capture_output=True).stdout
+    with open(file, "ab") as to:
+        to.write(certificate)
+    return file
+
+
+def test_tls(certificate: str, line: Line) -> None:
+    """A server in front of ours ends TLS, and passes on what is in it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    behind = urlsplit(URL)
+
+    def relay(of: socket.socket, to: socket.socket) -> None:
+        ways = {of: to, to: of}
+        while True:
+            is_full = isinstance(of, ssl.SSLSocket) and of.pending()
+            for one in [of] if is_full else select.select(list(ways), [], [])[0]:
+                data = one.recv(1 << 16)
+                if not data:
+                    return
+                ways[one].sendall(data)
+
+    def serve(plain: socket.socket) -> None:
+        with plain, socket.create_connection((behind.hostname, behind.port)) as to:
+            first = plain.recv(8)
+            if first != bytes.fromhex("0000000804d2162f"):
+                to.sendall(first)  # A cancel.
+                return relay(plain, to)
+            plain.sendall(b"S")
+            try:
+                with context.wrap_socket(plain, server_side=True) as secure:
+                    relay(secure, to)
+            except OSError:
+                pass
+
+    def accept() -> None:
+        try:
+            while True:
+                threading.Thread(target=serve, args=server.accept()[:1], daemon=True).start()
+        except OSError:
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        threading.Thread(target=accept, daemon=True).start()
+        url = URL.replace(f"{behind.hostname}:{behind.port}", f"localhost:{port}")
+        strict = {"sslmode": "verify-full", "connections_max": 1, "wait_timeout_ms": 2000}
+        with connect(url, sslrootcert=certificate, **strict) as db:
+            assert db.fetchval("select $1::int4", 1) == 1
+            rows = db.fetch("select repeat('x', 1000) as x from generate_series(1, 2000)")
+            assert len(rows) == 2000
+            with pytest.raises(onetrip.TimeoutError), Timeout(0.05):
+                db.fetchval(slow("secure"))
+            assert db.fetchval("select 2") == 2
+        with pytest.raises(onetrip.Error, match="certificate verify failed"):
+            connect(url, **strict)
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_garbage_ends_its_connection() -> None:

@@ -33,6 +33,9 @@ class Calls:
     _loop: Loop
     _it: Flows
 
+    def _at(self) -> tuple[Loop, Any]:
+        return self._loop, self._it
+
     @overload
     def fetch(
         self, query: str, /, *args: Any, repeatable: bool = False, into: None = None
@@ -45,7 +48,8 @@ class Calls:
         """The rows of a statement; ``into``: tuple, dict, or a class that is called with the
         columns by name, as a dataclass.
         """
-        return self._loop.call(self._it.fetch, query, *args, repeatable=repeatable, into=into)
+        loop, it = self._at()
+        return loop.call(it.fetch, query, *args, repeatable=repeatable, into=into)
 
     @overload
     def fetchrow(
@@ -59,14 +63,15 @@ class Calls:
         self, query: str, /, *args: Any, repeatable: bool = False, into: Any = None
     ) -> Any:
         """The first row, or None."""
-        return self._loop.call(self._it.fetchrow, query, *args, repeatable=repeatable, into=into)
+        loop, it = self._at()
+        return loop.call(it.fetchrow, query, *args, repeatable=repeatable, into=into)
 
     def fetchval(
         self, query: str, /, *args: Any, column: int = 0, repeatable: bool = False
     ) -> Any:
         """A value of the first row, or None."""
-        call = self._it.fetchval
-        return self._loop.call(call, query, *args, column=column, repeatable=repeatable)
+        loop, it = self._at()
+        return loop.call(it.fetchval, query, *args, column=column, repeatable=repeatable)
 
     def fetch_arrow(self, query: str, /, *args: Any, repeatable: bool = False) -> Arrow:
         """The rows of a statement as columns of Arrow."""
@@ -142,7 +147,7 @@ class Calls:
         )
 
     def _copy(self, copy: Callable[[Any], Any], groups: Iterator[list[Any]]) -> int:
-        """The source is read by its thread while it does not drive: it may use this client."""
+        """The source is read outside of the loop, so it may use the client."""
         handed: asyncio.Queue[list[Any] | None] = asyncio.Queue(1)
 
         async def source() -> Any:

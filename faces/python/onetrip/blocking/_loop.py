@@ -1,11 +1,15 @@
 """An event loop without a thread of its own: whoever waits for an answer runs it meanwhile.
 
 So what is written for asyncio (sockets, TLS, how connections open and end, listeners, COPY) serves
-threads as well. Two things are passed on from thread to thread:
+threads as well. Of the threads that wait one is the leader: it runs the loop, and alone waits for
+sockets. The others follow: they wait until it says that their call has ended, or that it leaves.
 
-- the *turn* (``_native.Turn``): one thread at a time uses the client;
-- the *wheel*: of the threads that wait one drives, which alone waits for sockets, without the turn
-  and without the GIL. The others wait for it. When it has its answer, it hands the wheel on.
+One thread at a time uses the client: it has the turn (``_native.Turn``). The leader gives the turn
+away as long as it waits for sockets, a follower as long as it waits for the leader.
+
+A signal's handler may raise between any two instructions of Python. Where the leader waits for
+sockets, nothing is lost by that. Anywhere else a part of the work may be, such as bytes that were
+read and not handed on; then no connection can be trusted, and all of the client end (``_give_in``).
 """
 
 from __future__ import annotations
@@ -32,8 +36,8 @@ Work = Union["_native.Call[Any]", "asyncio.Task[Any]"]
 #: Seconds after which a thread looks first whether connections were closed meanwhile.
 STALE = 0.001
 
-#: Seconds after which a thread that waits looks whether another drives still.
-WHEEL_WAIT = 1.0
+#: Seconds after which a follower looks whether there is a leader still.
+LEADER_WAIT = 1.0
 
 #: Seconds in which the server is told that a statement was given up.
 CANCEL_WAIT = 1.0
@@ -59,7 +63,7 @@ class Loop(asyncio.SelectorEventLoop):
         #: Clients leave here what writes their bytes; it is called before this thread waits.
         self.flush_soon = self._unwritten.append
         self._waiting: list[Waiter] = []
-        self._is_driven = self._is_nudged = self._is_ending = False
+        self._has_leader = self._is_nudged = self._is_ending = False
         self._struck: BaseException | None = None
         self._ran = 0.0
         super().__init__(Selector(self))
@@ -67,9 +71,21 @@ class Loop(asyncio.SelectorEventLoop):
 
     def call(self, method: Callable[..., _native.Call[T]], *args: Any, **kwargs: Any) -> T:
         """What a call is answered by."""
-        limit = _limit.get()
+        work, limit = None, _limit.get()
         with self.turn:
-            result: T = self._result(limit, lambda: method(*args, **kwargs))
+            try:
+                self._look(limit)
+                work = method(*args, **kwargs)
+                if limit is None and not self._has_leader:
+                    self._lead(work.done)
+                if work.done():
+                    return work.result()
+            except EXPECTED:
+                raise
+            except BaseException:
+                self._interrupted(work)
+                raise
+            result: T = self._result(limit, lambda: work)
             return result
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
@@ -95,11 +111,14 @@ class Loop(asyncio.SelectorEventLoop):
         """Nothing is to be run any more."""
         with self.turn:
             self._is_ending = True
-            if not self._is_driven and not self.is_closed():
+            if not self._has_leader and not self.is_closed():
                 self._close()
 
     def _result(
-        self, limit: Timeout | None, made: Callable[[], Any], read: Callable[[Any], Any] | None = None
+        self,
+        limit: Timeout | None,
+        made: Callable[[], Any],
+        read: Callable[[Any], Any] | None = None,
     ) -> Any:
         """Makes a call or a task, waits for its end, and reads its result."""
         work = None
@@ -138,24 +157,24 @@ class Loop(asyncio.SelectorEventLoop):
             while not work.done():
                 if self.failure is not None:
                     raise self.failure
-                if self._is_driven:
+                if self._has_leader:
                     self._follow(work, limit)
                 else:
-                    self._drive(work.done, limit)
+                    self._lead(work.done, limit)
                 if limit is not None and limit.is_over():
                     return
         finally:
-            if self._waiting and not self._is_driven:
+            if self._waiting and not self._has_leader:
                 self._waiting.pop().set_result(None)
             if timer is not None:
                 timer.cancel()
 
-    # --- the thread that drives ---
+    # --- the leader ---
 
-    def _drive(self, is_done: Callable[[], bool], limit: Timeout | None = None) -> None:
+    def _lead(self, is_done: Callable[[], bool], limit: Timeout | None = None) -> None:
         outer = asyncio._get_running_loop()
         try:
-            self._is_driven = True
+            self._has_leader = True
             asyncio._set_running_loop(self)
             if limit is not None:
                 limit.watch(self.nudge)
@@ -172,17 +191,19 @@ class Loop(asyncio.SelectorEventLoop):
                 if limit is not None and limit.is_over():
                     return
         finally:
-            self._is_driven = False
+            self._has_leader = False
             asyncio._set_running_loop(outer)
             self._ran = time.monotonic()
-            if self._is_ending and not self._waiting and not self.is_closed():
+            if self._waiting:
+                self._waiting.pop().set_result(None)
+            elif self._is_ending and not self.is_closed():
                 self._close()
 
     def _look(self, limit: Timeout | None) -> None:
-        """Reads what has come since somebody drove last, as the end of a connection."""
+        """Reads what has come since somebody led last, as the end of a connection."""
         if limit is not None and limit.is_over():
             raise limit.error("NotSent")
-        if self._is_driven or self.is_closed() or time.monotonic() - self._ran < STALE:
+        if self._has_leader or self.is_closed() or time.monotonic() - self._ran < STALE:
             return
         self._rounds()
 
@@ -193,7 +214,7 @@ class Loop(asyncio.SelectorEventLoop):
             self.call_soon(_nothing)
             return next(left, None) is None
 
-        self._drive(is_done)
+        self._lead(is_done)
 
     def _told(self, _: object, context: dict[str, Any]) -> None:
         self.struck(context.get("exception"))
@@ -216,7 +237,7 @@ class Loop(asyncio.SelectorEventLoop):
             host.cut(why)
         for waiter in self._waiting:
             waiter.set_result(None)
-        if not self._is_driven or asyncio._get_running_loop() is self:
+        if not self._has_leader or asyncio._get_running_loop() is self:
             self._close()
         else:
             self._is_ending = True
@@ -233,10 +254,10 @@ class Loop(asyncio.SelectorEventLoop):
         asyncio._set_running_loop(outer)
         self.close()
 
-    # --- the others ---
+    # --- the followers ---
 
     def _follow(self, work: Work, limit: Timeout | None) -> None:
-        """Waits for the thread that drives."""
+        """Waits for the leader."""
         waiter = Waiter()
         try:
             self._waiting.append(waiter)
@@ -249,7 +270,7 @@ class Loop(asyncio.SelectorEventLoop):
             self.nudge()
             self.turn.release()
             left = None if limit is None else limit.left()
-            waiter.get(timeout=WHEEL_WAIT if left is None else min(left, WHEEL_WAIT))
+            waiter.get(timeout=LEADER_WAIT if left is None else min(left, LEADER_WAIT))
         except queue.Empty:
             pass
         except BaseException:
@@ -262,7 +283,7 @@ class Loop(asyncio.SelectorEventLoop):
                 self._waiting.remove(waiter)
 
     def nudge(self) -> None:
-        """There is something to do for the thread that drives."""
+        """There is something to do for the leader."""
         if not self._is_nudged and not self.is_closed():
             self.call_soon_threadsafe(self._nudged)
             self._is_nudged = True
@@ -282,12 +303,12 @@ class Loop(asyncio.SelectorEventLoop):
             work.cancel()
             work.add_done_callback(_outcome)
             rest = {work}
-        if self._is_driven:
+        if self._has_leader:
             return self.nudge()
         self._rounds()
         until = time.monotonic() + CANCEL_WAIT
         timer = self.call_later(CANCEL_WAIT, _nothing)
-        self._drive(lambda: all(it.done() for it in rest) or time.monotonic() >= until)
+        self._lead(lambda: all(it.done() for it in rest) or time.monotonic() >= until)
         timer.cancel()
 
     def run_in_executor(  # type: ignore[override]
@@ -337,7 +358,7 @@ class Selector(selectors.PollSelector):
 
 
 class Waiter:
-    """What a thread waits for that does not drive. Its methods are native: no signal's handler
+    """What a follower waits for. Its methods are native: no signal's handler
     runs in them.
     """
 

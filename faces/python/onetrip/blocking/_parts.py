@@ -30,18 +30,18 @@ class Owner:
         loop = Loop()
         self._now = loop, loop.run_within(None, made)
 
-    def _place(self) -> tuple[Loop, Any]:
+    def _at(self) -> tuple[Loop, Any]:
         if self._now[0].failure is not None:
             self._begin()
         return self._now
 
     @property
     def _loop(self) -> Loop:
-        return self._place()[0]
+        return self._at()[0]
 
     @property
     def _it(self) -> Any:
-        return self._place()[1]
+        return self._at()[1]
 
     def _checked(self: B, check: Callable[[], Any]) -> B:
         """A server that can't be reached is told of when the client is opened."""
@@ -171,7 +171,7 @@ class Stream(Iterator[T]):
         self.close()
 
     def __del__(self) -> None:
-        # It is collected anywhere: whoever drives next has its connection given back.
+        # It is collected anywhere: the next leader has its connection given back.
         source = self._source
         if source._lent is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(source._leave)

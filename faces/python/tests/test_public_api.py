@@ -15,7 +15,8 @@ from typing import Any
 import onetrip.errors
 
 LIST = Path(__file__).parents[3] / "docs/reference/public-api/python.txt"
-MODULES = ("onetrip", "onetrip.errors", "onetrip.redis")
+#: `onetrip.blocking.redis` has the commands of `onetrip.redis`.
+MODULES = ("onetrip", "onetrip.blocking", "onetrip.errors", "onetrip.redis")
 HEAD = """\
 # What a program can name of the package for Python, without types. Do not edit: `ONETRIP_WRITE=1 make
 # python T=test_public_api.py` writes it.

@@ -6,12 +6,14 @@
 //! * [`startup`]: from the first byte to the first ReadyForQuery.
 //! * [`session`]: which request each server message answers; the engine's `Protocol`.
 //! * [`sql`]: what the text of a statement shows about its effects.
-//! * [`binary`]: the binary forms of values, from and to numbers, texts and parts.
+//! * `binary`, with the feature `values`: the binary forms of values, from and to numbers, texts and
+//!   parts.
 //!
 //! Deliberately absent: sockets, clocks, randomness (nonces are arguments) and the values of a
-//! language. A row is framed here and decoded by its reader, who may use [`binary`].
+//! language. A row is framed here and decoded by its reader, who may use `binary`.
 
 pub mod auth;
+#[cfg(feature = "values")]
 pub mod binary;
 mod bodies;
 pub mod client;

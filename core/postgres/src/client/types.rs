@@ -4,12 +4,14 @@
 //! * [`resolve`]: puts types in an order in which each comes after its parts, within bounds.
 //! * [`known`]: which types are known, and when one is forgotten.
 //! * [`look_up`]: one query for all callers that wait for the same types.
-//! * [`kinds`]: how values of a type are written and read, for a host without types of its own.
+//! * `kinds`, with the feature `values`: how values of a type are written and read, for a host
+//!   without types of its own.
 //!
 //! A host makes type objects of its language out of the descriptions, sends the query, and wakes
 //! the callers that wait. It also says which types it knows without asking.
 
 pub mod catalog;
+#[cfg(feature = "values")]
 pub mod kinds;
 pub mod known;
 pub mod look_up;

@@ -86,6 +86,7 @@ class Host:
             raise
         except Exception as error:
             # A fault of ours is the caller's to hear, and must not leave the pool waiting.
+            opening.leave()
             if self._blocking is not None:
                 self._blocking.struck(error)
             self.open_failed(number, error, True)

@@ -53,7 +53,11 @@ class Opening:
             if action == "done":
                 await self.host.prepare(self.number)
                 if not self.host.core.opened(self.number):
+                    # It was lost meanwhile: the pool has to hear of it.
                     self.leave()
+                    text = f"{self.endpoint} closed the connection"
+                    made = _make("connect_failed", "NotSent", text, None)
+                    self.host.open_failed(self.number, made, False)
                 return
             if action == "failed":
                 return self._give_up(errors)

@@ -598,3 +598,19 @@ async def test_callers_in_line_are_served_in_turn() -> None:
         assert await it.fetchval(text, 0) == 0
         calls = [it.fetchval(text, number) for number in range(200)]
         assert await asyncio.gather(*calls) == list(range(200))
+
+
+async def test_a_connection_that_is_lost_as_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logged in, and lost before the pool has it: the pool opens another."""
+    struck: list[int] = []
+
+    async def prepare(self: Any, number: int) -> None:
+        if len(struck) < 2:
+            struck.append(number)
+            self._openings[number].transport.abort()
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(onetrip._host.Host, "prepare", prepare)
+    async with onetrip.connect(URL, connections_max=1) as db:
+        assert await asyncio.wait_for(db.fetchval("select 1"), PATIENCE) == 1
+    assert len(struck) == 2

@@ -170,6 +170,10 @@ class DropInHost(Host):
         # As with asyncpg, whoever waits hears of the first attempt that fails.
         super().open_failed(number, error, True)
 
+    def has(self, number: int) -> bool:
+        """Whether it is there. It may be lost while its caller is on the way."""
+        return number in self._transports or number in self._openings
+
     def of(self, number: int) -> Any:
         """The `Connection` with this number."""
         made = self.connections.get(number)
@@ -282,7 +286,11 @@ async def _connect(
     try:
         # Its caller has it, and nobody else: one that is dropped is closed.
         host.connections = weakref.WeakValueDictionary()
-        made = host.of(await asyncio.wait_for(host.core.checkout(), timeout))
+        number = await asyncio.wait_for(host.core.checkout(), timeout)
+        if not host.has(number):
+            message = "connection was closed in the middle of operation"
+            raise exceptions.ConnectionDoesNotExistError(message)
+        made = host.of(number)
         host.close_with(made, timeout=0)
         return made
     except BaseException as error:

@@ -335,12 +335,16 @@ class Pool:
 
     async def _acquire(self, timeout: float | None) -> PoolConnectionProxy:
         core = self._check_init()
-        call = core.checkout()
+        assert self._host is not None
         try:
-            number = await (call if timeout is None else protocol.within(call, timeout))
+            while True:
+                call = core.checkout()
+                number = await (call if timeout is None else protocol.within(call, timeout))
+                if self._host.has(number):
+                    break
+                core.release(number)
         except Error as error:
             raise translated(error) from error.__cause__
-        assert self._host is not None
         con = self._host.of(number)
         proxy = PoolConnectionProxy(PoolConnectionHolder(self, timeout), con)
         if self._setup is not None:

@@ -94,7 +94,9 @@ class RedisOpening(Opening):
             made = _make("connect_failed", "NotSent", message, None, error)
             return self._fail(made, isinstance(error, ssl.SSLCertVerificationError))
         if not self.host.core.opened(self.number):
-            self.leave()
+            # It was lost meanwhile: the pool has to hear of it.
+            message = f"{server} closed the connection"
+            self._fail(_make("connect_failed", "NotSent", message, None), False)
 
     async def _open(self, server: Server) -> None:
         config = self.host.redis

@@ -54,8 +54,7 @@ def _translated(error: errors.Error, query: str | None, args: Any) -> BaseExcept
     if isinstance(error, errors.TimeoutError):
         return asyncio.TimeoutError(text)
     if isinstance(error, errors.ConnectError):
-        cause = error.__cause__
-        return type(cause)(*cause.args) if isinstance(cause, OSError) else ConnectionError(text)
+        return _of_connect(error, text)
     if isinstance(error, errors.ConnectionLostError):
         message, cause = "connection was closed in the middle of operation", error.__cause__
         if not isinstance(cause, errors.Error) or cause.fields is None:
@@ -66,6 +65,24 @@ def _translated(error: errors.Error, query: str | None, args: Any) -> BaseExcept
     if error.code == "closed":
         return exceptions.InterfaceError("pool is closed")
     return exceptions.InterfaceError(text)
+
+
+def _of_connect(error: errors.Error, text: str) -> BaseException:
+    cause = error.__cause__
+    if isinstance(cause, errors.Error):
+        return _translated(cause, None, ())
+    if isinstance(cause, OSError):
+        return type(cause)(*cause.args)
+    if "no password" in text or "none was given" in text:
+        return exceptions.InvalidPasswordError(text)
+    if "target_session_attrs" in text:
+        return exceptions.TargetServerAttributeNotMatched(
+            f"None of the hosts match the target attribute requirement: {text}"
+        )
+    where, _, why = text.partition(" has no TLS")
+    if why:
+        text = f'PostgreSQL server at "{where}" rejected SSL upgrade: it has no TLS{why}'
+    return ConnectionError(text)
 
 
 def _of_parameter(text: str, args: Any) -> BaseException:

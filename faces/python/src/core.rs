@@ -78,11 +78,11 @@ impl Core {
 
     /// Refuses who is on another event loop, on another thread, or behind a fork.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.state.with(|_| ())?;
         // One whose threads take turns is no loop's.
         if self.turn.is_some() {
             return Ok(());
         }
+        self.state.with(|_| ())?;
         let running = self.running_loop.bind(py).call0()?;
         if running.is_none() || running.is(&self.event_loop) {
             Ok(())

@@ -80,7 +80,6 @@ async def jobs_and_results(stage: Any) -> None:
         "slow": await redis.enqueue_job("slow", _job_id="slow"),
         "unknown": await redis.enqueue_job("unknown", _job_id="unknown"),
         "more": await redis.enqueue_job("more", 3, _job_id="more 3"),
-        "later": await redis.enqueue_job("add", 2, 2, _job_id="later", _defer_by=0.1),
     }
     stage.see("the same again", await redis.enqueue_job("add", 5, 5, _job_id="add"))
     queued = await redis.queued_jobs()
@@ -88,6 +87,7 @@ async def jobs_and_results(stage: Any) -> None:
     stage.see("status", [(await job.status()).value for job in jobs.values()])
     info = await jobs["add"].info()
     stage.see("info", [info.function, list(info.args), info.kwargs, info.job_try])
+    jobs["later"] = await redis.enqueue_job("add", 2, 2, _job_id="later", _defer_by=0.1)
     jobs["expired"] = await redis.enqueue_job("add", 1, 1, _job_id="expired", _expires=0.001)
     while await redis.exists("arq:job:expired"):
         pass

@@ -42,8 +42,6 @@ def _told(stage: Any, label: str) -> None:
                 if "pg_advisory_unlock_all" in str(span):
                     # It is no statement of its own here: it leaves with what comes next.
                     continue
-                if label == "pool" and span.get("description") == "connect":
-                    continue
                 told = [span["op"], span.get("description"), span.get("origin"), span.get("status")]
                 stage.see(f"{label}: span", [told, sorted(map(list, data.items()))])
         else:
@@ -67,6 +65,8 @@ async def _program(url: str) -> None:
     async with con.transaction():
         async for _ in con.cursor("select id from t order by id", prefetch=2):
             pass
+        cursor = await con.cursor("select id from t where id > $1 order by id", 0)
+        await cursor.fetch(1)
     try:
         await con.fetch("select 1 / 0")
     except asyncpg.DivisionByZeroError as error:

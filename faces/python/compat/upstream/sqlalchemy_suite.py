@@ -23,6 +23,9 @@ URL = os.environ["ONETRIP_TEST_POSTGRES"]
 WAYS = ("asyncpg", "onetrip", "installed")
 TESTS = ("dialect/postgresql", "dialect/test_suite.py", "engine", "ext/asyncio")
 
+#: With asyncpg a statement whose table was altered by others fails once; here it runs.
+MEANT = ("test_detect_stale_ddl_cache_raise_recover",)
+
 #: As SQLAlchemy's README.unittests asks for it.
 PREPARE = """create schema test_schema; create schema test_schema_2;
 create extension hstore; create extension citext;"""
@@ -79,7 +82,7 @@ def main(sources: str, *tests: str) -> int:
         ours = ends(of, way)
         print(way, dict(Counter(ours.values())))
         for name in sorted({*ours, *theirs}):
-            if ours.get(name) != theirs.get(name):
+            if ours.get(name) != theirs.get(name) and name.rsplit(".", 1)[-1] not in MEANT:
                 differences += 1
                 print(f"  {name}: {ours.get(name)}, with asyncpg {theirs.get(name)}")
     print(f"{differences} differences; what was told: {of.parent}/sqlalchemy-*.log")

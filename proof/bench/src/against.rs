@@ -17,7 +17,7 @@ use builds::Builds;
 use judge::{Report, Row};
 
 /// These say whether something holds under faults or loads, and have no figure of their own.
-const LEFT_OUT: [&str; 9] = [
+const LEFT_OUT: [&str; 10] = [
     "cancel_10000",
     "overload_rss",
     "kill_1000_in_flight",
@@ -27,6 +27,7 @@ const LEFT_OUT: [&str; 9] = [
     "redis_cluster",
     "concurrency",
     "proxy_delay_error",
+    "python_cancels",
 ];
 
 /// Rows with this in their names are of ours in ways that other rows have too.

@@ -80,6 +80,13 @@ impl Row {
         Row { spread: None, ..Row::alone(name, "", nothing, None) }.note(&format!("skipped: {why}"))
     }
 
+    /// The bar is the most that the figure may be.
+    pub fn at_most(mut self, bar: f64) -> Row {
+        self.bar = Some(bar);
+        self.holds = Some(self.ratio.unwrap_or(self.ours) <= bar);
+        self
+    }
+
     /// The bar is the least that the figure may be.
     pub fn at_least(mut self, bar: f64) -> Row {
         self.bar = Some(bar);

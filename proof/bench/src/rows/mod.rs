@@ -23,7 +23,9 @@ pub mod overload;
 mod pool_select;
 mod pools;
 mod prepared_join;
+mod process;
 mod proxy;
+mod python;
 pub mod redis;
 mod repeatable;
 mod rows_100k;
@@ -31,6 +33,7 @@ mod select;
 mod session_reset;
 mod tool_cost;
 mod transfer;
+mod turns;
 
 use anyhow::Result;
 
@@ -60,7 +63,7 @@ fn begins_with_digit(text: &str) -> bool {
 
 /// All of them, in the order in which they run.
 pub fn all() -> impl Iterator<Item = &'static Group> {
-    ALL.iter().chain(&node::GROUPS)
+    ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
 const ALL: [Group; 46] = [

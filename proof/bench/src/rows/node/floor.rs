@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 
 use super::super::floor::{Protocol, Recorder, Recording};
+use super::super::process::{Language, Process, Task};
 use super::super::redis::{named, with_server};
+use super::super::turns::{cheaper, in_turns};
 use super::one_sync;
-use super::process::{Node, Task};
-use super::turns::{cheaper, in_turns};
 use super::{setup, with_items, with_node};
 use crate::measure::Pairs;
 use crate::progress::Progress;
@@ -157,7 +157,7 @@ impl Load {
         let recorder = Recorder::start(addr)?;
         let direct = format!("@{addr}/");
         let mut recorded =
-            Node::start(ours, &url.replace(&direct, &format!("@{}/", recorder.addr())))?;
+            Process::start(ours, &url.replace(&direct, &format!("@{}/", recorder.addr())))?;
         // A statement is prepared when it was used some times: that must not be in what is sent again.
         recorded.round(self.operations)?;
         let before = recorder.cut()?;
@@ -171,6 +171,7 @@ impl Load {
 
     fn task(self, driver: &'static str, work: &'static str) -> Task {
         Task {
+            language: Language::Node,
             driver,
             work,
             in_flight: self.in_flight,

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::process::Task;
-use super::turns::{Runner, beside, cheaper};
+use super::super::process::{Language, Task};
+use super::super::turns::{Runner, beside, cheaper};
 use super::{setup, with_items, with_node};
 use crate::progress::Progress;
 use crate::report::{Bars, Row};
@@ -98,7 +98,7 @@ impl Load {
         );
         let mut runners = vec![Runner::ours("onetrip_pg", task("onetrip_pg"))];
         if setup::has("modern") {
-            runners.push(Runner::ours("modern", task("onetrip")));
+            runners.push(Runner::aside("modern", task("onetrip")));
         }
         runners.push(Runner::peer("pg", pg, self.pg));
         runners.push(Runner::peer("postgres_js", task("postgres_js"), self.postgres_js));
@@ -108,6 +108,7 @@ impl Load {
 
     fn task(&self, driver: &'static str, work: &'static str, operations: u32) -> Task {
         Task {
+            language: Language::Node,
             driver,
             work,
             in_flight: self.in_flight,

@@ -1,8 +1,6 @@
 //! onetrip for Node.js beside the clients for Node, each in a process of its own (proof/bench/js).
 
-mod process;
 pub mod setup;
-mod turns;
 
 mod floor;
 mod in_flight;
@@ -14,7 +12,7 @@ mod proposal;
 mod redis;
 mod select;
 
-pub use process::directory;
+pub use setup::directory;
 
 use anyhow::{Context, Result};
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::process::{Node, Task};
+use super::super::process::{Language, Process, Task};
 use super::{setup, with_items, with_node};
 use crate::measure::Spread;
 use crate::progress::Progress;
@@ -55,7 +55,7 @@ fn one_tick(stage: &Stage, plan: Plan, connections: u32) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (driver, name) in ours() {
         let task = Task { warmth: 0, ..task(driver, "neighbours_one_tick", connections) };
-        let mut node = Node::start(&task, &url)?;
+        let mut node = Process::start(&task, &url)?;
         let mut found: [Vec<f64>; 3] = Default::default();
         for _ in 0..plan.rounds.min(ROUNDS_MAX) {
             for (kept, figure) in found.iter_mut().zip(node.figures()?) {
@@ -79,8 +79,8 @@ fn busy_but_one(stage: &Stage, plan: Plan, connections: u32) -> Result<Vec<Row>>
     let url = stage.server.url();
     let mut rows = Vec::new();
     for (driver, name) in ours() {
-        let mut pool = Node::start(&task(driver, "neighbours_busy", connections), &url)?;
-        let mut one = Node::start(&task(driver, "neighbours_busy_alone", 1), &url)?;
+        let mut pool = Process::start(&task(driver, "neighbours_busy", connections), &url)?;
+        let mut one = Process::start(&task(driver, "neighbours_busy_alone", 1), &url)?;
         let (mut beside_slow, mut alone) = (Vec::new(), Vec::new());
         for _ in 0..plan.rounds.min(ROUNDS_MAX) {
             beside_slow.extend(pool.figures()?);
@@ -117,7 +117,7 @@ fn mixture(
     }
     let mut nodes = Vec::new();
     for (.., task) in &sides {
-        nodes.push(Node::start(task, &url)?);
+        nodes.push(Process::start(task, &url)?);
     }
     let mut waits: Vec<Waits> = sides.iter().map(|_| Waits::default()).collect();
     for round in 0..plan.rounds.min(ROUNDS_MAX) {
@@ -164,5 +164,14 @@ fn held(row: &mut Row, bar: Option<f64>) {
 
 fn task(driver: &'static str, work: &'static str, connections: u32) -> Task {
     // The rounds warm it up: one is run before the first that counts.
-    Task { driver, work, in_flight: 1, connections, pipeline: true, named: false, warmth: 1 }
+    Task {
+        language: Language::Node,
+        driver,
+        work,
+        in_flight: 1,
+        connections,
+        pipeline: true,
+        named: false,
+        warmth: 1,
+    }
 }

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::process::Task;
-use super::turns::{Runner, beside};
+use super::super::process::{Language, Task};
+use super::super::turns::{Runner, beside};
 use super::{setup, with_node};
 use crate::Plan;
 use crate::progress::Progress;
@@ -25,6 +25,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         }
         let operations = PIPELINES / plan.shorter * SIZE;
         let task = |driver| Task {
+            language: Language::Node,
             driver,
             work: "group",
             in_flight: 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
-use super::process::{Node, Task};
+use super::super::process::{Language, Process, Task};
 use super::{setup, with_node};
 use crate::measure::{Sample, Spread};
 use crate::progress::Progress;
@@ -58,8 +58,9 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     })
 }
 
-fn start(driver: &'static str, url: &str) -> Result<Node> {
+fn start(driver: &'static str, url: &str) -> Result<Process> {
     let task = Task {
+        language: Language::Node,
         driver,
         work: "transaction",
         in_flight: 1,
@@ -68,7 +69,7 @@ fn start(driver: &'static str, url: &str) -> Result<Node> {
         named: false,
         warmth: 1,
     };
-    Node::start(&task, url)
+    Process::start(&task, url)
 }
 
 /// Trips of one transaction, and its milliseconds.
@@ -78,7 +79,7 @@ struct Cost {
     ms: f64,
 }
 
-fn cost(node: &mut Node, proxy: &Proxy) -> Result<Cost> {
+fn cost(node: &mut Process, proxy: &Proxy) -> Result<Cost> {
     proxy.reset_stats();
     let sample: Sample = node.round(TRANSACTIONS)?;
     let trips = proxy.stats().trips as f64 / f64::from(TRANSACTIONS);

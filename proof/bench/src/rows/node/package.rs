@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::process::directory;
+use super::setup::directory;
 use super::{setup, with_node};
 use crate::Plan;
 use crate::measure::Spread;

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use super::process::Task;
-use super::turns::{Run, in_turns};
+use super::super::process::{Language, Task};
+use super::super::turns::{Run, in_turns};
 use super::{setup, with_node};
 use crate::measure::Sample;
 use crate::progress::Progress;
@@ -39,6 +39,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         for (name, (work, operations, bar)) in NAMES.into_iter().zip(CASES) {
             let operations = (operations / plan.shorter).max(1);
             let task = |driver, in_flight| Task {
+                language: Language::Node,
                 driver,
                 work,
                 in_flight,

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
+use super::super::process::{Language, Task};
 use super::super::redis::{named, with_server};
-use super::process::Task;
-use super::turns::{Runner, beside};
+use super::super::turns::{Runner, beside};
 use super::{setup, with_node};
 use crate::Plan;
 use crate::progress::Progress;
@@ -24,6 +24,7 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         with_server(NAME, |server| {
             let operations = ROUND / plan.shorter;
             let task = |driver| Task {
+                language: Language::Node,
                 driver,
                 work: "get",
                 in_flight: 1_000,

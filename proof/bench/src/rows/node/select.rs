@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::process::Task;
-use super::turns::{Runner, beside};
+use super::super::process::{Language, Task};
+use super::super::turns::{Runner, beside};
 use super::{setup, with_items, with_node};
 use crate::Plan;
 use crate::progress::Progress;
@@ -49,6 +49,7 @@ fn run(
         with_items(stage)?;
         let operations = (operations / plan.shorter).max(1);
         let task = |driver| Task {
+            language: Language::Node,
             driver,
             work,
             in_flight: 1,
@@ -59,7 +60,7 @@ fn run(
         };
         let mut runners = vec![Runner::ours("onetrip_pg", task("onetrip_pg"))];
         if setup::has("modern") {
-            runners.push(Runner::ours("modern", task("onetrip")));
+            runners.push(Runner::aside("modern", task("onetrip")));
         }
         runners.push(Runner::peer("pg", task("pg"), bars));
         runners.push(Runner::peer("postgres_js", task("postgres_js"), bars));

@@ -6,8 +6,6 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::process::directory;
-
 /// Node's, where that and npm are there.
 pub fn node_version() -> Option<&'static str> {
     static VERSION: OnceLock<Option<String>> = OnceLock::new();
@@ -45,6 +43,20 @@ fn all() -> Result<()> {
     Ok(())
 }
 
+/// A client's process, but for its task.
+pub fn child() -> Command {
+    let mut command = Command::new("node");
+    command
+        .args(std::env::var(NODE_ARGS).unwrap_or_default().split_whitespace())
+        .arg(directory().join("child.js"));
+    command
+}
+
+/// Where the clients for Node are.
+pub fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("js")
+}
+
 /// The package that is measured.
 pub fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../faces/node")
@@ -78,3 +90,6 @@ pub fn said(command: &mut Command) -> Result<String> {
     }
     Ok(text(&output.stdout))
 }
+
+/// Options for Node, such as those of its profiler.
+const NODE_ARGS: &str = "ONETRIP_BENCH_NODE_ARGS";

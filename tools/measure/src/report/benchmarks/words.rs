@@ -8,6 +8,7 @@ use crate::report::format;
 pub(super) enum Group {
     Rust,
     Node,
+    Python,
     Redis,
     Memory,
     Correctness,
@@ -17,9 +18,10 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 8] = [
+    pub(super) const ALL: [Group; 9] = [
         Group::Rust,
         Group::Node,
+        Group::Python,
         Group::Redis,
         Group::Memory,
         Group::Correctness,
@@ -32,6 +34,7 @@ impl Group {
         match self {
             Group::Rust => "PostgreSQL in Rust",
             Group::Node => "Node.js",
+            Group::Python => "Python",
             Group::Redis => "Redis",
             Group::Memory => "Memory and limits",
             Group::Correctness => "Correctness under faults",
@@ -46,6 +49,7 @@ impl Group {
         match self {
             Group::Rust => "rust",
             Group::Node => "node",
+            Group::Python => "python",
             Group::Redis => "redis",
             Group::Memory => "memory",
             Group::Correctness => "correctness",
@@ -60,6 +64,7 @@ impl Group {
         match name {
             _ if begins("node_neighbours") => Group::Neighbours,
             _ if begins("node_") => Group::Node,
+            _ if begins("python_") => Group::Python,
             _ if begins("redis_") => Group::Redis,
             _ => Group::Rust,
         }
@@ -67,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 59] = [
+const SUBJECTS: [(&str, Group, &str); 71] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -147,6 +152,18 @@ const SUBJECTS: [(&str, Group, &str); 59] = [
     ),
     ("node_redis_get_1000", Group::Node, "Redis from Node.js: GET, 1,000 in flight"),
     ("node_redis_1000", Group::Node, "Redis from Node.js: 1,000 in flight"),
+    ("python_pool_1000", Group::Python, "Python: statements of 1,000 tasks over a pool of 8"),
+    ("python_in_flight_100", Group::Python, "Python: 100 in flight on one connection, beside Rust"),
+    ("python_sequential", Group::Python, "Python: one after the other"),
+    ("python_pool_1ms", Group::Python, "Python: `pool.fetchrow` over 1 ms"),
+    ("python_sqlalchemy_1ms", Group::Python, "Python: a transaction by SQLAlchemy over 1 ms"),
+    ("python_rows_100k", Group::Python, "Python: 100,000 rows of six columns"),
+    ("python_arrow_1m", Group::Python, "Python: a million rows as a table of Arrow"),
+    ("python_many", Group::Python, "Python: 5,000 rows written"),
+    ("python_shapes", Group::Python, "Python: the shapes of MagicStack's benchmark"),
+    ("python_cancels", Group::Correctness, "Python: 10,000 cancels on shared connections"),
+    ("python_redis_get_100", Group::Python, "Redis from Python: GET of 100 tasks"),
+    ("python_package", Group::Python, "Python: the package"),
     ("engine_depth", Group::Tools, "the engine: a request at a depth of 10,000"),
     ("tool_cost", Group::Tools, "`onetrip bench --script`, point selects"),
     ("concurrency", Group::Tools, "800 tasks on 10 connections"),
@@ -154,7 +171,7 @@ const SUBJECTS: [(&str, Group, &str); 59] = [
 ];
 
 /// Parts of names that are no English.
-const PARTS: [(&str, &str); 22] = [
+const PARTS: [(&str, &str); 29] = [
     ("value", "`select $1::int`"),
     ("item", "a row by its key"),
     ("one", "`select $1::int`"),
@@ -172,6 +189,13 @@ const PARTS: [(&str, &str); 22] = [
     ("texts", "fifty texts, five slow at times"),
     ("modern", "the modern face"),
     ("drop_in", "the drop-in"),
+    ("native", "the native calls"),
+    ("numbers", "integers and texts"),
+    ("values", "timestamps, numerics and uuids"),
+    ("copy_in", "binary COPY"),
+    ("mean", "the geometric mean of all"),
+    ("harmed", "neighbours harmed"),
+    ("lost", "connections lost"),
     ("drizzle", "Drizzle"),
     ("kysely", "Kysely"),
     ("with_fk", "`select_for_update_with_fk`"),
@@ -180,7 +204,21 @@ const PARTS: [(&str, &str); 22] = [
 ];
 
 /// Parts that say who the peer is. The row does so with its version.
-const PEERS: [&str; 7] = ["pg", "postgres_js", "redis_rs", "fred", "deadpool", "bb8", "sqlx"];
+const PEERS: [&str; 13] = [
+    "pg",
+    "postgres_js",
+    "redis_rs",
+    "fred",
+    "deadpool",
+    "bb8",
+    "sqlx",
+    "asyncpg",
+    "psycopg",
+    "adbc",
+    "redis_py",
+    "coredis",
+    "glide",
+];
 
 /// Parts that say what is measured.
 const KINDS: [(&str, &str); 11] = [

@@ -1,23 +1,33 @@
-//! A client in a Node process of its own: told what to run over its standard input, line by line.
+//! A client for another language in a process of its own: told what to run over its standard input,
+//! line by line.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::{node, python};
 use crate::measure::Sample;
 
-/// What a process does, as proof/bench/js/child.js reads it.
+/// What runs a client.
+#[derive(Clone, Copy, Debug)]
+pub enum Language {
+    Node,
+    Python,
+}
+
+/// What a process does, as proof/bench/js/child.js and proof/bench/python/child.py read it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Of proof/bench/js/drivers.
+    #[serde(skip)]
+    pub language: Language,
+    /// Of proof/bench/js/drivers, or proof/bench/python/drivers.
     pub driver: &'static str,
-    /// Of proof/bench/js/works.
+    /// Of the works beside them.
     pub work: &'static str,
     /// Operations at a time.
     pub in_flight: u32,
@@ -32,7 +42,7 @@ pub struct Task {
 
 /// A running client, connected and warm.
 #[derive(Debug)]
-pub struct Node {
+pub struct Process {
     child: Child,
     /// None once it was told to end.
     commands: Option<ChildStdin>,
@@ -41,28 +51,30 @@ pub struct Node {
     pub version: String,
 }
 
-impl Node {
-    pub fn start(task: &Task, url: &str) -> Result<Node> {
-        let mut child = Command::new("node")
-            .args(std::env::var(NODE_ARGS).unwrap_or_default().split_whitespace())
-            .arg(directory().join("child.js"))
+impl Process {
+    pub fn start(task: &Task, url: &str) -> Result<Process> {
+        let mut command = match task.language {
+            Language::Node => node::setup::child(),
+            Language::Python => python::setup::child(),
+        };
+        let mut child = command
             .arg(serde_json::to_string(task)?)
             .env("ONETRIP_BENCH_URL", url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start node")?;
+            .with_context(|| format!("cannot start {:?}", task.language))?;
         let (commands, answers) = (child.stdin.take(), child.stdout.take());
-        let answers = BufReader::new(answers.context("the node process has no pipes")?);
-        let mut node = Node { child, commands, answers, version: String::new() };
-        let Hello { version } = node.answer()?;
-        node.version = version;
-        Ok(node)
+        let answers = BufReader::new(answers.context("the client's process has no pipes")?);
+        let mut process = Process { child, commands, answers, version: String::new() };
+        let Hello { version } = process.answer()?;
+        process.version = version;
+        Ok(process)
     }
 
     /// Runs so many operations, and says what they cost.
     pub fn round(&mut self, operations: u32) -> Result<Sample> {
-        let commands = self.commands.as_mut().context("the node process has ended")?;
+        let commands = self.commands.as_mut().context("the client's process has ended")?;
         writeln!(commands, "{{\"operations\":{operations}}}")?;
         let cost: Cost = self.answer()?;
         Ok(Sample {
@@ -75,23 +87,28 @@ impl Node {
 
     /// Runs a work that measures itself, for as long as it takes; says what it found.
     pub fn figures(&mut self) -> Result<Vec<f64>> {
-        let commands = self.commands.as_mut().context("the node process has ended")?;
-        writeln!(commands, "{{\"operations\":1}}")?;
+        self.figures_of(1)
+    }
+
+    /// The same of so many operations.
+    pub fn figures_of(&mut self, operations: u32) -> Result<Vec<f64>> {
+        let commands = self.commands.as_mut().context("the client's process has ended")?;
+        writeln!(commands, "{{\"operations\":{operations}}}")?;
         let cost: Cost = self.answer()?;
-        cost.figures.context("the node process found nothing")
+        cost.figures.context("the client's process found nothing")
     }
 
     fn answer<T: for<'a> Deserialize<'a>>(&mut self) -> Result<T> {
         let mut line = String::new();
-        self.answers.read_line(&mut line).context("cannot hear the node process")?;
+        self.answers.read_line(&mut line).context("cannot hear the client's process")?;
         if line.is_empty() {
-            bail!("the node process ended early; it says why above");
+            bail!("the client's process ended early; it says why above");
         }
         serde_json::from_str(&line).with_context(|| format!("cannot read {line:?}"))
     }
 }
 
-impl Drop for Node {
+impl Drop for Process {
     /// It closes its connections and ends by itself, so that a profiler can write; or it is ended.
     fn drop(&mut self) {
         self.commands = None;
@@ -105,11 +122,6 @@ impl Drop for Node {
             sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Where the clients for Node are.
-pub fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("js")
 }
 
 #[derive(Deserialize)]
@@ -126,9 +138,6 @@ struct Cost {
     checksum: Option<u64>,
     figures: Option<Vec<f64>>,
 }
-
-/// Options for Node, such as those of its profiler.
-const NODE_ARGS: &str = "ONETRIP_BENCH_NODE_ARGS";
 
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);

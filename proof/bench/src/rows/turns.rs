@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::process::{Node, Task};
+use super::process::{Process, Task};
 use crate::measure::{Pairs, Sample, Spread};
 use crate::progress::Progress;
 use crate::report::{Bars, Row, compared};
@@ -16,15 +16,22 @@ pub struct Runner {
     pub task: Task,
     /// None for one of ours.
     pub peer: Option<Bars>,
+    /// Of one of ours: whether the bars hold for it.
+    is_barred: bool,
 }
 
 impl Runner {
     pub fn ours(short: &'static str, task: Task) -> Runner {
-        Runner { short, task, peer: None }
+        Runner { short, task, peer: None, is_barred: true }
+    }
+
+    /// One of ours without bars.
+    pub fn aside(short: &'static str, task: Task) -> Runner {
+        Runner { is_barred: false, ..Runner::ours(short, task) }
     }
 
     pub fn peer(short: &'static str, task: Task, bars: Bars) -> Runner {
-        Runner { short, task, peer: Some(bars) }
+        Runner { short, task, peer: Some(bars), is_barred: false }
     }
 }
 
@@ -48,21 +55,21 @@ pub fn in_turns(
     tasks: &[&Task],
     url: &str,
 ) -> Result<Vec<Run>> {
-    let mut nodes = Vec::new();
+    let mut processes = Vec::new();
     let mut runs = Vec::new();
     for task in tasks {
-        let node = Node::start(task, url)?;
-        runs.push(Run { version: node.version.clone(), samples: Vec::new() });
-        nodes.push(node);
+        let process = Process::start(task, url)?;
+        runs.push(Run { version: process.version.clone(), samples: Vec::new() });
+        processes.push(process);
     }
     for round in 0..=rounds {
-        let mut order: Vec<usize> = (0..nodes.len()).collect();
+        let mut order: Vec<usize> = (0..processes.len()).collect();
         if round % 2 == 0 {
             order.reverse();
         }
         let mut checksum = None;
         for index in order {
-            let sample = nodes[index].round(operations)?;
+            let sample = processes[index].round(operations)?;
             let same = *checksum.get_or_insert(sample.checksum) == sample.checksum;
             ensure!(same, "{} read other values than the rest", runs[index].version);
             if round > 0 {
@@ -76,7 +83,7 @@ pub fn in_turns(
     Ok(runs)
 }
 
-/// The first of ours beside each peer, with its bars; the others of ours beside each peer, without.
+/// Each of ours beside each peer. The names of rows tell the others of ours from the first.
 pub fn beside(
     plan: Plan,
     progress: &Progress,
@@ -103,10 +110,11 @@ pub fn beside(
         for (peer, peers_run) in &sides {
             let Some(bars) = peer.peer else { continue };
             let pairs = Pairs { ours: run.samples.clone(), peer: peers_run.samples.clone() };
-            let (name, bars) = match is_first {
-                true => (format!("{name}.{}", peer.short), bars),
-                false => (format!("{name}.{}.{}", ours.short, peer.short), Bars::default()),
+            let name = match is_first {
+                true => format!("{name}.{}", peer.short),
+                false => format!("{name}.{}.{}", ours.short, peer.short),
             };
+            let bars = if ours.is_barred { bars } else { Bars::default() };
             rows.extend(compared(&name, &peers_run.version, &pairs, bars, note));
         }
         is_first = false;

@@ -5,8 +5,6 @@ The keywords are the same in all languages.
 
 from __future__ import annotations
 
-import getpass
-import ipaddress
 import os
 import re
 import ssl
@@ -14,9 +12,7 @@ import stat
 import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from . import _native
 
@@ -65,11 +61,7 @@ class Endpoint:
         """What it is, for the plan: a socket, an address, a name."""
         if self.host.startswith("/"):
             return "s"
-        try:
-            ipaddress.ip_address(self.host)
-        except ValueError:
-            return "n"
-        return "a"
+        return "n" if _address(self.host) is None else "a"
 
     @property
     def path(self) -> str:
@@ -97,7 +89,7 @@ class Config:
         self._texts = {name: _native.setting(name, text) for name, text in texts.items() if text}
         self.context = ssl
         self.password = password
-        self.user = self._texts.get("user") or getpass.getuser()
+        self.user = self._texts.get("user") or _of_the_system()
         self.dbname = self._texts.get("dbname") or self.user
         self.endpoints = _endpoints(self._texts.get("host") or "localhost", self.said("port"))
 
@@ -122,16 +114,17 @@ class Config:
     def password_of_file(self, endpoint: Endpoint) -> str | None:
         """What the password file has for a server. One that others can read is not used."""
         try:
-            file = Path(self.text("passfile") or Path.home() / ".pgpass")
-            mode = file.stat().st_mode
+            file = self.text("passfile") or os.path.expanduser("~/.pgpass")
+            mode = os.stat(file).st_mode
             if not stat.S_ISREG(mode):
                 return None
             if os.name == "posix" and mode & 0o077:
                 message = f"{file} is not used, since others can access it: chmod 600 the file"
                 warnings.warn(message, stacklevel=2)
                 return None
-            lines = file.read_text("utf-8", "replace").splitlines()
-        except (OSError, RuntimeError):
+            with open(file, encoding="utf-8", errors="replace") as opened:
+                lines = opened.read().splitlines()
+        except OSError:
             return None
         host = "localhost" if endpoint.letter == "s" else endpoint.host
         wanted = (host, str(endpoint.port), self.dbname, self.user)
@@ -184,14 +177,35 @@ class Config:
         return settings
 
 
-def _is_local(address: str) -> bool:
+# What few programs need, and what is slow to import, is imported where it is used.
+
+
+def _of_the_system() -> str:
+    import getpass
+
+    return getpass.getuser()
+
+
+def _address(text: str) -> Any:
+    """None where it is none."""
+    import ipaddress
+
     try:
-        return address.startswith("/") or ipaddress.ip_address(address).is_loopback
+        return ipaddress.ip_address(text)
     except ValueError:
-        return False
+        return None
+
+
+def _is_local(address: str) -> bool:
+    if address.startswith("/"):
+        return True
+    found = _address(address)
+    return found is not None and bool(found.is_loopback)
 
 
 def _read_url(dsn: str) -> dict[str, str]:
+    from urllib.parse import unquote
+
     parts = _URL.match(dsn)
     if parts is None:
         raise ValueError("onetrip: a connection string begins with postgres:// or postgresql://")

@@ -4,7 +4,6 @@ channel.
 
 from __future__ import annotations
 
-import hashlib
 import ssl
 
 from ._config import Config
@@ -78,6 +77,8 @@ def binding_of(certificate: bytes | None) -> bytes | None:
         _, behind = _enter(whole)
         algorithm, _ = _enter(behind)
         name, _ = _enter(algorithm)
+        import hashlib  # Late: not all that is imported here is needed by all programs.
+
         return hashlib.new(_SIGNATURES[name], certificate).digest()
     except (IndexError, KeyError):
         return None

@@ -26,8 +26,8 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             Runner::peer("adbc", task("adbc"), bars(1.0)),
         ];
         let note = format!(
-            "fetch_arrow of 1,000,000 rows of six columns as a table of pyarrow; asyncpg: its rows by \
-             columns into pyarrow; {}",
+            "fetch_arrow of 1,000,000 rows of six columns as a table of pyarrow; asyncpg: its \
+             rows by columns into pyarrow; {}",
             setup::note()
         );
         beside(plan, progress, (NAME, 1), &runners, &stage.server.url(), &note)

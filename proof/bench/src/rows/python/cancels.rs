@@ -29,8 +29,8 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             let [harmed, lost] = [figures[0], figures[1]];
             let [hit, late, neighbours] = [figures[2], figures[3], figures[4]];
             let note = format!(
-                "{} cancels and timeouts by 8 tasks on 3 shared connections: {hit} hit, {late} came \
-                 too late; {neighbours} neighbours; {}",
+                "{} cancels and timeouts by 8 tasks on 3 shared connections: {hit} hit, {late} \
+                 came too late; {neighbours} neighbours; {}",
                 hit + late,
                 setup::note()
             );

@@ -27,8 +27,8 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
                 _ => super::super::in_flight::Mode::Tasks,
             };
             let note = format!(
-                "{DEPTH} at a time on one connection, a Sync each, all columns read; in Rust two of \
-                 six are read, {}; {}",
+                "{DEPTH} at a time on one connection, a Sync each, all columns read; in Rust two \
+                 of six are read, {}; {}",
                 mode.name(),
                 setup::note()
             );

@@ -123,4 +123,5 @@ const TABLES: &str = "
         from generate_series(1, 1000000) as i;
     insert into python_bytes select repeat('a', 1000)::bytea from generate_series(1, 100);
     insert into python_arrays
-        select (select array_agg(i) from generate_series(1, 1000) as i) from generate_series(1, 10);";
+        select (select array_agg(i) from generate_series(1, 1000) as i)
+        from generate_series(1, 10);";

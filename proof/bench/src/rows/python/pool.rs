@@ -30,8 +30,9 @@ pub fn thousand(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Ro
         let bars = Bars { cpu: Some(0.25), time: None };
         runners.push(Runner::peer("psycopg", task("psycopg"), bars));
         let note = format!(
-            "eight different statements of 1,000 tasks over 8 connections; asyncpg: its pool, which \
-             resets a connection behind each; psycopg: a pipeline of 125 on each connection; {}",
+            "eight different statements of 1,000 tasks over 8 connections; asyncpg: its pool, \
+             which resets a connection behind each; psycopg: a pipeline of 125 on each \
+             connection; {}",
             setup::note()
         );
         let name = (THOUSAND, operations);

@@ -1,5 +1,5 @@
-//! What the rows for Python need before they run: Python itself, the wheel, and the peers from PyPI in
-//! a virtual environment with it.
+//! What the rows for Python need before they run: Python itself, the wheel, and the peers from PyPI
+//! in a virtual environment with it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use super::super::node::setup::said;
 
-/// Builds the wheel, and installs it beside the peers, which are got where the requirements changed.
-/// Once per process.
+/// Builds the wheel, and installs it beside the peers, which are got where the requirements have
+/// changed. Once per process.
 pub fn prepare() -> Result<()> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepared = PREPARED.get_or_init(|| all().map_err(|error| format!("{error:#}")));

@@ -529,17 +529,19 @@ fn write_range(
 ) -> Result<(), Unfit> {
     let py = value.py();
     if value.is_instance_of::<PyTuple>() || value.is_instance_of::<PyList>() {
-        // Its bounds, as far as they are given; without any it is empty.
+        // Its bounds, both included, as far as they are given; without any it is empty.
         let range_type = crate::python::range(py)?;
         let made = match value.len()? {
             0 => range_type.call1((py.None(), py.None(), true, false, true))?,
             1 => range_type.call1((value.get_item(0)?,))?,
-            2 => range_type.call1((value.get_item(0)?, value.get_item(1)?))?,
+            2 => range_type.call1((value.get_item(0)?, value.get_item(1)?, true, true))?,
             _ => return Err(Unfit::Expected("a Range, or its bounds in a tuple")),
         };
         return write_range(of, &made, out, depth);
     }
     let is = |name: &Bound<'_, PyString>| -> PyResult<bool> { value.getattr(name)?.is_truthy() };
+    let is_empty = value.getattr_opt(intern!(py, "isempty"))?;
+    let is_empty = is_empty.ok_or(Unfit::Expected("an onetrip.Range"))?.is_truthy()?;
     let bound = |name, inclusive| -> Result<_, Unfit> {
         let bound = value.getattr_opt(name)?.ok_or(Unfit::Expected("an onetrip.Range"))?;
         let included = if bound.is_none() { None } else { Some(is(inclusive)?) };
@@ -547,7 +549,7 @@ fn write_range(
     };
     let lower = bound(intern!(py, "lower"), intern!(py, "lower_inc"))?;
     let upper = bound(intern!(py, "upper"), intern!(py, "upper_inc"))?;
-    if is(intern!(py, "isempty"))? {
+    if is_empty {
         out.push(range::EMPTY);
         return Ok(());
     }

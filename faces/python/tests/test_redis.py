@@ -481,6 +481,27 @@ async def test_what_is_sent_alone_holds_nobody_up(redis: Client[str]) -> None:
     assert str(await redis.client_list()).count("\n") == str(shared).count("\n") + 1
 
 
+async def test_more_than_the_connection_takes_waits(redis: Client[str]) -> None:
+    # Its window and its queue take 26,384. The time is for slow machines.
+    async with connect(REDIS, wait_timeout_ms=60_000) as db:
+        calls = [db.incr("n") for _ in range(30_000)]
+        assert await asyncio.gather(*calls) == list(range(1, 30_001))
+
+
+async def test_a_script_that_may_run_twice_is_sent_again(
+    redis: Client[str], redis_line: Line
+) -> None:
+    async with connect(redis_line.url) as far:
+        script = Script("return ARGV[1]")
+        assert await far.call(script, [], ["x"]) == "x"
+        redis_line.say("rtt 10000")
+        task = asyncio.create_task(far.repeatable().call(script, [], ["y"]))
+        await asyncio.sleep(0)
+        redis_line.say("cut")
+        redis_line.say("rtt 0")
+        assert await task == "y"
+
+
 async def test_metrics_count_all_connections(redis: Client[str]) -> None:
     before = redis.metrics()
     await redis.blpop("none", timeout=0.01)

@@ -338,7 +338,7 @@ class OfRedis(Stage):
         self.db, self.observer = db, observer
         count = onetrip.redis.Script("return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)")
         self.ways = {
-            "a command": (1, lambda it: self.once(it, db.hincrby("written", str(it.numbers[0]), 1))),
+            "a command": (1, self.command),
             "one that is given up": (1, lambda it: db.hincrby("written", str(it.numbers[0]), 1)),
             "one that is refused": (1, lambda it: db.lpush("no list", it.numbers[0])),
             "a script": (1, lambda it: self.once(it, db.call(count, ["written"], it.numbers))),
@@ -348,6 +348,9 @@ class OfRedis(Stage):
 
     def hosts(self) -> Iterable[Any]:
         return [self.db._parts.shared, self.db._parts.own]
+
+    async def command(self, unit: Unit) -> None:
+        await self.once(unit, self.db.hincrby("written", str(unit.numbers[0]), 1))
 
     async def once(self, unit: Unit, call: Awaitable[Any]) -> None:
         if (answer := await call) != 1:

@@ -83,8 +83,10 @@ class DropIn:
         if "script" in asked:
             keys = asked.get("keys", [])
             given = [*keys, *asked.get("args", [])]
-            return self._client.eval(asked["script"], len(keys), *given)  # type: ignore[no-any-return]
-        return self._client.execute_command(*map(argument, asked["command"]))  # type: ignore[no-any-return]
+            call: Awaitable[Any] = self._client.eval(asked["script"], len(keys), *given)
+        else:
+            call = self._client.execute_command(*map(argument, asked["command"]))
+        return call
 
     async def run(self, commands: list[Case], how: str) -> list[Any]:
         async with self._client.pipeline(transaction=how == "atomic") as pipeline:

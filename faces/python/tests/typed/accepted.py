@@ -12,7 +12,17 @@ from typing_extensions import assert_type
 import onetrip
 import onetrip.asyncpg
 import onetrip.redis
-from onetrip import Call, Database, Gap, Notification, Pipeline, Record, Session, Stream, Transaction
+from onetrip import (
+    Call,
+    Database,
+    Gap,
+    Notification,
+    Pipeline,
+    Record,
+    Session,
+    Stream,
+    Transaction,
+)
 
 
 @dataclass

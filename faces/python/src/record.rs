@@ -6,10 +6,13 @@ use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
 
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PySlice, PyString, PyTuple, PyType};
 
 /// The names of the columns of a result, shared by its rows.
 #[pyclass(frozen, module = "onetrip")]
@@ -158,37 +161,12 @@ fn make_type(py: Python<'_>) -> PyResult<Py<PyType>> {
 
 // --- what CPython calls. Each gets a Record, and holds the GIL. ---
 
+/// The values of a row: NULL where it was not filled.
+///
 /// SAFETY: `row` is a Record.
 unsafe fn values(row: *mut ffi::PyObject) -> *mut *mut ffi::PyObject {
     // SAFETY: promised above.
     unsafe { (&raw mut (*row.cast::<Object>()).values).cast() }
-}
-
-/// The values of a row as a tuple.
-///
-/// SAFETY: `row` is a Record.
-unsafe fn tuple(
-    row: *mut ffi::PyObject,
-    from: isize,
-    step: isize,
-    len: isize,
-) -> *mut ffi::PyObject {
-    // SAFETY: a new tuple is filled before anybody sees it; the places are of the row.
-    unsafe {
-        let tuple = ffi::PyTuple_New(len);
-        if !tuple.is_null() {
-            for place in 0..len {
-                let value = *values(row).offset(from + place * step);
-                ffi::PyTuple_SET_ITEM(tuple, place, ffi::Py_NewRef(value));
-            }
-        }
-        tuple
-    }
-}
-
-unsafe fn whole(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { tuple(row, 0, 1, ffi::Py_SIZE(row)) }
 }
 
 unsafe extern "C" fn dealloc(row: *mut ffi::PyObject) {
@@ -226,220 +204,161 @@ unsafe extern "C" fn traverse(
     }
 }
 
-unsafe extern "C" fn hash(row: *mut ffi::PyObject) -> ffi::Py_hash_t {
-    // SAFETY: a tuple of ours.
-    unsafe {
-        let tuple = whole(row);
-        if tuple.is_null() {
-            return -1;
-        }
-        let hash = ffi::PyObject_Hash(tuple);
-        ffi::Py_DECREF(tuple);
-        hash
-    }
-}
+/// A Record that CPython lends for a call.
+#[derive(Clone, Copy)]
+struct Row<'py>(Borrowed<'py, 'py, PyAny>);
 
-unsafe extern "C" fn compare(
-    row: *mut ffi::PyObject,
-    other: *mut ffi::PyObject,
-    how: c_int,
-) -> *mut ffi::PyObject {
-    // SAFETY: which is a Record is looked at; tuples are ours.
-    unsafe {
-        let py = Python::assume_attached();
-        let is_row = |it: *mut ffi::PyObject| {
-            record_type(py).is_ok_and(|of| ffi::PyObject_TypeCheck(it, of.as_type_ptr()) != 0)
+impl<'py> Row<'py> {
+    fn py(self) -> Python<'py> {
+        self.0.py()
+    }
+
+    fn values(self) -> &'py [Py<PyAny>] {
+        // SAFETY: it is a Record with as many as its size says, all of which were filled before
+        // anybody but the collector saw it.
+        unsafe {
+            let row = self.0.as_ptr();
+            std::slice::from_raw_parts(values(row).cast(), ffi::Py_SIZE(row) as usize)
+        }
+    }
+
+    fn names(self) -> &'py Names {
+        // SAFETY: they are a `Names`, and live as long as the row.
+        let names = unsafe {
+            Borrowed::from_ptr(self.py(), (*self.0.as_ptr().cast::<Object>()).names)
+                .cast_unchecked::<Names>()
         };
-        if !is_row(row) || !(is_row(other) || ffi::PyTuple_Check(other) != 0) {
-            return ffi::Py_NewRef(ffi::Py_NotImplemented());
+        names.get()
+    }
+
+    fn tuple(self) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(self.py(), self.values())
+    }
+
+    fn value(self, place: isize) -> PyResult<Bound<'py, PyAny>> {
+        let value = usize::try_from(place).ok().and_then(|place| self.values().get(place));
+        let value = value.map(|value| value.bind(self.py()).clone());
+        value.ok_or_else(|| PyIndexError::new_err("record index out of range"))
+    }
+
+    /// By the name of a column.
+    fn named(self, name: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let place = self.names().places.bind(self.py()).get_item(name)?;
+        place.map(|place| self.value(place.extract()?)).transpose()
+    }
+
+    /// By a name, a place, or a slice of places.
+    fn at(self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let len = self.values().len() as isize;
+        if let Ok(slice) = key.cast::<PySlice>() {
+            let part = slice.indices(len)?;
+            let places = (0..part.slicelength).map(|at| part.start + at as isize * part.step);
+            let values = places.map(|place| self.value(place)).collect::<PyResult<Vec<_>>>()?;
+            return Ok(PyTuple::new(self.py(), values)?.into_any());
         }
-        let left = whole(row);
-        let right = if is_row(other) { whole(other) } else { ffi::Py_NewRef(other) };
-        let result = match left.is_null() || right.is_null() {
-            true => ptr::null_mut(),
-            false => ffi::PyObject_RichCompare(left, right, how),
-        };
-        ffi::Py_XDECREF(left);
-        ffi::Py_XDECREF(right);
-        result
-    }
-}
-
-unsafe extern "C" fn iter(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe {
-        let tuple = whole(row);
-        if tuple.is_null() {
-            return tuple;
+        // SAFETY: it looks at the type of a live object.
+        let is_place = unsafe { ffi::PyIndex_Check(key.as_ptr()) } != 0;
+        if !key.is_instance_of::<PyString>() && is_place {
+            let place = key.extract::<isize>();
+            let place = place.map_err(|_| PyIndexError::new_err("record index out of range"))?;
+            return self.value(if place < 0 { place + len } else { place });
         }
-        let iter = ffi::PyObject_GetIter(tuple);
-        ffi::Py_DECREF(tuple);
-        iter
+        self.named(key)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
-}
 
-unsafe extern "C" fn length(row: *mut ffi::PyObject) -> ffi::Py_ssize_t {
-    // SAFETY: it has a size.
-    unsafe { ffi::Py_SIZE(row) }
-}
-
-unsafe extern "C" fn item(row: *mut ffi::PyObject, place: ffi::Py_ssize_t) -> *mut ffi::PyObject {
-    // SAFETY: the place is looked at.
-    unsafe {
-        if place < 0 || place >= ffi::Py_SIZE(row) {
-            ffi::PyErr_SetString(ffi::PyExc_IndexError, c"record index out of range".as_ptr());
-            return ptr::null_mut();
+    fn repr(self) -> PyResult<Bound<'py, PyAny>> {
+        let mut text = format!("<{}", self.0.get_type().name()?);
+        for (name, value) in self.names().names.bind(self.py()).iter().zip(self.values()) {
+            text += &format!(" {}={}", name.str()?, value.bind(self.py()).repr()?);
         }
-        ffi::Py_NewRef(*values(row).offset(place))
+        Ok(PyString::new(self.py(), &(text + ">")).into_any())
     }
 }
 
-/// The place of a column of this name: -1 for none, -2 for an error.
-unsafe fn place_of(row: *mut ffi::PyObject, name: *mut ffi::PyObject) -> isize {
-    // SAFETY: the names are a `Names`, and live as long as the row; they are borrowed.
-    unsafe {
-        let py = Python::assume_attached();
-        let names = Borrowed::from_ptr(py, (*row.cast::<Object>()).names);
-        let names = names.cast_unchecked::<Names>();
-        let place = ffi::PyDict_GetItemWithError(names.get().places.as_ptr(), name);
-        match place.is_null() {
-            false => ffi::PyLong_AsSsize_t(place),
-            true if ffi::PyErr_Occurred().is_null() => -1,
-            true => -2,
-        }
-    }
-}
-
-unsafe extern "C" fn contains(row: *mut ffi::PyObject, name: *mut ffi::PyObject) -> c_int {
-    // SAFETY: as above.
-    match unsafe { place_of(row, name) } {
-        -2 => -1,
-        place => c_int::from(place >= 0),
-    }
-}
-
-unsafe extern "C" fn subscript(
+/// What a slot gives: a new reference, or NULL and an error.
+///
+/// SAFETY: `row` is a Record that is lent for this call, in which the GIL is held.
+unsafe fn given<'py>(
     row: *mut ffi::PyObject,
-    key: *mut ffi::PyObject,
+    act: impl FnOnce(Row<'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
-    // SAFETY: places are looked at, and so is what the key is.
-    unsafe {
-        let len = ffi::Py_SIZE(row);
-        if ffi::PyUnicode_Check(key) == 0 {
-            if ffi::PyIndex_Check(key) != 0 {
-                let place = ffi::PyNumber_AsSsize_t(key, ffi::PyExc_IndexError);
-                if place == -1 && !ffi::PyErr_Occurred().is_null() {
-                    return ptr::null_mut();
-                }
-                return item(row, if place < 0 { place + len } else { place });
-            }
-            if ffi::PySlice_Check(key) != 0 {
-                let (mut from, mut to, mut step) = (0, 0, 0);
-                if ffi::PySlice_Unpack(key, &raw mut from, &raw mut to, &raw mut step) < 0 {
-                    return ptr::null_mut();
-                }
-                let count = ffi::PySlice_AdjustIndices(len, &raw mut from, &raw mut to, step);
-                return tuple(row, from, step, count);
-            }
-        }
-        match place_of(row, key) {
-            place @ 0.. => item(row, place),
-            -1 => {
-                ffi::PyErr_SetObject(ffi::PyExc_KeyError, key);
-                ptr::null_mut()
-            }
-            _ => ptr::null_mut(),
-        }
-    }
-}
-
-unsafe extern "C" fn get(row: *mut ffi::PyObject, args: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: CPython takes the arguments apart, and lends them.
-    unsafe {
-        let (mut name, mut otherwise) = (ptr::null_mut::<ffi::PyObject>(), ffi::Py_None());
-        let form = c"O|O:get".as_ptr();
-        if ffi::PyArg_ParseTuple(args, form, &raw mut name, &raw mut otherwise) == 0 {
-            return ptr::null_mut();
-        }
-        match place_of(row, name) {
-            place @ 0.. => item(row, place),
-            -1 => ffi::Py_NewRef(otherwise),
-            _ => ptr::null_mut(),
-        }
-    }
-}
-
-/// The names, as a new reference to a tuple.
-unsafe fn names(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as in `place_of`.
-    unsafe {
-        let py = Python::assume_attached();
-        let names = Borrowed::from_ptr(py, (*row.cast::<Object>()).names);
-        ffi::Py_NewRef(names.cast_unchecked::<Names>().get().names.as_ptr())
-    }
-}
-
-unsafe extern "C" fn keys(row: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe {
-        let names = names(row);
-        let iter = ffi::PyObject_GetIter(names);
-        ffi::Py_DECREF(names);
-        iter
-    }
-}
-
-unsafe extern "C" fn all_values(
-    row: *mut ffi::PyObject,
-    _: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as above.
-    unsafe { iter(row) }
-}
-
-unsafe extern "C" fn items(row: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: names and values are tuples of one length, and ours.
-    unsafe {
-        let zip = (&raw mut ffi::PyZip_Type).cast();
-        let (names, values) = (names(row), whole(row));
-        let end = ptr::null_mut::<ffi::PyObject>();
-        let items = match values.is_null() {
-            true => end,
-            false => ffi::PyObject_CallFunctionObjArgs(zip, names, values, end),
-        };
-        ffi::Py_DECREF(names);
-        ffi::Py_XDECREF(values);
-        items
-    }
-}
-
-unsafe extern "C" fn repr(row: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the row is borrowed for this call.
-    let text = unsafe {
-        let py = Python::assume_attached();
-        let row = Borrowed::from_ptr(py, row);
-        let names = Bound::from_owned_ptr(py, names(row.as_ptr()));
-        let values = Bound::from_owned_ptr_or_err(py, whole(row.as_ptr()));
-        values.and_then(|values| written(&row, &names, &values))
-    };
-    match text {
-        Ok(text) => text.into_ptr(),
+    // SAFETY: promised above.
+    let row = Row(unsafe { Borrowed::from_ptr(Python::assume_attached(), row) });
+    match act(row) {
+        Ok(value) => value.into_ptr(),
         Err(error) => {
-            // SAFETY: the GIL is held.
-            error.restore(unsafe { Python::assume_attached() });
+            error.restore(row.py());
             ptr::null_mut()
         }
     }
 }
 
-fn written<'py>(
-    row: &Bound<'py, PyAny>,
-    names: &Bound<'py, PyAny>,
-    values: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyString>> {
-    let mut text = format!("<{}", row.get_type().name()?);
-    for (name, value) in names.try_iter()?.zip(values.try_iter()?) {
-        text += &format!(" {}={}", name?.str()?, value?.repr()?);
-    }
-    Ok(PyString::new(names.py(), &(text + ">")))
+/// The same where it gives a number; -1 for an error.
+///
+/// SAFETY: as above.
+unsafe fn number<'py>(
+    row: *mut ffi::PyObject,
+    act: impl FnOnce(Row<'py>) -> PyResult<isize>,
+) -> isize {
+    // SAFETY: promised above.
+    let row = Row(unsafe { Borrowed::from_ptr(Python::assume_attached(), row) });
+    act(row).unwrap_or_else(|error| {
+        error.restore(row.py());
+        -1
+    })
+}
+
+/// A slot with this name, and what it gives.
+macro_rules! slots {
+    ($($name:ident($($argument:ident: $type:ty),*) by $by:ident -> $gives:ty = $act:expr;)*) => {
+        $(unsafe extern "C" fn $name(row: *mut ffi::PyObject, $($argument: $type),*) -> $gives {
+            // SAFETY: CPython lends the row and the arguments, and holds the GIL.
+            unsafe { $by(row, $act) as $gives }
+        })*
+    };
+}
+
+slots! {
+    hash() by number -> ffi::Py_hash_t = |row| row.tuple()?.hash();
+    iter() by given -> *mut ffi::PyObject = |row| Ok(row.tuple()?.try_iter()?.into_any());
+    length() by number -> ffi::Py_ssize_t = |row| Ok(row.values().len() as isize);
+    item(place: ffi::Py_ssize_t) by given -> *mut ffi::PyObject = |row| row.value(place);
+    contains(name: *mut ffi::PyObject) by number -> c_int =
+        |row| Ok(row.named(&Bound::from_borrowed_ptr(row.py(), name))?.is_some().into());
+    subscript(key: *mut ffi::PyObject) by given -> *mut ffi::PyObject =
+        |row| row.at(&Bound::from_borrowed_ptr(row.py(), key));
+    keys(_none: *mut ffi::PyObject) by given -> *mut ffi::PyObject =
+        |row| Ok(row.names().names.bind(row.py()).try_iter()?.into_any());
+    all_values(_none: *mut ffi::PyObject) by given -> *mut ffi::PyObject =
+        |row| Ok(row.tuple()?.try_iter()?.into_any());
+    items(_none: *mut ffi::PyObject) by given -> *mut ffi::PyObject = |row| {
+        let zip = row.py().import("builtins")?.getattr(intern!(row.py(), "zip"))?;
+        zip.call1((&row.names().names, row.tuple()?))
+    };
+    repr() by given -> *mut ffi::PyObject = Row::repr;
+    get(args: *mut ffi::PyObject) by given -> *mut ffi::PyObject = |row| {
+        let args = Bound::from_borrowed_ptr(row.py(), args).cast_into_unchecked::<PyTuple>();
+        let none = || Ok(row.py().None().into_bound(row.py()));
+        match args.as_slice() {
+            [name] => row.named(name)?.map_or_else(none, Ok),
+            [name, otherwise] => Ok(row.named(name)?.unwrap_or_else(|| otherwise.clone())),
+            _ => Err(PyTypeError::new_err("get takes a name, and what is given without it")),
+        }
+    };
+    compare(other: *mut ffi::PyObject, how: c_int) by given -> *mut ffi::PyObject = |row| {
+        let other = Bound::from_borrowed_ptr(row.py(), other);
+        let own = record_type(row.py())?;
+        let other = match other.is_instance(own)? {
+            true => Row(Borrowed::from_ptr(row.py(), other.as_ptr())).tuple()?.into_any(),
+            false => other,
+        };
+        match row.0.is_instance(own)? && other.is_instance_of::<PyTuple>() {
+            true => row.tuple()?.rich_compare(&other, order(how)),
+            false => Ok(row.py().NotImplemented().into_bound(row.py())),
+        }
+    };
+}
+
+fn order(how: c_int) -> CompareOp {
+    CompareOp::from_raw(how).unwrap_or(CompareOp::Eq)
 }

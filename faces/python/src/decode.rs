@@ -147,8 +147,8 @@ impl Columns {
     }
 }
 
-/// Texts of a column that were read, by a hash: one that comes again is the same object, which takes
-/// less time, and no memory. It is given up where few come again.
+/// Texts of a column that were read, by a hash: one that comes again is the same object, which
+/// takes less time, and no memory. It is given up where few come again.
 #[derive(Default)]
 pub(crate) struct Seen<'a, 'py> {
     texts: [Option<(&'a [u8], Bound<'py, PyAny>)>; 16],
@@ -168,7 +168,7 @@ impl<'a, 'py> Seen<'a, 'py> {
         if self.misses > Self::MISSES_MAX || value.len() > Self::LEN_MAX {
             return text(py, value);
         }
-        let hash = value.len() ^ usize::from(*first) ^ usize::from(*last);
+        let hash = value.len() + usize::from(*first) + 2 * usize::from(*last);
         let place = &mut self.texts[hash % 16];
         match place {
             Some((old, object)) if *old == value => {

@@ -389,12 +389,23 @@ fn number(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     if !is_one {
         return Err(Unfit::Expected("a Decimal, an int or a float"));
     }
-    // An int of millions of digits would take minutes; Python refuses to write it.
-    let text = if is_int { decimal.call1((value,))?.str()? } else { value.str()? };
-    let text = text.to_str()?;
-    // Whatever else a Decimal says of a NaN, its sign and its payload, numeric has not.
-    let text = if text.contains("NaN") { "NaN" } else { text };
-    let number = numeric::parse(text).map_err(|fault| {
+    let parsed = match value.extract::<i64>() {
+        Ok(small) if is_int => numeric::parse(&small.to_string()),
+        _ if is_int => {
+            let bits: u64 = value.call_method0(intern!(value.py(), "bit_length"))?.extract()?;
+            // The digits of an int are counted by writing them, which takes seconds from here on.
+            match bits {
+                ..=NUMERIC_BITS_MAX => numeric::parse(decimal.call1((value,))?.str()?.to_str()?),
+                _ => Err(numeric::Fault::TooLong),
+            }
+        }
+        _ => match value.str()?.to_str()? {
+            // Whatever else a Decimal says of a NaN, its sign and its payload, numeric has not.
+            text if text.contains("NaN") => numeric::parse("NaN"),
+            text => numeric::parse(text),
+        },
+    };
+    let number = parsed.map_err(|fault| {
         let why = match fault {
             numeric::Fault::NoNumber => "it is no number that PostgreSQL has",
             numeric::Fault::TooLong => {
@@ -406,6 +417,9 @@ fn number(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     numeric::put(out, &number);
     Ok(())
 }
+
+/// Bits of the largest int with 131,072 digits.
+const NUMERIC_BITS_MAX: u64 = 435_412;
 
 fn uuid(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     let py = value.py();

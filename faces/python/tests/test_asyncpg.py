@@ -458,3 +458,44 @@ def test_bits_from_numbers(x: int, length: int, signed: bool) -> None:
             return type(error)
 
     assert told(onetrip.asyncpg) == told(asyncpg)
+
+
+async def test_codecs_that_raise() -> None:
+    class Stop(BaseException):
+        pass
+
+    raised: list[BaseException] = []
+
+    def breaks(value: Any) -> Any:
+        raise raised[-1]
+
+    con = await onetrip.asyncpg.connect(URL)
+    try:
+        for form in ("text", "binary"):
+            await con.set_type_codec(
+                "json", schema="pg_catalog", encoder=breaks, decoder=breaks, format=form
+            )
+            for text, args in (
+                ("select $1::json", ("1",)),
+                ("select $1::json[]", (["1", None],)),
+                ("select '1'::json", ()),
+                ("select array['1'::json]", ()),
+            ):
+                raised.append(ZeroDivisionError("broken"))
+                with pytest.raises((onetrip.asyncpg.DataError, ZeroDivisionError)) as caught:
+                    await con.fetchval(text, *args)
+                error: BaseException | None = caught.value
+                while error not in (None, raised[-1]):
+                    error = error.__cause__ if error else None
+                assert error is raised[-1]
+                if args:
+                    assert "$1" in str(caught.value) and "broken" in str(caught.value)
+                raised.append(Stop())
+                with pytest.raises(Stop):
+                    await con.fetchval(text, *args)
+        await con.set_type_codec("json", schema="pg_catalog", encoder=len, decoder=str)
+        with pytest.raises(onetrip.asyncpg.DataError, match=r"argument \$1: .*it takes a str"):
+            await con.fetchval("select $1::json", "1")
+        assert await con.fetchval("select 5") == 5
+    finally:
+        await con.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gc
 import math
 import uuid
+import weakref
 from typing import Any
 
 import pytest
@@ -92,6 +94,25 @@ async def test_numeric_nan(db: onetrip.Database) -> None:
         ("numeric", D("1e1000000"), "more digits than numeric"),
         ("numeric", D("1" * 200_000), "more digits than numeric"),
         ("numeric", 10**6000, None),
+        ("numeric", 10**131072, "more digits than numeric"),
+        ("numeric", 10**1_000_000, "more digits than numeric"),
+        ("numeric", -(10**1_000_000), "more digits than numeric"),
+        ("numeric", D("1" * 1_000_000), "more digits than numeric"),
+        ("numeric", D("1e-20000"), "more digits than numeric"),
+        ("numeric", True, "type bool: it takes a Decimal, an int or a float"),
+        ("float8", 10**400, "out of range"),
+        ("float8", "x", None),
+        ("int2", 2**15, "it is not from -32768 to 32767"),
+        ("oid", -1, "it is not from 0 to 4294967295"),
+        ("date", dt.time(1), "it takes a datetime.date"),
+        ("time", dt.time(1, tzinfo=UTC), "without a tzinfo"),
+        ("timetz", dt.time(1), "with a tzinfo"),
+        ("interval", 5, "it takes a datetime.timedelta"),
+        ("jsonb", {"a": 1}, "type dict: it takes a str"),
+        ("text[]", ["a", "b\0"], "zero byte"),
+        ("int4range", 5, "it takes an onetrip.Range"),
+        ("int4range", Range(1, "x"), "it takes an int"),
+        ("int4multirange", 5, "a list of onetrip.Range"),
         ("uuid", 5, "it takes a uuid.UUID"),
         ("bytea", [1], "it takes bytes"),
         ("int4[]", 5, "it takes a list"),
@@ -121,6 +142,57 @@ async def test_a_list_that_contains_itself(db: onetrip.Database) -> None:
     cyclic.append(cyclic)
     with pytest.raises(onetrip.ParameterError, match="at most 6 dimensions"):
         await db.fetchval("select $1::int4[]", cyclic)
+
+
+async def test_lists_that_contain_themselves_in_other_ways(db: onetrip.Database) -> None:
+    cyclic: list[Any] = ["a"]
+    cyclic[0] = cyclic
+    with pytest.raises(onetrip.ParameterError, match="nested more than 64 deep"):
+        await db.fetchval("select $1::inet[]", cyclic)
+    with pytest.raises(onetrip.ParameterError, match="onetrip.Range"):
+        await db.fetchval("select $1::int4range[]", cyclic)
+    ranges = Range(1, 2)
+    object.__setattr__(ranges, "_lower", ranges)
+    with pytest.raises(onetrip.ParameterError, match="range"):
+        await db.fetchval("select $1::int4range", ranges)
+
+
+async def test_what_does_not_fit_is_not_kept(db: onetrip.Database) -> None:
+    class Odd:
+        pass
+
+    seen = []
+    for type_ in ("int4", "text", "int4[]", "numeric", "timestamptz", "hstore"):
+        if type_ == "hstore":
+            await db.execute("create extension if not exists hstore")
+        odd = Odd()
+        seen.append(weakref.ref(odd))
+        wrong: Any = {"a": odd} if type_ == "hstore" else [odd] if "[" in type_ else odd
+        with pytest.raises(onetrip.ParameterError, match=r"parameter \$2 of type"):
+            await db.fetchval(f"select $1::int4, $2::{type_}", 1, wrong)
+        del odd, wrong
+    gc.collect()
+    assert [it() for it in seen] == [None] * len(seen)
+    assert await db.fetchval("select $1::int4", 5) == 5
+
+
+async def test_values_that_python_has_not(db: onetrip.Database) -> None:
+    for text in ("date '12000-01-01'", "timestamp '12000-01-01'", "date '4000-01-01 BC'"):
+        with pytest.raises(onetrip.Error, match="years 1 to 9999") as caught:
+            await db.fetchval(f"select {text}")
+        assert caught.value.outcome == "Applied"
+        assert isinstance(caught.value.__cause__, OverflowError)
+    assert await db.fetchval("select date 'infinity'") == dt.date.max
+    assert await db.fetchval("select time '24:00'") == dt.time.max
+
+
+async def test_texts_that_come_again(db: onetrip.Database) -> None:
+    """One object for those of a column, whatever else they are beside."""
+    text = "select (i % 3)::text as a, i::text as b, case when i % 2 = 0 then 'żółć' end as c"
+    rows = await db.fetch(f"{text}, '' as d from generate_series(1, 5000) i")
+    for place, row in enumerate(rows, 1):
+        assert row == (str(place % 3), str(place), None if place % 2 else "żółć", "")
+    assert len({id(row["a"]) for row in rows[:100]}) == 3
 
 
 async def test_types_of_the_users_own(db: onetrip.Database) -> None:

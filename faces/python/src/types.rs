@@ -82,13 +82,20 @@ pub(crate) fn encode(
         }
         _ => return write(&codec.base, value, out, depth),
     };
-    match (codec.form, codec.base.kind.numbers()) {
+    let gave = |unfit| match (unfit, own(codec)) {
+        (Unfit::Expected(expected), Some(Own::Functions { .. })) => {
+            let gave = made.get_type().name().map_or_else(|_| "value".into(), |it| it.to_string());
+            Unfit::But(format!("its encoder gave a value of type {gave}, and it takes {expected}"))
+        }
+        (unfit, _) => unfit,
+    };
+    let written = match (codec.form, codec.base.kind.numbers()) {
         (Form::Binary, _) if matches!(own(codec), Some(Own::Functions { .. })) => {
             write_bytes(&made, out)
         }
         (Form::Text, _) if !codec.is_text_binary() => {
             let text = made.cast::<PyString>();
-            write_text(text.map_err(|_| Unfit::Expected("an encoder that gives a str"))?, out)
+            text.map_err(|_| Unfit::Expected("a str")).and_then(|text| write_text(text, out))
         }
         (Form::Numbers, Some(numbers)) => {
             for (place, len) in numbers {
@@ -98,7 +105,8 @@ pub(crate) fn encode(
             Ok(())
         }
         _ => write(&codec.base, &made, out, depth),
-    }
+    };
+    written.map_err(gave)
 }
 
 /// Reads a value in its binary form.

@@ -494,7 +494,7 @@ async def test_codecs_that_raise() -> None:
                 with pytest.raises(Stop):
                     await con.fetchval(text, *args)
         await con.set_type_codec("json", schema="pg_catalog", encoder=len, decoder=str)
-        with pytest.raises(onetrip.asyncpg.DataError, match=r"argument \$1: .*it takes a str"):
+        with pytest.raises(onetrip.asyncpg.DataError, match=r"argument \$1: .*encoder gave a value of type int"):
             await con.fetchval("select $1::json", "1")
         assert await con.fetchval("select 5") == 5
     finally:

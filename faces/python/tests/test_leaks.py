@@ -81,11 +81,11 @@ async def levels() -> tuple[int, int]:
 
 async def holds(call: Call, count: int) -> None:
     """Memory returns to its level."""
-    await many(call, max(count // 2, 200))
+    # The allocator keeps some that is free, and counts it, until it has enough of each size.
+    await many(call, max(count * 8, 200))
     grown: list[tuple[int, int]] = []
-    # What grows by the number of calls grows again; what was grown once, for good, does not. The
-    # allocator keeps some that is free, and counts it, until it has enough of each size.
-    for _ in range(8):
+    # What grows by the number of calls grows again; what was grown once, for good, does not.
+    for _ in range(16):
         before = await levels()
         await many(call, count)
         after = await levels()

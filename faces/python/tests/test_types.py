@@ -149,7 +149,7 @@ async def test_lists_that_contain_themselves_in_other_ways(db: onetrip.Database)
     cyclic[0] = cyclic
     with pytest.raises(onetrip.ParameterError, match="nested more than 64 deep"):
         await db.fetchval("select $1::inet[]", cyclic)
-    with pytest.raises(onetrip.ParameterError, match="onetrip.Range"):
+    with pytest.raises(onetrip.ParameterError, match="it takes an int"):
         await db.fetchval("select $1::int4range[]", cyclic)
     ranges = Range(1, 2)
     object.__setattr__(ranges, "_lower", ranges)

@@ -25,7 +25,6 @@ async def statements(db: onetrip.Database) -> None:
     rows: list[User] = await db.fetch("select 1")  # refused
     user: User = await db.fetchrow("select 1", into=User)  # refused
     print(number, rows, user)
-    db.fetch("select 1").result()  # refused
     db.fetch("select 1")[0]  # refused
     (await db.fetchrow("select 1"))["a"]  # refused
     async with db.begin(isolation="chaos"):  # refused

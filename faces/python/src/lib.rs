@@ -27,7 +27,8 @@ mod statement;
 mod types;
 mod wire;
 
-#[pymodule]
+// Nothing was tested without the GIL.
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Record", record::record_type(module.py())?)?;
     module.add_class::<call::Call>()?;

@@ -1,7 +1,7 @@
 //! The binary forms of values, from and to what every language has: numbers, texts, parts.
 //!
 //! * [`Parts`] and [`put`]: values with parts, each behind its length: rows, composites, arrays.
-//! * [`array`], [`range`]: how these are framed.
+//! * [`mod@array`], [`range`]: how these are framed.
 //! * [`numeric`]: digits, as text and as a whole number of units.
 //! * [`calendar`]: dates and times of day.
 //!

@@ -1,7 +1,7 @@
 //! Rows of PostgreSQL as columns of Arrow, for the faces.
 //!
 //! * [`Builder`]: takes the bodies of DataRows, and becomes a [`Table`].
-//! * [`format`]: the form in which a column is to be asked for.
+//! * [`format()`]: the form in which a column is to be asked for.
 //! * [`interface`]: the Arrow C data and stream interfaces, by which a table is handed out.
 //!
 //! | type of PostgreSQL | of Arrow |

@@ -357,7 +357,7 @@ class Connecting:
             # A server that can't be reached is told of here, and not by the first statement.
             host.core.release(await host.core.checkout())
         except BaseException:
-            await database.close(0)
+            await host.abandon()
             raise
         self._database = database
         return database

@@ -54,6 +54,8 @@ class Host:
         self._openings: dict[int, Opening] = {}
         self._transports: dict[int, tuple[asyncio.Transport, Opening]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Those of them that open a connection of the pool.
+        self._dials: set[asyncio.Task[None]] = set()
         self._over = self._is_closing = False
         self._process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
@@ -73,7 +75,12 @@ class Host:
 
     def open(self, number: int) -> None:
         opening = self._openings[number] = self.opening(number)
-        self.spawn(self._open(number, opening))
+        self.dial(self._open(number, opening))
+
+    def dial(self, work: Any) -> None:
+        task = self.spawn(work)
+        self._dials.add(task)
+        task.add_done_callback(self._dials.discard)
 
     def opening(self, number: int) -> Opening:
         return Opening(self, number)
@@ -82,6 +89,7 @@ class Host:
         try:
             await opening.run()
         except asyncio.CancelledError as error:
+            opening.leave()
             self.open_failed(number, error, True)
             raise
         except Exception as error:
@@ -230,7 +238,7 @@ class Host:
 
     def _close_at_last(self, timeout: float | None) -> None:
         if self._is_closing:
-            self.core.let_go()
+            self._let_go()
         else:
             self.spawn(self.close(timeout))
 
@@ -245,7 +253,21 @@ class Host:
         if not done:
             self.cut("the client was closed before the answer came")
             await asyncio.wait([self.is_closed], timeout=1)
+        dials = self._let_go()
+        if dials:
+            await asyncio.wait(dials, timeout=1)
+
+    async def abandon(self) -> None:
+        """Closes what nobody was given, also if its caller is cancelled meanwhile."""
+        await asyncio.shield(self.spawn(self.close(0)))
+
+    def _let_go(self) -> set[asyncio.Task[None]]:
+        # Who logs in would not hear of the answer any more.
+        dials = set(self._dials)
+        for task in dials:
+            task.cancel()
         self.core.let_go()
+        return dials
 
     def cut(self, why: str) -> None:
         """Ends what is not answered."""

@@ -13,6 +13,7 @@ from . import _native
 from ._config import Endpoint
 from ._tls import binding_of, context_of
 from ._wire import Answer, Wire
+from ._within import within
 from .errors import Error, _make
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Opening:
             if action == "failed":
                 return self._give_up(errors)
             try:
-                await asyncio.wait_for(self._do(action, place, address), self.plan.left())
+                await within(self._do(action, place, address), self.plan.left())
             except (asyncio.TimeoutError, TimeoutError):
                 seconds = self.config.said("connect_timeout")
                 message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"

@@ -8,12 +8,16 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 import onetrip
+import onetrip.asyncpg
+import onetrip.redis
 
-from conftest import URL
+from conftest import REDIS, URL
 
 #: Ends while a call, a stream, a COPY and a listener are on their way.
 ABRUPT = """
@@ -66,6 +70,42 @@ def test_a_loop_that_is_closed() -> None:
     loop.close()
     with pytest.raises(RuntimeError, match="loop"):
         asyncio.run(asyncio.wait_for(stream.__anext__(), 5))
+
+
+async def native() -> Any:
+    return await onetrip.connect(URL)
+
+
+async def drop_in() -> Any:
+    return await onetrip.asyncpg.connect(URL)
+
+
+async def pool() -> Any:
+    return await onetrip.asyncpg.create_pool(URL, min_size=2)
+
+
+async def of_redis() -> Any:
+    return await onetrip.redis.connect(REDIS)
+
+
+@pytest.mark.parametrize("connect", [native, drop_in, pool, of_redis])
+async def test_a_connect_that_is_cancelled_at_any_turn_leaves_no_task_behind(
+    connect: Callable[[], Awaitable[Any]],
+) -> None:
+    if connect is of_redis and not REDIS:
+        pytest.skip("no Redis was found")
+    before = asyncio.all_tasks()
+    for turns in range(100):
+        task = asyncio.ensure_future(connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        try:
+            made = await task
+        except asyncio.CancelledError:
+            assert not asyncio.all_tasks() - before, f"cancelled at turn {turns}"
+        else:
+            await made.close()
 
 
 async def test_a_client_is_freed() -> None:

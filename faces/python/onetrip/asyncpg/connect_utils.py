@@ -239,7 +239,7 @@ class Guest:
     async def open(self, config: DropInConfig) -> Any:
         host = self.host
         opening = host._openings[self.number] = GuestOpening(self, config)
-        host.spawn(super(DropInHost, host)._open(self.number, opening))
+        host.dial(super(DropInHost, host)._open(self.number, opening))
         try:
             self.made = await self.is_there
         except Error as error:
@@ -280,13 +280,13 @@ async def _connect(
     guest = _guest.get()
     config = DropInConfig(arguments, timeout, {"connections_max": 1, **LONG})
     if guest is not None and guest.made is None:
-        return await asyncio.wait_for(guest.open(config), timeout)
+        return await protocol.within(guest.open(config), timeout)
     host = DropInHost(loop, config, connection_class, record_class)
     host.core.begin_pool()
     try:
         # Its caller has it, and nobody else: one that is dropped is closed.
         host.connections = weakref.WeakValueDictionary()
-        number = await asyncio.wait_for(host.core.checkout(), timeout)
+        number = await protocol.within(host.core.checkout(), timeout)
         if not host.has(number):
             message = "connection was closed in the middle of operation"
             raise exceptions.ConnectionDoesNotExistError(message)
@@ -294,7 +294,7 @@ async def _connect(
         host.close_with(made, timeout=0)
         return made
     except BaseException as error:
-        await host.close(0)
+        await host.abandon()
         if isinstance(error, Error):
             raise translated(error) from error.__cause__
         raise

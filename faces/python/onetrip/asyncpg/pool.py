@@ -212,11 +212,11 @@ class Pool:
             return
         calls = [host.core.checkout() for _ in range(self._initsize)]
         try:
-            for number in await asyncio.wait_for(asyncio.gather(*calls), self._timeout):
+            for number in await protocol.within(asyncio.gather(*calls), self._timeout):
                 host.core.release(number)
         except BaseException as error:
             self._host = None
-            await host.close(0)
+            await host.abandon()
             if isinstance(error, Error):
                 raise translated(error) from error.__cause__
             raise

@@ -11,6 +11,7 @@ from .. import _native
 from .._host import Host
 from .._opening import Opening, Refused
 from .._wire import Wire
+from .._within import within
 from ..errors import Error, _answered, _make
 from ._config import Config, Server
 
@@ -83,7 +84,7 @@ class RedisOpening(Opening):
         server = self.host.server
         seconds = config.numbers["connect_timeout_ms"] / 1000
         try:
-            await asyncio.wait_for(self._open(server), seconds or None)
+            await within(self._open(server), seconds or None)
         except (asyncio.TimeoutError, TimeoutError):
             message = f"{server} did not answer within {seconds:g} s (connect_timeout_ms)"
             return self._fail(_make("connect_failed", "NotSent", message, None), False)

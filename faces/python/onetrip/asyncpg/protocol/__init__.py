@@ -4,8 +4,6 @@ who patch them are heard; `Connection` leaves them out while nobody has.
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from ... import _native
 from ..._flow import Lent, Stream, _copy_in, rows_for_copy
 from ..._native import Record
+from ..._within import within as within
 from ...errors import Error
 from .. import exceptions, types
 from .._errors import translated
@@ -25,15 +24,6 @@ NO_TIMEOUT = object()
 _MANY_MAX = 16_000
 
 _BUSY = "cannot perform operation: another operation is in progress"
-
-if sys.version_info >= (3, 11):
-
-    async def within(call: Awaitable[Any], timeout: float | None) -> Any:
-        async with asyncio.timeout(timeout):
-            return await call
-
-else:
-    within = asyncio.wait_for
 
 
 class PreparedStatementState:

@@ -66,7 +66,10 @@ def until(holds: Callable[[], Any]) -> None:
 
 
 def sleepers(db: Database, mark: str) -> int:
-    text = "select count(*) from pg_stat_activity where state = 'active' and query like $1"
+    text = (
+        "select count(*) from pg_stat_activity "
+        "where state = 'active' and wait_event = 'PgSleep' and query like $1"
+    )
     return int(db.fetchval(text, f"%pg_sleep%{mark}%"))
 
 

@@ -35,10 +35,16 @@ async def count(db: onetrip.Database) -> int:
 
 
 async def is_whole(db: onetrip.Database) -> bool:
-    """Whether all connections are back."""
-    assert await db.fetchval("select 1") == 1
-    metrics = db.metrics()
-    return metrics.waiting == 0 and metrics.in_flight == 0 and metrics.queued == 0
+    """Whether all connections are back, once what was left early is over."""
+
+    async def at_rest() -> bool:
+        while True:
+            assert await db.fetchval("select 1") == 1
+            metrics = db.metrics()
+            if metrics.waiting == 0 and metrics.in_flight == 0 and metrics.queued == 0:
+                return True
+
+    return await asyncio.wait_for(at_rest(), 30)
 
 
 # --- streams ---

@@ -19,6 +19,7 @@ from .errors import Error, _make
 if TYPE_CHECKING:
     from ._host import Host
 
+CLOSED = "the server closed the connection"
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 
 
@@ -106,9 +107,16 @@ class Opening:
             transport, _ = await self.loop.create_connection(
                 lambda: wire, self.address, endpoint.port
             )
-            self._keep_alive(transport)
         self.wire, self.transport = wire, transport
+        self._check_open()
+        if endpoint.letter != "s":
+            self._keep_alive(transport)
         self.plan.connected()
+
+    def _check_open(self) -> None:
+        """One that has ended is not touched: uvloop's raises a RuntimeError, or waits for ever."""
+        if self.wire is None or self.wire.transport is None:
+            raise ConnectionResetError(CLOSED)
 
     def _keep_alive(self, transport: asyncio.BaseTransport) -> None:
         """What the kernel watches of a line."""
@@ -129,23 +137,25 @@ class Opening:
 
     async def _ask(self) -> None:
         assert self.wire is not None and self.transport is not None
+        self._check_open()
         answer = Answer(self.loop)
         self.wire.ask(answer)
         self.transport.write(SSL_REQUEST)
         said = await answer.future
         if said is None:
-            raise ConnectionResetError("the server closed the connection")
+            raise ConnectionResetError(CLOSED)
         self._refuse_if(self.plan.answered(said[0], len(said) > 1))
 
     async def _secure(self) -> None:
         assert self.wire is not None and self.transport is not None
         context = context_of(self.config)
+        self._check_open()
         name = self.endpoint.host if self.endpoint.letter != "s" else "localhost"
         transport = await self.loop.start_tls(
             self.transport, self.wire, context, server_hostname=name
         )
         if transport is None:
-            raise ConnectionResetError("the server closed the connection")
+            raise ConnectionResetError(CLOSED)
         self.transport = transport
         self.wire.connection_made(transport)
         self.secure = context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname

@@ -16,6 +16,7 @@ import pytest
 import onetrip
 import onetrip.asyncpg
 import onetrip.redis
+from onetrip import _opening
 
 from conftest import REDIS, URL
 
@@ -156,3 +157,36 @@ print(asyncio.run(main()))
         [sys.executable, "-c", script, URL], capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "5", done.stderr
+
+
+@pytest.mark.parametrize("step", ["_ask", "_secure"])
+async def test_a_line_that_ends_as_it_is_opened(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """What would be done with it next finds a transport that is closed already."""
+    ended = asyncio.Event()
+
+    class Watched(_opening.Wire):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            ended.set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if step == "_secure":
+            await reader.readexactly(8)
+            writer.write(b"S")
+            await writer.drain()
+        writer.close()
+
+    of = getattr(_opening.Opening, step)
+
+    async def late(self: _opening.Opening) -> None:
+        await ended.wait()
+        await of(self)
+
+    monkeypatch.setattr(_opening, "Wire", Watched)
+    monkeypatch.setattr(_opening.Opening, step, late)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"postgresql://someone@127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(OSError, match="the server closed the connection"):
+            await onetrip.asyncpg.connect(url, ssl="require", timeout=10)

@@ -60,8 +60,10 @@ enum {
     ONETRIP_NOT_CANCELLED = 10, /* a cancel that was asked for is not made */
     ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once all its
                                   requests are answered */
-    ONETRIP_CLOSED = 12,       /* the connection has ended. a: why. b: for Redis, 1 if a retry
-                                  can't help. Block: the server's message, or a text */
+    ONETRIP_CLOSED = 12,       /* the connection has ended. a: why. b: 1 if a retry can't
+                                  help; of a message of PostgreSQL's
+                                  onetrip_postgres_may_mend says so. Block: the server's
+                                  message, or a text */
     ONETRIP_FORGOTTEN = 13,    /* the host can forget the statement with the number a */
     ONETRIP_PASSWORD = 14,     /* the server asks for the password, and ask_password is 1. a: 3
                                   in clear text, 5 by MD5, 10 by SASL */

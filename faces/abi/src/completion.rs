@@ -63,8 +63,8 @@ pub mod kind {
     /// answered its requests.
     pub const ASTRAY: u32 = 11;
     /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:
-    /// for Redis, 1 if time does not mend the reason, such as a wrong password. Block: the server's
-    /// message, or a text.
+    /// 1 if time does not mend the reason, such as a wrong password; of a message of PostgreSQL's
+    /// `onetrip_postgres_may_mend` says so. Block: the server's message, or a text.
     pub const CLOSED: u32 = 12;
     /// No reply will name this statement any more, so the host can drop what it keeps of its
     /// columns. `a`: its number.

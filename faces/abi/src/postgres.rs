@@ -229,8 +229,13 @@ impl Postgres {
 
     /// Ends the connection for a reason that the engine does not know.
     pub(crate) fn end(&mut self, reason: u32, block: Bytes, to: &mut Completions) {
+        self.end_as((reason, reason == close::LOGIN), block, to);
+    }
+
+    /// The same: (reason, whether no retry can help).
+    fn end_as(&mut self, (reason, is_final): (u32, bool), block: Bytes, to: &mut Completions) {
         if !std::mem::replace(&mut self.closed, true) {
-            to.push(kind::CLOSED, 0, (reason, 0), block);
+            to.push(kind::CLOSED, 0, (reason, is_final.into()), block);
         }
         self.login = None;
         self.engine.handle_closed();
@@ -311,7 +316,7 @@ impl Postgres {
         match &mut self.login {
             Some(login) => {
                 let why = login.startup.handle_closed().to_string();
-                self.end(close::LOGIN, Bytes::from(why), to);
+                self.end_as((close::LOGIN, false), Bytes::from(why), to);
             }
             None => {
                 self.engine.handle_closed();

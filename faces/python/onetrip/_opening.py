@@ -183,7 +183,7 @@ class Opening:
             return
         if fields is None:
             error = _make("connect_failed", "NotSent", f"the login failed: {text}", None)
-            self.login.set_exception(Refused("server", error, permanent=True))
+            self.login.set_exception(Refused("server", error, is_final))
         else:
             error = _make("server", "NotSent", "", fields)
             permanent = not _native.is_mendable(fields.get("C", ""), fields.get("M", ""))

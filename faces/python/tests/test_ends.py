@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -190,3 +191,30 @@ async def test_a_line_that_ends_as_it_is_opened(
         url = f"postgresql://someone@127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         with pytest.raises(OSError, match="the server closed the connection"):
             await onetrip.asyncpg.connect(url, ssl="require", timeout=10)
+
+
+async def piped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+    writer.close()
+
+
+async def test_a_login_that_is_cut_is_tried_again() -> None:
+    """Time may mend that, so whoever waits is served by the next connection."""
+    port, attempts = urlsplit(URL).port, 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await reader.read(1 << 16)
+            writer.close()
+            return
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(piped(reader, forth), piped(back, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = URL.replace(f":{port}", f":{server.sockets[0].getsockname()[1]}")
+        async with onetrip.connect(url, sslmode="disable") as db:
+            assert await db.fetchval("select 1") == 1
+    assert attempts == 2

@@ -1,10 +1,11 @@
 //! The protocol of a transport: bytes in, whether bytes may go out, its end. `onetrip._wire.Wire`
 //! is derived from it and from `asyncio.BufferedProtocol`.
 
+use std::cell::OnceCell;
+
 use onetrip_abi::Connection;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 use crate::core::Core;
@@ -35,15 +36,23 @@ struct Now {
     is_over: bool,
 }
 
-/// Where all transports of this process read to: a memoryview, and what it is of. What was read is
-/// copied before anything else is read.
-fn room(py: Python<'_>) -> PyResult<&(Py<PyMemoryView>, Py<PyByteArray>)> {
-    static ROOM_OF_ALL: PyOnceLock<(Py<PyMemoryView>, Py<PyByteArray>)> = PyOnceLock::new();
-    ROOM_OF_ALL.get_or_try_init(py, || {
+/// Where all transports of this thread read to: a memoryview, and what it is of. What was read is
+/// copied before anything else is read there. Another thread may read at the same time, for which an
+/// event loop lets go of the interpreter, so each has a room of its own.
+fn room(py: Python<'_>) -> PyResult<Room> {
+    thread_local!(static ROOM_OF_ALL: OnceCell<Room> = const { OnceCell::new() });
+    ROOM_OF_ALL.with(|room| {
+        if let Some((view, bytes)) = room.get() {
+            return Ok((view.clone_ref(py), bytes.clone_ref(py)));
+        }
         let bytes = PyByteArray::new_with(py, ROOM, |_| Ok(()))?;
-        Ok((PyMemoryView::from(bytes.as_any())?.unbind(), bytes.unbind()))
+        let made = (PyMemoryView::from(bytes.as_any())?.unbind(), bytes.unbind());
+        let (view, bytes) = room.get_or_init(|| made);
+        Ok((view.clone_ref(py), bytes.clone_ref(py)))
     })
 }
+
+type Room = (Py<PyMemoryView>, Py<PyByteArray>);
 
 #[pymethods]
 impl Wire {
@@ -103,15 +112,15 @@ impl Wire {
     }
 
     fn get_buffer(&self, py: Python<'_>, _hint: isize) -> PyResult<Py<PyMemoryView>> {
-        Ok(room(py)?.0.clone_ref(py))
+        Ok(room(py)?.0)
     }
 
     #[allow(unsafe_code)]
     fn buffer_updated(&self, py: Python<'_>, len: usize) -> PyResult<()> {
-        let bytes = room(py)?.1.bind(py);
+        let bytes = room(py)?.1.into_bound(py);
         let answer = self.now.with(|now| if now.is_bound { None } else { now.answer.take() })?;
-        // SAFETY: nothing of Python's runs while the slice is looked at, so nobody writes to it,
-        // and a bytearray with a memoryview is never resized.
+        // SAFETY: nothing of Python's runs while the slice is looked at, and only this thread has
+        // its room, so nobody writes to it. A bytearray with a memoryview is never resized.
         let bytes = unsafe { &bytes.as_bytes()[..len.min(ROOM)] };
         if let Some(answer) = answer {
             let bytes = PyBytes::new(py, bytes);

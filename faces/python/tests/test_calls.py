@@ -40,10 +40,10 @@ async def test_one_never_awaited_warns(db: onetrip.Database) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         db.execute("insert into dropped values (1)")
-        while not caught:
+        # Tests before this one may have left something to warn of, too.
+        while not any("never awaited" in str(one.message) for one in caught):
             await db.fetchval("select 1")
             gc.collect()
-    assert "never awaited" in str(caught[0].message)
     # It was sent all the same.
     assert await db.fetchval("select count(*) from dropped") == 1
     await db.execute("drop table dropped")

@@ -212,7 +212,7 @@ async def test_copy_of_much(table: onetrip.Database) -> None:
 
     assert await table.copy_in("copy poured from stdin", lines()) == 200_000
     rows = [(i, "x" * 50) for i in range(200_000, 400_000)]
-    assert await asyncio.wait_for(table.copy_rows("poured", rows), 60) == 200_000
+    assert await table.copy_rows("poured", rows) == 200_000
     total, chunks = 0, 0
     async for chunk in table.copy_out("copy poured to stdout (format binary)"):
         total, chunks = total + len(chunk), chunks + 1

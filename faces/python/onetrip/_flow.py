@@ -102,12 +102,12 @@ def rows_for_copy(
     """The data of a binary COPY of rows into the columns that the text ``described`` returns."""
 
     async def encoded(lent: Lent) -> AsyncGenerator[bytes, None]:
-        if core.encode_rows(described, iter(()), PART) is None:
+        while (writer := core.row_writer(described)) is None:
             await lent.scope.fetch(described)
         yield HEADER
         async with aclosing(_batches(rows)) as batches:
             async for batch in batches:
-                while data := core.encode_rows(described, batch, PART):
+                while data := writer.write(batch, PART):
                     yield data
         yield TRAILER
 

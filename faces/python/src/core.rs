@@ -394,6 +394,28 @@ impl Core {
     }
 }
 
+/// Writes the rows of one COPY. It keeps what it knows of their columns, which the client may forget
+/// while the COPY lasts.
+#[pyclass(frozen, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct RowWriter(Arc<Described>);
+
+#[pymethods]
+impl RowWriter {
+    /// About `bytes_max` bytes of these rows; none at their end.
+    fn write<'py>(
+        &self,
+        rows: &Bound<'py, PyIterator>,
+        bytes_max: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, mut out) = (rows.py(), Vec::new());
+        match encode::rows(&self.0.columns, rows, bytes_max, &mut out)? {
+            Ok(()) => Ok(PyBytes::new(py, &out)),
+            Err(failure) => Err(failure.raised(py)),
+        }
+    }
+}
+
 #[pymethods]
 impl Core {
     /// `settings`: names and values, of the policy of the pool.
@@ -609,20 +631,10 @@ impl Core {
         Ok(dict)
     }
 
-    /// Rows for a binary COPY into the columns that this text returns, about `bytes_max` bytes of
-    /// them; None where the text is not described.
-    fn encode_rows<'py>(
-        &self,
-        text: &Bound<'py, PyString>,
-        rows: &Bound<'py, PyIterator>,
-        bytes_max: usize,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let Some(described) = self.statement(text)?.get().described() else { return Ok(None) };
-        let mut out = Vec::new();
-        match encode::rows(&described.columns, rows, bytes_max, &mut out)? {
-            Ok(()) => Ok(Some(PyBytes::new(text.py(), &out))),
-            Err(failure) => Err(failure.raised(text.py())),
-        }
+    /// Writes rows for a binary COPY into the columns that this text returns; None where the text is
+    /// not described.
+    fn row_writer(&self, text: &Bound<'_, PyString>) -> PyResult<Option<RowWriter>> {
+        Ok(self.statement(text)?.get().described().map(RowWriter))
     }
 
     /// Forgets what was learned of texts and types.

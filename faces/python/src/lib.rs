@@ -35,6 +35,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::Arrow>()?;
     module.add_class::<core::Core>()?;
     module.add_class::<listening::Listening>()?;
+    module.add_class::<core::RowWriter>()?;
     module.add_class::<core::Scope>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;

@@ -205,6 +205,18 @@ async def test_copy_in_takes_many_sources(table: onetrip.Database) -> None:
     assert await is_whole(table)
 
 
+async def test_copy_rows_of_columns_that_the_client_forgets(table: onetrip.Database) -> None:
+    async def rows() -> AsyncIterator[tuple[int, str]]:
+        for i in range(1, 301):
+            if i == 200:
+                await table.reload_types()
+            yield i, "x"
+
+    await table.execute("truncate poured")
+    assert await table.copy_rows("poured", rows()) == 300
+    assert await count(table) == 300
+
+
 async def test_copy_of_much(table: onetrip.Database) -> None:
     def lines() -> Iterator[bytes]:
         for i in range(200_000):

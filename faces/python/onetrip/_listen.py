@@ -107,7 +107,8 @@ class Listener(AsyncIterator[Event]):
     # --- its connection ---
 
     async def _run(self) -> None:
-        while True:
+        # A cancel that comes while it is opened may be lost: by `wait_for`, before Python 3.12.
+        while not self._is_over:
             try:
                 number, gone = await self._host.open_apart(self)
             except Refused as refused:
@@ -116,8 +117,9 @@ class Listener(AsyncIterator[Event]):
                     self._fail(refused.error)
             else:
                 try:
-                    await self._serve(number)
-                    await gone
+                    if not self._is_over:
+                        await self._serve(number)
+                        await gone
                 finally:
                     self._host.core.dismiss(number)
                 pause = self._decides.lost()

@@ -81,3 +81,15 @@ async def test_close_ends_listeners() -> None:
     await asyncio.wait_for(db.close(), 5)
     with pytest.raises(StopAsyncIteration):
         await events.__anext__()
+
+
+async def test_one_that_is_left_while_its_connection_is_opened() -> None:
+    """The client closes, wherever in the opening the listener was cancelled."""
+    for turns in range(60):
+        db = await onetrip.connect(URL)
+        entering = asyncio.ensure_future(db.listen("a").__aenter__())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        entering.cancel()
+        await asyncio.wait([entering])
+        await asyncio.wait_for(db.close(), 10)

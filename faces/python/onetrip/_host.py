@@ -202,6 +202,8 @@ class Host:
                 writer.close()
                 return
             end = "lost"
+            if writer.is_closing():
+                raise ConnectionResetError  # Where uvloop would raise a RuntimeError.
             writer.write(message)
             await asyncio.wait_for(reader.read(), CANCEL_TIMEOUT)
             end = "closed"

@@ -140,14 +140,21 @@ class Opening:
         self._check_open()
         answer = Answer(self.loop)
         self.wire.ask(answer)
+        self._stay()
         self.transport.write(SSL_REQUEST)
         said = await answer.future
         if said is None:
             raise ConnectionResetError(CLOSED)
         self._refuse_if(self.plan.answered(said[0], len(said) > 1))
 
+    def _stay(self) -> None:
+        """A transport of uvloop that has ended raises a RuntimeError where it is used."""
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError("the server closed the connection")
+
     async def _secure(self) -> None:
         assert self.wire is not None and self.transport is not None
+        self._stay()
         context = context_of(self.config)
         self._check_open()
         name = self.endpoint.host if self.endpoint.letter != "s" else "localhost"

@@ -140,12 +140,13 @@ class Host:
         if opening is not None:
             opening.refused(text, None if message is None else _native.fields(message), is_final)
 
-    def leave(self, number: int) -> None:
-        """It is of no use any more: what was written to it goes out."""
-        if number in self._transports:
-            self._transports[number][0].close()
-        elif number in self._openings and (transport := self._openings[number].transport):
-            transport.close()
+    def leave(self, number: int, is_broken: bool = False) -> None:
+        """It is of no use any more: what was written to it goes out, unless it is broken."""
+        of = self._transports.get(number)
+        opening = self._openings.get(number) if of is None else of[1]
+        if opening is not None and opening.transport is not None:
+            # A peer that takes no bytes would be waited for.
+            opening.transport.abort() if is_broken else opening.transport.close()
 
     def gone(self, number: int) -> None:
         self._transports.pop(number, None)
@@ -189,7 +190,7 @@ class Host:
         self.spawn(self._cancel(number))
 
     async def _cancel(self, number: int) -> None:
-        end = "not_sent"
+        end: str | None = "not_sent"
         try:
             _, of = self._transports[number]
             if of.endpoint.letter == "s":
@@ -198,19 +199,23 @@ class Host:
                 dial = asyncio.open_connection(of.address, of.endpoint.port)
             reader, writer = await asyncio.wait_for(dial, CANCEL_TIMEOUT)
             message = self.core.begin_cancel(number)
-            if message is None:
+            try:
+                if message is None:
+                    end = None
+                    return
+                end = "lost"
+                writer.write(message)
+                await asyncio.wait_for(reader.read(), CANCEL_TIMEOUT)
+                end = "closed"
+            finally:
                 writer.close()
-                return
-            end = "lost"
-            if writer.is_closing():
-                raise ConnectionResetError  # Where uvloop would raise a RuntimeError.
-            writer.write(message)
-            await asyncio.wait_for(reader.read(), CANCEL_TIMEOUT)
-            end = "closed"
-            writer.close()
-        except (OSError, KeyError, asyncio.TimeoutError):
+        except (OSError, KeyError, RuntimeError, asyncio.TimeoutError):
+            # uvloop has a RuntimeError for a socket that was closed meanwhile.
             pass
-        self.core.cancel_ended(number, end)
+        finally:
+            # Whatever became of this task: until the engine knows, the connection takes nothing.
+            if end is not None:
+                self.core.cancel_ended(number, end)
 
     # --- its end ---
 

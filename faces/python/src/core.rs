@@ -6,14 +6,14 @@
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Time;
 use onetrip_postgres::client::copy::Direction;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::sql::{Place, refusal};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
@@ -54,6 +54,8 @@ pub(crate) struct Core {
     call_soon: Py<PyAny>,
     running_loop: Py<PyAny>,
     statements: Py<PyDict>,
+    /// That of the next call of `_tick`.
+    timer: Local<Option<Py<PyAny>>>,
     /// A str goes to types of texts alone.
     strict: bool,
     /// Threads take turns with it: whose turn it is.
@@ -107,26 +109,35 @@ impl Core {
         Ok(result)
     }
 
-    /// Does what is to be done, until nothing is.
+    /// Does what is to be done, until nothing is. Code of Python's that runs meanwhile may come here
+    /// again, and leaves what it wants done to the outermost: bytes go out in their order alone.
     fn act(core: &Bound<'_, Self>) -> PyResult<()> {
-        let (py, mut interrupt) = (core.py(), Ok(()));
+        let (py, it) = (core.py(), core.get());
+        let (mut is_outermost, mut interrupt) = (false, Ok(()));
         // What was made for some is used for the next.
         let mut room = Vec::new();
         loop {
-            core.get().state.with(|state| {
+            let goes_on = it.state.with(|state| {
+                if state.is_acting && !is_outermost {
+                    return false;
+                }
                 if !state.deeds.is_empty() || room.capacity() > state.deeds.capacity() {
                     std::mem::swap(&mut state.deeds, &mut room);
                 }
+                state.is_acting = !room.is_empty();
+                state.is_acting
             })?;
-            if room.is_empty() {
+            if !goes_on {
                 return interrupt;
             }
+            is_outermost = true;
             for deed in room.drain(..) {
                 match Core::do_one(core, deed) {
-                    // Whose fault it is isn't known; the others go on. Where threads take turns, it
-                    // may be what a signal's handler has raised.
-                    Err(error) if core.get().turn.is_none() => error.write_unraisable(py, None),
-                    Err(error) => interrupt = Err(error),
+                    Err(error) if it.turn.is_some() || is_interrupt(&error, py) => {
+                        interrupt = Err(error);
+                    }
+                    // Whose fault it is isn't known; the others go on.
+                    Err(error) => error.write_unraisable(py, None),
                     Ok(()) => {}
                 }
             }
@@ -146,6 +157,12 @@ impl Core {
                 }
             }
             Deed::Write(number, write, bytes) => {
+                // Nothing follows bytes that could not be written.
+                let is_over =
+                    |state: &mut State| state.links.get(&number).is_none_or(|link| link.is_over);
+                if it.state.with(is_over)? {
+                    return Ok(());
+                }
                 if let Err(error) = write.call1(py, (bytes,)) {
                     // How much of it is on its way is not known: nothing may follow it.
                     let why = "its bytes could not be written";
@@ -169,7 +186,7 @@ impl Core {
                 };
             }
             Deed::Read(call) => call.get().read_early(py)?,
-            Deed::Drop(rows) => drop(rows),
+            Deed::Drop(it) => drop(it),
             Deed::Begin(call) => Core::begin(core, call.bind(py))?,
             Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
                 Router::landed(call.bind(py))?;
@@ -177,15 +194,41 @@ impl Core {
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {
-                it.call_soon.call1(py, (core.getattr(intern!(py, "_flush"))?,))?;
+                if let Err(error) = it.schedule(core) {
+                    // What a signal's handler has raised may be why.
+                    Core::run(core, State::turn_ends)?;
+                    return Err(error);
+                }
             }
             Deed::Arm(after) => {
-                let tick = core.getattr(intern!(py, "_tick"))?;
-                let later = it.event_loop.bind(py).getattr(intern!(py, "call_later"))?;
-                later.call1((after.as_secs_f64(), tick))?;
+                if let Err(error) = it.arm(core, after) {
+                    it.state.with(State::disarm)?;
+                    return Err(error);
+                }
             }
         }
         Ok(())
+    }
+
+    fn schedule(&self, core: &Bound<'_, Self>) -> PyResult<()> {
+        let flush = core.getattr(intern!(core.py(), "_flush"))?;
+        self.call_soon.call1(core.py(), (flush,)).map(drop)
+    }
+
+    /// One timer runs at a time: each would go on by itself for ever.
+    fn arm(&self, core: &Bound<'_, Self>, after: Duration) -> PyResult<()> {
+        let py = core.py();
+        let tick = core.getattr(intern!(py, "_tick"))?;
+        let later = self.event_loop.bind(py).getattr(intern!(py, "call_later"))?;
+        let timer = later.call1((after.as_secs_f64(), tick))?.unbind();
+        self.set_timer(py, Some(timer))
+    }
+
+    fn set_timer(&self, py: Python<'_>, timer: Option<Py<PyAny>>) -> PyResult<()> {
+        match self.timer.with(|it| std::mem::replace(it, timer))? {
+            Some(old) => old.call_method0(py, intern!(py, "cancel")).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// What is known of a text.
@@ -450,6 +493,7 @@ impl Core {
             running_loop: py.import("asyncio")?.getattr("_get_running_loop")?.unbind(),
             event_loop: event_loop.clone().unbind(),
             statements: PyDict::new(py).unbind(),
+            timer: Local::new(None),
         })
     }
 
@@ -469,6 +513,7 @@ impl Core {
     }
 
     fn _tick(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.get().set_timer(slf.py(), None)?;
         Core::run(slf, State::tick)
     }
 
@@ -578,7 +623,8 @@ impl Core {
     }
 
     /// Nothing is left: its host is let go, which has the client in turn.
-    fn let_go(&self) -> PyResult<()> {
+    fn let_go(&self, py: Python<'_>) -> PyResult<()> {
+        self.set_timer(py, None)?;
         let host = self.host.with(Option::take)?;
         drop(host);
         Ok(())
@@ -866,6 +912,11 @@ impl Scope {
         let want = Want::Parts(sets, rows);
         self.submit(want, query, &PyTuple::empty(py), (flags_of(false), into))
     }
+}
+
+/// Whether it is about the program, and not about what raised it.
+fn is_interrupt(error: &PyErr, py: Python<'_>) -> bool {
+    error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
 fn flags_of(repeatable: bool) -> u32 {

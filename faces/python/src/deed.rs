@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 
 use crate::call::Call;
 
@@ -27,8 +27,8 @@ pub(crate) enum Deed {
     Advance(u32),
     /// A part of a long result has come.
     Read(Py<Call>),
-    /// Rows that are of no use.
-    Drop(Py<PyList>),
+    /// It is of no use. Code of Python's may run as it is freed.
+    Drop(Py<PyAny>),
     /// Bytes are written when this turn is over.
     Schedule,
     /// It is to be told what time it is.

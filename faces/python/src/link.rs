@@ -49,6 +49,11 @@ pub(crate) struct Link {
     pub(crate) is_left: bool,
     /// Its session was changed for good: nobody else may have it.
     pub(crate) is_spoiled: bool,
+    /// What the engine says of it is told at present; and it says more.
+    pub(crate) is_walked: bool,
+    pub(crate) has_more: bool,
+    /// Its socket is closed, and it goes once all of that is told.
+    pub(crate) is_gone: bool,
     /// Why requests end with it.
     pub(crate) why: Loss,
     /// To be used again.
@@ -74,6 +79,9 @@ impl Link {
             is_forgotten: false,
             is_left: false,
             is_spoiled: false,
+            is_walked: false,
+            has_more: false,
+            is_gone: false,
             why: Loss::lost("the server closed it"),
             records: Vec::new(),
         }

@@ -42,6 +42,8 @@ pub(crate) struct State {
     /// When the next call of `tick` is due.
     armed: Time,
     pub(crate) deeds: Vec<Deed>,
+    /// Somebody does them already.
+    pub(crate) is_acting: bool,
     pub(crate) types: Types,
     /// Those of descriptions; 1 is the client's own question.
     pub(crate) ids: u32,
@@ -90,6 +92,7 @@ impl State {
             seed,
             armed: Time::NEVER,
             deeds: Vec::new(),
+            is_acting: false,
             types: Types::default(),
             ids: 1,
             last_error: None,
@@ -238,11 +241,12 @@ impl State {
             Stage::Made => self.fail(py, call, cancelled()),
             Stage::Routed(token) => self.tell("given_up", token, None),
             Stage::InLine(token) => {
+                // Otherwise it is granted a connection, which goes back at once: `granted`.
                 if self.pool.give_up(now, token) {
                     self.in_line.remove(&token);
-                    self.fail(py, call, cancelled());
                 }
-                // Otherwise it is granted a connection, which nobody takes: `granted`.
+                self.fail(py, call, cancelled());
+                self.walk_pool(py, now);
             }
             // Nothing can stop it but the end of its connection, and it may block for long.
             Stage::Sent(number, ..) if is_alone(call.get()) => {
@@ -280,19 +284,23 @@ impl State {
             Want::Redis(request) => failure.map(|failure| redis::told(py, request, failure)),
             _ => failure,
         };
-        let Ok(future) = it.now.with(|it| {
+        let Ok((future, is_awaited)) = it.now.with(|it| {
             if matches!(it.stage, Stage::Over | Stage::Taken) {
-                return None;
+                return (None, it.is_awaited);
             }
             (it.stage, it.args, it.requests) = (Stage::Over, None, Vec::new());
             self.counts.failed += u64::from(failure.is_some());
             if let Some(failure) = failure {
                 it.failure = Some(failure.after(it.may_have_run));
             }
-            it.future.take()
+            (it.future.take(), it.is_awaited)
         }) else {
             return;
         };
+        // Were it freed here, it would warn here, which is code of Python's.
+        if !is_awaited {
+            self.deeds.push(Deed::Drop(call.clone_ref(py).into_any()));
+        }
         if it.is_own() {
             self.deeds.push(Deed::Step(call.clone_ref(py)));
         } else if let Some(future) = future {
@@ -308,11 +316,17 @@ impl State {
         (now, pause): (Time, Duration),
         call: &Py<Call>,
     ) {
-        self.deeds.extend(call.get().restart().map(Deed::Drop));
+        self.drop_rows(call);
         let _ = call.get().now.with(|it| it.stage = Stage::Made);
         let at = now.after(pause);
         self.pausing.push((at, call.clone_ref(py)));
         self.arm(now, at);
+    }
+
+    /// A reply begins anew.
+    fn drop_rows(&mut self, call: &Py<Call>) {
+        let rows = call.get().restart();
+        self.deeds.extend(rows.map(|rows| Deed::Drop(rows.into_any())));
     }
 
     /// Sends again what has paused, and says when the next pause is over.
@@ -324,6 +338,7 @@ impl State {
         for (_, call) in due.into_iter().filter(|(_, call)| !call.get().is_over()) {
             self.counts.sent_again += 1;
             match call.get().want {
+                Want::Redis(_) if is_alone(call.get()) => self.checkout(py, now, call.bind(py)),
                 Want::Redis(_) => self.place(py, now, call.bind(py)),
                 _ => self.deeds.push(Deed::Begin(call)),
             }
@@ -458,6 +473,11 @@ impl State {
             // A timer of the loop may be early by its resolution.
             self.deeds.push(Deed::Arm(at.since(now) + Duration::from_millis(1)));
         }
+    }
+
+    /// It could not be seen to.
+    pub(crate) fn disarm(&mut self) {
+        self.armed = Time::NEVER;
     }
 
     pub(crate) fn tick(&mut self, py: Python<'_>, now: Time) {

@@ -182,3 +182,12 @@ async def test_a_service_a_file_of_passwords_and_several_hosts(tmp_path: pathlib
 async def test_arguments_that_can_not_be(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises((onetrip.asyncpg.ClientConfigurationError, OSError), match=why):
         await onetrip.asyncpg.connect(**arguments)
+
+
+async def test_a_lost_connection_is_given_back_without_an_error(db: onetrip.Database) -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        async with pool.acquire() as con:
+            await con.execute("begin")
+            process = await con.fetchval("select pg_backend_pid()")
+            assert await db.fetchval("select pg_terminate_backend($1, 5000)", process)
+        assert await pool.fetchval("select 1") == 1

@@ -82,7 +82,7 @@ async def levels() -> tuple[int, int]:
 async def holds(call: Call, count: int) -> None:
     """Memory returns to its level."""
     # The allocator keeps some that is free, and counts it, until it has enough of each size.
-    await many(call, max(count * 8, 200))
+    await many(call, count * 8 if count > 200 else 200)
     grown: list[tuple[int, int]] = []
     # What grows by the number of calls grows again; what was grown once, for good, does not.
     for _ in range(16):

@@ -144,11 +144,13 @@ class DropInHost(Host):
                     "connect() of this package"
                 )
             guest.is_left.set_result(None)
-        except Exception as error:
+        except BaseException as error:
             if guest.made is None:
                 self.open_failed(number, error, True)
             else:
                 guest.is_left.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
         finally:
             _guest.reset(token)
 
@@ -195,8 +197,8 @@ class DropInHost(Host):
     def terminate(self, number: int) -> None:
         self.core.destroy(number, "the connection was terminated")
 
-    def leave(self, number: int) -> None:
-        super().leave(number)
+    def leave(self, number: int, is_broken: bool = False) -> None:
+        super().leave(number, is_broken)
         self._over_now(number)
 
     def gone(self, number: int) -> None:

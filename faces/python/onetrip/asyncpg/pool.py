@@ -49,10 +49,10 @@ def _of_connection(name: str) -> Any:
 class PoolConnectionProxy(connection._ConnectionProxy):
     """A connection as long as it is its caller's."""
 
-    __slots__ = ("__weakref__", "_con", "_holder", "_timeout")
+    __slots__ = ("__weakref__", "_con", "_holder", "_is_leaving", "_timeout")
 
     def __init__(self, holder: PoolConnectionHolder, con: Any) -> None:
-        self._con, self._holder = con, holder
+        self._con, self._holder, self._is_leaving = con, holder, False
         con._set_proxy(self)
 
     for _name in dir(Connection):
@@ -369,7 +369,11 @@ class Pool:
         if proxy._con is None or self._closed:
             proxy._detach()
             return
+        # The next caller may have it before this one has heard that it was given back.
+        if proxy._is_leaving:
+            return
         core = self._core()
+        proxy._is_leaving = True
         proxy._con._on_release()
         timeout = proxy._holder._timeout if timeout is None else timeout
         await asyncio.shield(self._give_back(core, proxy, timeout))
@@ -390,6 +394,10 @@ class Pool:
                 await con.reset(timeout=timeout)
             elif con.is_in_transaction():
                 await con._reset()
+        except exceptions.ConnectionDoesNotExistError:
+            # It is lost, so there is nothing to give back. What its caller did with it has an
+            # outcome of its own, which that of a reset must not cover.
+            con.terminate()
         except BaseException:
             con.terminate()
             raise

@@ -45,6 +45,8 @@ class Hub:
         self._host: RedisHost | None = None
         self._scope: _native.RedisScope | None = None
         self._readers: dict[Topic, set[Subscription[Any]]] = {}
+        #: Whether they are confirmed, as long as that is not known.
+        self._asked: dict[Topic, asyncio.Future[bool]] = {}
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -62,14 +64,32 @@ class Hub:
         if self._is_closed:
             raise MisuseError("the client was closed")
         fresh = [name for name in names if not self._readers.get((kind, name))]
+        asked = {name: self._asked[kind, name] for name in names if (kind, name) in self._asked}
         for name in names:
             self._readers.setdefault((kind, name), set()).add(reader)
-        if fresh:
-            try:
-                await self._send(0, kind, fresh)
-            except BaseException:
-                self.remove(reader, kind, names)
-                raise
+        try:
+            if fresh:
+                await self._ask(kind, fresh)
+            for name, is_confirmed in asked.items():
+                # Another reader has asked for it, and may have been refused or cancelled.
+                if not await asyncio.shield(is_confirmed):
+                    await self._ask(kind, [name])
+        except BaseException:
+            self.remove(reader, kind, names)
+            raise
+
+    async def _ask(self, kind: bytes, names: list[bytes]) -> None:
+        is_confirmed = asyncio.get_running_loop().create_future()
+        self._asked.update({(kind, name): is_confirmed for name in names})
+        try:
+            await self._send(0, kind, names)
+            is_confirmed.set_result(True)
+        finally:
+            for name in names:
+                if self._asked.get((kind, name)) is is_confirmed:
+                    del self._asked[kind, name]
+            if not is_confirmed.done():
+                is_confirmed.set_result(False)
 
     def remove(self, reader: Subscription[Any], kind: bytes, names: list[bytes]) -> None:
         gone = []

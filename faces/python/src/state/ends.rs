@@ -54,7 +54,7 @@ impl State {
             link.why = Loss::lost(message);
         }
         self.peer_closed(py, now, number, None);
-        self.tell("leave", number, None);
+        self.tell("leave", number, Some(Said::Flag(true)));
     }
 
     /// The socket is closed.
@@ -72,7 +72,10 @@ impl State {
         link.connection.borrow_mut().peer_closed();
         self.walk(py, now, number);
         self.gone(py, now, number);
-        self.links.remove(&number);
+        match self.links.get_mut(&number) {
+            Some(link) if link.is_walked => link.is_gone = true,
+            _ => _ = self.links.remove(&number),
+        }
     }
 
     /// The engine has ended a connection.
@@ -97,12 +100,13 @@ impl State {
             let message = (reason == close::SERVER).then(|| block.clone());
             let said = Said::Refusal(text.into_owned(), message, is_final);
             self.tell("refused", number, Some(said));
-        } else if reason != close::HOST {
-            self.gone(py, now, number);
-            self.tell("leave", number, None);
-        } else {
-            self.tell("leave", number, None);
+            return;
         }
+        let is_broken = reason != close::HOST;
+        if is_broken {
+            self.gone(py, now, number);
+        }
+        self.tell("leave", number, Some(Said::Flag(is_broken)));
     }
 
     /// A connection takes nothing more: the pool hears of it first, so that nothing that is sent

@@ -43,7 +43,8 @@ impl State {
     pub(super) fn placed(&mut self, py: Python<'_>, now: Time, token: u32, number: u32) {
         let Some(call) = self.in_line.remove(&token) else { return };
         let call = call.into_bound(py);
-        match self.links.contains_key(&number) {
+        match self.links.get(&number).is_some_and(|link| !link.is_over) {
+            _ if call.get().is_over() => {}
             true => self.submit(py, now, number, &call),
             // Lost in the moment in which it was told.
             false => self.place(py, now, &call),
@@ -53,8 +54,9 @@ impl State {
     pub(super) fn granted(&mut self, py: Python<'_>, now: Time, token: u32, number: u32) {
         let Some(call) = self.in_line.remove(&token) else { return };
         let is_awaited = call.get().now.with(|it| matches!(it.stage, Stage::InLine(_)));
-        match self.links.get_mut(&number) {
-            Some(link) if is_awaited.unwrap_or(false) => {
+        let is_awaited = is_awaited.unwrap_or(false);
+        match self.links.get_mut(&number).filter(|link| !link.is_over) {
+            Some(link) if is_awaited => {
                 link.lend();
                 if matches!(call.get().want, Want::Redis(_)) {
                     // It goes back when it has answered that.
@@ -65,7 +67,8 @@ impl State {
                 self.finish(py, &call, None);
             }
             Some(_) => self.pool.release(now, number, Condition::Clean),
-            None => self.checkout(py, now, &call.into_bound(py)),
+            None if is_awaited => self.checkout(py, now, &call.into_bound(py)),
+            None => {}
         }
     }
 

@@ -16,15 +16,29 @@ use crate::redis;
 impl State {
     pub(crate) fn walk(&mut self, py: Python<'_>, now: Time, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        let mut records = std::mem::take(&mut link.records);
-        records.extend(link.connection.borrow_mut().drain());
-        for record in records.drain(..) {
-            self.tell_one(py, now, number, record);
+        link.has_more = true;
+        // What one record leads to is told behind the others, and the link stays for all of them.
+        if std::mem::replace(&mut link.is_walked, true) {
+            return;
         }
-        if let Some(link) = self.links.get_mut(&number) {
-            link.records = records;
+        while let Some(link) = self.links.get_mut(&number)
+            && std::mem::take(&mut link.has_more)
+        {
+            let mut records = std::mem::take(&mut link.records);
+            records.extend(link.connection.borrow_mut().drain());
+            for record in records.drain(..) {
+                self.tell_one(py, now, number, record);
+            }
+            if let Some(link) = self.links.get_mut(&number) {
+                link.records = records;
+            }
         }
-        self.left(py, now, number);
+        let Some(link) = self.links.get_mut(&number) else { return };
+        link.is_walked = false;
+        match link.is_gone {
+            true => _ = self.links.remove(&number),
+            false => self.left(py, now, number),
+        }
     }
 
     pub(super) fn tell_one(&mut self, py: Python<'_>, now: Time, number: u32, record: Record) {
@@ -53,8 +67,7 @@ impl State {
             kind::RESTARTED => {
                 self.counts.sent_again += 1;
                 if let Some(call) = link.call(token) {
-                    let rows = call.get().restart();
-                    self.deeds.extend(rows.map(Deed::Drop));
+                    self.drop_rows(&call);
                 }
             }
             kind::FEED => {

@@ -93,20 +93,17 @@ class Database(Flows):
     ) -> Any:
         """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01).
         """
-        seed, failures = id(work), 0
+        tries = Attempts(attempts)
         while True:
             begin = self.begin(isolation, read_only)
             try:
                 async with begin as tx:
                     return await work(tx)
             except Error:
-                if not begin.runs_again:
-                    raise
-                failures += 1
-                pause = _native.retry_pause(failures, attempts, seed)
+                pause = tries.pause(begin.runs_again)
                 if pause is None:
                     raise
-                await asyncio.sleep(pause)
+            await asyncio.sleep(pause)
 
     async def reload_types(self) -> None:
         """Forgets what was learned of texts and types, for after they were altered."""
@@ -122,6 +119,18 @@ class Database(Flows):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+class Attempts:
+    """The attempts at one transaction."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._failures = most, 0
+
+    def pause(self, runs_again: bool) -> float | None:
+        """Seconds until it is run again after a failure, and None where it is not."""
+        self._failures += 1
+        return _native.retry_pause(self._failures, self._most, id(self)) if runs_again else None
 
 
 class Session(Flows):

@@ -189,7 +189,7 @@ class Opening:
         if self.login is None or self.login.done():
             return
         if fields is None:
-            error = _make("connect_failed", "NotSent", f"the login failed: {text}", None)
+            error = _make("connect_failed", "NotSent", f"the login at {self.endpoint} failed: {text}", None)
             self.login.set_exception(Refused("server", error, is_final))
         else:
             error = _make("server", "NotSent", "", fields)

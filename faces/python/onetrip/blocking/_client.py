@@ -11,9 +11,9 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from ssl import SSLContext
 from typing import Any, TypeVar, overload
 
-from .. import _batch, _client, _native
+from .. import _batch, _client
 from .._batch import BatchReport
-from .._client import Isolation, Metrics, Pipeline
+from .._client import Attempts, Isolation, Metrics, Pipeline
 from .._flow import PART, Data, Flows
 from .._listen import Event
 from .._native import Arrow, Record
@@ -271,20 +271,17 @@ class Database(Owner, Session):  # type: ignore[override]
         attempts: int = 0,
     ) -> T:
         """Runs ``work(tx)`` in a transaction, and again where it met others (40001, 40P01)."""
-        seed, failures = id(work), 0
+        tries = Attempts(attempts)
         while True:
             begin = self.begin(isolation, read_only)
             try:
                 with begin as tx:
                     return work(tx)
             except Error:
-                if not begin.runs_again:
-                    raise
-                failures += 1
-                pause = _native.retry_pause(failures, attempts, seed)
+                pause = tries.pause(begin.runs_again)
                 if pause is None:
                     raise
-                time.sleep(pause)
+            time.sleep(pause)
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""

@@ -97,8 +97,7 @@ function print(rtt, rows, redis) {
     console.log(`${what.padEnd(52)}${number(before)}${number(after)}${trips.padStart(14)}`)
   }
   if (redis === undefined) {
-    console.log('
-No Redis or Valkey was found. Install redis-server to see its part of the demo.')
+    console.log('\nNo Redis or Valkey was found. Install redis-server to see its part of the demo.')
     return
   }
   const [onebyone, atOnce] = redis

@@ -469,6 +469,26 @@ print("ended")
 # --- ends ---
 
 
+def test_what_is_late_as_soon_as_it_was_made_says_whether_it_ran(db: Database) -> None:
+    db.execute("drop table if exists late")
+    db.execute("create table late (n int4)")
+    insert = "insert into late values ($1) returning n"
+    outcomes: dict[int, str] = {}
+    for n in range(1000):
+        try:
+            # From before the call is made to behind its answer.
+            with Timeout(n % 50 * 0.5e-6):
+                db.fetchval(insert, n)
+            outcomes[n] = "Applied"
+        except onetrip.Error as error:
+            outcomes[n] = error.outcome
+    there = {row[0] for row in db.fetch("select n from late")}
+    db.execute("drop table late")
+    assert not [n for n, told in outcomes.items() if told == "NotSent" and n in there]
+    assert not [n for n, told in outcomes.items() if told == "Applied" and n not in there]
+    assert "NotSent" in outcomes.values()
+
+
 def test_a_connection_that_is_cut_is_replaced(far: Database, line: Line, db: Database) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(far.fetchval, slow("cut"))

@@ -85,7 +85,7 @@ class Loop(asyncio.SelectorEventLoop):
             except BaseException:
                 self._interrupted(work)
                 raise
-            result: T = self._result(limit, lambda: work)
+            result: T = self._end_of(work, limit)
             return result
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
@@ -105,7 +105,7 @@ class Loop(asyncio.SelectorEventLoop):
         """Until they have ended, whatever becomes of them."""
         for work in works:
             with self.turn:
-                self._result(_limit.get(), lambda: work, _nothing)
+                self._end_of(work, _limit.get(), _nothing)
 
     def end(self) -> None:
         """Nothing is to be run any more."""
@@ -114,17 +114,23 @@ class Loop(asyncio.SelectorEventLoop):
             if not self._has_leader and not self.is_closed():
                 self._close()
 
-    def _result(
-        self,
-        limit: Timeout | None,
-        made: Callable[[], Any],
-        read: Callable[[Any], Any] | None = None,
-    ) -> Any:
-        """Makes a call or a task, waits for its end, and reads its result."""
-        work = None
+    def _result(self, limit: Timeout | None, made: Callable[[], Any]) -> Any:
+        """Makes a task, waits for its end, and reads its result."""
         try:
             self._look(limit)
             work = made()
+        except EXPECTED:
+            raise
+        except BaseException:
+            self._interrupted(None)
+            raise
+        return self._end_of(work, limit)
+
+    def _end_of(
+        self, work: Any, limit: Timeout | None, read: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Waits for the end of what was made, and perhaps sent, and reads its result."""
+        try:
             self._wait(work, limit)
             if not work.done():
                 assert limit is not None

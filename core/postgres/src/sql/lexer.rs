@@ -1,6 +1,8 @@
 //! Splits a statement's text into words and the rest, like the server's `scan.l`, as far as the
 //! rules need it.
 
+use std::ops::Range;
+
 /// A piece of the text.
 pub(super) enum Token<'a> {
     /// A keyword or a name without quotes.
@@ -80,6 +82,34 @@ impl<'a> Lexer<'a> {
             }
         }
         Token::End
+    }
+
+    /// Skips white space and comments, whose places are added. Whether there were any.
+    pub(super) fn skip_blanks(&mut self, comments: &mut Vec<Range<usize>>) -> bool {
+        let begin = self.at;
+        while let Some(byte) = self.peek() {
+            let start = self.at;
+            let next = self.text.get(start + 1);
+            match (CLASS[usize::from(byte)], next) {
+                (Class::Space, _) => {
+                    self.at += 1;
+                    continue;
+                }
+                (Class::Minus, Some(b'-')) => self.skip_line(),
+                (Class::Slash, Some(b'*')) => {
+                    self.at += 1;
+                    self.skip_block_comment();
+                }
+                _ => break,
+            }
+            comments.push(start..self.at);
+        }
+        self.at > begin
+    }
+
+    /// How many bytes were read.
+    pub(super) fn position(&self) -> usize {
+        self.at
     }
 
     /// Skips bytes that can't matter: all but quotes, comments, parentheses, semicolons, and words

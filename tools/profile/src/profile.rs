@@ -1,0 +1,126 @@
+//! What was found, as it is written to `profile.json`.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this schema.
+pub const VERSION: u32 = 1;
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Profile {
+    /// [`VERSION`].
+    pub version: u32,
+    /// From the first byte to the last, in seconds.
+    pub seconds: f64,
+    /// Connections that were seen.
+    pub connections: u64,
+    /// Connections that could not be read, by why.
+    pub opaque: Vec<(String, u64)>,
+    /// Pieces of traffic that were not analysed, since the analysis could not keep up.
+    pub lossy: u64,
+    /// The least round trip in milliseconds, where it is known.
+    pub rtt_ms: Option<f64>,
+    /// Trips of all units.
+    pub trips: Trips,
+    /// The share of pairs of statements, of those that waited, of which it is not known whether
+    /// they had to: from 0 to 1.
+    pub unknown: f64,
+    /// Where the time of all units went.
+    pub time: Time,
+    /// Shapes of units, those with most trips first.
+    pub shapes: Vec<Shape>,
+    /// What could be saved, the most first.
+    pub findings: Vec<Finding>,
+}
+
+/// Numbers of trips: of a whole run, or the mean of a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trips {
+    /// As it was.
+    pub now: f64,
+    /// With nothing but waits of the protocol folded.
+    pub wire: f64,
+    /// Also with statements that were seen to be independent.
+    pub proven: f64,
+    /// At best: with all that is unknown taken as independent.
+    pub floor: f64,
+}
+
+/// Milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Time {
+    /// On the network.
+    pub network_ms: f64,
+    /// In the server and its queues, and in transferring.
+    pub server_ms: f64,
+    /// In the program, between two trips.
+    pub program_ms: f64,
+}
+
+/// Units with the same statements in the same order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Shape {
+    /// Its number, by which findings name it.
+    pub id: u32,
+    /// The endpoint where a comment says it, or else the first statement.
+    pub name: String,
+    /// Units of it.
+    pub count: u64,
+    /// Of Redis, or of PostgreSQL.
+    pub is_redis: bool,
+    /// The mean of a unit.
+    pub trips: Trips,
+    /// The sum of all units.
+    pub time: Time,
+    /// How units were told apart, and how often.
+    pub boundaries: Vec<(String, u64)>,
+    /// The statements of one unit.
+    pub example: Vec<Statement>,
+}
+
+/// A statement of an example.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Statement {
+    /// Without literals.
+    pub text: String,
+    /// What it is for: `read`, `write`, `begin` and so on.
+    pub kind: String,
+    /// When it left and when its answer was whole, in milliseconds since the unit began.
+    pub begin_ms: f64,
+    /// See `begin_ms`.
+    pub end_ms: f64,
+    /// Rows of its answer.
+    pub rows: u64,
+    /// What stands between it and the statement before it: `overlapped`, `protocol`, `pinned`,
+    /// `value`, `control`, `independent`, `unknown`, or nothing for the first.
+    pub label: String,
+    /// Units and classes of results in which it was seen to be independent.
+    pub evidence: Option<(u32, u32)>,
+    /// Its trip as it was, with what is proven folded, and at best.
+    pub trip: [u32; 3],
+}
+
+/// What could be saved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Its kind, as `n+1`.
+    pub kind: String,
+    /// The shape of the units that it is found in.
+    pub shape: Option<u32>,
+    /// One line: what happens.
+    pub title: String,
+    /// Why that is said.
+    pub evidence: String,
+    /// How often, over the whole run.
+    pub count: u64,
+    /// Trips that the whole run would save.
+    pub saves_trips: f64,
+    /// The same in milliseconds, at the measured round trip.
+    pub saves_ms: f64,
+    /// The statements concerned, without literals.
+    pub statements: Vec<String>,
+    /// What to do with any driver.
+    pub with_any_driver: String,
+    /// What to do with onetrip.
+    pub with_onetrip: String,
+}

@@ -1,0 +1,194 @@
+//! Units that do the same, together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::exchange::{Exchange, Kind, TextId, Texts};
+use crate::learn::{Learner, Link};
+use crate::least::{self, Item, Label, Mode};
+use crate::piece::Nanos;
+use crate::steps::{Step, mixed, steps};
+use crate::unit::{Boundary, Trip, Unit};
+use crate::value::Values;
+
+/// A unit that was kept as an example.
+#[derive(Clone, Debug)]
+pub(crate) struct Example {
+    pub(crate) connection: u64,
+    pub(crate) items: Vec<Item>,
+    pub(crate) trips: Vec<Trip>,
+    pub(crate) rtt: Nanos,
+}
+
+/// Units with the same statements in the same order, however often their loops ran.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) count: u64,
+    pub(crate) is_redis: bool,
+    pub(crate) trips: u64,
+    pub(crate) exchanges: u64,
+    /// Sums of times: of the network, of the server, and of the program between two trips.
+    pub(crate) network: Nanos,
+    pub(crate) server: Nanos,
+    pub(crate) program: Nanos,
+    /// Of that, while a transaction was open.
+    pub(crate) idle_in_transaction: Nanos,
+    /// Reads that had the text and the parameters of one before them, with no write between.
+    pub(crate) duplicates: BTreeMap<TextId, u64>,
+    /// Uses of statements without a name, which were parsed.
+    pub(crate) parsed: BTreeMap<TextId, u64>,
+    pub(crate) boundaries: BTreeMap<Boundary, u64>,
+    pub(crate) endpoint: Option<Arc<str>>,
+    /// At random, so that they stand for all.
+    pub(crate) examples: Vec<Example>,
+}
+
+/// All shapes of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes {
+    pub(crate) all: HashMap<u64, Shape>,
+    random: u64,
+    /// Exchanges in examples.
+    kept: usize,
+}
+
+const SHAPES_MAX: usize = 4_000;
+const EXAMPLES_MAX: usize = 16;
+/// Exchanges of all examples: 80 MB.
+const KEPT_MAX: usize = 500_000;
+/// Units that belong to no shape of their own.
+const OTHER: u64 = 0;
+
+impl Shapes {
+    pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, rtt: Nanos) {
+        let work: Vec<&Exchange> = unit.exchanges.iter().filter(|it| !it.kind.is_protocol()).collect();
+        let texts: Vec<TextId> = work.iter().map(|it| it.text).collect();
+        let (steps, whole) = steps(&texts);
+        let of_work: Vec<_> = work.iter().copied().zip(steps.iter().copied()).collect();
+        learner.add(values, &of_work, whole);
+
+        let mut steps = steps.into_iter();
+        let items: Vec<_> = unit
+            .exchanges
+            .iter()
+            .map(|it| Item::of(it, if it.kind.is_protocol() { None } else { steps.next() }))
+            .collect();
+        // Units that differ in what the protocol costs them are different shapes.
+        let protocol = items.iter().filter(|it| it.kind.is_protocol());
+        let key = protocol.fold(whole, |key, it| mixed(key, TextId(it.kind as u32 + 1_000_000)));
+        let is_new = !self.all.contains_key(&key);
+        let key = if is_new && self.all.len() >= SHAPES_MAX { OTHER } else { key };
+        let shape = self.all.entry(key).or_default();
+        shape.note(unit, rtt);
+
+        self.random = mixed(self.random, TextId(self.all.len() as u32));
+        let Some(shape) = self.all.get_mut(&key) else { return };
+        let room = shape.examples.len() < EXAMPLES_MAX && self.kept + items.len() <= KEPT_MAX;
+        let example = Example { connection: unit.connection, items, trips: unit.trips.clone(), rtt };
+        if room {
+            self.kept += example.items.len();
+            shape.examples.push(example);
+        } else {
+            let place = (self.random % shape.count) as usize;
+            if let Some(old) = shape.examples.get_mut(place) {
+                self.kept = self.kept + example.items.len() - old.items.len();
+                *old = example;
+            }
+        }
+    }
+}
+
+impl Shape {
+    fn note(&mut self, unit: &Unit, rtt: Nanos) {
+        self.count += 1;
+        self.is_redis = unit.is_redis;
+        self.trips += unit.trips.len() as u64;
+        self.exchanges += unit.exchanges.len() as u64;
+        *self.boundaries.entry(unit.boundary).or_default() += 1;
+        for trip in &unit.trips {
+            let whole = trip.end - trip.begin;
+            self.network += whole.min(rtt);
+            self.server += whole.saturating_sub(rtt);
+        }
+        let mut at = 0;
+        for pair in unit.trips.windows(2) {
+            let gap = pair[1].begin.saturating_sub(pair[0].end);
+            self.program += gap;
+            at += pair[0].exchanges as usize;
+            if at.checked_sub(1).and_then(|at| unit.exchanges.get(at)).is_some_and(|it| it.in_transaction)
+            {
+                self.idle_in_transaction += gap;
+            }
+        }
+        if self.endpoint.is_none() {
+            self.endpoint = unit.exchanges.iter().find_map(|it| it.endpoint.clone());
+        }
+        self.note_statements(unit);
+    }
+
+    fn note_statements(&mut self, unit: &Unit) {
+        let mut read: Vec<&Exchange> = Vec::new();
+        for exchange in &unit.exchanges {
+            if exchange.parses && !exchange.is_named && !exchange.kind.is_protocol() {
+                *self.parsed.entry(exchange.text).or_default() += 1;
+            }
+            match exchange.kind {
+                Kind::Read => {
+                    let same = |it: &&Exchange| {
+                        it.text == exchange.text
+                            && it.inputs == exchange.inputs
+                            && it.answer.class == exchange.answer.class
+                    };
+                    if read.iter().any(same) {
+                        *self.duplicates.entry(exchange.text).or_default() += 1;
+                    } else {
+                        read.push(exchange);
+                    }
+                }
+                Kind::Write | Kind::Copy | Kind::Rollback => read.clear(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The mean of trips over the examples, with what is taken as proved.
+    pub(crate) fn least(&self, learner: &Learner, mode: Mode) -> f64 {
+        let of = |example: &Example| {
+            let trips = least::trips(example.items.len(), |a, b| {
+                least::waits(example.label(learner, self.is_redis, a, b), mode)
+            });
+            let least = trips.last().map_or(0, |last| last + 1);
+            // Trips of which nothing could be read stay, and no way needs more than there were.
+            let unread = example.trips.iter().filter(|it| it.exchanges == 0).count() as u32;
+            f64::from((least + unread).min(example.trips.len() as u32))
+        };
+        let sum: f64 = self.examples.iter().map(of).sum();
+        sum / self.examples.len().max(1) as f64
+    }
+
+    pub(crate) fn name(&self, texts: &Texts) -> String {
+        if let Some(endpoint) = &self.endpoint {
+            return endpoint.to_string();
+        }
+        let Some(example) = self.examples.first() else { return "(no statements)".to_owned() };
+        let first = example.items.iter().find(|it| !it.kind.is_protocol());
+        let first = first.or(example.items.first());
+        first.map_or_else(|| "(unread)".to_owned(), |it| texts.get(it.text).text.to_string())
+    }
+}
+
+impl Example {
+    /// What stands between two of its exchanges.
+    pub(crate) fn label(&self, learner: &Learner, is_redis: bool, a: usize, b: usize) -> Label {
+        let (a, b) = (&self.items[a], &self.items[b]);
+        least::label(a, b, is_redis, || match (a.step, b.step) {
+            (Some(from), Some(to)) => learner.link((a.text, from), (b.text, to)),
+            _ => Link::Unknown,
+        })
+    }
+
+    pub(crate) fn step(&self, at: usize) -> Option<(TextId, Step)> {
+        let item = self.items.get(at)?;
+        Some((item.text, item.step?))
+    }
+}

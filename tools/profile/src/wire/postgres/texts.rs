@@ -1,0 +1,97 @@
+//! What a text of SQL shows: its skeleton, what it is for, its literals, and who asked.
+
+use std::sync::Arc;
+
+use onetrip_postgres::message::Format;
+use onetrip_postgres::sql::{classify, skeleton};
+
+use crate::exchange::{Kind, Shared, TextId};
+use crate::value::Value;
+
+/// A text.
+pub(super) struct Read {
+    pub(super) text: TextId,
+    pub(super) kind: Kind,
+    pub(super) inputs: Vec<Vec<Value>>,
+    pub(super) trace: Option<Value>,
+    pub(super) endpoint: Option<Arc<str>>,
+}
+
+/// What is shown of a statement that was prepared before anything was seen.
+pub(super) const UNSEEN: &str = "(prepared before the profile began)";
+
+/// What is shown of an exchange without a text.
+pub(super) fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Login => "(login)",
+        Kind::Prepare => "(describe)",
+        Kind::Ping => "(sync)",
+        _ => "(unread)",
+    }
+}
+
+pub(super) fn read(shared: &mut Shared, sql: &str) -> Read {
+    let of = skeleton(sql);
+    let text = shared.texts.add(&of.text, || kind_of(sql, &of.text));
+    let mut inputs = Vec::with_capacity(of.literals.len());
+    for literal in &of.literals {
+        let literal = sql[literal.clone()].trim_matches('\'');
+        let values = shared.values.of_postgres(literal.as_bytes(), Format::Text, 0);
+        values.iter().for_each(|value| shared.values.count(*value));
+        inputs.push(values);
+    }
+    let comments = || of.comments.iter().map(|it| &sql[it.clone()]);
+    let trace = comments().find_map(trace_in).map(|trace| shared.values.hash(0, trace.as_bytes()));
+    let endpoint = comments().find_map(endpoint_in).map(Arc::from);
+    Read { text, kind: shared.texts.get(text).kind, inputs, trace, endpoint }
+}
+
+/// What a text is for, and whether a pool sends it when a connection changes hands.
+fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
+    let text = skeleton.trim_end_matches(';');
+    let traits = classify(sql);
+    let first = text.split([' ', '(', ';']).next().unwrap_or_default();
+    let is_one = !traits.several();
+    let kind = match first {
+        "" => Kind::Ping,
+        "begin" | "start" if is_one => Kind::Begin,
+        "commit" | "end" if is_one => Kind::Commit,
+        "rollback" if is_one && text.contains(" to ") => Kind::Savepoint,
+        "rollback" | "abort" if is_one => Kind::Rollback,
+        "savepoint" | "release" if is_one => Kind::Savepoint,
+        "set" | "reset" | "show" | "discard" | "deallocate" | "listen" | "unlisten" if is_one => {
+            Kind::Session
+        }
+        "copy" => Kind::Copy,
+        _ if matches!(text, "select ?" | "select ? as ?") => Kind::Ping,
+        _ if traits.read_only_select() => Kind::Read,
+        _ => Kind::Write,
+    };
+    let resets = text.contains("pg_advisory_unlock_all") || first == "discard" || text == "reset all";
+    if resets { (Kind::Session, true) } else { (kind, kind == Kind::Ping) }
+}
+
+/// The trace in a comment of sqlcommenter: `traceparent='00-<trace>-<span>-01'`.
+fn trace_in(comment: &str) -> Option<&str> {
+    let (_, value) = comment.split_once("traceparent='")?;
+    value.split('\'').next()?.split('-').nth(1).filter(|it| it.len() == 32)
+}
+
+/// The endpoint in a comment of sqlcommenter or marginalia: its route, or controller and action.
+/// Nothing else of a comment is kept.
+fn endpoint_in(comment: &str) -> Option<String> {
+    let inside = comment.trim_start_matches("/*").trim_end_matches("*/").trim();
+    let of = |name: &str| {
+        inside.split(',').find_map(|pair| {
+            let (key, value) = pair.split_once(['=', ':'])?;
+            let value = value.trim_matches('\'');
+            (key.trim() == name && value.len() <= 200).then_some(value)
+        })
+    };
+    match (of("route"), of("controller"), of("action")) {
+        (Some(route), ..) => Some(route.to_owned()),
+        (None, Some(controller), Some(action)) => Some(format!("{controller}#{action}")),
+        (None, Some(controller), None) => Some(controller.to_owned()),
+        _ => None,
+    }
+}

@@ -41,10 +41,7 @@ impl Kind {
     /// Whether what follows need not wait for its answer, since an error of it fails what follows
     /// as well, or it can't fail.
     pub(crate) fn goes_ahead(self) -> bool {
-        matches!(
-            self,
-            Kind::Begin | Kind::Prepare | Kind::Savepoint | Kind::Session | Kind::Ping
-        )
+        matches!(self, Kind::Begin | Kind::Prepare | Kind::Savepoint | Kind::Session | Kind::Ping)
     }
 }
 

@@ -19,7 +19,10 @@ pub(crate) enum Link {
     /// What follows varies with the class of the result.
     Control,
     /// It followed in `n` units over `k` classes of results.
-    Independent { n: u32, k: u32 },
+    Independent {
+        n: u32,
+        k: u32,
+    },
     Unknown,
 }
 
@@ -53,11 +56,14 @@ pub(crate) struct Learner {
     loops: HashMap<(u64, TextId), Rounds>,
 }
 
+/// What followed, and how often.
+type Nexts = Vec<(TextId, u32)>;
+
 /// What followed one prefix.
 #[derive(Debug, Default)]
 struct Point {
     /// For each earlier place the classes of its results, and what followed them.
-    earlier: Vec<(u16, Vec<(Class, Vec<(TextId, u32)>)>)>,
+    earlier: Vec<(u16, Vec<(Class, Nexts)>)>,
 }
 
 /// What was seen of the parameters of a statement at one place.
@@ -159,7 +165,9 @@ impl Learner {
         }
         let statement = self.parameters.entry(key).or_default();
         statement.n += 1;
-        statement.inputs.resize_with(statement.inputs.len().max(exchange.inputs.len()), Default::default);
+        statement
+            .inputs
+            .resize_with(statement.inputs.len().max(exchange.inputs.len()), Default::default);
         for (input, parameter) in exchange.inputs.iter().zip(&mut statement.inputs) {
             let Some(value) = input.first() else {
                 parameter.known += 1;
@@ -204,8 +212,8 @@ impl Learner {
     /// Whether the rounds of loops are as many as an earlier result had rows.
     fn rounds(&mut self, unit: &[(&Exchange, Step)]) {
         for (at, (exchange, step)) in unit.iter().enumerate() {
-            let is_last = step.loop_len > 0
-                && !unit[at + 1..].iter().any(|(_, it)| it.place == step.place);
+            let is_last =
+                step.loop_len > 0 && !unit[at + 1..].iter().any(|(_, it)| it.place == step.place);
             if !is_last {
                 continue;
             }
@@ -242,7 +250,9 @@ impl Learner {
         };
         let followed = followed(classes, b.0);
         match followed {
-            Link::Independent { .. } if !statement.is_some_and(Statement::is_given) => Link::Unknown,
+            Link::Independent { .. } if !statement.is_some_and(Statement::is_given) => {
+                Link::Unknown
+            }
             link => link,
         }
     }
@@ -265,13 +275,13 @@ impl Learner {
     pub(crate) fn driver_of(&self, b: (TextId, Step)) -> Option<u16> {
         let rounds = self.loops.get(&(b.1.prefix, b.0))?;
         let statement = self.parameters.get(&(b.1.prefix, b.0))?;
-        let mut drivers = rounds.drivers.iter().filter(|it| it.1 * 20 >= rounds.loops * 19);
+        let drivers = rounds.drivers.iter().filter(|it| it.1 * 20 >= rounds.loops * 19);
         drivers.map(|it| it.0).find(|place| statement.has_values_of(*place))
     }
 }
 
 /// What followed the classes of one result, held against this text.
-fn followed(classes: &[(Class, Vec<(TextId, u32)>)], next: TextId) -> Link {
+fn followed(classes: &[(Class, Nexts)], next: TextId) -> Link {
     let of = |nexts: &[(TextId, u32)]| -> u32 { nexts.iter().map(|it| it.1).sum() };
     let n: u32 = classes.iter().map(|(_, nexts)| of(nexts)).sum();
     let always = |nexts: &[(TextId, u32)]| nexts.iter().all(|it| it.0 == next);
@@ -313,7 +323,8 @@ impl Parameter {
                 }
             }
             if exchange.answer.rows > 0 {
-                let missed = |it: &&mut Source| it.place == step.place && !columns.contains(&it.column);
+                let missed =
+                    |it: &&mut Source| it.place == step.place && !columns.contains(&it.column);
                 self.sources.iter_mut().filter(missed).for_each(|it| it.misses += 1);
             }
         }

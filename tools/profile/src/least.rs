@@ -61,12 +61,7 @@ pub(crate) enum Label {
 }
 
 /// What stands between an exchange and one after it. `link` is asked of two statements.
-pub(crate) fn label(
-    a: &Item,
-    b: &Item,
-    is_redis: bool,
-    link: impl FnOnce() -> Link,
-) -> Label {
+pub(crate) fn label(a: &Item, b: &Item, is_redis: bool, link: impl FnOnce() -> Link) -> Label {
     if b.begin < a.end {
         return Label::Overlapped;
     }
@@ -129,7 +124,7 @@ mod tests {
 
     #[test]
     fn each_joins_the_trip_before_it_unless_it_has_to_wait() {
-        assert_eq!(trips(0, |_, _| true), []);
+        assert!(trips(0, |_, _| true).is_empty());
         assert_eq!(trips(4, |_, _| false), [0, 0, 0, 0]);
         assert_eq!(trips(4, |_, _| true), [0, 1, 2, 3]);
         // The third waits for the first, the fourth for the second: both go with the third.

@@ -14,10 +14,8 @@ use crate::value::Values;
 /// A unit that was kept as an example.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
-    pub(crate) connection: u64,
     pub(crate) items: Vec<Item>,
     pub(crate) trips: Vec<Trip>,
-    pub(crate) rtt: Nanos,
 }
 
 /// Units with the same statements in the same order, however often their loops ran.
@@ -61,7 +59,8 @@ const OTHER: u64 = 0;
 
 impl Shapes {
     pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, rtt: Nanos) {
-        let work: Vec<&Exchange> = unit.exchanges.iter().filter(|it| !it.kind.is_protocol()).collect();
+        let work: Vec<&Exchange> =
+            unit.exchanges.iter().filter(|it| !it.kind.is_protocol()).collect();
         let texts: Vec<TextId> = work.iter().map(|it| it.text).collect();
         let (steps, whole) = steps(&texts);
         let of_work: Vec<_> = work.iter().copied().zip(steps.iter().copied()).collect();
@@ -84,7 +83,7 @@ impl Shapes {
         self.random = mixed(self.random, TextId(self.all.len() as u32));
         let Some(shape) = self.all.get_mut(&key) else { return };
         let room = shape.examples.len() < EXAMPLES_MAX && self.kept + items.len() <= KEPT_MAX;
-        let example = Example { connection: unit.connection, items, trips: unit.trips.clone(), rtt };
+        let example = Example { items, trips: unit.trips.clone() };
         if room {
             self.kept += example.items.len();
             shape.examples.push(example);
@@ -115,7 +114,10 @@ impl Shape {
             let gap = pair[1].begin.saturating_sub(pair[0].end);
             self.program += gap;
             at += pair[0].exchanges as usize;
-            if at.checked_sub(1).and_then(|at| unit.exchanges.get(at)).is_some_and(|it| it.in_transaction)
+            if at
+                .checked_sub(1)
+                .and_then(|at| unit.exchanges.get(at))
+                .is_some_and(|it| it.in_transaction)
             {
                 self.idle_in_transaction += gap;
             }

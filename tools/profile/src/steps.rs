@@ -28,7 +28,11 @@ pub(crate) fn steps(texts: &[TextId]) -> (Vec<Step>, u64) {
         let mut inside = prefix;
         let prefixes: Vec<u64> = texts[at..at + body]
             .iter()
-            .map(|text| std::mem::replace(&mut inside, mixed(inside, *text)))
+            .map(|text| {
+                let before = inside;
+                inside = mixed(before, *text);
+                before
+            })
             .collect();
         for round in 0..rounds {
             steps.extend(prefixes.iter().enumerate().map(|(offset, prefix)| Step {
@@ -51,7 +55,8 @@ pub(crate) fn steps(texts: &[TextId]) -> (Vec<Step>, u64) {
 fn longest_loop(texts: &[TextId]) -> (usize, usize) {
     let (mut best, mut covered) = ((1, 1), 1);
     for body in 1..=BODY_MAX.min(texts.len() / 2) {
-        let rounds = 1 + texts[body..].chunks_exact(body).take_while(|it| *it == &texts[..body]).count();
+        let rounds =
+            1 + texts[body..].chunks_exact(body).take_while(|it| *it == &texts[..body]).count();
         if rounds > 1 && rounds * body > covered {
             (best, covered) = ((body, rounds), rounds * body);
         }

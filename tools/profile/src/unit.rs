@@ -219,8 +219,7 @@ impl Conversation {
             gaps.add(gap);
         }
         self.last_end = Some(trip.end);
-        self.logins +=
-            exchanges.iter().filter(|it| it.kind == Kind::Login).count().min(1) as u64;
+        self.logins += exchanges.iter().filter(|it| it.kind == Kind::Login).count().min(1) as u64;
         let ended = if boundary.is_some() { self.unit.take() } else { None };
         let unit = self.unit.get_or_insert_with(|| Unit {
             connection: self.number,

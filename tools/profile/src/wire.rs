@@ -3,8 +3,6 @@
 mod frames;
 mod postgres;
 mod redis;
-#[cfg(test)]
-mod tests;
 
 use crate::exchange::{Exchange, Shared};
 use crate::piece::{Nanos, Side};

@@ -9,15 +9,15 @@ mod texts;
 
 use std::collections::{HashMap, VecDeque};
 
+use onetrip_postgres::message::Header;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
     BackendMessage, DataRow, ErrorResponse, Format, TransactionStatus, frame, max_len,
 };
-use onetrip_postgres::message::Header;
 
 use super::frames::{Inbox, KEPT_MAX};
 use super::{Opaque, Out};
-use crate::exchange::{Answer, Class, Exchange, Kind, Shared, TextId, VALUES_MAX};
+use crate::exchange::{Answer, Class, Exchange, Shared, TextId, VALUES_MAX};
 use crate::piece::{Nanos, Side};
 use crate::value::Value;
 
@@ -301,8 +301,8 @@ impl Postgres {
     /// What was due first is answered.
     fn answered(&mut self, shared: &mut Shared, at: Nanos, out: &mut Out) {
         let Some((number, _)) = self.due.pop_front() else { return };
-        let has_more = self.draft == Some(number)
-            || self.due.front().is_some_and(|(next, _)| *next == number);
+        let has_more =
+            self.draft == Some(number) || self.due.front().is_some_and(|(next, _)| *next == number);
         if has_more {
             return;
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use onetrip_redis::command::Command;
-use onetrip_redis::reply::{Kind as ReplyKind, Reply};
+use onetrip_redis::reply::Reply;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 use onetrip_redis::table::Spec;
 
@@ -153,7 +153,7 @@ impl Redis {
             self.server.take(len);
             self.replies = Scanner::new(ScanLimits::default());
             let (reply, _) = Reply::read(&bytes).map_err(|_| Opaque::Unknown)?;
-            let is_push = reply.kind() == ReplyKind::Push;
+            let is_push = matches!(reply, Reply::Push(_));
             if is_push && !is_confirmation(&reply) {
                 continue;
             }
@@ -208,7 +208,7 @@ fn note(shared: &mut Shared, answer: &mut Answer, reply: Reply<'_>, depth: u16) 
     match reply {
         Reply::Nil => {}
         Reply::Error(error) => {
-            let code = shared.values.hash(0, error.code().as_bytes());
+            let code = shared.values.hash(0, error.code());
             if depth == 0 {
                 answer.class = Class::Failed(code);
             }
@@ -247,8 +247,8 @@ fn note(shared: &mut Shared, answer: &mut Answer, reply: Reply<'_>, depth: u16) 
 
 fn kind_of(name: &str) -> Kind {
     match name {
-        "AUTH" | "HELLO" | "SELECT" | "CLIENT" | "READONLY" | "READWRITE" | "ASKING" | "COMMAND"
-        | "CONFIG" | "INFO" => Kind::Session,
+        "AUTH" | "HELLO" | "SELECT" | "CLIENT" | "READONLY" | "READWRITE" | "ASKING"
+        | "COMMAND" | "CONFIG" | "INFO" => Kind::Session,
         "PING" | "ECHO" => Kind::Ping,
         "MULTI" => Kind::Begin,
         "EXEC" => Kind::Commit,
@@ -280,7 +280,9 @@ fn shape_of(name: &str, words: &[&[u8]]) -> String {
             let key = text(key);
             let parts = key.split(':').map(|part| {
                 let is_name = part.len() <= 24
-                    && part.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-.".contains(&byte));
+                    && part
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphabetic() || b"_-.".contains(&byte));
                 if is_name { part } else { "?" }
             });
             let is_plain = !key.contains(':');

@@ -47,7 +47,8 @@ impl Postgres {
                 self.long(shared, at, header.tag)?;
                 continue;
             }
-            let limit = |tag| if tag == FUNCTION_CALL { Some(u32::MAX) } else { frontend_max_len(tag) };
+            let limit =
+                |tag| if tag == FUNCTION_CALL { Some(u32::MAX) } else { frontend_max_len(tag) };
             let Some(frame) = frame(bytes, limit).map_err(|_| Opaque::Unknown)? else {
                 return Ok(());
             };

@@ -67,7 +67,8 @@ fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
         _ if traits.read_only_select() => Kind::Read,
         _ => Kind::Write,
     };
-    let resets = text.contains("pg_advisory_unlock_all") || first == "discard" || text == "reset all";
+    let resets =
+        text.contains("pg_advisory_unlock_all") || first == "discard" || text == "reset all";
     if resets { (Kind::Session, true) } else { (kind, kind == Kind::Ping) }
 }
 

@@ -1,0 +1,327 @@
+//! Which round trips a program could save.
+//!
+//! [`Profiler`] is fed the bytes of both directions of any number of connections, each with the
+//! time at which it passed, by a proxy or from a capture. It has no I/O and no clock. It reads
+//! PostgreSQL's and Redis' protocols, counts trips, tells units of work apart, and says of
+//! statements that waited for one another whether they had to. [`Profiler::finish`] returns a
+//! [`Profile`].
+//!
+//! Of values nothing is kept but hashes under a key that dies with the run, of texts nothing but
+//! what is left without literals, and of logins nothing at all. Memory is bounded.
+//!
+//! The data travels so:
+//!
+//! - `wire` makes exchanges (a request and its answer) of bytes.
+//! - `unit` makes trips and units of exchanges.
+//! - `steps` finds loops in a unit; `learn` notes what followed what, and where values came from.
+//! - `shape` keeps units that do the same together, with some examples.
+//! - `least` counts the trips that would do; `finding` says what could be saved, and how.
+
+mod exchange;
+mod finding;
+mod learn;
+mod least;
+mod piece;
+mod profile;
+mod shape;
+mod steps;
+mod unit;
+mod value;
+mod wire;
+
+use std::collections::HashMap;
+
+use exchange::{Kind, Shared, Texts};
+use finding::{Known, Measured, measured};
+use learn::{Learner, Link};
+use least::{Label, Mode};
+pub use piece::{Nanos, Piece, Side};
+pub use profile::{Finding, Profile, Shape, Statement, Time, Trips, VERSION};
+use shape::{Example, Shapes};
+pub use unit::Boundary;
+use unit::{Conversation, Gaps, Unit};
+use value::Values;
+pub use wire::Opaque;
+
+/// The analysis of one run.
+#[derive(Debug)]
+pub struct Profiler {
+    shared: Shared,
+    open: HashMap<u64, Conversation>,
+    gaps: Gaps,
+    learner: Learner,
+    shapes: Shapes,
+    counts: Counts,
+    begin: Option<Nanos>,
+    end: Nanos,
+    /// The shortest trips of all, from which the round trip is guessed where nobody measures it.
+    shortest: Nanos,
+    measured_rtt: Option<Nanos>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: u64,
+    trips: u64,
+    logins: u64,
+    units: u64,
+    lossy: u64,
+    opaque: std::collections::BTreeMap<Opaque, u64>,
+}
+
+impl Default for Profiler {
+    fn default() -> Profiler {
+        Profiler::new()
+    }
+}
+
+impl Profiler {
+    /// An analysis with a key of its own for values.
+    #[must_use]
+    pub fn new() -> Profiler {
+        Profiler {
+            shared: Shared { texts: Texts::default(), values: Values::new() },
+            open: HashMap::new(),
+            gaps: Gaps::default(),
+            learner: Learner::default(),
+            shapes: Shapes::default(),
+            counts: Counts::default(),
+            begin: None,
+            end: 0,
+            shortest: Nanos::MAX,
+            measured_rtt: None,
+        }
+    }
+
+    /// The network's least round trip, by the handshake of a connection or the system's own
+    /// measurement. It may be told again.
+    pub fn rtt(&mut self, connection: u64, rtt: Nanos) {
+        self.measured_rtt = Some(self.measured_rtt.map_or(rtt, |old| old.min(rtt)));
+        let conversation = self.conversation(connection);
+        conversation.rtt = Some(conversation.rtt.map_or(rtt, |old| old.min(rtt)));
+    }
+
+    /// Bytes that have passed.
+    pub fn piece(&mut self, piece: Piece<'_>) {
+        self.begin.get_or_insert(piece.at);
+        self.end = self.end.max(piece.at);
+        self.conversation(piece.connection);
+        let Some(conversation) = self.open.get_mut(&piece.connection) else { return };
+        let read = (piece.at, piece.from, piece.bytes);
+        let unit = conversation.read(&mut self.shared, &mut self.gaps, read);
+        if let Some(unit) = unit {
+            self.unit(&unit);
+        }
+    }
+
+    /// Bytes of a connection are missing: what follows on it can't be read any more.
+    pub fn missing(&mut self, connection: u64) {
+        self.counts.lossy += 1;
+        self.conversation(connection).decoder.lose();
+    }
+
+    /// A connection is over.
+    pub fn closed(&mut self, connection: u64) {
+        let Some(mut conversation) = self.open.remove(&connection) else { return };
+        for unit in conversation.close(&self.shared, &mut self.gaps) {
+            self.unit(&unit);
+        }
+        self.count(&conversation);
+    }
+
+    fn count(&mut self, conversation: &Conversation) {
+        if conversation.is_cancel {
+            return;
+        }
+        self.counts.connections += 1;
+        self.counts.trips += conversation.trips;
+        self.counts.logins += conversation.logins;
+        if let Some(why) = conversation.opaque() {
+            *self.counts.opaque.entry(why).or_default() += 1;
+        }
+    }
+
+    fn conversation(&mut self, connection: u64) -> &mut Conversation {
+        self.open.entry(connection).or_insert_with(|| Conversation::new(connection, None))
+    }
+
+    fn unit(&mut self, unit: &Unit) {
+        self.counts.units += 1;
+        let shortest = unit.trips.iter().map(|trip| trip.end - trip.begin).min();
+        self.shortest = self.shortest.min(shortest.unwrap_or(Nanos::MAX));
+        let rtt = unit.rtt.or(self.measured_rtt).unwrap_or(self.guessed_rtt());
+        self.shapes.add(unit, &self.shared.values, &mut self.learner, rtt);
+    }
+
+    fn guessed_rtt(&self) -> Nanos {
+        if self.shortest == Nanos::MAX { 0 } else { self.shortest }
+    }
+
+    /// How many trips all connections have made so far, those that are open included.
+    #[must_use]
+    pub fn trips(&self) -> u64 {
+        self.counts.trips + self.open.values().map(|it| it.trips).sum::<u64>()
+    }
+
+    /// What was found. Connections that are open count as closed.
+    #[must_use]
+    pub fn finish(mut self) -> Profile {
+        let open: Vec<u64> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|connection| self.closed(connection));
+        let rtt = self.measured_rtt.unwrap_or(self.guessed_rtt());
+        let known =
+            Known { texts: &self.shared.texts, learner: &self.learner, rtt_ms: rtt as f64 / 1e6 };
+        let mut shapes: Vec<_> = self.shapes.all.values().filter(|it| it.count > 0).collect();
+        shapes.sort_by_key(|it| std::cmp::Reverse((it.trips, it.count)));
+        let measured: Vec<_> = shapes
+            .iter()
+            .enumerate()
+            .map(|(id, shape)| Measured {
+                id: id as u32,
+                shape,
+                trips: measured(shape, &self.learner),
+            })
+            .collect();
+        Profile {
+            version: VERSION,
+            seconds: self.end.saturating_sub(self.begin.unwrap_or(self.end)) as f64 / 1e9,
+            connections: self.counts.connections,
+            opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
+            lossy: self.counts.lossy,
+            rtt_ms: (rtt > 0).then_some(known.rtt_ms),
+            trips: sum(&measured, self.counts.trips),
+            unknown: self.unknown(&measured),
+            time: time(measured.iter().map(|it| it.shape)),
+            findings: known.findings(&measured, self.counts.logins, self.counts.units),
+            shapes: measured.iter().map(|it| self.shape(it)).collect(),
+        }
+    }
+
+    /// The share of unknown among pairs of statements one after another that waited.
+    fn unknown(&self, shapes: &[Measured<'_>]) -> f64 {
+        let (mut unknown, mut all) = (0.0, 0.0);
+        for it in shapes {
+            let weight = it.shape.count as f64 / it.shape.examples.len().max(1) as f64;
+            for example in &it.shape.examples {
+                for b in 1..example.items.len() {
+                    match example.label(&self.learner, it.shape.is_redis, b - 1, b) {
+                        Label::Overlapped => continue,
+                        Label::Data(Link::Unknown) => unknown += weight,
+                        _ => {}
+                    }
+                    all += weight;
+                }
+            }
+        }
+        if all > 0.0 { unknown / all } else { 0.0 }
+    }
+
+    fn shape(&self, it: &Measured<'_>) -> Shape {
+        let boundaries = it.shape.boundaries.iter();
+        Shape {
+            id: it.id,
+            name: it.shape.name(&self.shared.texts),
+            count: it.shape.count,
+            is_redis: it.shape.is_redis,
+            trips: it.trips,
+            time: time(std::iter::once(it.shape)),
+            boundaries: boundaries.map(|(it, n)| (format!("{it:?}").to_lowercase(), *n)).collect(),
+            example: it
+                .shape
+                .examples
+                .first()
+                .map_or_else(Vec::new, |example| self.statements(example, it.shape.is_redis)),
+        }
+    }
+
+    fn statements(&self, example: &Example, is_redis: bool) -> Vec<Statement> {
+        let label = |a, b| example.label(&self.learner, is_redis, a, b);
+        let trips =
+            |mode| least::trips(example.items.len(), |a, b| least::waits(label(a, b), mode));
+        let (proven, floor) = (trips(Mode::Proven), trips(Mode::Floor));
+        let begin = example.trips.first().map_or(0, |it| it.begin);
+        let ms = |at: Nanos| at.saturating_sub(begin) as f64 / 1e6;
+        let of_trip = |at: Nanos| example.trips.partition_point(|it| it.begin <= at);
+        let mut statements = Vec::with_capacity(example.items.len());
+        for (at, item) in example.items.iter().enumerate() {
+            let label = at.checked_sub(1).map(|before| label(before, at));
+            let evidence = match label {
+                Some(Label::Data(Link::Independent { n, k })) => Some((n, k)),
+                _ => None,
+            };
+            statements.push(Statement {
+                text: self.shared.texts.get(item.text).text.to_string(),
+                kind: kind(item.kind).to_owned(),
+                begin_ms: ms(item.begin),
+                end_ms: ms(item.end),
+                rows: item.rows,
+                label: label.map_or("", said).to_owned(),
+                evidence,
+                trip: [of_trip(item.begin) as u32 - 1, proven[at], floor[at]],
+            });
+        }
+        statements
+    }
+}
+
+fn sum(shapes: &[Measured<'_>], trips: u64) -> Trips {
+    let sum = |of: fn(&Trips) -> f64| -> f64 {
+        shapes.iter().map(|it| of(&it.trips) * it.shape.count as f64).sum()
+    };
+    Trips {
+        now: trips as f64,
+        wire: sum(|it| it.wire),
+        proven: sum(|it| it.proven),
+        floor: sum(|it| it.floor),
+    }
+}
+
+fn time<'a>(shapes: impl Iterator<Item = &'a shape::Shape>) -> Time {
+    let mut time = Time::default();
+    for shape in shapes {
+        time.network_ms += shape.network as f64 / 1e6;
+        time.server_ms += shape.server as f64 / 1e6;
+        time.program_ms += shape.program as f64 / 1e6;
+    }
+    time
+}
+
+fn said(label: Label) -> &'static str {
+    match label {
+        Label::Overlapped => "overlapped",
+        Label::Folds => "protocol",
+        Label::Pinned => "pinned",
+        Label::Data(Link::Strong) => "value",
+        Label::Data(Link::Control) => "control",
+        Label::Data(Link::Independent { .. }) => "independent",
+        Label::Data(Link::Unknown) => "unknown",
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Login => "login",
+        Kind::Prepare => "prepare",
+        Kind::Begin => "begin",
+        Kind::Commit => "commit",
+        Kind::Rollback => "rollback",
+        Kind::Savepoint => "savepoint",
+        Kind::Session => "session",
+        Kind::Ping => "ping",
+        Kind::Read => "read",
+        Kind::Write => "write",
+        Kind::Copy => "copy",
+        Kind::Wait => "wait",
+        Kind::Watch => "watch",
+    }
+}
+
+fn word(why: Opaque) -> String {
+    let word = match why {
+        Opaque::Encrypted => "encrypted",
+        Opaque::Unknown => "neither PostgreSQL nor Redis",
+        Opaque::Incomplete => "begun in the middle, or with bytes missing",
+        Opaque::Replication => "replication",
+    };
+    word.to_owned()
+}

@@ -40,6 +40,8 @@ const HITS_MIN: u32 = 3;
 const BACK_MAX: usize = 16;
 const POINTS_MAX: usize = 20_000;
 const CLASSES_MAX: usize = 16;
+/// Values of small results that are classes of their own.
+const SCALARS_MAX: usize = 8;
 const NEXTS_MAX: usize = 8;
 const SOURCES_MAX: usize = 16;
 
@@ -81,6 +83,9 @@ struct Parameter {
     known: u32,
     new: u32,
     sources: Vec<Source>,
+    /// For each earlier place the units in which it had rows, and those in which they repeated a
+    /// value of the parameter that an earlier request had.
+    echoes: Vec<(u16, (u32, u32))>,
 }
 
 /// A column whose values a parameter had.
@@ -143,7 +148,8 @@ impl Learner {
             seen = Some(step.place);
             let classes = entry(&mut point.earlier, step.place, BACK_MAX);
             let Some(classes) = classes else { return };
-            let Some(nexts) = entry(classes, exchange.answer.class, CLASSES_MAX) else { continue };
+            let class = class_in(classes, exchange.answer.class);
+            let Some(nexts) = entry(classes, class, CLASSES_MAX) else { continue };
             if let Some(count) = entry(nexts, next, NEXTS_MAX) {
                 *count += 1;
             }
@@ -191,7 +197,8 @@ impl Learner {
         let before = earlier.iter().rev().take_while(|(_, it)| it.place >= step.loop_begin);
         let before: Vec<_> = before.filter(|(_, it)| it.round + 1 == step.round).collect();
         if let Some((before, _)) = before.first()
-            && let Some(count) = entry(&mut rounds.classes, before.answer.class, CLASSES_MAX)
+            && let class = class_in(&rounds.classes, before.answer.class)
+            && let Some(count) = entry(&mut rounds.classes, class, CLASSES_MAX)
         {
             *count += 1;
         }
@@ -250,7 +257,7 @@ impl Learner {
         };
         let followed = followed(classes, b.0);
         match followed {
-            Link::Independent { .. } if !statement.is_some_and(Statement::is_given) => {
+            Link::Independent { .. } if !statement.is_some_and(|it| it.is_given(a.1.place)) => {
                 Link::Unknown
             }
             link => link,
@@ -278,6 +285,14 @@ impl Learner {
         let drivers = rounds.drivers.iter().filter(|it| it.1 * 20 >= rounds.loops * 19);
         drivers.map(|it| it.0).find(|place| statement.has_values_of(*place))
     }
+}
+
+/// A class, or that of any single row where this many values were seen already.
+fn class_in<V>(classes: &[(Class, V)], class: Class) -> Class {
+    let is_scalar = |class: &Class| matches!(class, Class::Scalar(_));
+    let scalars = classes.iter().filter(|it| is_scalar(&it.0)).count();
+    let is_known = classes.iter().any(|it| it.0 == class);
+    if is_scalar(&class) && !is_known && scalars >= SCALARS_MAX { Class::One } else { class }
 }
 
 /// What followed the classes of one result, held against this text.
@@ -323,6 +338,11 @@ impl Parameter {
                 }
             }
             if exchange.answer.rows > 0 {
+                if let Some((all, repeated)) = entry(&mut self.echoes, step.place, SOURCES_MAX) {
+                    *all += 1;
+                    let values = &exchange.answer.values;
+                    *repeated += u32::from(values.iter().any(|(_, value)| input.contains(value)));
+                }
                 let missed =
                     |it: &&mut Source| it.place == step.place && !columns.contains(&it.column);
                 self.sources.iter_mut().filter(missed).for_each(|it| it.misses += 1);
@@ -370,9 +390,15 @@ impl Statement {
         self.inputs.iter().flat_map(|it| &it.sources).any(|it| it.place == place && it.hits > 0)
     }
 
-    /// Whether each parameter is a constant, or was in an earlier request, in each unit.
-    fn is_given(&self) -> bool {
-        self.inputs.iter().all(|it| !it.varies || (it.new == 0 && it.sources.is_empty()))
+    /// Whether each parameter is a constant, or was in an earlier request, in each unit. What the
+    /// result at this place almost always repeats may have been taken from there.
+    fn is_given(&self, place: u16) -> bool {
+        let repeats = |it: &Parameter| {
+            let mut of_place = it.echoes.iter().filter(|it| it.0 == place);
+            of_place.any(|(_, (all, repeated))| repeated * 10 >= all * 9)
+        };
+        let is_given = |it: &Parameter| it.new == 0 && it.sources.is_empty() && !repeats(it);
+        self.inputs.iter().all(|it| !it.varies || is_given(it))
     }
 }
 

@@ -142,7 +142,7 @@ impl Profiler {
     }
 
     fn conversation(&mut self, connection: u64) -> &mut Conversation {
-        self.open.entry(connection).or_insert_with(|| Conversation::new(connection, None))
+        self.open.entry(connection).or_insert_with(|| Conversation::new(None))
     }
 
     fn unit(&mut self, unit: &Unit) {

@@ -36,7 +36,6 @@ pub enum Boundary {
 /// What a program did on a connection between two boundaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
-    pub(crate) connection: u64,
     pub(crate) boundary: Boundary,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) trips: Vec<Trip>,
@@ -111,7 +110,6 @@ const UNIT_MAX: usize = 2_000;
 /// One connection, from its bytes to its units.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    number: u64,
     pub(crate) decoder: Decoder,
     trip: Option<Trip>,
     /// Exchanges that ended in the trip.
@@ -127,9 +125,8 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(number: u64, rtt: Option<Nanos>) -> Conversation {
+    pub(crate) fn new(rtt: Option<Nanos>) -> Conversation {
         Conversation {
-            number,
             decoder: Decoder::New,
             trip: None,
             ended: Vec::new(),
@@ -222,7 +219,6 @@ impl Conversation {
         self.logins += exchanges.iter().filter(|it| it.kind == Kind::Login).count().min(1) as u64;
         let ended = if boundary.is_some() { self.unit.take() } else { None };
         let unit = self.unit.get_or_insert_with(|| Unit {
-            connection: self.number,
             boundary: boundary.unwrap_or(Boundary::First),
             exchanges: Vec::new(),
             trips: Vec::new(),

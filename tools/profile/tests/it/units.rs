@@ -1,0 +1,100 @@
+//! Trips, units, and what is found in them.
+
+use onetrip_profile::{Profile, Profiler};
+
+use crate::speaker::{RTT, Rows, Speaker};
+
+fn rows(values: &[&str]) -> Rows {
+    values.iter().map(|it| vec![(*it).to_owned()]).collect()
+}
+
+fn texts(values: &[&str]) -> Vec<String> {
+    values.iter().map(|it| (*it).to_owned()).collect()
+}
+
+fn kinds(profile: &Profile) -> Vec<&str> {
+    profile.findings.iter().map(|it| it.kind.as_str()).collect()
+}
+
+#[test]
+fn begin_and_commit_cost_trips_that_can_be_folded() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for n in 0..30 {
+        let n = (1000 + n).to_string();
+        it.simple(&mut profiler, "begin", &rows(&[]));
+        it.run(&mut profiler, "update a set b = 1 where c = $1", &texts(&[&n]), &rows(&[]));
+        it.simple(&mut profiler, "commit", &rows(&[]));
+    }
+    let profile = profiler.finish();
+    assert_eq!(profile.trips.now, 91.0);
+    let shape = profile.shapes.iter().find(|it| it.count == 30).expect("there is one shape");
+    assert_eq!((shape.trips.now, shape.trips.wire), (3.0, 1.0));
+    assert_eq!(kinds(&profile)[0], "protocol");
+    assert_eq!(profile.findings[0].saves_trips, 60.0);
+    assert!((profile.findings[0].saves_ms - 60.0 * RTT as f64 / 1e6).abs() < 1e-6);
+}
+
+#[test]
+fn a_statement_for_each_row_of_a_result_is_found() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for unit in 0..40_u64 {
+        let ids: Vec<String> =
+            (0..2 + unit % 5).map(|n| (unit * 100_003 + n * 7).to_string()).collect();
+        let found: Rows = ids.iter().map(|id| vec![id.clone()]).collect();
+        it.run(&mut profiler, "select id from a", &[], &found);
+        for (n, id) in ids.iter().enumerate() {
+            let name = if n % 2 == 0 { rows(&["x"]) } else { rows(&[]) };
+            it.run(&mut profiler, "select name from b where a = $1", &[id.clone()], &name);
+        }
+        it.rest(200_000_000);
+    }
+    let profile = profiler.finish();
+    let finding = profile.findings.iter().find(|it| it.kind == "n+1").expect("it is found");
+    assert_eq!(finding.statements, ["select id from a", "select name from b where a = $1"]);
+    let shape = &profile.shapes[0];
+    assert_eq!(shape.count, 40);
+    // The rounds are as many as rows, whatever they return: they go together.
+    assert_eq!((shape.trips.now, shape.trips.proven), (5.0, 2.0));
+}
+
+#[test]
+fn what_was_sent_together_is_one_trip() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    let all = ["select 1 from a", "select 2 from b", "select 3 from c"];
+    it.flight(&mut profiler, &all.map(|sql| (sql, Vec::new(), rows(&["1"]))));
+    let profile = profiler.finish();
+    assert_eq!(profile.trips.now, 2.0);
+    let labels: Vec<_> =
+        profile.shapes.iter().flat_map(|it| &it.example).map(|it| &*it.label).collect();
+    assert!(labels.contains(&"overlapped"), "{labels:?}");
+}
+
+#[test]
+fn a_read_that_is_made_twice_is_found() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for _ in 0..2 {
+        it.run(&mut profiler, "select a from t where id = $1", &texts(&["7"]), &rows(&["x"]));
+    }
+    assert!(kinds(&profiler.finish()).contains(&"duplicate"));
+}
+
+#[test]
+fn a_read_whose_result_decides_is_found() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for n in 0..60 {
+        let is_there = n % 3 == 0;
+        let id = texts(&[&(n * 1001).to_string()]);
+        let found = if is_there { rows(&["1"]) } else { rows(&[]) };
+        it.run(&mut profiler, "select 1 from t where id = $1", &id, &found);
+        if !is_there {
+            it.run(&mut profiler, "insert into t values ($1)", &id, &rows(&[]));
+        }
+        it.rest(100_000_000);
+    }
+    assert!(kinds(&profiler.finish()).contains(&"read-then-write"));
+}

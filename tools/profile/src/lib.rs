@@ -17,6 +17,7 @@
 //! - `shape` keeps units that do the same together, with some examples.
 //! - `least` counts the trips that would do; `finding` says what could be saved, and how.
 
+pub mod capture;
 mod exchange;
 mod finding;
 mod learn;

@@ -67,19 +67,19 @@ impl Decoder {
 
     fn by_first_bytes(from: Side, bytes: &[u8]) -> Decoder {
         match (from, bytes) {
-            (_, []) => Decoder::New,
+            (_, []) | (Side::Server, _) => Decoder::New,
             // A TLS record of a handshake.
             (_, [0x16, 0x03, ..]) => Decoder::Opaque(Opaque::Encrypted),
             // The length of a startup packet is below 10,000.
             (Side::Client, [0, 0, ..] | [0]) => Decoder::Postgres(Box::default()),
             (Side::Client, [b'*', ..]) => Decoder::Redis(Box::default()),
+            // Of a connection that began earlier.
+            (Side::Client, _) if Postgres::is_message(bytes) => {
+                Decoder::Postgres(Box::new(Postgres::midway()))
+            }
             // An inline command.
-            (Side::Client, [first, ..]) if first.is_ascii_alphabetic() => {
-                if bytes.contains(&0) {
-                    Decoder::Opaque(Opaque::Incomplete)
-                } else {
-                    Decoder::Redis(Box::default())
-                }
+            (Side::Client, [first, ..]) if first.is_ascii_alphabetic() && !bytes.contains(&0) => {
+                Decoder::Redis(Box::default())
             }
             _ => Decoder::Opaque(Opaque::Unknown),
         }

@@ -96,6 +96,18 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
+    /// One whose login was not seen.
+    pub(super) fn midway() -> Postgres {
+        Postgres { is_begun: true, is_ready: true, ..Postgres::default() }
+    }
+
+    /// Whether bytes begin as a message of a client does that has logged in.
+    pub(super) fn is_message(bytes: &[u8]) -> bool {
+        let is_known = bytes.first().is_some_and(|tag| b"QPBDECSHXF".contains(tag));
+        let header = Header::peek(bytes).ok().flatten();
+        is_known && header.is_some_and(|it| (it.len as usize) < KEPT_MAX)
+    }
+
     pub(super) fn read(
         &mut self,
         shared: &mut Shared,

@@ -46,7 +46,12 @@ fn a_statement_for_each_row_of_a_result_is_found() {
         it.run(&mut profiler, "select id from a", &[], &found);
         for (n, id) in ids.iter().enumerate() {
             let name = if n % 2 == 0 { rows(&["x"]) } else { rows(&[]) };
-            it.run(&mut profiler, "select name from b where a = $1", std::slice::from_ref(id), &name);
+            it.run(
+                &mut profiler,
+                "select name from b where a = $1",
+                std::slice::from_ref(id),
+                &name,
+            );
         }
         it.rest(200_000_000);
     }

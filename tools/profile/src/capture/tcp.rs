@@ -196,7 +196,7 @@ impl Flow {
         self.next.is_some_and(|next| {
             // A FIN has a number as well, so one more is nothing.
             let ahead = acknowledged.wrapping_sub(next) as i32;
-            ahead > 1 && !self.early.is_empty() || ahead > 1 && self.taken > 0
+            ahead > 1 && (self.taken > 0 || !self.early.is_empty())
         })
     }
 

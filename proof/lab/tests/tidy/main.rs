@@ -18,7 +18,7 @@ type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static
 
 /// Everything in core/ and the ABI have a closed list, so that no clock, socket or runtime comes in
 /// unseen.
-const GRAPH: [Allowed; 11] = [
+const GRAPH: [Allowed; 12] = [
     ("core/engine", &[], Some(&["bytes"])),
     (
         "core/postgres",
@@ -30,9 +30,10 @@ const GRAPH: [Allowed; 11] = [
     ("faces/abi", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], Some(&["bytes"])),
     ("faces/arrow", &["onetrip-postgres"], Some(&[])),
     ("proof/lab", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
-    ("tools/cli", &["onetrip", "onetrip-lab", "onetrip-measure"], None),
+    ("tools/cli", &["onetrip", "onetrip-lab", "onetrip-measure", "onetrip-profile"], None),
     ("proof/chaos", &["onetrip", "onetrip-lab"], None),
     ("tools/measure", &["onetrip", "onetrip-lab"], None),
+    ("tools/profile", &["onetrip-postgres", "onetrip-redis"], None),
     (
         "proof/fuzz-targets",
         &[

@@ -11,13 +11,14 @@ use spdx::{Expression, LicenseItem, LicenseReq, ParseMode};
 use crate::root;
 
 /// The crates, by the order in which they are published.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "onetrip-engine",
     "onetrip-postgres",
     "onetrip-redis",
     "onetrip-lab",
     "onetrip",
     "onetrip-measure",
+    "onetrip-profile",
     "onetrip-cli",
 ];
 

@@ -51,7 +51,7 @@ pub(crate) enum Mode {
 /// Why an exchange waits for one before it, or that it need not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Label {
-    /// It left before the answer had come.
+    /// It left before the answer had come to the program.
     Overlapped,
     /// A wait of the protocol that can be folded.
     Folds,
@@ -60,9 +60,16 @@ pub(crate) enum Label {
     Data(Link),
 }
 
-/// What stands between an exchange and one after it. `link` is asked of two statements.
-pub(crate) fn label(a: &Item, b: &Item, is_redis: bool, link: impl FnOnce() -> Link) -> Label {
-    if b.begin < a.end {
+/// What stands between an exchange and one after it. `is_early` says that it came sooner than the
+/// answer can have gone to the program and a request back. `link` is asked of two statements.
+pub(crate) fn label(
+    a: &Item,
+    b: &Item,
+    is_redis: bool,
+    is_early: bool,
+    link: impl FnOnce() -> Link,
+) -> Label {
+    if is_early {
         return Label::Overlapped;
     }
     if a.kind == Kind::Login || b.kind == Kind::Login || a.kind == Kind::Watch {

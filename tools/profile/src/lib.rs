@@ -36,7 +36,7 @@ use exchange::{Kind, Shared, Texts};
 use finding::{Known, Measured, measured};
 use learn::{Learner, Link};
 use least::{Label, Mode};
-pub use piece::{Nanos, Piece, Side};
+pub use piece::{Legs, Nanos, Piece, Side};
 pub use profile::{Finding, Profile, Shape, Statement, Time, Trips, VERSION};
 use shape::{Example, Shapes};
 pub use unit::Boundary;
@@ -57,7 +57,8 @@ pub struct Profiler {
     end: Nanos,
     /// The shortest trips of all, from which the round trip is guessed where nobody measures it.
     shortest: Nanos,
-    measured_rtt: Option<Nanos>,
+    /// The least of all connections.
+    measured: Legs,
 }
 
 #[derive(Debug, Default)]
@@ -90,16 +91,16 @@ impl Profiler {
             begin: None,
             end: 0,
             shortest: Nanos::MAX,
-            measured_rtt: None,
+            measured: Legs::default(),
         }
     }
 
-    /// The network's least round trip, by the handshake of a connection or the system's own
-    /// measurement. It may be told again.
-    pub fn rtt(&mut self, connection: u64, rtt: Nanos) {
-        self.measured_rtt = Some(self.measured_rtt.map_or(rtt, |old| old.min(rtt)));
+    /// Round trips of the network, by the handshake of a connection or the system's own
+    /// measurement. They may be told again, and the least count.
+    pub fn rtt(&mut self, connection: u64, legs: Legs) {
+        self.measured = self.measured.least(legs);
         let conversation = self.conversation(connection);
-        conversation.rtt = Some(conversation.rtt.map_or(rtt, |old| old.min(rtt)));
+        conversation.legs = conversation.legs.least(legs);
     }
 
     /// Bytes that have passed.
@@ -143,19 +144,21 @@ impl Profiler {
     }
 
     fn conversation(&mut self, connection: u64) -> &mut Conversation {
-        self.open.entry(connection).or_insert_with(|| Conversation::new(None))
+        self.open.entry(connection).or_insert_with(Conversation::new)
     }
 
     fn unit(&mut self, unit: &Unit) {
         self.counts.units += 1;
         let shortest = unit.trips.iter().map(|trip| trip.end - trip.begin).min();
         self.shortest = self.shortest.min(shortest.unwrap_or(Nanos::MAX));
-        let rtt = unit.rtt.or(self.measured_rtt).unwrap_or(self.guessed_rtt());
-        self.shapes.add(unit, &self.shared.values, &mut self.learner, rtt);
+        let legs = unit.legs.or(self.legs());
+        self.shapes.add(unit, &self.shared.values, &mut self.learner, legs);
     }
 
-    fn guessed_rtt(&self) -> Nanos {
-        if self.shortest == Nanos::MAX { 0 } else { self.shortest }
+    /// The least legs of all connections; where nobody measured them, what is at most the network.
+    fn legs(&self) -> Legs {
+        let shortest = (self.shortest < Nanos::MAX).then_some(self.shortest);
+        self.measured.or(Legs { client: None, server: shortest })
     }
 
     /// How many trips all connections have made so far, those that are open included.
@@ -169,9 +172,12 @@ impl Profiler {
     pub fn finish(mut self) -> Profile {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|connection| self.closed(connection));
-        let rtt = self.measured_rtt.unwrap_or(self.guessed_rtt());
-        let known =
-            Known { texts: &self.shared.texts, learner: &self.learner, rtt_ms: rtt as f64 / 1e6 };
+        let rtt = self.legs().whole();
+        let known = Known {
+            texts: &self.shared.texts,
+            learner: &self.learner,
+            rtt_ms: rtt.unwrap_or(0) as f64 / 1e6,
+        };
         let mut shapes: Vec<_> = self.shapes.all.values().filter(|it| it.count > 0).collect();
         shapes.sort_by_key(|it| std::cmp::Reverse((it.trips, it.count)));
         let measured: Vec<_> = shapes
@@ -189,7 +195,7 @@ impl Profiler {
             connections: self.counts.connections,
             opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
             lossy: self.counts.lossy,
-            rtt_ms: (rtt > 0).then_some(known.rtt_ms),
+            rtt_ms: rtt.map(|_| known.rtt_ms),
             trips: sum(&measured, self.counts.trips),
             unknown: self.unknown(&measured),
             time: time(measured.iter().map(|it| it.shape)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::exchange::{Exchange, Kind, TextId, Texts};
 use crate::learn::{Learner, Link};
 use crate::least::{self, Item, Label, Mode};
-use crate::piece::Nanos;
+use crate::piece::{Legs, Nanos};
 use crate::steps::{Step, mixed, steps};
 use crate::unit::{Boundary, Trip, Unit};
 use crate::value::Values;
@@ -16,6 +16,8 @@ use crate::value::Values;
 pub(crate) struct Example {
     pub(crate) items: Vec<Item>,
     pub(crate) trips: Vec<Trip>,
+    /// The least round trip between the program and where its bytes pass.
+    pub(crate) client_leg: Nanos,
 }
 
 /// Units with the same statements in the same order, however often their loops ran.
@@ -58,7 +60,7 @@ const KEPT_MAX: usize = 500_000;
 const OTHER: u64 = 0;
 
 impl Shapes {
-    pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, rtt: Nanos) {
+    pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, legs: Legs) {
         let work: Vec<&Exchange> =
             unit.exchanges.iter().filter(|it| !it.kind.is_protocol()).collect();
         let texts: Vec<TextId> = work.iter().map(|it| it.text).collect();
@@ -78,12 +80,13 @@ impl Shapes {
         let is_new = !self.all.contains_key(&key);
         let key = if is_new && self.all.len() >= SHAPES_MAX { OTHER } else { key };
         let shape = self.all.entry(key).or_default();
-        shape.note(unit, rtt);
+        shape.note(unit, legs);
 
         self.random = mixed(self.random, TextId(self.all.len() as u32));
         let Some(shape) = self.all.get_mut(&key) else { return };
         let room = shape.examples.len() < EXAMPLES_MAX && self.kept + items.len() <= KEPT_MAX;
-        let example = Example { items, trips: unit.trips.clone() };
+        let example =
+            Example { items, trips: unit.trips.clone(), client_leg: legs.client.unwrap_or(0) };
         if room {
             self.kept += example.items.len();
             shape.examples.push(example);
@@ -98,7 +101,8 @@ impl Shapes {
 }
 
 impl Shape {
-    fn note(&mut self, unit: &Unit, rtt: Nanos) {
+    fn note(&mut self, unit: &Unit, legs: Legs) {
+        let (client, server) = (legs.client.unwrap_or(0), legs.server.unwrap_or(0));
         self.count += 1;
         self.is_redis = unit.is_redis;
         self.trips += unit.trips.len() as u64;
@@ -106,13 +110,14 @@ impl Shape {
         *self.boundaries.entry(unit.boundary).or_default() += 1;
         for trip in &unit.trips {
             let whole = trip.end - trip.begin;
-            self.network += whole.min(rtt);
-            self.server += whole.saturating_sub(rtt);
+            self.network += whole.min(server);
+            self.server += whole.saturating_sub(server);
         }
         let mut at = 0;
         for pair in unit.trips.windows(2) {
             let gap = pair[1].begin.saturating_sub(pair[0].end);
-            self.program += gap;
+            self.network += gap.min(client);
+            self.program += gap.saturating_sub(client);
             at += pair[0].exchanges as usize;
             if at
                 .checked_sub(1)
@@ -183,7 +188,8 @@ impl Example {
     /// What stands between two of its exchanges.
     pub(crate) fn label(&self, learner: &Learner, is_redis: bool, a: usize, b: usize) -> Label {
         let (a, b) = (&self.items[a], &self.items[b]);
-        least::label(a, b, is_redis, || match (a.step, b.step) {
+        let is_early = b.begin < a.end + self.client_leg;
+        least::label(a, b, is_redis, is_early, || match (a.step, b.step) {
             (Some(from), Some(to)) => learner.link((a.text, from), (b.text, to)),
             _ => Link::Unknown,
         })

@@ -1,7 +1,7 @@
 //! Trips, and the units of work that they belong to.
 
 use crate::exchange::{Exchange, Kind, Shared};
-use crate::piece::{Nanos, Side};
+use crate::piece::{Legs, Nanos, Side};
 use crate::value::Value;
 use crate::wire::{Decoder, Opaque, Out};
 
@@ -39,8 +39,8 @@ pub(crate) struct Unit {
     pub(crate) boundary: Boundary,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) trips: Vec<Trip>,
-    /// The least round trip of its connection, where it is known.
-    pub(crate) rtt: Option<Nanos>,
+    /// The least round trips of its connection.
+    pub(crate) legs: Legs,
     pub(crate) is_redis: bool,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Conversation {
     ended: Vec<Exchange>,
     unit: Option<Unit>,
     last_end: Option<Nanos>,
-    pub(crate) rtt: Option<Nanos>,
+    pub(crate) legs: Legs,
     pub(crate) trips: u64,
     pub(crate) logins: u64,
     pub(crate) is_cancel: bool,
@@ -125,14 +125,14 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(rtt: Option<Nanos>) -> Conversation {
+    pub(crate) fn new() -> Conversation {
         Conversation {
             decoder: Decoder::New,
             trip: None,
             ended: Vec::new(),
             unit: None,
             last_end: None,
-            rtt,
+            legs: Legs::default(),
             trips: 0,
             logins: 0,
             is_cancel: false,
@@ -222,10 +222,10 @@ impl Conversation {
             boundary: boundary.unwrap_or(Boundary::First),
             exchanges: Vec::new(),
             trips: Vec::new(),
-            rtt: self.rtt,
+            legs: self.legs,
             is_redis: self.decoder.is_redis(),
         });
-        unit.rtt = self.rtt;
+        unit.legs = self.legs;
         unit.is_redis = self.decoder.is_redis();
         unit.exchanges.extend(exchanges);
         unit.trips.push(trip);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::Profiler;
-use crate::piece::{Nanos, Piece, Side};
+use crate::piece::{Legs, Nanos, Piece, Side};
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,8 @@ struct Flow {
     early_bytes: usize,
     /// Bytes that were handed over.
     taken: u64,
+    /// The number behind a segment that the other side has not confirmed yet, and when it passed.
+    timed: Option<(u32, Nanos)>,
 }
 
 #[derive(Debug)]
@@ -46,8 +48,6 @@ struct Stream {
     client: Address,
     /// Of client and server.
     flows: [Flow; 2],
-    syn_at: Option<Nanos>,
-    has_rtt: bool,
 }
 
 /// All streams of a capture.
@@ -86,8 +86,6 @@ impl Streams {
                 number: self.numbers,
                 client: self.client_of(it),
                 flows: Default::default(),
-                syn_at: None,
-                has_rtt: false,
             };
             self.open.insert(key, stream);
         }
@@ -120,18 +118,17 @@ impl Stream {
     fn take(&mut self, it: &Segment<'_>, profiler: &mut Profiler) -> u64 {
         let from = if it.from == self.client { Side::Client } else { Side::Server };
         let (own, other) = if from == Side::Client { (0, 1) } else { (1, 0) };
+        if let Some(leg) = it.acknowledged.and_then(|number| self.flows[other].leg(it.at, number)) {
+            let legs = match from {
+                Side::Client => Legs { client: Some(leg), server: None },
+                Side::Server => Legs { client: None, server: Some(leg) },
+            };
+            profiler.rtt(self.number, legs);
+        }
+        self.flows[own].time(it);
         if it.syn {
             self.flows[own].next = Some(it.sequence.wrapping_add(1));
-            if from == Side::Client {
-                self.syn_at = Some(it.at);
-            }
             return 0;
-        }
-        // From the first packet of the handshake to its last one has gone all the way, wherever it
-        // was captured.
-        if let (Side::Client, Some(syn_at), false) = (from, self.syn_at, self.has_rtt) {
-            self.has_rtt = true;
-            profiler.rtt(self.number, it.at.saturating_sub(syn_at));
         }
         let mut holes = 0;
         // What the other side has confirmed and was not captured will not come any more.
@@ -157,6 +154,28 @@ impl Stream {
 }
 
 impl Flow {
+    /// Times a segment until it is confirmed: SYN to SYN/ACK to ACK, and of data as well, since the
+    /// first may have been slow. One that may be confirmed for an earlier copy is not timed.
+    fn time(&mut self, it: &Segment<'_>) {
+        let end = it.sequence.wrapping_add(it.payload.len() as u32 + u32::from(it.syn));
+        let is_new = self.next.is_none_or(|next| next == it.sequence);
+        if !is_new {
+            self.timed = None;
+        } else if end != it.sequence && self.timed.is_none() {
+            self.timed = Some((end, it.at));
+        }
+    }
+
+    /// The round trip of the segment that was timed, if this number confirms it.
+    fn leg(&mut self, at: Nanos, acknowledged: u32) -> Option<Nanos> {
+        let (end, since) = self.timed?;
+        if (acknowledged.wrapping_sub(end) as i32) < 0 {
+            return None;
+        }
+        self.timed = None;
+        at.checked_sub(since)
+    }
+
     /// Hands over what is next. False if too much came too early.
     fn add(&mut self, sequence: u32, payload: &[u8], mut give: impl FnMut(&[u8])) -> bool {
         let next = *self.next.get_or_insert(sequence);

@@ -1,6 +1,6 @@
 //! A client and a server of PostgreSQL, as bytes with times.
 
-use onetrip_profile::{Nanos, Piece, Profiler, Side};
+use onetrip_profile::{Legs, Nanos, Piece, Profiler, Side};
 
 /// The round trip of all conversations here.
 pub(crate) const RTT: Nanos = 1_000_000;
@@ -19,7 +19,7 @@ impl Speaker {
     /// A connection that has logged in.
     pub(crate) fn new(profiler: &mut Profiler, connection: u64, at: Nanos) -> Speaker {
         let mut it = Speaker { at, connection, status: b'I' };
-        profiler.rtt(connection, RTT);
+        profiler.rtt(connection, Legs { client: None, server: Some(RTT) });
         let mut startup = vec![0, 3, 0, 0];
         startup.extend(b"user\0a\0\0");
         let mut first = (startup.len() as u32 + 4).to_be_bytes().to_vec();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { createServer, type AddressInfo } from 'node:net'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { test } from 'node:test'
 
 import { client, failure, url } from './modern/client'
@@ -92,3 +92,30 @@ test('a connection that ends during the login fails with connect_failed', limits
   const error = await failure(sql`select 1`)
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
 })
+
+for (const [name, said] of [
+  ['before the server has said anything', ''],
+  ['amid the first message', '520000000800'],
+  ['once it was accepted', '520000000800000000'],
+] as const) {
+  test(`a login that is cut ${name} is tried again for those who wait`, limits, async (t) => {
+    const { hostname, port } = new URL(url)
+    let count = 0
+    const server = createServer((near) => {
+      near.on('error', () => undefined)
+      if (count++ === 0) {
+        near.once('data', () => near.end(Buffer.from(said, 'hex')))
+        return
+      }
+      const far = connect(Number(port || 5432), hostname).on('error', () => undefined)
+      near.pipe(far).pipe(near)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    t.after(() => server.close())
+    const own = (server.address() as AddressInfo).port
+    const sql = client({ url, host: '127.0.0.1', port: own, sslmode: 'disable' })
+    assert.equal((await sql`select 1 as n`.one())['n'], 1)
+    assert.equal(count, 2)
+    await sql.end()
+  })
+}

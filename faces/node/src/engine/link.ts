@@ -64,7 +64,7 @@ export interface Owner {
   /** The engine has forgotten this statement. */
   forgotten(statement: number): void
   /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
-  closed(why: number, start: number, end: number): void
+  closed(why: number, isFinal: boolean, start: number, end: number): void
 }
 
 /** An encoded parameter: text, bytes in binary form, or NULL. */
@@ -199,7 +199,7 @@ export class Link extends Wire<Receiver> {
   }
 
   protected override closed(why: number): void {
-    this.#owner.closed(why, 0, 0)
+    this.#owner.closed(why, false, 0, 0)
   }
 
   /** Ends a segment of members. If a transaction `isOpening`, the end says whether it has begun. */
@@ -381,11 +381,11 @@ export class Link extends Wire<Receiver> {
     } else if (kind === Kind.HELD_UP) {
       this.#owner.heldUp?.(token, a, words[at + 3] as number)
     } else {
-      this.#tellOwner(kind, a, start, end)
+      this.#tellOwner(kind, a, words[at + 3] as number, start, end)
     }
   }
 
-  #tellOwner(kind: number, a: number, start: number, end: number): void {
+  #tellOwner(kind: number, a: number, b: number, start: number, end: number): void {
     const owner = this.#owner
     if (kind === Kind.EVENT) {
       if (a === Event.NOTICE) owner.notice(start, end)
@@ -401,7 +401,7 @@ export class Link extends Wire<Receiver> {
     else if (kind === Kind.PASSWORD) owner.password?.(a)
     else if (kind === Kind.ASTRAY) owner.astray()
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
-    else if (kind === Kind.CLOSED) owner.closed(a, start, end)
+    else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }
 }
 

@@ -348,9 +348,9 @@ export class Connection implements Owner, Reached {
     this.columns.forget(statement)
   }
 
-  closed(why: number, start: number, end: number): void {
+  closed(why: number, isFinal: boolean, start: number, end: number): void {
     if (this.#isOver || this.#link === undefined) return
-    if (!this.#isReady) return this.#refused(why, start, end)
+    if (!this.#isReady) return this.#refused(why, isFinal, start, end)
     if (why === Close.HOST) {
       // Terminate has been written to the socket by then.
       setImmediate(() => this.#transport?.end())
@@ -363,11 +363,11 @@ export class Connection implements Owner, Reached {
     this.#transport?.stream.destroy()
   }
 
-  #refused(why: number, start: number, end: number): void {
+  #refused(why: number, isFinal: boolean, start: number, end: number): void {
     if (why !== Close.SERVER) {
-      return this.#opening.fail(endedBy(why, reason(why, start, end)), ConnectFault.SERVER)
+      return this.#opening.fail(endedBy(why, reason(why, start, end)), ConnectFault.SERVER, isFinal)
     }
-    const isFinal = isFinalRefusal(start, end)
+    isFinal = isFinalRefusal(start, end)
     this.#opening.fail(serverError(start, end, 'Unknown'), ConnectFault.LOG_IN, isFinal)
   }
 }

@@ -23,11 +23,9 @@ export function unreached(what: string, cause: (Error & { code?: string }) | und
   return new PostgresError('connect_failed', 'NotSent', `${what}: ${why}`, cause)
 }
 
-/**
- * Whether an error of this side would also fail every later login, so that no caller should wait.
- */
+/** Whether an error of the program would also fail every later login, so that no caller should wait. */
 export function isPermanent({ code }: PostgresError): boolean {
-  return /^(?:login|password|config)$/.test(code)
+  return /^(?:password|config)$/.test(code)
 }
 
 /** The same for an ErrorResponse in memory. */

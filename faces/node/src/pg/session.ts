@@ -391,7 +391,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.columns.forget(statement)
   }
 
-  closed(why: number, start: number, end: number): void {
+  closed(why: number, _isFinal: boolean, start: number, end: number): void {
     if (this.#isGone) return
     const client = this.client
     // Terminate has been written to the socket by then.

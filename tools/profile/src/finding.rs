@@ -8,6 +8,7 @@ use crate::exchange::{Kind, TextId, Texts};
 use crate::learn::{Learner, Link};
 use crate::least::{Label, Mode};
 use crate::profile::{Finding, Trips};
+use crate::round::Round;
 use crate::shape::{Example, Shape};
 
 /// A shape and its numbers.
@@ -21,7 +22,8 @@ pub(crate) struct Measured<'a> {
 pub(crate) struct Known<'a> {
     pub(crate) texts: &'a Texts,
     pub(crate) learner: &'a Learner,
-    pub(crate) rtt_ms: f64,
+    /// Of PostgreSQL, and of Redis.
+    pub(crate) rounds: &'a [Round; 2],
 }
 
 /// The least rounds of a loop of which no source is known.
@@ -51,6 +53,10 @@ impl Known<'_> {
         found
     }
 
+    fn rtt_ms(&self, is_redis: bool) -> f64 {
+        self.rounds[usize::from(is_redis)].estimate().unwrap_or(0) as f64 / 1e6
+    }
+
     fn text(&self, id: TextId) -> String {
         self.texts.get(id).text.to_string()
     }
@@ -63,7 +69,7 @@ impl Known<'_> {
             shape: Some(of.id),
             count: of.shape.count,
             saves_trips: saves,
-            saves_ms: saves * self.rtt_ms,
+            saves_ms: saves * self.rtt_ms(of.shape.is_redis),
             with_any_driver: mending.0.to_owned(),
             with_onetrip: mending.1.to_owned(),
             ..Finding::default()

@@ -24,6 +24,7 @@ mod learn;
 mod least;
 mod piece;
 mod profile;
+mod round;
 mod shape;
 mod steps;
 mod unit;
@@ -38,6 +39,7 @@ use learn::{Learner, Link};
 use least::{Label, Mode};
 pub use piece::{Legs, Nanos, Piece, Side};
 pub use profile::{Finding, Profile, Shape, Statement, Time, Trips, VERSION};
+use round::Round;
 use shape::{Example, Shapes};
 pub use unit::Boundary;
 use unit::{Conversation, Gaps, Unit};
@@ -55,8 +57,8 @@ pub struct Profiler {
     counts: Counts,
     begin: Option<Nanos>,
     end: Nanos,
-    /// The shortest trips of all, from which the round trip is guessed where nobody measures it.
-    shortest: Nanos,
+    /// The round trips of PostgreSQL's connections, and of Redis'.
+    rounds: [Round; 2],
     /// The least of all connections.
     measured: Legs,
 }
@@ -90,7 +92,7 @@ impl Profiler {
             counts: Counts::default(),
             begin: None,
             end: 0,
-            shortest: Nanos::MAX,
+            rounds: Default::default(),
             measured: Legs::default(),
         }
     }
@@ -149,16 +151,9 @@ impl Profiler {
 
     fn unit(&mut self, unit: &Unit) {
         self.counts.units += 1;
-        let shortest = unit.trips.iter().map(|trip| trip.end - trip.begin).min();
-        self.shortest = self.shortest.min(shortest.unwrap_or(Nanos::MAX));
-        let legs = unit.legs.or(self.legs());
+        let legs = unit.legs.or(self.measured);
+        self.rounds[usize::from(unit.is_redis)].add(unit, legs);
         self.shapes.add(unit, &self.shared.values, &mut self.learner, legs);
-    }
-
-    /// The least legs of all connections; where nobody measured them, what is at most the network.
-    fn legs(&self) -> Legs {
-        let shortest = (self.shortest < Nanos::MAX).then_some(self.shortest);
-        self.measured.or(Legs { client: None, server: shortest })
     }
 
     /// How many trips all connections have made so far, those that are open included.
@@ -172,12 +167,11 @@ impl Profiler {
     pub fn finish(mut self) -> Profile {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|connection| self.closed(connection));
-        let rtt = self.legs().whole();
-        let known = Known {
-            texts: &self.shared.texts,
-            learner: &self.learner,
-            rtt_ms: rtt.unwrap_or(0) as f64 / 1e6,
-        };
+        let known =
+            Known { texts: &self.shared.texts, learner: &self.learner, rounds: &self.rounds };
+        // Where there are both, that of the protocol with more trips.
+        let round = self.rounds.iter().max_by_key(|it| it.trips).filter(|it| it.trips > 0);
+        let range = round.and_then(Round::range);
         let mut shapes: Vec<_> = self.shapes.all.values().filter(|it| it.count > 0).collect();
         shapes.sort_by_key(|it| std::cmp::Reverse((it.trips, it.count)));
         let measured: Vec<_> = shapes
@@ -195,10 +189,12 @@ impl Profiler {
             connections: self.counts.connections,
             opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
             lossy: self.counts.lossy,
-            rtt_ms: rtt.map(|_| known.rtt_ms),
+            rtt_ms: round.and_then(Round::estimate).map(ms),
+            rtt_range_ms: range.map(|range| range.map(ms)),
+            rtt_source: round.map_or("", Round::source).to_owned(),
             trips: sum(&measured, self.counts.trips),
             unknown: self.unknown(&measured),
-            time: time(measured.iter().map(|it| it.shape)),
+            time: self.time(measured.iter().map(|it| it.shape)),
             findings: known.findings(&measured, self.counts.logins, self.counts.units),
             shapes: measured.iter().map(|it| self.shape(it)).collect(),
         }
@@ -223,6 +219,18 @@ impl Profiler {
         if all > 0.0 { unknown / all } else { 0.0 }
     }
 
+    fn time<'a>(&self, shapes: impl Iterator<Item = &'a shape::Shape>) -> Time {
+        let mut time = Time::default();
+        for shape in shapes {
+            let hidden = self.rounds[usize::from(shape.is_redis)].hidden();
+            let hidden = (hidden * shape.trips).min(shape.server);
+            time.network_ms += ms(shape.network + hidden);
+            time.server_ms += ms(shape.server - hidden);
+            time.program_ms += ms(shape.program);
+        }
+        time
+    }
+
     fn shape(&self, it: &Measured<'_>) -> Shape {
         let boundaries = it.shape.boundaries.iter();
         Shape {
@@ -231,7 +239,7 @@ impl Profiler {
             count: it.shape.count,
             is_redis: it.shape.is_redis,
             trips: it.trips,
-            time: time(std::iter::once(it.shape)),
+            time: self.time(std::iter::once(it.shape)),
             boundaries: boundaries.map(|(it, n)| (format!("{it:?}").to_lowercase(), *n)).collect(),
             example: it
                 .shape
@@ -283,14 +291,8 @@ fn sum(shapes: &[Measured<'_>], trips: u64) -> Trips {
     }
 }
 
-fn time<'a>(shapes: impl Iterator<Item = &'a shape::Shape>) -> Time {
-    let mut time = Time::default();
-    for shape in shapes {
-        time.network_ms += shape.network as f64 / 1e6;
-        time.server_ms += shape.server as f64 / 1e6;
-        time.program_ms += shape.program as f64 / 1e6;
-    }
-    time
+fn ms(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e6
 }
 
 fn said(label: Label) -> &'static str {

@@ -20,6 +20,12 @@ pub struct Profile {
     pub lossy: u64,
     /// The least round trip in milliseconds, where it is known.
     pub rtt_ms: Option<f64>,
+    /// The least and the most that the round trip can be: a proxy in the path hides how far the
+    /// server is behind it, and the shortest trip bounds that.
+    pub rtt_range_ms: Option<[f64; 2]>,
+    /// Where `rtt_ms` comes from: `handshake` (or what the system measured), `least cheap trip`, or
+    /// `least trip` where nobody measured.
+    pub rtt_source: String,
     /// Trips of all units.
     pub trips: Trips,
     /// The share of pairs of statements, of those that waited, of which it is not known whether

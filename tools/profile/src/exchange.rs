@@ -38,6 +38,11 @@ impl Kind {
         !matches!(self, Kind::Read | Kind::Write | Kind::Copy | Kind::Wait)
     }
 
+    /// Whether it is a step of the program, of which it is learned when it follows.
+    pub(crate) fn is_step(self) -> bool {
+        !self.is_protocol() || matches!(self, Kind::Commit | Kind::Rollback)
+    }
+
     /// Whether what follows need not wait for its answer, since an error of it fails what follows
     /// as well, or it can't fail.
     pub(crate) fn goes_ahead(self) -> bool {
@@ -111,8 +116,9 @@ pub(crate) struct Shared {
 /// What a result is like, as far as a program may decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
-    /// No rows: a tag, a simple reply, an empty list, nil.
+    /// No rows: a simple reply, an empty list, nil, a tag that says so.
     Nothing,
+    /// One row, or one that was changed.
     One,
     Many,
     /// One small value.
@@ -128,6 +134,8 @@ pub(crate) struct Answer {
     /// Values and their columns, of the first rows.
     pub(crate) values: Vec<(u16, Value)>,
     pub(crate) class: Class,
+    /// Rows that a write without a result changed.
+    pub(crate) changed: u64,
     pub(crate) bytes: u64,
 }
 
@@ -136,7 +144,7 @@ pub(crate) const VALUES_MAX: usize = 512;
 
 impl Default for Answer {
     fn default() -> Answer {
-        Answer { rows: 0, values: Vec::new(), class: Class::Nothing, bytes: 0 }
+        Answer { rows: 0, values: Vec::new(), class: Class::Nothing, changed: 0, bytes: 0 }
     }
 }
 

@@ -1,15 +1,19 @@
 //! What could be saved, from what was learned of each shape of unit.
 
+mod claims;
 mod mending;
 
 use std::collections::BTreeMap;
 
+use claims::{Claim, claims};
+
 use crate::exchange::{Kind, TextId, Texts};
 use crate::learn::{Learner, Link};
-use crate::least::{Label, Mode};
+use crate::least::{Item, Label, Mode};
 use crate::profile::{Finding, Trips};
 use crate::round::Round;
-use crate::shape::{Example, Shape};
+use crate::rows::Rows;
+use crate::shape::Shape;
 
 /// A shape and its numbers.
 pub(crate) struct Measured<'a> {
@@ -22,12 +26,25 @@ pub(crate) struct Measured<'a> {
 pub(crate) struct Known<'a> {
     pub(crate) texts: &'a Texts,
     pub(crate) learner: &'a Learner,
+    pub(crate) rows: &'a Rows,
     /// Of PostgreSQL, and of Redis.
     pub(crate) rounds: &'a [Round; 2],
 }
 
-/// The least rounds of a loop of which no source is known.
-const ROUNDS_MIN: f64 = 5.0;
+/// What one kind of claim comes to in a shape, for all its units.
+#[derive(Debug, Default)]
+struct Claimed {
+    trips: f64,
+    /// The statements concerned and the trips that each began; and the units that had any.
+    texts: Vec<(TextId, f64)>,
+    units: f64,
+    /// A write outside of a transaction was among them.
+    needs_guard: bool,
+}
+
+/// Claims of a shape, and of N+1 by the two texts.
+type Claims = BTreeMap<Claim, Claimed>;
+type Loops = BTreeMap<(TextId, TextId), (Claimed, Option<u32>, f64)>;
 
 impl Known<'_> {
     /// Everything that was found, the most first.
@@ -37,20 +54,153 @@ impl Known<'_> {
         logins: u64,
         units: u64,
     ) -> Vec<Finding> {
-        let mut found = Vec::new();
+        let (mut found, mut loops) = (Vec::new(), Loops::new());
         for measured in shapes {
-            self.loops(measured, &mut found);
-            self.protocol(measured, &mut found);
-            self.independent(measured, &mut found);
-            self.duplicates(measured, &mut found);
+            let claims = self.claims(measured, &mut loops);
+            for (claim, claimed) in &claims {
+                found.extend(self.of_claim(measured, *claim, claimed));
+            }
+            self.duplicates(measured, claims.get(&Claim::Repeat), &mut found);
             self.parsed(measured, &mut found);
             self.idle(measured, &mut found);
-            self.runs_of_redis(measured, &mut found);
-            self.reads_that_decide(measured, &mut found);
         }
+        self.loops(shapes, loops, &mut found);
         self.churn(shapes, logins, units, &mut found);
         found.sort_by(|a, b| b.saves_trips.total_cmp(&a.saves_trips));
         found
+    }
+
+    /// What could be saved in a shape. N+1 is put to that of other shapes.
+    fn claims(&self, of: &Measured<'_>, loops: &mut Loops) -> Claims {
+        let mut all: BTreeMap<(Claim, Option<TextId>), Claimed> = BTreeMap::new();
+        for example in &of.shape.examples {
+            let label = |a, b| example.label(self.learner, of.shape.is_redis, a, b);
+            let is_confirmed = |source, text| self.rows.is_confirmed(source, text);
+            let claims = claims(example, of.shape.is_redis, label, is_confirmed);
+            let mut seen = Vec::new();
+            for (b, claim) in claims.iter().enumerate() {
+                let Some(claim) = *claim else { continue };
+                let text = matches!(claim, Claim::Row(_)).then_some(example.items[b].text);
+                let claimed = all.entry((claim, text)).or_default();
+                claimed.units += f64::from(u8::from(!seen.contains(&(claim, text))));
+                seen.push((claim, text));
+                claimed.add(claim, &example.items[b - 1], &example.items[b]);
+            }
+        }
+        // From examples to all units; and no more than the least trips save.
+        let of_units = of.shape.count as f64 / of.shape.examples.len().max(1) as f64;
+        let folded: f64 = all.iter().filter(|it| it.0.0.folds()).map(|it| it.1.trips).sum();
+        let most = (of.trips.now - of.trips.floor) * of.shape.count as f64;
+        let factor = if folded * of_units > most { most / (folded * of_units) } else { 1.0 };
+        let mut claims = Claims::new();
+        for ((claim, text), mut claimed) in all {
+            claimed.trips *= of_units * if claim.folds() { factor } else { 1.0 };
+            claimed.units *= of_units;
+            match (claim, text) {
+                (Claim::Row(source), Some(text)) => {
+                    let (sum, shape, most) = loops.entry((source, text)).or_default();
+                    sum.trips += claimed.trips;
+                    sum.units += claimed.units;
+                    sum.needs_guard |= claimed.needs_guard;
+                    if claimed.trips > *most {
+                        (*shape, *most) = (Some(of.id), claimed.trips);
+                    }
+                }
+                _ => {
+                    claims.insert(claim, claimed);
+                }
+            }
+        }
+        claims
+    }
+
+    /// A finding of a claim; `None` of those that have one of their own.
+    fn of_claim(&self, of: &Measured<'_>, claim: Claim, claimed: &Claimed) -> Option<Finding> {
+        let (per_unit, now) = (claimed.trips / of.shape.count as f64, of.trips.now);
+        let (kind, title, evidence) = match claim {
+            Claim::Protocol => (
+                "protocol",
+                format!("{per_unit:.1} of {now:.1} trips of a unit are waits of the protocol"),
+                "what follows these needs nothing of their answers: an error of them fails what \
+                follows as well"
+                    .to_owned(),
+            ),
+            Claim::Independent => (
+                "independent",
+                "statements wait for answers that they do not need".to_owned(),
+                self.experiment(of),
+            ),
+            Claim::Loop => (
+                "loop",
+                format!("one statement many times in a unit: {per_unit:.1} trips"),
+                "the same statement ran with other parameters each time; where its values come \
+                from is not known"
+                    .to_owned(),
+            ),
+            Claim::RedisRun => (
+                "redis-run",
+                "the same command several times in a row, one trip each".to_owned(),
+                "none of them takes a value of the one before; whether the program decides by it \
+                is not known"
+                    .to_owned(),
+            ),
+            Claim::Decides => (
+                "read-then-write",
+                "a read only decides whether a write follows".to_owned(),
+                "what followed varied with the class of the read's result, and the write takes no \
+                value from it"
+                    .to_owned(),
+            ),
+            Claim::Row(_) | Claim::Repeat => return None,
+        };
+        // Less than a trip may be left where the least trips are fewer than the claims.
+        if claimed.trips < 0.5 {
+            return None;
+        }
+        let mut finding = self.finding(kind, of, claimed.trips);
+        (finding.title, finding.evidence) = (title, evidence);
+        finding.count = claimed.units.round() as u64;
+        finding.note = claimed.note();
+        finding.statements = claimed.texts.iter().take(8).map(|it| self.text(it.0)).collect();
+        Some(finding)
+    }
+
+    /// The least evidence of all pairs that are called independent.
+    fn experiment(&self, of: &Measured<'_>) -> String {
+        let (mut n_least, mut k_least) = (u32::MAX, u32::MAX);
+        for example in &of.shape.examples {
+            for b in 1..example.items.len() {
+                let label = example.label(self.learner, of.shape.is_redis, b - 1, b);
+                if let Label::Data(Link::Independent { n, k }) = label {
+                    (n_least, k_least) = (n_least.min(n), k_least.min(k));
+                }
+            }
+        }
+        match n_least {
+            u32::MAX => "each of them followed whatever those before it returned".to_owned(),
+            n => format!(
+                "each followed in {n} units or more over {k_least} classes of results or more, and \
+                takes no value from them"
+            ),
+        }
+    }
+
+    /// N+1: a statement for each row of an earlier result.
+    fn loops(&self, shapes: &[Measured<'_>], loops: Loops, found: &mut Vec<Finding>) {
+        for ((source, text), (claimed, shape, _)) in loops {
+            let of = shape.and_then(|id| shapes.iter().find(|it| it.id == id));
+            let Some(of) = of.filter(|_| claimed.trips >= 0.5) else { continue };
+            let mut finding = self.finding("n+1", of, claimed.trips);
+            let rounds = 1.0 + claimed.trips / claimed.units.max(1.0);
+            finding.title = format!("one statement {rounds:.1} times a unit, one trip each");
+            finding.evidence =
+                "it ran once for each row of an earlier result, with a value of that row"
+                    .to_owned();
+            finding.count = claimed.units.round() as u64;
+            finding.note = claimed.note();
+            finding.statements = vec![self.text(source), self.text(text)];
+            found.push(finding);
+        }
     }
 
     fn rtt_ms(&self, is_redis: bool) -> f64 {
@@ -76,126 +226,12 @@ impl Known<'_> {
         }
     }
 
-    /// N+1: a statement for each row of an earlier result.
-    fn loops(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
-        let mut rounds: BTreeMap<(u16, TextId), (f64, f64)> = BTreeMap::new();
-        for example in &of.shape.examples {
-            for (at, item) in example.items.iter().enumerate() {
-                let Some((text, step)) = example.step(at).filter(|it| it.1.loop_len > 0) else {
-                    continue;
-                };
-                let waited = at > 0
-                    && self.label(of, example, at - 1, at) != Label::Overlapped
-                    && step.round > 0;
-                let entry = rounds.entry((step.place, text)).or_default();
-                entry.0 += 1.0;
-                entry.1 += f64::from(u8::from(waited && item.kind == Kind::Read));
-            }
-        }
-        let examples = of.shape.examples.len() as f64;
-        for ((place, text), (all, waited)) in rounds {
-            let mut steps =
-                of.shape.examples.iter().flat_map(|it| (0..it.items.len()).map(|at| it.step(at)));
-            let Some(step) =
-                steps.find_map(|it| it.filter(|it| it.1.place == place && it.0 == text))
-            else {
-                continue;
-            };
-            let driver = self.learner.driver_of(step);
-            let mean = all / examples;
-            if waited == 0.0 || (driver.is_none() && mean < ROUNDS_MIN) {
-                continue;
-            }
-            let source = driver.and_then(|place| self.at_place(of, place));
-            let saves = waited / examples * of.shape.count as f64;
-            let kind = if driver.is_some() { "n+1" } else { "loop" };
-            let mut finding = self.finding(kind, of, saves);
-            finding.title = format!("one statement {mean:.1} times a unit, one trip each");
-            finding.evidence = match &source {
-                Some(_) => {
-                    "it ran once for each row of an earlier result, with a value of that row"
-                        .to_owned()
-                }
-                None => "the same statement ran in a row; where its values come from is not known"
-                    .to_owned(),
-            };
-            finding.statements = source.into_iter().chain([text]).map(|it| self.text(it)).collect();
-            found.push(finding);
-        }
-    }
-
-    fn at_place(&self, of: &Measured<'_>, place: u16) -> Option<TextId> {
-        let example = of.shape.examples.first()?;
-        (0..example.items.len())
-            .find_map(|at| example.step(at).filter(|it| it.1.place == place))
-            .map(|it| it.0)
-    }
-
-    fn label(&self, of: &Measured<'_>, example: &Example, a: usize, b: usize) -> Label {
-        example.label(self.learner, of.shape.is_redis, a, b)
-    }
-
-    /// Trips for BEGIN, COMMIT, SAVEPOINT, settings, pings, Parse and Describe.
-    fn protocol(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
-        let saves = (of.trips.now - of.trips.wire) * of.shape.count as f64;
-        if saves < 1.0 {
-            return;
-        }
-        let mut of_protocol: BTreeMap<TextId, u64> = BTreeMap::new();
-        let items = of.shape.examples.iter().flat_map(|it| &it.items);
-        for item in items.filter(|it| it.kind.is_protocol() && it.kind != Kind::Login) {
-            *of_protocol.entry(item.text).or_default() += 1;
-        }
-        let mut texts: Vec<_> = of_protocol.into_iter().collect();
-        texts.sort_by_key(|it| std::cmp::Reverse(it.1));
-        let mut finding = self.finding("protocol", of, saves);
-        finding.title = format!(
-            "{:.1} of {:.1} trips of a unit are waits of the protocol",
-            of.trips.now - of.trips.wire,
-            of.trips.now
-        );
-        finding.evidence = "what follows these needs nothing of their answers: an error of them \
-            fails what follows as well"
-            .to_owned();
-        finding.statements = texts.iter().take(5).map(|it| self.text(it.0)).collect();
-        found.push(finding);
-    }
-
-    /// Statements that followed whatever those before them returned.
-    fn independent(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
-        let saves = (of.trips.wire - of.trips.proven) * of.shape.count as f64;
-        if saves < 1.0 {
-            return;
-        }
-        let (mut n_least, mut k_least, mut texts) = (u32::MAX, u32::MAX, Vec::new());
-        for example in &of.shape.examples {
-            for b in 1..example.items.len() {
-                if let Label::Data(Link::Independent { n, k }) = self.label(of, example, b - 1, b) {
-                    (n_least, k_least) = (n_least.min(n), k_least.min(k));
-                    for text in [example.items[b - 1].text, example.items[b].text] {
-                        if !texts.contains(&text) {
-                            texts.push(text);
-                        }
-                    }
-                }
-            }
-        }
-        let mut finding = self.finding("independent", of, saves);
-        finding.title = "statements wait for answers that they do not need".to_owned();
-        finding.evidence = match n_least {
-            u32::MAX => "each of them followed whatever those before it returned".to_owned(),
-            n => format!(
-                "each followed in {n} units or more over {k_least} classes of results or more, and \
-                takes no value from them"
-            ),
-        };
-        finding.statements = texts.iter().take(8).map(|it| self.text(*it)).collect();
-        found.push(finding);
-    }
-
-    fn duplicates(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
+    fn duplicates(&self, of: &Measured<'_>, claimed: Option<&Claimed>, found: &mut Vec<Finding>) {
         for (text, count) in &of.shape.duplicates {
-            let mut finding = self.finding("duplicate", of, *count as f64);
+            let trips = claimed.and_then(|it| it.texts.iter().find(|it| it.0 == *text));
+            let of_units = of.shape.count as f64 / of.shape.examples.len().max(1) as f64;
+            let mut finding =
+                self.finding("duplicate", of, trips.map_or(0.0, |it| it.1 * of_units));
             finding.count = *count;
             finding.title = "a unit reads the same twice".to_owned();
             finding.evidence =
@@ -231,66 +267,6 @@ impl Known<'_> {
         found.push(finding);
     }
 
-    /// Commands of Redis one after another that need not wait.
-    fn runs_of_redis(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
-        if !of.shape.is_redis {
-            return;
-        }
-        let (mut pairs, mut texts) = (0_u64, Vec::new());
-        for example in &of.shape.examples {
-            for b in 1..example.items.len() {
-                let (a, item) = (&example.items[b - 1], &example.items[b]);
-                let may_fold = matches!(
-                    self.label(of, example, b - 1, b),
-                    Label::Data(Link::Independent { .. } | Link::Unknown)
-                );
-                if may_fold && a.text == item.text && a.kind == item.kind {
-                    pairs += 1;
-                    if !texts.contains(&item.text) {
-                        texts.push(item.text);
-                    }
-                }
-            }
-        }
-        let saves = pairs as f64 / of.shape.examples.len().max(1) as f64 * of.shape.count as f64;
-        if saves < 1.0 {
-            return;
-        }
-        let mut finding = self.finding("redis-run", of, saves);
-        finding.title = "the same command several times in a row, one trip each".to_owned();
-        finding.evidence = "none of them takes a value of the one before; whether the program \
-            decides by it is not known"
-            .to_owned();
-        finding.statements = texts.iter().take(5).map(|it| self.text(*it)).collect();
-        found.push(finding);
-    }
-
-    /// A read that only decides whether a write follows.
-    fn reads_that_decide(&self, of: &Measured<'_>, found: &mut Vec<Finding>) {
-        let mut pairs: BTreeMap<(TextId, TextId), u64> = BTreeMap::new();
-        for example in &of.shape.examples {
-            for b in 1..example.items.len() {
-                let (read, write) = (&example.items[b - 1], &example.items[b]);
-                let decides = read.kind == Kind::Read
-                    && write.kind == Kind::Write
-                    && self.label(of, example, b - 1, b) == Label::Data(Link::Control);
-                if decides {
-                    *pairs.entry((read.text, write.text)).or_default() += 1;
-                }
-            }
-        }
-        for ((read, write), count) in pairs {
-            let of_unit = count as f64 / of.shape.examples.len() as f64;
-            let mut finding = self.finding("read-then-write", of, of_unit * of.shape.count as f64);
-            finding.title = "a read only decides whether a write follows".to_owned();
-            finding.evidence = "what followed varied with the class of the read's result, and the \
-                write takes no value from it"
-                .to_owned();
-            finding.statements = vec![self.text(read), self.text(write)];
-            found.push(finding);
-        }
-    }
-
     fn churn(&self, shapes: &[Measured<'_>], logins: u64, units: u64, found: &mut Vec<Finding>) {
         let work = units.saturating_sub(logins);
         if logins < 5 || logins * 4 < work {
@@ -309,6 +285,38 @@ impl Known<'_> {
         finding.title = format!("{logins} connections were opened for {work} units of work");
         finding.evidence = format!("the logins took {trips} trips");
         found.push(finding);
+    }
+}
+
+impl Claimed {
+    fn add(&mut self, claim: Claim, a: &Item, b: &Item) {
+        self.trips += 1.0;
+        let is_write = |it: &Item| !matches!(it.kind, Kind::Read) && !it.kind.is_protocol();
+        self.needs_guard |= claim != Claim::Protocol
+            && claim.folds()
+            && !a.in_transaction
+            && (is_write(a) || is_write(b));
+        let texts = match claim {
+            // What waited, or was waited for.
+            Claim::Protocol if a.kind.is_protocol() => vec![(a.text, 1.0)],
+            Claim::Independent | Claim::Decides => vec![(a.text, 0.0), (b.text, 1.0)],
+            _ => vec![(b.text, 1.0)],
+        };
+        for (text, trips) in texts {
+            match self.texts.iter_mut().find(|it| it.0 == text) {
+                Some(known) => known.1 += trips,
+                None => self.texts.push((text, trips)),
+            }
+        }
+    }
+
+    fn note(&self) -> String {
+        let note = if self.needs_guard {
+            "Outside of a transaction a later statement would run even if one before it failed."
+        } else {
+            ""
+        };
+        note.to_owned()
     }
 }
 

@@ -156,12 +156,6 @@ impl Learner {
             link => link,
         }
     }
-
-    /// Whether a loop runs once for each row of an earlier result, and takes a value from each.
-    pub(crate) fn driver_of(&self, b: (TextId, Step)) -> Option<u16> {
-        let statement = self.statements.get(&(b.1.prefix, b.0))?;
-        statement.rounds.drivers().find(|place| statement.takes_from(*place))
-    }
 }
 
 /// A class, or that of any single row where this many values were seen already.
@@ -192,12 +186,11 @@ impl Point {
             Some(mains) if mains.len() >= 2 && mains.iter().any(|it| *it != mains[0]) => {
                 Link::Control
             }
-            Some(_) => Link::Unknown,
             // Where another result decides alone, this one doesn't.
-            None if self.earlier.iter().any(|it| it.0 != place && decides(&it.1)) => {
+            _ if self.earlier.iter().any(|it| it.0 != place && decides(&it.1)) => {
                 experiment(classes, next)
             }
-            None => Link::Unknown,
+            _ => Link::Unknown,
         }
     }
 }

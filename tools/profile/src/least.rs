@@ -13,8 +13,14 @@ use crate::steps::Step;
 pub(crate) struct Item {
     pub(crate) kind: Kind,
     pub(crate) text: TextId,
-    /// None for what belongs to the protocol.
+    /// None for what belongs to the protocol, except the ends of transactions.
     pub(crate) step: Option<Step>,
+    /// The statement for a row of whose result it ran, and whether it was the first to do so.
+    pub(crate) row_of: Option<(TextId, bool)>,
+    /// It repeats a read of its unit.
+    pub(crate) is_repeat: bool,
+    /// It has the inputs of the exchange of the same text before it.
+    pub(crate) is_again: bool,
     pub(crate) begin: Nanos,
     pub(crate) end: Nanos,
     pub(crate) rows: u64,
@@ -28,6 +34,9 @@ impl Item {
             kind: exchange.kind,
             text: exchange.text,
             step,
+            row_of: None,
+            is_repeat: false,
+            is_again: false,
             begin: exchange.begin,
             end: exchange.end,
             rows: exchange.answer.rows,
@@ -75,7 +84,8 @@ pub(crate) fn label(
     if a.kind == Kind::Login || b.kind == Kind::Login || a.kind == Kind::Watch {
         return Label::Pinned;
     }
-    if a.has_failed && matches!(b.kind, Kind::Rollback | Kind::Savepoint) {
+    // Behind a failed statement a transaction refuses all but its end.
+    if a.has_failed && (a.in_transaction || matches!(b.kind, Kind::Rollback | Kind::Savepoint)) {
         return Label::Pinned;
     }
     if a.kind.goes_ahead() || b.kind.goes_ahead() {
@@ -88,15 +98,21 @@ pub(crate) fn label(
     if matches!(a.kind, Kind::Copy | Kind::Wait) || matches!(b.kind, Kind::Copy | Kind::Wait) {
         return Label::Pinned;
     }
-    if matches!(b.kind, Kind::Commit | Kind::Rollback) {
-        // A COMMIT behind a failed statement rolls back, and a tag decides nothing.
-        let decides = a.rows > 0 || a.kind == Kind::Read || b.kind == Kind::Rollback;
-        return if decides { Label::Data(Link::Unknown) } else { Label::Folds };
+    // What comes behind a COMMIT may need to know that it was one.
+    if a.kind == Kind::Commit && !is_redis {
+        return Label::Pinned;
     }
-    match (a.step, b.step) {
-        (Some(_), Some(_)) => Label::Data(link()),
-        _ => Label::Data(Link::Unknown),
+    let link = match (a.step, b.step) {
+        (Some(_), Some(_)) => link(),
+        _ => Link::Unknown,
+    };
+    // A COMMIT behind a failed statement rolls back, so it need not wait for a write unless the
+    // program was seen to decide by it.
+    let ends = b.kind == Kind::Commit && a.rows == 0 && a.kind != Kind::Read;
+    if ends && link != Link::Control {
+        return Label::Folds;
     }
+    Label::Data(link)
 }
 
 /// Whether it has to wait.

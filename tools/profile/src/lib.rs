@@ -25,6 +25,7 @@ mod least;
 mod piece;
 mod profile;
 mod round;
+mod rows;
 mod shape;
 mod steps;
 mod unit;
@@ -167,8 +168,12 @@ impl Profiler {
     pub fn finish(mut self) -> Profile {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|connection| self.closed(connection));
-        let known =
-            Known { texts: &self.shared.texts, learner: &self.learner, rounds: &self.rounds };
+        let known = Known {
+            texts: &self.shared.texts,
+            learner: &self.learner,
+            rows: &self.shapes.rows,
+            rounds: &self.rounds,
+        };
         // Where there are both, that of the protocol with more trips.
         let round = self.rounds.iter().max_by_key(|it| it.trips).filter(|it| it.trips > 0);
         let range = round.and_then(Round::range);
@@ -193,7 +198,8 @@ impl Profiler {
             rtt_range_ms: range.map(|range| range.map(ms)),
             rtt_source: round.map_or("", Round::source).to_owned(),
             trips: sum(&measured, self.counts.trips),
-            unknown: self.unknown(&measured),
+            notes: self.notes(&measured, round),
+            unknown: self.unknown(measured.iter()),
             time: self.time(measured.iter().map(|it| it.shape)),
             findings: known.findings(&measured, self.counts.logins, self.counts.units),
             shapes: measured.iter().map(|it| self.shape(it)).collect(),
@@ -201,7 +207,7 @@ impl Profiler {
     }
 
     /// The share of unknown among pairs of statements one after another that waited.
-    fn unknown(&self, shapes: &[Measured<'_>]) -> f64 {
+    fn unknown<'a>(&self, shapes: impl Iterator<Item = &'a Measured<'a>>) -> f64 {
         let (mut unknown, mut all) = (0.0, 0.0);
         for it in shapes {
             let weight = it.shape.count as f64 / it.shape.examples.len().max(1) as f64;
@@ -217,6 +223,46 @@ impl Profiler {
             }
         }
         if all > 0.0 { unknown / all } else { 0.0 }
+    }
+
+    /// What can't be known.
+    fn notes(&self, shapes: &[Measured<'_>], round: Option<&Round>) -> Vec<String> {
+        let mut notes = Vec::new();
+        let of_pool = |it: &Measured<'_>| it.shape.boundaries.get(&Boundary::Pool).copied();
+        let pooled: u64 = shapes.iter().filter_map(of_pool).sum();
+        if pooled > 0 {
+            notes.push(format!(
+                "A pool hands connections from one user to the next ({pooled} times here). What \
+                one request of a program does on several connections is several units."
+            ));
+        }
+        if shapes.iter().any(|it| it.shape.is_redis) {
+            let unknown = self.unknown(shapes.iter().filter(|it| it.shape.is_redis));
+            notes.push(format!(
+                "Results of Redis are often small, and small values link weakly: {:.0} % of its \
+                pairs of commands are unknown.",
+                unknown * 100.0
+            ));
+        }
+        let proven = shapes.iter().any(|it| it.trips.proven + 0.01 < it.trips.wire);
+        if proven {
+            notes.push(
+                "A branch that was never taken is not seen: what is called independent followed \
+                whatever came back, as often as its evidence says."
+                    .to_owned(),
+            );
+        }
+        if let Some((round, [least, most])) = round.and_then(|it| Some((it, it.range()?)))
+            && round.source() != "handshake"
+        {
+            notes.push(format!(
+                "The round trip is between {:.3} and {:.3} ms: nobody measured all of the way to \
+                the server, and the shortest trip bounds it.",
+                ms(least),
+                ms(most)
+            ));
+        }
+        notes
     }
 
     fn time<'a>(&self, shapes: impl Iterator<Item = &'a shape::Shape>) -> Time {
@@ -249,6 +295,20 @@ impl Profiler {
         }
     }
 
+    /// Earlier statements of an example that one of it takes values from: of a loop, its last round.
+    fn values_of(&self, example: &Example, at: usize) -> Vec<u32> {
+        let Some(to) = example.step(at) else { return Vec::new() };
+        let mut of: Vec<(u16, u32)> = Vec::new();
+        for before in (0..at).rev() {
+            let Some(from) = example.step(before) else { continue };
+            let is_new = of.iter().all(|it| it.0 != from.1.place);
+            if is_new && self.learner.link(from, to) == Link::Strong {
+                of.push((from.1.place, before as u32));
+            }
+        }
+        of.into_iter().rev().map(|it| it.1).collect()
+    }
+
     fn statements(&self, example: &Example, is_redis: bool) -> Vec<Statement> {
         let label = |a, b| example.label(&self.learner, is_redis, a, b);
         let trips =
@@ -256,7 +316,7 @@ impl Profiler {
         let (proven, floor) = (trips(Mode::Proven), trips(Mode::Floor));
         let begin = example.trips.first().map_or(0, |it| it.begin);
         let ms = |at: Nanos| at.saturating_sub(begin) as f64 / 1e6;
-        let of_trip = |at: Nanos| example.trips.partition_point(|it| it.begin <= at);
+        let now = example.trips_now();
         let mut statements = Vec::with_capacity(example.items.len());
         for (at, item) in example.items.iter().enumerate() {
             let label = at.checked_sub(1).map(|before| label(before, at));
@@ -272,7 +332,8 @@ impl Profiler {
                 rows: item.rows,
                 label: label.map_or("", said).to_owned(),
                 evidence,
-                trip: [of_trip(item.begin) as u32 - 1, proven[at], floor[at]],
+                trip: [now[at] as u32, proven[at], floor[at]],
+                values_of: self.values_of(example, at),
             });
         }
         statements

@@ -28,6 +28,8 @@ pub struct Profile {
     pub rtt_source: String,
     /// Trips of all units.
     pub trips: Trips,
+    /// What can't be known of this run, a sentence each.
+    pub notes: Vec<String>,
     /// The share of pairs of statements, of those that waited, of which it is not known whether
     /// they had to: from 0 to 1.
     pub unknown: f64,
@@ -104,6 +106,8 @@ pub struct Statement {
     pub evidence: Option<(u32, u32)>,
     /// Its trip as it was, with what is proven folded, and at best.
     pub trip: [u32; 3],
+    /// Statements before it, by their place in the example, of whose results it takes values.
+    pub values_of: Vec<u32>,
 }
 
 /// What could be saved.
@@ -117,9 +121,13 @@ pub struct Finding {
     pub title: String,
     /// Why that is said.
     pub evidence: String,
+    /// What to mind when it is mended, if anything.
+    pub note: String,
     /// How often, over the whole run.
     pub count: u64,
-    /// Trips that the whole run would save.
+    /// Trips that the whole run would save. No trip is counted in two findings: those of all
+    /// findings that fold trips come to `now − floor` at most. `duplicate`, `read-then-write` and
+    /// `connections` need a change of the program, and save what no folding does.
     pub saves_trips: f64,
     /// The same in milliseconds, at the measured round trip.
     pub saves_ms: f64,

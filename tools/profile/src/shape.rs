@@ -7,6 +7,7 @@ use crate::exchange::{Exchange, Kind, TextId, Texts};
 use crate::learn::{Learner, Link};
 use crate::least::{self, Item, Label, Mode};
 use crate::piece::{Legs, Nanos};
+use crate::rows::Rows;
 use crate::steps::{Step, mixed, steps};
 use crate::unit::{Boundary, Trip, Unit};
 use crate::value::Values;
@@ -47,6 +48,7 @@ pub(crate) struct Shape {
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     pub(crate) all: HashMap<u64, Shape>,
+    pub(crate) rows: Rows,
     random: u64,
     /// Exchanges in examples.
     kept: usize,
@@ -61,26 +63,28 @@ const OTHER: u64 = 0;
 
 impl Shapes {
     pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, legs: Legs) {
-        let work: Vec<&Exchange> =
-            unit.exchanges.iter().filter(|it| !it.kind.is_protocol()).collect();
+        let work: Vec<&Exchange> = unit.exchanges.iter().filter(|it| it.kind.is_step()).collect();
         let texts: Vec<TextId> = work.iter().map(|it| it.text).collect();
         let (steps, whole) = steps(&texts);
         let of_work: Vec<_> = work.iter().copied().zip(steps.iter().copied()).collect();
         learner.add(values, &of_work, whole);
+        let rounds = self.rows.add(values, &work);
 
-        let mut steps = steps.into_iter();
-        let items: Vec<_> = unit
-            .exchanges
-            .iter()
-            .map(|it| Item::of(it, if it.kind.is_protocol() { None } else { steps.next() }))
-            .collect();
+        let mut of_work = steps.into_iter().zip(rounds);
+        let mut items = Vec::with_capacity(unit.exchanges.len());
+        for exchange in &unit.exchanges {
+            let of = if exchange.kind.is_step() { of_work.next() } else { None };
+            let row_of = of.and_then(|it| it.1);
+            items.push(Item { row_of, ..Item::of(exchange, of.map(|it| it.0)) });
+        }
+        mark_repeats(&unit.exchanges, &mut items);
         // Units that differ in what the protocol costs them are different shapes.
         let protocol = items.iter().filter(|it| it.kind.is_protocol());
         let key = protocol.fold(whole, |key, it| mixed(key, TextId(it.kind as u32 + 1_000_000)));
         let is_new = !self.all.contains_key(&key);
         let key = if is_new && self.all.len() >= SHAPES_MAX { OTHER } else { key };
         let shape = self.all.entry(key).or_default();
-        shape.note(unit, legs);
+        shape.note(unit, legs, &items);
 
         self.random = mixed(self.random, TextId(self.all.len() as u32));
         let Some(shape) = self.all.get_mut(&key) else { return };
@@ -101,7 +105,7 @@ impl Shapes {
 }
 
 impl Shape {
-    fn note(&mut self, unit: &Unit, legs: Legs) {
+    fn note(&mut self, unit: &Unit, legs: Legs, items: &[Item]) {
         let (client, server) = (legs.client.unwrap_or(0), legs.server.unwrap_or(0));
         self.count += 1;
         self.is_redis = unit.is_redis;
@@ -130,30 +134,16 @@ impl Shape {
         if self.endpoint.is_none() {
             self.endpoint = unit.exchanges.iter().find_map(|it| it.endpoint.clone());
         }
-        self.note_statements(unit);
+        self.note_statements(unit, items);
     }
 
-    fn note_statements(&mut self, unit: &Unit) {
-        let mut read: Vec<&Exchange> = Vec::new();
-        for exchange in &unit.exchanges {
+    fn note_statements(&mut self, unit: &Unit, items: &[Item]) {
+        for (exchange, item) in unit.exchanges.iter().zip(items) {
             if exchange.parses && !exchange.is_named && !exchange.kind.is_protocol() {
                 *self.parsed.entry(exchange.text).or_default() += 1;
             }
-            match exchange.kind {
-                Kind::Read => {
-                    let same = |it: &&Exchange| {
-                        it.text == exchange.text
-                            && it.inputs == exchange.inputs
-                            && it.answer.class == exchange.answer.class
-                    };
-                    if read.iter().any(same) {
-                        *self.duplicates.entry(exchange.text).or_default() += 1;
-                    } else {
-                        read.push(exchange);
-                    }
-                }
-                Kind::Write | Kind::Copy | Kind::Rollback => read.clear(),
-                _ => {}
+            if item.is_repeat {
+                *self.duplicates.entry(exchange.text).or_default() += 1;
             }
         }
     }
@@ -184,7 +174,39 @@ impl Shape {
     }
 }
 
+/// Marks reads that had the text, the inputs and the class of result of one before them, with no
+/// write between, and exchanges with the inputs of the one of their text before them.
+fn mark_repeats(exchanges: &[Exchange], items: &mut [Item]) {
+    let mut read: Vec<&Exchange> = Vec::new();
+    let mut last: HashMap<TextId, &Exchange> = HashMap::new();
+    for (exchange, item) in exchanges.iter().zip(items) {
+        let before = last.insert(exchange.text, exchange);
+        item.is_again = before.is_some_and(|it| it.inputs == exchange.inputs);
+        match exchange.kind {
+            Kind::Read => {
+                let same = |it: &&Exchange| {
+                    it.text == exchange.text
+                        && it.inputs == exchange.inputs
+                        && it.answer.class == exchange.answer.class
+                };
+                item.is_repeat = read.iter().any(same);
+                if !item.is_repeat {
+                    read.push(exchange);
+                }
+            }
+            Kind::Write | Kind::Copy | Kind::Rollback => read.clear(),
+            _ => {}
+        }
+    }
+}
+
 impl Example {
+    /// The trip of each item.
+    pub(crate) fn trips_now(&self) -> Vec<usize> {
+        let of = |it: &Item| self.trips.partition_point(|trip| trip.begin <= it.begin);
+        self.items.iter().map(|it| of(it).saturating_sub(1)).collect()
+    }
+
     /// What stands between two of its exchanges.
     pub(crate) fn label(&self, learner: &Learner, is_redis: bool, a: usize, b: usize) -> Label {
         let (a, b) = (&self.items[a], &self.items[b]);

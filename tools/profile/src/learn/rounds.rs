@@ -128,12 +128,6 @@ impl Rounds {
         let goes_on = |class: Class| self.classes.iter().any(|it| coarse(it.0) == class);
         self.ends.iter().any(|it| it.1 >= OF_CLASS_MIN && !goes_on(it.0))
     }
-
-    /// Places of results that had as many rows as this had rounds, nearly always.
-    pub(super) fn drivers(&self) -> impl Iterator<Item = u16> {
-        let is_often = |it: &&(u16, u32)| it.1 * 20 >= self.units * 19;
-        self.drivers.iter().filter(is_often).map(|it| it.0)
-    }
 }
 
 /// A class without its value.

@@ -234,9 +234,16 @@ impl Postgres {
                 }
             }
             BackendMessage::DataRow(row) => self.row(shared, row),
-            BackendMessage::CommandComplete(_)
-            | BackendMessage::EmptyQueryResponse
-            | BackendMessage::PortalSuspended => {
+            BackendMessage::CommandComplete(it) => {
+                let changed = changed(it.tag);
+                if let Some(open) = self.first() {
+                    open.exchange.answer.changed += changed;
+                }
+                if matches!(self.due.front(), Some((_, Due::Execute))) {
+                    self.answered(shared, at, out);
+                }
+            }
+            BackendMessage::EmptyQueryResponse | BackendMessage::PortalSuspended => {
                 if matches!(self.due.front(), Some((_, Due::Execute))) {
                     self.answered(shared, at, out);
                 }
@@ -331,11 +338,23 @@ impl Postgres {
 /// Bytes of a value that is looked at.
 const VALUE_LEN_MAX: usize = 1024;
 
+/// The rows that a write changed, by its tag.
+fn changed(tag: &str) -> u64 {
+    let is_write =
+        ["INSERT", "UPDATE", "DELETE", "MERGE", "COPY"].iter().any(|it| tag.starts_with(it));
+    let number = tag.rsplit(' ').next().filter(|_| is_write);
+    number.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
 /// What an answer that did not fail is like.
 pub(super) fn class_of(_: &Shared, answer: &Answer) -> Class {
     match (answer.class, answer.rows, &answer.values[..]) {
         (class @ Class::Failed(_), ..) => class,
-        (_, 0, _) => Class::Nothing,
+        (_, 0, _) => match answer.changed {
+            0 => Class::Nothing,
+            1 => Class::One,
+            _ => Class::Many,
+        },
         (_, 1, [(0, value)]) => Class::Scalar(*value),
         (_, 1, _) => Class::One,
         _ => Class::Many,

@@ -122,7 +122,13 @@ impl Redis {
                 _ => shared.values.of_redis(word),
             };
             values.iter().for_each(|value| shared.values.count(*value));
-            inputs.push(values);
+            match &values[..] {
+                // Each part of a key is an input of its own.
+                [_, parts @ ..] if !parts.is_empty() => {
+                    inputs.extend(parts.iter().map(|it| vec![*it]));
+                }
+                _ => inputs.push(values),
+            }
         }
         self.open.push_back(Exchange {
             kind,

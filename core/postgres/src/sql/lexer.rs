@@ -107,6 +107,26 @@ impl<'a> Lexer<'a> {
         self.at > begin
     }
 
+    /// Skips the rest of a number whose first digits were read from here: a fraction, an exponent,
+    /// digits behind `_` or `0x`. Anything else that was read stays as it is.
+    pub(super) fn skip_number(&mut self, start: usize) {
+        if !self.text.get(start).is_some_and(u8::is_ascii_digit) {
+            return;
+        }
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+        loop {
+            self.skip_while(is_part);
+            let is_exponent = matches!(self.text[self.at - 1], b'e' | b'E')
+                && !self.text[start..self.at].contains(&b'x')
+                && matches!(self.peek(), Some(b'+' | b'-'))
+                && self.text.get(self.at + 1).is_some_and(u8::is_ascii_digit);
+            if !is_exponent {
+                return;
+            }
+            self.at += 1;
+        }
+    }
+
     /// How many bytes were read.
     pub(super) fn position(&self) -> usize {
         self.at

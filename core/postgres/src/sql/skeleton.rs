@@ -31,8 +31,9 @@ pub fn skeleton(sql: &str) -> Skeleton {
             Token::Symbol(symbol) => Piece::Symbol(symbol),
             Token::Word(_) => Piece::Word,
             Token::Quoted(_) => Piece::Quoted,
-            Token::Parameter(_) => Piece::Item,
+            Token::Parameter(_) => Piece::Parameter,
             Token::Text(_) | Token::Literal => {
+                lexer.skip_number(start);
                 of.literals.push(start..lexer.position());
                 Piece::Item
             }
@@ -46,9 +47,7 @@ pub fn skeleton(sql: &str) -> Skeleton {
             Piece::Symbol(symbol) => of.text.push(char::from(symbol)),
             Piece::Word => of.text.push_str(&source.to_lowercase()),
             Piece::Quoted => of.text.push_str(source),
-            Piece::Item if source.starts_with('$') && !source.ends_with('$') => {
-                of.add_item(source);
-            }
+            Piece::Parameter => of.add_item(source),
             Piece::Item => of.add_item("?"),
         }
         before = piece;
@@ -60,8 +59,9 @@ enum Piece {
     Symbol(u8),
     Word,
     Quoted,
-    /// A literal or a parameter.
+    /// A literal.
     Item,
+    Parameter,
 }
 
 /// Whether a space stands between two pieces. White space of the text decides where both ways are
@@ -150,9 +150,11 @@ mod tests {
             ("select * from t where id=$1", "select * from t where id = $1"),
             (
                 "select \"Id\" from a.b where x->>'k' = 1.5",
-                "select \"Id\" from a.b where x ->> ? = ?.?",
+                "select \"Id\" from a.b where x ->> ? = ?",
             ),
             ("select a::int4, count(*)", "select a::int4, count(*)"),
+            ("select 1e-5, 1_000 + 0xFFfe - .5", "select ?, … + ? -.?"),
+            ("select $a$ that does not end", "select ?"),
             ("", ""),
         ] {
             assert_eq!(skeleton(sql).text, text, "{sql}");

@@ -9,8 +9,10 @@ mod live;
 mod measuring;
 mod output;
 mod pages;
+mod profile;
 mod proxy;
 mod runtime;
+mod shown;
 mod stop;
 mod values;
 
@@ -38,6 +40,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Bench(Box<bench::BenchArgs>),
     Doctor(doctor::DoctorArgs),
+    Profile(Box<profile::ProfileArgs>),
     Proxy(proxy::ProxyArgs),
     /// Print a completion script for a shell.
     Completions(pages::CompletionsArgs),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args).map_err(|end| end.within("demo")),
         Command::Bench(args) => bench::run(*args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Profile(args) => profile::run(*args).map_err(|end| end.within("profile")),
         Command::Proxy(args) => proxy::run(args),
         Command::Completions(args) => pages::completions::<Arguments>(&args),
         Command::Man(args) => pages::man::<Arguments>(&args),
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) | Err(End::Unread) => ExitCode::SUCCESS,
         Err(End::Found) => ExitCode::from(STATUS_FOUND),
+        Err(End::Status(status)) => ExitCode::from(status),
         Err(End::Failed(message)) => {
             tell(&format!("onetrip: {message}"));
             ExitCode::from(stop::status())

@@ -9,6 +9,8 @@ pub(crate) enum End {
     Failed(String),
     /// It finished, and it printed a problem that it found.
     Found,
+    /// It finished, with a status that is explained where it is given.
+    Status(u8),
     /// The reader of standard output has closed it. That is no failure.
     Unread,
 }

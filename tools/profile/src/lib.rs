@@ -194,6 +194,7 @@ impl Profiler {
             connections: self.counts.connections,
             opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
             lossy: self.counts.lossy,
+            incomplete: None,
             rtt_ms: round.and_then(Round::estimate).map(ms),
             rtt_range_ms: range.map(|range| range.map(ms)),
             rtt_source: round.map_or("", Round::source).to_owned(),

@@ -18,6 +18,9 @@ pub struct Profile {
     pub opaque: Vec<(String, u64)>,
     /// Pieces of traffic that were not analysed, since the analysis could not keep up.
     pub lossy: u64,
+    /// One line about what was not analysed, and why.
+    #[serde(default)]
+    pub incomplete: Option<String>,
     /// The least round trip in milliseconds, where it is known.
     pub rtt_ms: Option<f64>,
     /// The least and the most that the round trip can be: a proxy in the path hides how far the

@@ -4,7 +4,10 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::tap::Tap;
 
 /// One of the two directions of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,9 +95,11 @@ impl Link {
 /// defaults.
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
-    /// Where to listen. Default `127.0.0.1:0` (a free port). Only loopback addresses are accepted:
-    /// the proxy has no authentication of its own.
+    /// Where to listen. Default `127.0.0.1:0` (a free port). Only loopback addresses are accepted,
+    /// since the proxy has no authentication of its own, unless `beyond_loopback` is set.
     pub listen: SocketAddr,
+    /// Whether other machines may be able to connect. Default false.
+    pub beyond_loopback: bool,
     /// Where to connect to.
     pub upstream: Upstream,
     /// Client to server. Default: no delay.
@@ -107,6 +112,8 @@ pub struct ProxyConfig {
     /// delivered. Default (`None`): the larger of [`BUFFER_DEFAULT`] and twice what fits on the
     /// line (2 × bandwidth × delay). At least 1. Worst-case memory: twice this per connection.
     pub buffer_max: Option<usize>,
+    /// Who looks on. Default: nobody.
+    pub tap: Option<Arc<dyn Tap>>,
 }
 
 impl ProxyConfig {
@@ -115,11 +122,13 @@ impl ProxyConfig {
     pub fn new(upstream: impl Into<Upstream>) -> Self {
         ProxyConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            beyond_loopback: false,
             upstream: upstream.into(),
             up: Link::default(),
             down: Link::default(),
             seed: 0,
             buffer_max: None,
+            tap: None,
         }
     }
 
@@ -131,7 +140,7 @@ impl ProxyConfig {
 
     /// Checks the configuration; the error says what is wrong with it.
     pub(super) fn check(&self) -> io::Result<()> {
-        if !self.listen.ip().is_loopback() {
+        if !self.listen.ip().is_loopback() && !self.beyond_loopback {
             return Err(invalid(format!(
                 "proxy: {} is not a loopback address; listen on 127.0.0.1 or [::1], the proxy has no authentication",
                 self.listen

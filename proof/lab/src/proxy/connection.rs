@@ -1,7 +1,11 @@
 //! One client's connection and its upstream: two sockets, a pipe for each direction, and the rules
 //! for its end.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::config::{Direction, Link};
+use super::event_loop;
 use super::faults::Fault;
 use super::pipe::Pipe;
 use super::queue::End;
@@ -9,6 +13,7 @@ use super::recording::{Passage, Recording};
 use super::rope::Pool;
 use super::socket::Socket;
 use super::stats::ConnectionStats;
+use super::tap::Tap;
 use super::trips::{SideBySide, TripCounter};
 
 /// One of the two sockets of a connection.
@@ -37,6 +42,7 @@ pub(super) struct Connection {
     phase: Phase,
     /// Directions (up, down) whose end of stream was delivered.
     ended: (bool, bool),
+    tap: Option<Arc<dyn Tap>>,
 }
 
 enum Phase {
@@ -70,7 +76,13 @@ impl Connection {
             trips: TripCounter::new(),
             phase: Phase::Connecting { give_up_ns: now_ns + CONNECT_TIMEOUT_NS },
             ended: (false, false),
+            tap: None,
         }
+    }
+
+    /// The same with somebody who looks on.
+    pub(super) fn tapped(self, tap: Option<Arc<dyn Tap>>) -> Self {
+        Connection { tap, ..self }
     }
 
     /// Takes in what epoll said; [`pump`](Self::pump) acts on it.
@@ -94,6 +106,11 @@ impl Connection {
         if ready.error || self.server.take_error().is_err() {
             self.dial_failed(now_ns);
         } else if ready.writable {
+            if let (Some(tap), Phase::Connecting { give_up_ns }) = (&self.tap, &self.phase) {
+                let begun_ns = *give_up_ns - CONNECT_TIMEOUT_NS;
+                let connecting_ns = event_loop::now_ns().saturating_sub(begun_ns);
+                tap.opened(self.id, Duration::from_nanos(connecting_ns));
+            }
             self.phase = Phase::Open;
             self.server.writable = true;
             self.server.readable |= ready.readable;
@@ -118,11 +135,12 @@ impl Connection {
             _ => {}
         }
         self.give_up_on_broken(now_ns, pool);
-        self.down.fill(&mut self.server, now_ns, pool);
+        let answered = self.down.fill(&mut self.server, now_ns, pool);
         // What the client wrote before it sees the bytes that are due belongs to the trip before:
         // read it first, even if epoll has not reported it yet.
         self.client.readable |= self.down.is_due(now_ns);
         self.read_client(now_ns, pool, side_by_side);
+        self.look_on(Direction::Down, answered);
         if self.down.drain(&mut self.client, now_ns, pool) > 0 {
             self.trips.ended(side_by_side);
         }
@@ -142,6 +160,9 @@ impl Connection {
     /// answer.
     pub(super) fn over(&mut self, side_by_side: &mut SideBySide) {
         self.trips.ended(side_by_side);
+        if let Some(tap) = &self.tap {
+            tap.closed(self.id);
+        }
     }
 
     pub(super) fn apply(&mut self, fault: Fault) {
@@ -222,9 +243,23 @@ impl Connection {
 
     fn read_client(&mut self, now_ns: u64, pool: &mut Pool, side_by_side: &mut SideBySide) {
         let on_the_line = self.up.is_carrying() || self.down.is_carrying();
-        if self.up.fill(&mut self.client, now_ns, pool) > 0 {
+        let bytes = self.up.fill(&mut self.client, now_ns, pool);
+        if bytes > 0 {
             self.trips.client_wrote(on_the_line, side_by_side);
+            self.look_on(Direction::Up, bytes);
         }
+    }
+
+    /// Shows the tap the bytes that were just read. They have a stamp of their own, since there may
+    /// be many connections between the time of this turn and them.
+    fn look_on(&self, direction: Direction, bytes: usize) {
+        let Some(tap) = self.tap.as_ref().filter(|_| bytes > 0) else { return };
+        let pipe = match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        };
+        let at_ns = event_loop::now_ns();
+        pipe.filled(bytes).for_each(|bytes| tap.passed(self.id, direction, at_ns, bytes));
     }
 
     /// A side to which a write failed is gone: its bytes are dropped, and the other side will be

@@ -223,7 +223,7 @@ impl EventLoop {
     fn accept(&mut self, now_ns: u64) -> io::Result<()> {
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
-                Ok((stream, _)) => self.open(stream, now_ns),
+                Ok((stream, _)) => self.open(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(_) => {
@@ -240,7 +240,7 @@ impl EventLoop {
     }
 
     /// Dials upstream for a new client. A client that can't be served is reset.
-    fn open(&mut self, stream: std::net::TcpStream, now_ns: u64) {
+    fn open(&mut self, stream: std::net::TcpStream) {
         let id = self.next_id;
         self.next_id += 1;
         self.closed.connections += 1;
@@ -248,12 +248,15 @@ impl EventLoop {
         if self.connections.len() >= CONNECTIONS_MAX {
             return client.reset_on_close();
         }
+        // Not the time of this turn: connections accepted before this one took some of it.
+        let now_ns = now_ns();
         let Ok(server) = Socket::dial(&self.config.upstream) else {
             return client.reset_on_close();
         };
         let up = self.pipe(id, Direction::Up);
         let down = self.pipe(id, Direction::Down);
-        let connection = Connection::new(id, client, server, up, down, now_ns);
+        let tap = self.config.tap.clone();
+        let connection = Connection::new(id, client, server, up, down, now_ns).tapped(tap);
         if self.register(id, &connection).is_err() {
             return connection
                 .sockets()

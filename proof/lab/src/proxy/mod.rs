@@ -1,7 +1,8 @@
 //! A TCP proxy in user space that adds a network's round trip to a local server, counts trips and
 //! breaks the line on command.
 //!
-//! The proxy knows no protocol: it never interprets the bytes that pass through it.
+//! The proxy knows no protocol: it never interprets the bytes that pass through it. A [`Tap`] may
+//! look on.
 //!
 //! One thread, `epoll` and a timer. Each read is stamped, and its bytes leave in order at `stamp +
 //! delay`; all due bytes leave in one write. Reading never waits for writing until the byte cap, so
@@ -43,6 +44,7 @@ mod rope;
 mod self_check;
 mod socket;
 mod stats;
+mod tap;
 mod trips;
 
 use std::io;
@@ -59,6 +61,7 @@ pub use faults::{Fault, Scope};
 pub use recording::{HEAD_MAX, PASSAGES_MAX, Passage};
 pub use self_check::{SelfCheck, SelfCheckConfig, self_check};
 pub use stats::{ConnectionStats, Stats};
+pub use tap::Tap;
 
 use event_loop::{Answer, Command, EventLoop};
 
@@ -99,7 +102,7 @@ impl Proxy {
     /// whose upstream can't be reached is reset.
     ///
     /// # Errors
-    /// `InvalidInput` for a listen address that is not loopback or a link that makes no sense;
+    /// `InvalidInput` for a listen address that is not allowed or a link that makes no sense;
     /// otherwise what the system says (the address is taken, no descriptors left).
     pub fn start(config: ProxyConfig) -> io::Result<Proxy> {
         config.check()?;

@@ -71,6 +71,12 @@ impl Pipe {
         total
     }
 
+    /// The bytes of the last [`fill`](Self::fill), which returned their number. There are none if
+    /// the destination is gone.
+    pub(super) fn filled(&self, bytes: usize) -> impl Iterator<Item = &[u8]> {
+        self.rope.back(bytes)
+    }
+
     /// Writes the bytes that are due, in [`WRITES_MAX`] writes at most. Returns the number of bytes
     /// written.
     pub(super) fn drain(

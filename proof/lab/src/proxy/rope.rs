@@ -65,6 +65,23 @@ impl Rope {
         count
     }
 
+    /// The last `bytes`, or all if there are fewer, in their order.
+    pub(super) fn back(&self, bytes: usize) -> impl Iterator<Item = &[u8]> {
+        let mut left = bytes;
+        let mut chunks = 0;
+        for chunk in self.chunks.iter().rev() {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(chunk.end - chunk.start);
+            chunks += 1;
+        }
+        let held = self.chunks.iter().skip(self.chunks.len() - chunks);
+        let mut skipped = held.clone().map(|it| it.end - it.start).sum::<usize>();
+        skipped = skipped.saturating_sub(bytes);
+        held.map(move |it| &it.data[it.start + std::mem::take(&mut skipped)..it.end])
+    }
+
     /// The first `bytes` are done with.
     pub(super) fn consume(&mut self, mut bytes: usize, pool: &mut Pool) {
         while bytes > 0 {
@@ -162,5 +179,19 @@ mod tests {
         append(&mut rope, &mut pool, b"kept");
         rope.trim(&mut pool);
         assert_eq!(take(&mut rope, &mut pool, 9), b"kept");
+    }
+
+    #[test]
+    fn the_last_bytes_can_be_looked_at() {
+        let (mut rope, mut pool) = (Rope::default(), Pool::default());
+        let bytes: Vec<u8> = (0..2 * CHUNK_BYTES + 5).map(|i| (i % 251) as u8).collect();
+        append(&mut rope, &mut pool, &bytes);
+        for last in [0, 1, 5, 6, CHUNK_BYTES, CHUNK_BYTES + 5, CHUNK_BYTES + 6, bytes.len()] {
+            let seen = rope.back(last).collect::<Vec<_>>().concat();
+            assert!(seen == bytes[bytes.len() - last..], "{last}");
+        }
+        take(&mut rope, &mut pool, bytes.len() - 3);
+        assert_eq!(rope.back(9).collect::<Vec<_>>().concat(), bytes[bytes.len() - 3..]);
+        assert!(rope.back(9).chain(Rope::default().back(9)).count() == 1);
     }
 }

@@ -3,19 +3,18 @@
 mod counts;
 mod typed;
 
-use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Upstream, self_check};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval_at};
 
 use crate::output::{End, print};
 use crate::runtime::runtime;
+use crate::shown::Shown;
 use crate::stop::Stop;
 use counts::Counts;
 use onetrip_measure::server::answering;
@@ -90,7 +89,7 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
         up,
         down,
         seed: args.seed,
-        ..ProxyConfig::new(upstream(name)?)
+        ..ProxyConfig::new(upstream("--upstream", name).map_err(|error| format!("proxy: {error}"))?)
     };
     let runtime = runtime(1).map_err(|error| format!("proxy: {error}"))?;
     // Called before it listens, so that a signal from then on prints the counts.
@@ -144,50 +143,6 @@ async fn tell(
     }
 }
 
-/// Where the counts are shown: in a line of the terminal, or line by line on standard output.
-#[derive(Clone)]
-struct Shown(Option<ProgressBar>);
-
-impl Shown {
-    fn new() -> Shown {
-        let bar = || {
-            let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template("{wide_msg}");
-            if let Ok(style) = style { bar.with_style(style) } else { bar }
-        };
-        Shown(std::io::stderr().is_terminal().then(bar))
-    }
-
-    fn interval(&self, line: String, happened: bool) -> Result<(), End> {
-        match &self.0 {
-            Some(bar) => {
-                bar.set_message(line);
-                bar.tick();
-                Ok(())
-            }
-            None if happened => print(&line),
-            None => Ok(()),
-        }
-    }
-
-    /// Prints a line that stays on the screen.
-    fn print(&self, line: &str) -> Result<(), End> {
-        match &self.0 {
-            Some(bar) => {
-                bar.set_message("");
-                bar.suspend(|| print(line))
-            }
-            None => print(line),
-        }
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 fn check(rtt: Option<Duration>) -> Result<(), End> {
     let mut config = SelfCheckConfig::default();
     config.rtt = rtt.unwrap_or(config.rtt);
@@ -213,32 +168,30 @@ fn links(args: &ProxyArgs) -> (Link, Link) {
     (rest(up), rest(down))
 }
 
-/// The server that a name means: a path if it has a slash, otherwise a host and a port.
-fn upstream(name: &str) -> Result<Upstream, String> {
+/// The server that the value of an option means: a path if it has a slash, otherwise a host and a
+/// port.
+pub(crate) fn upstream(option: &str, name: &str) -> Result<Upstream, String> {
     if name.contains('/') {
         let path = Path::new(name);
         if path.is_dir() {
             return Err(format!(
-                "proxy: --upstream {name} is a folder; give the socket in it, such as {}",
+                "{option} {name} is a folder; give the socket in it, such as {}",
                 path.join(".s.PGSQL.5432").display()
             ));
         }
         if !path.exists() {
-            return Err(format!("proxy: --upstream {name} does not exist; is the server running?"));
+            return Err(format!("{option} {name} does not exist; is the server running?"));
         }
         return Ok(Upstream::Unix(path.into()));
     }
     let addresses: Vec<SocketAddr> = name
         .to_socket_addrs()
         .map_err(|error| {
-            format!(
-                "proxy: --upstream {name}: {error}; give HOST:PORT or the path of a unix socket"
-            )
+            format!("{option} {name}: {error}; give HOST:PORT or the path of a unix socket")
         })?
         .collect();
     let chosen = answering(&addresses);
-    let chosen =
-        chosen.ok_or_else(|| format!("proxy: --upstream {name} has no address; check the name"))?;
+    let chosen = chosen.ok_or_else(|| format!("{option} {name} has no address; check the name"))?;
     Ok(Upstream::Tcp(chosen))
 }
 
@@ -274,7 +227,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected milliseconds, such as 0.5 or 20".into())
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds from 0.1 to 3600".into()),
@@ -313,10 +266,10 @@ mod tests {
     #[test]
     fn an_upstream_is_an_address_or_an_existing_socket() {
         let address = SocketAddr::from(([127, 0, 0, 1], 5432));
-        assert_eq!(upstream("127.0.0.1:5432"), Ok(Upstream::Tcp(address)));
+        assert_eq!(upstream("--to", "127.0.0.1:5432"), Ok(Upstream::Tcp(address)));
         for (name, word) in [("127.0.0.1", "HOST:PORT"), ("/", "folder"), ("/no/such", "not exist")]
         {
-            assert!(upstream(name).is_err_and(|error| error.contains(word)), "{name}");
+            assert!(upstream("--to", name).is_err_and(|error| error.contains(word)), "{name}");
         }
     }
 

@@ -1,0 +1,230 @@
+//! The servers that a program is told of by its environment, and the same environment with the
+//! addresses of splices in their place.
+//!
+//! Replaced are PGHOST, PGPORT and PGHOSTADDR, and every variable whose value is a URL of
+//! PostgreSQL or Redis. Of a URL only the places of servers change: user, password, database and
+//! options stay as they are, letter by letter.
+
+mod url;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// What a server speaks, as far as the name of a variable or a scheme says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Speaks {
+    Postgres,
+    Redis,
+}
+
+/// A server that a program would connect to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Target {
+    pub(super) speaks: Speaks,
+    /// A name, an address, or the path of a Unix socket.
+    pub(super) host: String,
+    /// Of no meaning for a Unix socket.
+    pub(super) port: u16,
+}
+
+impl Target {
+    pub(super) fn is_socket(&self) -> bool {
+        self.host.starts_with('/')
+    }
+}
+
+/// As the options of the command take it.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.as_str() {
+            path if self.is_socket() => f.write_str(path),
+            host if host.contains(':') => write!(f, "[{host}]:{}", self.port),
+            host => write!(f, "{host}:{}", self.port),
+        }
+    }
+}
+
+/// The variables of an environment.
+pub(super) type Variables = BTreeMap<String, String>;
+
+/// What becomes of an environment.
+#[derive(Debug, Default)]
+pub(super) struct Replaced {
+    /// Variables to set.
+    pub(super) set: Variables,
+    /// What the user should know of, a line each.
+    pub(super) notes: Vec<String>,
+}
+
+/// Replaces the servers of an environment by what `front` gives for each of them.
+///
+/// # Errors
+/// Of `front`, or nothing names a server: one line.
+pub(super) fn replaced(
+    variables: &Variables,
+    mut front: impl FnMut(&Target) -> Result<SocketAddr, String>,
+) -> Result<Replaced, String> {
+    let mut replaced = Replaced::default();
+    for (name, value) in variables {
+        if let Some(url) = url::Url::read(name, value, &|| hosts(variables)) {
+            let fronts: Result<Vec<_>, _> = url.targets.iter().map(&mut front).collect();
+            let fronts = fronts.map_err(|error| format!("{name}: {error}"))?;
+            replaced.set.insert(name.clone(), url.with(&fronts));
+        }
+    }
+    let is_set = PLACES.iter().any(|it| variables.contains_key(*it));
+    let fallback = || replaced.set.is_empty().then(nothing_named).flatten();
+    if is_set {
+        let of_variables = hosts(variables);
+        let fronts: Result<Vec<_>, _> = of_variables.iter().map(&mut front).collect();
+        let fronts = fronts.map_err(|error| format!("PGHOST: {error}"))?;
+        replaced.set_places(&fronts, variables.contains_key("PGHOSTADDR"));
+    } else if let Some(targets) = fallback() {
+        for target in targets {
+            let front = front(&target)?;
+            match target.speaks {
+                Speaks::Postgres => replaced.set_places(&[front], false),
+                Speaks::Redis => {
+                    replaced.set.insert("REDIS_URL".to_owned(), format!("redis://{front}"));
+                }
+            }
+            replaced.notes.push(format!("nothing names a server: {target} is profiled"));
+        }
+    }
+    if replaced.set.is_empty() {
+        return Err(NOTHING.to_owned());
+    }
+    if variables.contains_key("PGSERVICE") {
+        replaced.notes.push(
+            "PGSERVICE is not replaced: the host of that service wins over PGHOST; unset it and \
+             set PGHOST and PGPORT"
+                .to_owned(),
+        );
+    }
+    Ok(replaced)
+}
+
+const NOTHING: &str = "--run: no variable names a server, and none answers at the usual places; \
+                       set PGHOST and PGPORT, DATABASE_URL or REDIS_URL";
+
+/// Where libpq looks for a server.
+const PLACES: [&str; 3] = ["PGHOST", "PGHOSTADDR", "PGPORT"];
+
+impl Replaced {
+    fn set_places(&mut self, fronts: &[SocketAddr], has_hostaddr: bool) {
+        let list = |of: fn(&SocketAddr) -> String| -> String {
+            fronts.iter().map(of).collect::<Vec<_>>().join(",")
+        };
+        let hosts = list(|it| it.ip().to_string());
+        self.set.insert("PGPORT".to_owned(), list(|it| it.port().to_string()));
+        if has_hostaddr {
+            self.set.insert("PGHOSTADDR".to_owned(), hosts.clone());
+        }
+        self.set.insert("PGHOST".to_owned(), hosts);
+    }
+}
+
+/// The servers of libpq's variables.
+fn hosts(variables: &Variables) -> Vec<Target> {
+    let list = |name: &str| -> Vec<&str> {
+        let value = variables.get(name).map(String::as_str).filter(|it| !it.is_empty());
+        value.map_or_else(Vec::new, |it| it.split(',').collect())
+    };
+    let mut hosts = list("PGHOSTADDR");
+    if hosts.is_empty() {
+        hosts = list("PGHOST");
+    }
+    if hosts.is_empty() {
+        hosts = vec![""];
+    }
+    let ports = list("PGPORT");
+    let port_of = |at: usize| ports.get(at).or(ports.first()).and_then(|it| it.parse().ok());
+    hosts.iter().enumerate().map(|(at, host)| postgres(host, port_of(at))).collect()
+}
+
+/// A PostgreSQL server at a host, which may be the directory of its socket or nothing.
+fn postgres(host: &str, port: Option<u16>) -> Target {
+    let port = port.unwrap_or(5432);
+    let socket = |directory: &str| format!("{directory}/.s.PGSQL.{port}");
+    let host = match host {
+        "" => DIRECTORIES
+            .iter()
+            .map(|it| socket(it))
+            .find(|it| Path::new(it).exists())
+            .unwrap_or_else(|| "localhost".to_owned()),
+        directory if directory.starts_with('/') => socket(directory),
+        host => host.to_owned(),
+    };
+    Target { speaks: Speaks::Postgres, host, port }
+}
+
+/// Where distributions put the socket.
+const DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// The servers at the usual places, as far as they are there.
+fn nothing_named() -> Option<Vec<Target>> {
+    let redis = Target { speaks: Speaks::Redis, host: "localhost".to_owned(), port: 6379 };
+    let is_there = |it: &Target| match it.is_socket() {
+        true => true,
+        false => std::net::TcpStream::connect(it.to_string()).is_ok(),
+    };
+    let targets = [postgres("", None), redis].into_iter().filter(is_there);
+    Some(targets.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Each target gets the next port from 7001 on, and is noted.
+    fn replace(given: &[(&str, &str)]) -> (BTreeMap<String, String>, Vec<String>, Replaced) {
+        let variables = given.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let mut seen: Vec<String> = Vec::new();
+        let replaced = replaced(&variables, |target| {
+            let name = target.to_string();
+            let at = seen.iter().position(|it| *it == name).unwrap_or_else(|| {
+                seen.push(name);
+                seen.len() - 1
+            });
+            Ok(SocketAddr::from(([127, 0, 0, 1], 7001 + at as u16)))
+        });
+        let replaced = replaced.unwrap();
+        (replaced.set.clone(), seen, replaced)
+    }
+
+    #[test]
+    fn variables_of_libpq_are_replaced() {
+        let (set, seen, _) = replace(&[("PGHOST", "db,/run/pg"), ("PGPORT", "5433,5434")]);
+        assert_eq!(seen, ["db:5433", "/run/pg/.s.PGSQL.5434"]);
+        assert_eq!((&*set["PGHOST"], &*set["PGPORT"]), ("127.0.0.1,127.0.0.1", "7001,7002"));
+        assert!(!set.contains_key("PGHOSTADDR"));
+        let (set, seen, _) = replace(&[("PGHOSTADDR", "10.0.0.1"), ("PGHOST", "db")]);
+        assert_eq!(seen, ["10.0.0.1:5432"]);
+        let places = ["PGHOSTADDR", "PGHOST", "PGPORT"].map(|it| &*set[it]);
+        assert_eq!(places, ["127.0.0.1", "127.0.0.1", "7001"]);
+    }
+
+    #[test]
+    fn urls_are_replaced_wherever_they_stand_and_one_server_has_one_splice() {
+        let (set, seen, _) = replace(&[
+            ("APP_DB", "postgresql+asyncpg://u:p%40@db/app?ssl=off"),
+            ("DATABASE_URL", "postgres://v@db:5432/other"),
+            ("REDIS_URL", "redis://:secret@cache:6380/3"),
+            ("HOME", "/home/u"),
+        ]);
+        assert_eq!(seen, ["db:5432", "cache:6380"]);
+        assert_eq!(set["APP_DB"], "postgresql+asyncpg://u:p%40@127.0.0.1:7001/app?ssl=off");
+        assert_eq!(set["DATABASE_URL"], "postgres://v@127.0.0.1:7001/other");
+        assert_eq!(set["REDIS_URL"], "redis://:secret@127.0.0.1:7002/3");
+        assert_eq!(set.len(), 3);
+    }
+
+    #[test]
+    fn a_service_is_named_as_not_replaced() {
+        let (_, _, replaced) = replace(&[("PGHOST", "db"), ("PGSERVICE", "main")]);
+        assert!(replaced.notes[0].starts_with("PGSERVICE is not replaced"), "{replaced:?}");
+    }
+}

@@ -1,0 +1,124 @@
+//! `onetrip profile`: which round trips a program could save.
+
+mod analysis;
+mod capture;
+mod environment;
+mod files;
+mod ring;
+mod run;
+mod serve;
+mod splice;
+mod summary;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use onetrip_profile::Profile;
+
+use crate::output::{End, print, tell};
+use crate::values;
+use analysis::Settings;
+
+/// Find the round trips that a program could save, in any language and with any driver.
+///
+/// It looks at what the program says to PostgreSQL or Redis: as a proxy in between, or in a capture.
+/// It counts round trips, finds out which statements wait for one another without need, and writes
+/// what it found into a directory. Nothing is kept of values but hashes, and nothing of logins.
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("source").required(true)))]
+pub(crate) struct ProfileArgs {
+    /// Address to listen on, with --to. Port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", group = "source", requires = "to")]
+    listen: Option<SocketAddr>,
+
+    /// The server behind --listen: HOST:PORT, or the path of its Unix socket.
+    #[arg(long, value_name = "HOST:PORT|PATH", requires = "listen")]
+    to: Option<String>,
+
+    /// Let --listen be an address that other machines can reach. Whoever can connect there reaches
+    /// the server.
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
+
+    /// Read a capture of traffic, as tcpdump -w writes it; - is standard input.
+    #[arg(long, value_name = "FILE|-", group = "source")]
+    pcap: Option<PathBuf>,
+
+    /// With --pcap, the ports of servers, for connections that began before the capture.
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', requires = "pcap",
+          default_values_t = [5432, 6379])]
+    ports: Vec<u16>,
+
+    /// Run a program, and profile it until it ends. The servers that its environment names, in
+    /// PGHOST, PGPORT, PGHOSTADDR and in URLs such as DATABASE_URL and REDIS_URL, are replaced by
+    /// ones of this command.
+    #[arg(long, group = "source", requires = "command")]
+    run: bool,
+
+    /// Directory for what was found.
+    #[arg(long, value_name = "DIR", default_value = "onetrip-profile")]
+    out: PathBuf,
+
+    /// The round trip to the server, in milliseconds, where a pooler in between hides it
+    /// [default: measured].
+    #[arg(long, value_name = "MS", value_parser = values::milliseconds, conflicts_with = "pcap")]
+    rtt: Option<f64>,
+
+    /// How often the counts are shown, in seconds.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = crate::proxy::interval,
+          requires = "listen")]
+    interval: Duration,
+
+    /// The program to run and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Profiles until the source ends or the command is stopped.
+///
+/// # Errors
+/// One line: what is wrong, where, and what to do. Or standard output was closed.
+pub(crate) fn run(args: ProfileArgs) -> Result<(), End> {
+    files::directory(&args.out)?;
+    if args.run {
+        return run::run(&args);
+    }
+    let profile = match &args.pcap {
+        Some(path) => capture::read(path, &args.ports)?,
+        None => serve::serve(&args)?,
+    };
+    report(&profile, &args, Where::Stdout)
+}
+
+impl ProfileArgs {
+    fn settings(&self) -> Settings {
+        let rtt = self.rtt.map(|ms| Duration::from_secs_f64(ms / 1e3));
+        Settings { rtt, ..Settings::default() }
+    }
+}
+
+/// Where the summary goes.
+enum Where {
+    Stdout,
+    /// Standard output is the program's.
+    Stderr,
+}
+
+/// Writes and prints what was found.
+fn report(profile: &Profile, args: &ProfileArgs, to: Where) -> Result<(), End> {
+    let json = serde_json::to_vec_pretty(profile)
+        .map_err(|error| format!("can't write the profile as JSON: {error}"))?;
+    files::write(&args.out, "profile.json", &json)?;
+    let written = args.out.join("profile.json");
+    let text = format!("{}\nwritten    {}", summary::summary(profile), written.display());
+    match to {
+        Where::Stdout => print(&text),
+        Where::Stderr => {
+            tell(&text);
+            Ok(())
+        }
+    }
+}

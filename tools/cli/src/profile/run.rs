@@ -1,0 +1,146 @@
+//! `onetrip profile --run`: a program whose servers are replaced by splices, until it ends.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use onetrip_lab::proxy::Proxy;
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::analysis::Analysis;
+use super::environment::{Target, Variables, replaced};
+use super::splice::Front;
+use super::{ProfileArgs, Where, report};
+use crate::output::{End, tell};
+use crate::proxy::upstream;
+use crate::runtime::runtime;
+use crate::stop::is_ignored;
+
+/// Runs the program, and ends with its exit status.
+///
+/// # Errors
+/// No server is named, or the program can't be run. The program's status, if it isn't 0.
+pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
+    let analysis = Analysis::start(args.settings())?;
+    let mut splices = Splices { analysis: &analysis, open: BTreeMap::new() };
+    let variables: Variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let replaced = replaced(&variables, |target| splices.front(target))?;
+    let open = splices.open;
+    replaced.notes.iter().for_each(|note| say(note));
+    for (target, proxy) in &open {
+        say(&format!("{} -> {target}", proxy.addr()));
+    }
+    let names: Vec<&str> = replaced.set.keys().map(String::as_str).collect();
+    say(&format!("replaced {}", names.join(", ")));
+    let status = runtime(1)?.block_on(child(args, &replaced.set))?;
+    drop(open);
+    let profile = analysis.finish()?;
+    report(&profile, args, Where::Stderr)?;
+    match code(status) {
+        0 => Ok(()),
+        code => Err(End::Status(code)),
+    }
+}
+
+fn say(text: &str) {
+    tell(&format!("onetrip: profile: {text}"));
+}
+
+/// One splice for each server.
+struct Splices<'a> {
+    analysis: &'a Analysis,
+    open: BTreeMap<Target, Proxy>,
+}
+
+impl Splices<'_> {
+    fn front(&mut self, target: &Target) -> Result<std::net::SocketAddr, String> {
+        if let Some(proxy) = self.open.get(target) {
+            return Ok(proxy.addr());
+        }
+        let number = u8::try_from(self.open.len())
+            .map_err(|_| "the environment names more than 256 servers: unset some".to_owned())?;
+        let upstream = upstream("the server", &target.to_string())?;
+        let proxy = Front::free().splice(upstream, self.analysis, number)?;
+        let addr = proxy.addr();
+        self.open.insert(target.clone(), proxy);
+        Ok(addr)
+    }
+}
+
+/// Runs the program to its end, and passes signals on to it.
+async fn child(args: &ProfileArgs, set: &Variables) -> Result<ExitStatus, String> {
+    let [program, arguments @ ..] = args.command.as_slice() else {
+        return Err("--run needs a program: onetrip profile --run -- PROGRAM".to_owned());
+    };
+    // Caught before the program runs: none is lost.
+    let mut signals = caught()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .envs(set)
+        .spawn()
+        .map_err(|error| format!("can't run {} ({error})", program.display()))?;
+    loop {
+        tokio::select! {
+            status = child.wait() => {
+                return status.map_err(|error| format!("can't wait for the program: {error}"));
+            }
+            Some(kind) = signals.recv() => pass_on(kind, &child),
+        }
+    }
+}
+
+/// Signals that are passed on. SIGINT and SIGQUIT of a terminal reach all of its foreground group,
+/// so the program has those already.
+const PASSED_ON: [SignalKind; 6] = [
+    SignalKind::terminate(),
+    SignalKind::interrupt(),
+    SignalKind::quit(),
+    SignalKind::hangup(),
+    SignalKind::user_defined1(),
+    SignalKind::user_defined2(),
+];
+
+/// Catches all that are passed on. One that the caller made this command ignore, as nohup does, the
+/// program ignores too.
+fn caught() -> Result<mpsc::Receiver<SignalKind>, String> {
+    let (sender, receiver) = mpsc::channel(PASSED_ON.len());
+    for kind in PASSED_ON.into_iter().filter(|it| !is_ignored(*it)) {
+        let mut signal =
+            signal(kind).map_err(|error| format!("can't wait for signals ({error}): try again"))?;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() && sender.send(kind).await.is_ok() {}
+        });
+    }
+    Ok(receiver)
+}
+
+fn pass_on(kind: SignalKind, child: &Child) {
+    let is_of_terminal = [SignalKind::interrupt(), SignalKind::quit()].contains(&kind);
+    if is_of_terminal && is_foreground() {
+        return;
+    }
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(kind.as_raw_value())) {
+        // It may have ended by now.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Whether this command is in the foreground of its terminal, if it has one.
+fn is_foreground() -> bool {
+    std::fs::File::open("/dev/tty")
+        .is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()))
+}
+
+/// As shells say it: the number of a signal above 128.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|it| 128 + it)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

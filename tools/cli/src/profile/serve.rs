@@ -1,0 +1,80 @@
+//! `onetrip profile --listen`: a proxy in front of a server, until it is stopped.
+
+use std::time::Instant;
+
+use onetrip_lab::proxy::Proxy;
+use onetrip_profile::Profile;
+use tokio::time::{MissedTickBehavior, interval_at};
+
+use super::ProfileArgs;
+use super::analysis::Analysis;
+use super::splice::Front;
+use super::summary::several;
+use crate::output::{End, print};
+use crate::proxy::upstream;
+use crate::runtime::runtime;
+use crate::shown::Shown;
+use crate::stop::Stop;
+
+/// Profiles until SIGINT (Ctrl-C), SIGTERM or SIGHUP.
+///
+/// # Errors
+/// It can't listen, or its output can't be written.
+pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
+    let (Some(listen), Some(name)) = (args.listen, &args.to) else {
+        return Err("--listen and --to belong together".to_owned().into());
+    };
+    let upstream = upstream("--to", name)?;
+    let shown = Shown::new();
+    let line = shown.clone();
+    let stop = Stop::catch(move || line.clear())?;
+    let runtime = runtime(1)?;
+    let analysis = Analysis::start(args.settings())?;
+    // Called before it listens, so that a signal from then on writes what was found.
+    stop.tidy_first("nothing was written");
+    let front = Front { listen, beyond_loopback: args.allow_remote };
+    let proxy = front.splice(upstream, &analysis, 0)?;
+    let head = format!(
+        "{} -> {name}; Ctrl-C ends it and writes what was found to {}",
+        proxy.addr(),
+        args.out.display()
+    );
+    let told = runtime.block_on(watch(&proxy, &analysis, &stop, args, &shown, &head));
+    shown.clear();
+    drop(proxy);
+    let profile = analysis.finish()?;
+    told?;
+    Ok(profile)
+}
+
+/// Shows the counts until the command is stopped.
+async fn watch(
+    proxy: &Proxy,
+    analysis: &Analysis,
+    stop: &Stop,
+    args: &ProfileArgs,
+    shown: &Shown,
+    head: &str,
+) -> Result<(), End> {
+    print(head)?;
+    let start = Instant::now();
+    let mut ticks = interval_at(tokio::time::Instant::now() + args.interval, args.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = (0, 0);
+    loop {
+        tokio::select! {
+            _ = stop.requested() => return Ok(()),
+            _ = ticks.tick() => {
+                let (trips, open) = (analysis.trips(), proxy.stats().open.len());
+                let line = format!(
+                    "{:.0} s: {}; {}",
+                    start.elapsed().as_secs_f64(),
+                    several(trips, "trip"),
+                    several(open as u64, "connection")
+                );
+                shown.interval(line, before != (trips, open))?;
+                before = (trips, open);
+            }
+        }
+    }
+}

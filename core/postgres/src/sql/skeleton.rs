@@ -23,6 +23,8 @@ pub fn skeleton(sql: &str) -> Skeleton {
     let mut of = Skeleton::default();
     let mut lexer = Lexer::new(sql);
     let mut before = Piece::Symbol(b'(');
+    // Where a sign stands that belongs to a number behind it, and what is in front of it.
+    let mut sign = None;
     loop {
         let has_blanks = lexer.skip_blanks(&mut of.comments);
         let start = lexer.position();
@@ -34,7 +36,12 @@ pub fn skeleton(sql: &str) -> Skeleton {
             Token::Parameter(_) => Piece::Parameter,
             Token::Text(_) | Token::Literal => {
                 lexer.skip_number(start);
-                of.literals.push(start..lexer.position());
+                let signed = sign.filter(|_| is_number(sql, start));
+                if let Some((_, front)) = signed {
+                    of.drop_sign();
+                    before = front;
+                }
+                of.literals.push(signed.map_or(start, |it| it.0)..lexer.position());
                 Piece::Item
             }
         };
@@ -50,8 +57,17 @@ pub fn skeleton(sql: &str) -> Skeleton {
             Piece::Parameter => of.add_item(source),
             Piece::Item => of.add_item("?"),
         }
+        let is_operand = !matches!(before, Piece::Symbol(symbol) if !b")]".contains(&symbol));
+        sign = match piece {
+            Piece::Symbol(b'-' | b'+') if !is_operand => Some((start, before)),
+            _ => None,
+        };
         before = piece;
     }
+}
+
+fn is_number(sql: &str, at: usize) -> bool {
+    sql[at..].starts_with(|first: char| first.is_ascii_digit())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,6 +96,13 @@ fn is_apart(before: Piece, piece: Piece, has_blanks: bool) -> bool {
 const MORE: &str = " …";
 
 impl Skeleton {
+    /// Takes back the sign at the end, so that a number is the same text whatever its sign.
+    fn drop_sign(&mut self) {
+        self.text.pop();
+        let len = self.text.trim_end().len();
+        self.text.truncate(len);
+    }
+
     /// Adds a literal or a parameter, or `…` behind another one.
     fn add_item(&mut self, item: &str) {
         let list = self.text.trim_end();
@@ -154,6 +177,10 @@ mod tests {
             ),
             ("select a::int4, count(*)", "select a::int4, count(*)"),
             ("select 1e-5, 1_000 + 0xFFfe - .5", "select ?, … + ? -.?"),
+            ("set a = a + -17, b = -2, c = - 3", "set a = a + ?, b = ?, c = ?"),
+            ("values (-1, +2), (3, -4)", "values (?, …), …"),
+            ("select a - 1, f(b) -1, c[1] - 2", "select a - ?, f(b) - ?, c[?] - ?"),
+            ("select -'1', x #- '{a}'", "select - ?, x #- ?"),
             ("select $a$ that does not end", "select ?"),
             ("", ""),
         ] {
@@ -179,11 +206,11 @@ mod tests {
 
     #[test]
     fn literals_and_comments_are_found() {
-        let sql = "/* a='b' */ select 17, 'x' --c";
+        let sql = "/* a='b' */ select 17, -3, 'x' --c";
         let Skeleton { literals, comments, .. } = skeleton(sql);
         let of =
             |ranges: Vec<Range<usize>>| ranges.into_iter().map(|it| &sql[it]).collect::<Vec<_>>();
-        assert_eq!(of(literals), ["17", "'x'"]);
+        assert_eq!(of(literals), ["17", "-3", "'x'"]);
         assert_eq!(of(comments), ["/* a='b' */", "--c"]);
     }
 

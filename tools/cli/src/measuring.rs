@@ -75,6 +75,28 @@ impl Measuring {
         Ok(finished.map_err(|error| error.to_string())?)
     }
 
+    /// Runs something else, on this thread. A signal ends it.
+    ///
+    /// # Errors
+    /// Its own, or that it was stopped.
+    pub(crate) fn beside<T>(
+        &self,
+        label: &'static str,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, End> {
+        self.live.begin();
+        self.live.say(label);
+        self.stop.tidy_first("");
+        let done = runtime(1)?.block_on(async {
+            tokio::select! {
+                done = work => done,
+                stopped = self.stopped() => Err(stopped),
+            }
+        });
+        self.ended();
+        Ok(done?)
+    }
+
     async fn stopped(&self) -> String {
         format!("stopped by {}", self.stop.requested().await)
     }

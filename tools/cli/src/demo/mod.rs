@@ -1,9 +1,10 @@
 //! `onetrip demo`: a small run of what `onetrip bench` measures, in under a minute. It shows a
 //! money transfer over a slow link, point selects by depth, and updates with and without
 //! contention. If Redis or Valkey is installed, it also shows updates over the slow link, GETs by
-//! depth, and 10,000 PINGs.
+//! depth, and 10,000 PINGs. It ends with a program under `onetrip profile`.
 
 mod plan;
+mod profile;
 mod redis;
 mod story;
 
@@ -64,6 +65,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
     }
     let written = report::write_all(&finished.results, &args.out).map_err(|it| it.to_string())?;
     print(&story::tell(&finished.results))?;
+    if args.url.is_none() && finished.results.stopped.is_none() {
+        let rtt_ms = args.rtt.map_or(profile::RTT_MS, |it| it.min(profile::RTT_MS));
+        let told = measuring.beside("profiling a program", profile::tell(rtt_ms))?;
+        print(&format!("\n{told}"))?;
+    }
     if !is_redis_wanted && args.url.is_none() {
         print(&format!("\n{}", redis::MISSING))?;
     }

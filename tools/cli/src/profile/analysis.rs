@@ -13,7 +13,7 @@ use super::ring::{Event, Events, Lost, Ring, What, ring};
 use crate::output::thousands;
 
 /// An analysis in progress.
-pub(super) struct Analysis {
+pub(crate) struct Analysis {
     ring: Ring,
     shared: Arc<Shared>,
     thread: JoinHandle<Ended>,
@@ -28,11 +28,11 @@ struct Shared {
 
 /// How the analysis is done.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Bytes that may wait for the analysis.
-    pub(super) bytes_max: usize,
+    pub(crate) bytes_max: usize,
     /// The round trip to the server, where the user knows it.
-    pub(super) rtt: Option<Duration>,
+    pub(crate) rtt: Option<Duration>,
     /// For tests: it panics at this piece.
     #[cfg(test)]
     pub(super) panics_at: Option<u64>,
@@ -55,7 +55,7 @@ impl Default for Settings {
 impl Analysis {
     /// # Errors
     /// The system allows no thread, in one line.
-    pub(super) fn start(settings: Settings) -> Result<Analysis, String> {
+    pub(crate) fn start(settings: Settings) -> Result<Analysis, String> {
         note_places();
         let (ring, events) = ring(settings.bytes_max);
         let shared = Arc::<Shared>::default();
@@ -81,7 +81,7 @@ impl Analysis {
     ///
     /// # Errors
     /// The analysis failed so that nothing is left of it, in one line.
-    pub(super) fn finish(self) -> Result<Profile, String> {
+    pub(crate) fn finish(self) -> Result<Profile, String> {
         self.shared.is_done.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         let ended = self.thread.join().unwrap_or_else(|_| Ended::nothing());

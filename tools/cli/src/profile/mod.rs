@@ -20,7 +20,8 @@ use onetrip_profile::Profile;
 
 use crate::output::{End, print, tell};
 use crate::values;
-use analysis::Settings;
+pub(crate) use analysis::{Analysis, Settings};
+pub(crate) use splice::Front;
 
 /// Find the round trips that a program could save, in any language and with any driver.
 ///

@@ -8,7 +8,7 @@ use super::analysis::Analysis;
 
 /// Where a splice listens.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Front {
+pub(crate) struct Front {
     pub(super) listen: SocketAddr,
     /// Whether other machines may be able to connect.
     pub(super) beyond_loopback: bool,
@@ -16,7 +16,7 @@ pub(super) struct Front {
 
 impl Front {
     /// A free port of the loopback interface.
-    pub(super) fn free() -> Front {
+    pub(crate) fn free() -> Front {
         Front { listen: SocketAddr::from(([127, 0, 0, 1], 0)), beyond_loopback: false }
     }
 
@@ -24,7 +24,7 @@ impl Front {
     ///
     /// # Errors
     /// It can't listen there, in one line.
-    pub(super) fn splice(
+    pub(crate) fn splice(
         self,
         upstream: Upstream,
         analysis: &Analysis,

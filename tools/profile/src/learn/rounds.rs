@@ -9,7 +9,7 @@ use crate::value::Value;
 
 /// Rounds whose values are held against those of the same round in other units.
 const CONSTANTS_MAX: usize = 16;
-/// Parameters that took a value from the round before, and make the rounds linked.
+/// Rounds that took a value from the one before, and make the rounds linked.
 const LINKED_MIN: u32 = 3;
 
 /// What was seen of a statement that runs in rounds.
@@ -28,10 +28,12 @@ pub(super) struct Rounds {
     ends: Vec<(Class, u32)>,
     /// The values of the first unit's rounds.
     first: Vec<Vec<Value>>,
-    /// Parameters that took a value from the round before, and those with a value that was seen
-    /// nowhere before.
+    /// Rounds with a value from the round before, and those with one that was seen nowhere before.
     linked: u32,
     new: u32,
+    /// Rounds, and those with a value that the round before returned though it was known.
+    all: u32,
+    repeats: u32,
 }
 
 impl Rounds {
@@ -55,7 +57,9 @@ impl Rounds {
         let in_front: Vec<_> = earlier.iter().filter(|it| it.1.place < step.loop_begin).collect();
         let mut is_linked = false;
         let mut is_new = false;
+        let mut repeats = false;
         for value in exchange.inputs.iter().flatten() {
+            repeats |= before.iter().any(|(it, _)| has(it, value));
             if known.contains_key(value) || in_front.iter().any(|(it, _)| has(it, value)) {
                 continue;
             }
@@ -66,6 +70,8 @@ impl Rounds {
             }
         }
         self.keep(step.round, exchange);
+        self.all += 1;
+        self.repeats += u32::from(repeats);
         self.linked += u32::from(is_linked);
         self.new += u32::from(is_new);
     }
@@ -116,7 +122,8 @@ impl Rounds {
         let is_counted = is_driven || (!self.varies && !self.ends_by_class());
         let n: u32 = self.classes.iter().map(|it| it.1).sum();
         let k = self.classes.iter().filter(|it| it.1 >= OF_CLASS_MIN).count() as u32;
-        let is_given = self.linked == 0 && self.new == 0;
+        let repeats = self.repeats * 10 >= self.all * 9;
+        let is_given = self.linked == 0 && self.new == 0 && !repeats;
         if is_counted && is_given && n >= UNITS_MIN && k >= CLASSES_MIN {
             return Link::Independent { n, k };
         }

@@ -1,5 +1,7 @@
 //! The profiler from outside: bytes in, a profile out.
 
 mod dependence;
+mod programs;
+mod rivals;
 mod speaker;
 mod units;

@@ -14,11 +14,12 @@ pub(crate) struct Speaker {
     status: u8,
 }
 
-/// What a statement returns: rows of one column, rows of JSON, or an error.
+/// What a statement returns: rows of one column, of JSON or of arrays, or an error.
 #[derive(Clone, Debug)]
 pub(crate) enum Found {
     Rows(Vec<String>),
     Json(Vec<String>),
+    Arrays(Vec<String>),
     Failed,
 }
 
@@ -172,6 +173,7 @@ impl Found {
         let (oid, rows): (u32, _) = match self {
             Found::Rows(rows) => (25, rows),
             Found::Json(rows) => (114, rows),
+            Found::Arrays(rows) => (1016, rows),
             Found::Failed => return message(b'E', b"SERROR\0C23505\0Mduplicate\0\0"),
         };
         let mut column = vec![0, 1, b'c', 0];
@@ -185,16 +187,16 @@ impl Found {
 
     fn of_redis(&self, is_list: bool) -> Vec<u8> {
         match self {
-            Found::Rows(rows) | Found::Json(rows) if is_list => {
+            Found::Failed => b"-ERR it failed\r\n".to_vec(),
+            Found::Rows(rows) | Found::Json(rows) | Found::Arrays(rows) if is_list => {
                 let mut bytes = format!("*{}\r\n", rows.len()).into_bytes();
                 rows.iter().for_each(|row| bytes.extend(bulk(row)));
                 bytes
             }
-            Found::Rows(rows) | Found::Json(rows) => match rows.first() {
+            Found::Rows(rows) | Found::Json(rows) | Found::Arrays(rows) => match rows.first() {
                 Some(row) => bulk(row),
                 None => b"$-1\r\n".to_vec(),
             },
-            Found::Failed => b"-ERR it failed\r\n".to_vec(),
         }
     }
 }

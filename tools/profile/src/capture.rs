@@ -25,6 +25,14 @@ pub struct Captured {
     pub segments: u64,
     /// See `segments`.
     pub bytes: u64,
+    /// Packets that are not of TCP over IP, or fragments, or make no sense.
+    pub other: u64,
+    /// Packets of links that are not known.
+    pub unknown_links: u64,
+    /// Connections of TCP.
+    pub connections: u64,
+    /// Packets with data of connections beyond those that are followed at once.
+    pub ignored: u64,
     /// Packets that were cut when they were captured, so that their ends are missing.
     pub cut: u64,
     /// Holes in streams: what was sent there was not captured.
@@ -33,11 +41,33 @@ pub struct Captured {
     pub is_cut: bool,
 }
 
+impl fmt::Display for Captured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Captured { packets, segments, bytes, connections, .. } = self;
+        write!(
+            f,
+            "{packets} packets, {segments} of them with {bytes} bytes of {connections} connections"
+        )?;
+        let mut and = |count: u64, what: &str| match count {
+            0 => Ok(()),
+            count => write!(f, "; {count} {what}"),
+        };
+        and(self.other, "other packets")?;
+        and(self.unknown_links, "packets of links that are not read")?;
+        and(self.cut, "packets were cut short by the capture (tcpdump -s 0 keeps them whole)")?;
+        and(self.holes, "holes where packets were not captured")?;
+        and(self.ignored, "packets of connections beyond the 100,000 that are followed at once")?;
+        if self.is_cut { write!(f, "; the capture ends within a packet") } else { Ok(()) }
+    }
+}
+
 /// Why a capture can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureError {
-    /// It is empty.
+    /// It is empty, or ends within its header.
     Empty,
+    /// It is compressed.
+    Compressed,
     /// It is neither pcap nor pcapng.
     NoCapture,
     /// Its packets are of a link that is not known, by its number in the registry of tcpdump.
@@ -49,7 +79,11 @@ pub enum CaptureError {
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CaptureError::Empty => f.write_str("the capture is empty"),
+            CaptureError::Empty => f.write_str("the capture is empty, or ends within its header"),
+            CaptureError::Compressed => f.write_str(
+                "the capture is compressed: unpack it on the way, as in \
+                 `gunzip -c FILE | onetrip profile --pcap -` (zstd -dc for zstd)",
+            ),
             CaptureError::NoCapture => f.write_str(
                 "this is no capture: pcap and pcapng are read, as tcpdump -w writes them",
             ),
@@ -72,23 +106,33 @@ const BUFFER: usize = 1 << 20;
 /// of others the handshake tells.
 ///
 /// # Errors
-/// It is no capture, or of an unknown link. A capture that ends within a packet is read up to there.
+/// It is no capture, or all of it is of unknown links. A capture that ends within a packet is read up to there.
 pub fn read(
-    source: impl Read + Send,
+    mut source: impl Read + Send,
     ports: &[u16],
     profiler: &mut Profiler,
 ) -> Result<Captured, CaptureError> {
+    let mut magic = Vec::new();
+    source.by_ref().take(4).read_to_end(&mut magic).map_err(|_| CaptureError::Io)?;
+    if magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd] {
+        return Err(CaptureError::Compressed);
+    }
+    let source = std::io::Cursor::new(magic).chain(source);
     let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
-        PcapError::Eof => CaptureError::Empty,
+        PcapError::Eof | PcapError::Incomplete(_) => CaptureError::Empty,
         PcapError::ReadError => CaptureError::Io,
         _ => CaptureError::NoCapture,
     })?;
-    let mut of =
-        Reading { captured: Captured::default(), streams: Streams::new(ports), links: Vec::new() };
+    let mut of = Reading {
+        captured: Captured::default(),
+        streams: Streams::new(ports),
+        links: Vec::new(),
+        unknown_link: None,
+    };
     loop {
         let used = match reader.next() {
             Ok((used, block)) => {
-                of.block(&block, profiler)?;
+                of.block(&block, profiler);
                 used
             }
             Err(PcapError::Eof) => break,
@@ -116,8 +160,12 @@ pub fn read(
         };
         reader.consume(used);
     }
-    of.captured.holes = of.streams.holes();
-    Ok(of.captured)
+    let Streams { numbers, holes, ignored, .. } = of.streams;
+    let captured = Captured { connections: numbers, holes, ignored, ..of.captured };
+    match of.unknown_link {
+        Some(link) if captured.unknown_links == captured.packets => Err(CaptureError::Link(link)),
+        _ => Ok(captured),
+    }
 }
 
 struct Reading {
@@ -125,14 +173,11 @@ struct Reading {
     streams: Streams,
     /// Of the interfaces of the section: the link, and ticks of a second with their offset.
     links: Vec<(Linktype, u64, i64)>,
+    unknown_link: Option<i32>,
 }
 
 impl Reading {
-    fn block(
-        &mut self,
-        block: &PcapBlockOwned<'_>,
-        profiler: &mut Profiler,
-    ) -> Result<(), CaptureError> {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, profiler: &mut Profiler) {
         use pcap_parser::Block;
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
@@ -141,11 +186,11 @@ impl Reading {
                 self.links = vec![(header.network, ticks, 0)];
             }
             PcapBlockOwned::Legacy(packet) => {
-                let Some(&(link, ticks, _)) = self.links.first() else { return Ok(()) };
+                let Some(&(link, ticks, _)) = self.links.first() else { return };
                 let at = u64::from(packet.ts_sec) * 1_000_000_000
                     + u64::from(packet.ts_usec) * (1_000_000_000 / ticks);
                 let is_cut = packet.caplen < packet.origlen;
-                self.packet(link, at, packet.data, is_cut, profiler)?;
+                self.packet(link, at, packet.data, is_cut, profiler);
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.links.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(it)) => {
@@ -154,7 +199,7 @@ impl Reading {
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
                 let link = self.links.get(packet.if_id as usize).copied();
-                let Some((link, ticks, offset)) = link else { return Ok(()) };
+                let Some((link, ticks, offset)) = link else { return };
                 let count = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                 let seconds = (count / ticks.max(1)).saturating_add_signed(offset);
                 let rest =
@@ -162,11 +207,10 @@ impl Reading {
                 let at = seconds.saturating_mul(1_000_000_000).saturating_add(rest as u64);
                 let data = packet.packet_data();
                 let is_cut = packet.caplen < packet.origlen;
-                self.packet(link, at, data, is_cut, profiler)?;
+                self.packet(link, at, data, is_cut, profiler);
             }
             PcapBlockOwned::NG(_) => {}
         }
-        Ok(())
     }
 
     fn packet(
@@ -176,7 +220,7 @@ impl Reading {
         data: &[u8],
         is_cut: bool,
         profiler: &mut Profiler,
-    ) -> Result<(), CaptureError> {
+    ) {
         self.captured.packets += 1;
         self.captured.cut += u64::from(is_cut);
         let sliced = match link {
@@ -189,16 +233,19 @@ impl Reading {
             Linktype::NULL | Linktype::LOOP => {
                 data.get(4..).and_then(|it| LaxSlicedPacket::from_ip(it).ok())
             }
-            Linktype(number) => return Err(CaptureError::Link(number)),
+            Linktype(number) => {
+                self.unknown_link = Some(number);
+                self.captured.unknown_links += 1;
+                return;
+            }
         };
-        let Some(sliced) = sliced else { return Ok(()) };
-        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else { return Ok(()) };
-        let (from, to) = match &sliced.net {
-            Some(net) => match addresses(net) {
-                Some(pair) => pair,
-                None => return Ok(()),
-            },
-            None => return Ok(()),
+        let tcp = sliced.as_ref().and_then(|it| match &it.transport {
+            Some(TransportSlice::Tcp(tcp)) => Some((tcp, addresses(it.net.as_ref()?)?)),
+            _ => None,
+        });
+        let Some((tcp, (from, to))) = tcp else {
+            self.captured.other += 1;
+            return;
         };
         let payload = tcp.payload();
         self.captured.segments += u64::from(!payload.is_empty());
@@ -210,11 +257,11 @@ impl Reading {
             sequence: tcp.sequence_number(),
             acknowledged: tcp.ack().then(|| tcp.acknowledgment_number()),
             syn: tcp.syn(),
-            ends: tcp.fin() || tcp.rst(),
+            fin: tcp.fin(),
+            rst: tcp.rst(),
             payload,
         };
         self.streams.segment(&segment, profiler);
-        Ok(())
     }
 }
 

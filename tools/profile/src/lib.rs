@@ -34,7 +34,7 @@ mod wire;
 
 use std::collections::HashMap;
 
-use exchange::{Kind, Shared, Texts};
+use exchange::{Kind, Shared};
 use finding::{Known, Measured, measured};
 use learn::{Learner, Link};
 use least::{Label, Mode};
@@ -44,7 +44,6 @@ use round::Round;
 use shape::{Example, Shapes};
 pub use unit::Boundary;
 use unit::{Conversation, Gaps, Unit};
-use value::Values;
 pub use wire::Opaque;
 
 /// The analysis of one run.
@@ -56,7 +55,9 @@ pub struct Profiler {
     learner: Learner,
     shapes: Shapes,
     counts: Counts,
+    /// What times count from.
     begin: Option<Nanos>,
+    first: Nanos,
     end: Nanos,
     /// The round trips of PostgreSQL's connections, and of Redis'.
     rounds: [Round; 2],
@@ -70,9 +71,14 @@ struct Counts {
     trips: u64,
     logins: u64,
     units: u64,
+    exchanges: u64,
     lossy: u64,
     opaque: std::collections::BTreeMap<Opaque, u64>,
 }
+
+/// A minute, and a hundred days.
+const BEFORE: Nanos = 60_000_000_000;
+const TIME_MAX: Nanos = 1 << 53;
 
 impl Default for Profiler {
     fn default() -> Profiler {
@@ -85,13 +91,14 @@ impl Profiler {
     #[must_use]
     pub fn new() -> Profiler {
         Profiler {
-            shared: Shared { texts: Texts::default(), values: Values::new() },
+            shared: Shared::new(),
             open: HashMap::new(),
             gaps: Gaps::default(),
             learner: Learner::default(),
             shapes: Shapes::default(),
             counts: Counts::default(),
             begin: None,
+            first: Nanos::MAX,
             end: 0,
             rounds: Default::default(),
             measured: Legs::default(),
@@ -108,18 +115,29 @@ impl Profiler {
 
     /// Bytes that have passed.
     pub fn piece(&mut self, piece: Piece<'_>) {
-        self.begin.get_or_insert(piece.at);
-        self.end = self.end.max(piece.at);
+        let at = self.since_begin(piece.at);
+        self.end = self.end.max(at);
         self.conversation(piece.connection);
         let Some(conversation) = self.open.get_mut(&piece.connection) else { return };
-        let read = (piece.at, piece.from, piece.bytes);
+        let read = (at, piece.from, piece.bytes);
         let unit = conversation.read(&mut self.shared, &mut self.gaps, read);
         if let Some(unit) = unit {
             self.unit(&unit);
         }
     }
 
-    /// Bytes of a connection are missing: what follows on it can't be read any more.
+    /// Texts are shown as they were sent, with their literals. By default they are shown without.
+    pub fn show_values(&mut self, shows: bool) {
+        self.shared.shows_values = shows;
+    }
+
+    /// A connection was open before anything was seen of it, so its first bytes may be any.
+    pub fn midway(&mut self, connection: u64) {
+        self.conversation(connection).decoder.begin_midway();
+    }
+
+    /// Bytes of a connection are missing: what follows can't be read until nothing can be in
+    /// flight. What could not be read is told by [`Profile::opaque`].
     pub fn missing(&mut self, connection: u64) {
         self.counts.lossy += 1;
         self.conversation(connection).decoder.lose();
@@ -128,10 +146,19 @@ impl Profiler {
     /// A connection is over.
     pub fn closed(&mut self, connection: u64) {
         let Some(mut conversation) = self.open.remove(&connection) else { return };
-        for unit in conversation.close(&self.shared, &mut self.gaps) {
+        for unit in conversation.close(&mut self.shared, &mut self.gaps) {
             self.unit(&unit);
         }
         self.count(&conversation);
+    }
+
+    /// Times count from a while before the first, since another connection may have begun earlier.
+    /// No sum of them overflows, whatever a capture says.
+    fn since_begin(&mut self, at: Nanos) -> Nanos {
+        let begin = *self.begin.get_or_insert(at.saturating_sub(BEFORE));
+        let since = at.saturating_sub(begin).min(TIME_MAX);
+        self.first = self.first.min(since);
+        since
     }
 
     fn count(&mut self, conversation: &Conversation) {
@@ -152,6 +179,7 @@ impl Profiler {
 
     fn unit(&mut self, unit: &Unit) {
         self.counts.units += 1;
+        self.counts.exchanges += unit.exchanges.len() as u64;
         let legs = unit.legs.or(self.measured);
         self.rounds[usize::from(unit.is_redis)].add(unit, legs);
         self.shapes.add(unit, &self.shared.values, &mut self.learner, legs);
@@ -190,8 +218,10 @@ impl Profiler {
             .collect();
         Profile {
             version: VERSION,
-            seconds: self.end.saturating_sub(self.begin.unwrap_or(self.end)) as f64 / 1e9,
+            seconds: self.end.saturating_sub(self.first) as f64 / 1e9,
             connections: self.counts.connections,
+            units: self.counts.units,
+            exchanges: self.counts.exchanges,
             opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
             lossy: self.counts.lossy,
             incomplete: None,

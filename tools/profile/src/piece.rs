@@ -36,7 +36,7 @@ impl Legs {
 
     /// From the program to the server and back; a client leg that nobody measured counts as none.
     pub(crate) fn whole(self) -> Option<Nanos> {
-        Some(self.server? + self.client.unwrap_or(0))
+        Some(self.server?.saturating_add(self.client.unwrap_or(0)))
     }
 }
 

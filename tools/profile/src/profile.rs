@@ -14,7 +14,11 @@ pub struct Profile {
     pub seconds: f64,
     /// Connections that were seen.
     pub connections: u64,
-    /// Connections that could not be read, by why.
+    /// Units of work, and exchanges in them: requests with their answers.
+    pub units: u64,
+    /// See `units`.
+    pub exchanges: u64,
+    /// Connections that could not be read, wholly or in part, by why.
     pub opaque: Vec<(String, u64)>,
     /// Pieces of traffic that were not analysed, since the analysis could not keep up.
     pub lossy: u64,

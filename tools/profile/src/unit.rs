@@ -104,8 +104,9 @@ fn start_of(bucket: usize) -> Nanos {
     (1_u64 << doublings) + rest * (1_u64 << doublings) / 4
 }
 
-/// Exchanges of one unit.
+/// Exchanges of one unit, and when memory is short.
 const UNIT_MAX: usize = 2_000;
+const UNIT_TIGHT: usize = 16;
 
 /// One connection, from its bytes to its units.
 #[derive(Debug)]
@@ -122,6 +123,14 @@ pub(crate) struct Conversation {
     pub(crate) is_cancel: bool,
     /// The server has answered since the client spoke, of what can't be read.
     has_answered: bool,
+    /// Bytes were not seen, so at least a part could not be read.
+    was_lost: bool,
+    now: Nanos,
+    /// It was taken up again, and whether rightly is seen when a trip has ended.
+    is_on_trial: bool,
+    /// Bytes of memory that it was charged with, and of those its unit.
+    held: usize,
+    unit_held: usize,
 }
 
 impl Conversation {
@@ -137,6 +146,11 @@ impl Conversation {
             logins: 0,
             is_cancel: false,
             has_answered: false,
+            was_lost: false,
+            now: 0,
+            is_on_trial: false,
+            held: 0,
+            unit_held: 0,
         }
     }
 
@@ -150,39 +164,54 @@ impl Conversation {
         if bytes.is_empty() {
             return None;
         }
-        let mut out = Out::default();
+        // A source may know times less well than the order.
+        let at = at.max(self.now);
+        self.now = at;
+        let mut unit = None;
+        // Of what can't be read, a trip ends with the last answer before the client speaks again.
+        let was_blind = self.decoder.in_flight().is_none();
+        if from == Side::Client && was_blind && std::mem::take(&mut self.has_answered) {
+            unit = self.end_trip(shared, gaps);
+        }
+        let mut out = Out { ended: std::mem::take(&mut self.ended), ..Out::default() };
         self.decoder.read(shared, at, from, bytes, &mut out);
+        self.ended = out.ended;
         self.is_cancel |= out.is_cancel;
-        self.ended.append(&mut out.ended);
+        self.was_lost |= matches!(self.decoder, Decoder::Lost(_));
+        self.is_on_trial |= was_blind && self.decoder.in_flight().is_some();
         if self.is_cancel {
-            self.trip = None;
+            // It is no work of the program's, and neither is what asked for its encryption.
+            (self.trip, self.unit, self.trips, self.logins) = (None, None, 0, 0);
+            self.ended.clear();
             return None;
         }
-        match from {
-            Side::Client => self.client_spoke(shared, gaps, at, bytes.len()),
+        let ended = match from {
+            Side::Client => {
+                self.client_spoke(at, bytes.len());
+                None
+            }
             Side::Server => self.server_spoke(shared, gaps, at, bytes.len()),
-        }
+        };
+        self.charge(shared);
+        unit.or(ended)
     }
 
-    fn client_spoke(
-        &mut self,
-        shared: &mut Shared,
-        gaps: &mut Gaps,
-        at: Nanos,
-        len: usize,
-    ) -> Option<Unit> {
-        let mut ended = None;
-        // Of what can't be read, a trip ends with the last answer before the client speaks again.
-        if self.decoder.in_flight().is_none() && std::mem::take(&mut self.has_answered) {
-            ended = self.end_trip(shared, gaps);
-        }
-        if self.trip.is_none() && self.decoder.in_flight() != Some(0) {
-            self.trip = Some(Trip { begin: at, end: at, up: 0, down: 0, exchanges: 0 });
-        }
-        if let Some(trip) = &mut self.trip {
+    /// Accounts for the memory that it holds now.
+    fn charge(&mut self, shared: &mut Shared) {
+        let now = self.decoder.held() + self.unit_held;
+        shared.memory.change(self.held, now);
+        self.held = now;
+    }
+
+    fn client_spoke(&mut self, at: Nanos, len: usize) {
+        if self.decoder.in_flight() == Some(0) {
+            // What was sent is not answered.
+            self.trip = None;
+        } else {
+            let trip =
+                self.trip.get_or_insert(Trip { begin: at, end: at, up: 0, down: 0, exchanges: 0 });
             trip.up += len as u64;
         }
-        ended
     }
 
     fn server_spoke(
@@ -208,7 +237,10 @@ impl Conversation {
     fn end_trip(&mut self, shared: &Shared, gaps: &mut Gaps) -> Option<Unit> {
         let mut trip = self.trip.take()?;
         self.trips += 1;
-        let exchanges = std::mem::take(&mut self.ended);
+        let mut exchanges = std::mem::take(&mut self.ended);
+        if std::mem::take(&mut self.is_on_trial) {
+            exchanges.clear();
+        }
         trip.exchanges = exchanges.len() as u32;
         let gap = self.last_end.map(|end| trip.begin.saturating_sub(end));
         let boundary = self.boundary(shared, gaps, &exchanges, gap);
@@ -218,6 +250,10 @@ impl Conversation {
         self.last_end = Some(trip.end);
         self.logins += exchanges.iter().filter(|it| it.kind == Kind::Login).count().min(1) as u64;
         let ended = if boundary.is_some() { self.unit.take() } else { None };
+        if ended.is_some() {
+            self.unit_held = 0;
+        }
+        self.unit_held += size_of::<Trip>() + exchanges.iter().map(Exchange::held).sum::<usize>();
         let unit = self.unit.get_or_insert_with(|| Unit {
             boundary: boundary.unwrap_or(Boundary::First),
             exchanges: Vec::new(),
@@ -241,13 +277,20 @@ impl Conversation {
         gap: Option<Nanos>,
     ) -> Option<Boundary> {
         let unit = self.unit.as_ref()?;
-        let (Some(last), Some(first)) = (unit.exchanges.last(), exchanges.first()) else {
-            return gap.is_some_and(|gap| gap > gaps.threshold).then_some(Boundary::Gap);
-        };
-        if unit.exchanges.len() >= UNIT_MAX {
+        let has_paused = gap.is_some_and(|gap| gap > gaps.threshold).then_some(Boundary::Gap);
+        let (len, is_tight) =
+            (unit.exchanges.len().max(unit.trips.len()), shared.memory.is_tight());
+        if len >= UNIT_MAX || (is_tight && len >= UNIT_TIGHT) {
             return Some(Boundary::Length);
         }
-        if last.in_transaction {
+        if unit.exchanges.last().is_some_and(|last| last.in_transaction) {
+            return None;
+        }
+        let (Some(last), Some(first)) = (unit.exchanges.last(), exchanges.first()) else {
+            return has_paused;
+        };
+        // It goes on with what it began before, as a COPY does with its data.
+        if unit.trips.last().is_some_and(|trip| first.begin < trip.end) {
             return None;
         }
         if last.kind == Kind::Login {
@@ -260,18 +303,21 @@ impl Conversation {
             _ => {}
         }
         let is_boundary = |it: &Exchange| shared.texts.get(it.text).is_boundary;
-        if is_boundary(last) && last.kind != Kind::Ping || first.kind == Kind::Ping {
+        let is_ping = first.kind == Kind::Ping && is_boundary(first);
+        if is_boundary(last) && last.kind != Kind::Ping || is_ping {
             return Some(Boundary::Pool);
         }
         let ends = matches!(last.kind, Kind::Commit | Kind::Rollback);
         if first.kind == Kind::Begin || (ends && !is_boundary(first)) {
             return Some(Boundary::Transaction);
         }
-        gap.is_some_and(|gap| gap > gaps.threshold).then_some(Boundary::Gap)
+        has_paused
     }
 
     /// The connection is over: its last unit.
-    pub(crate) fn close(&mut self, shared: &Shared, gaps: &mut Gaps) -> Vec<Unit> {
+    pub(crate) fn close(&mut self, shared: &mut Shared, gaps: &mut Gaps) -> Vec<Unit> {
+        shared.memory.change(self.held, 0);
+        self.held = 0;
         let mut units = Vec::new();
         if self.has_answered {
             units.extend(self.end_trip(shared, gaps));
@@ -281,7 +327,7 @@ impl Conversation {
     }
 
     pub(crate) fn opaque(&self) -> Option<Opaque> {
-        self.decoder.opaque()
+        self.decoder.opaque().or(self.was_lost.then_some(Opaque::Incomplete))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
 
 use onetrip_postgres::message::Format;
 
@@ -23,13 +24,15 @@ pub(crate) struct Values {
     /// A count-min sketch: two rows of counts.
     counts: Vec<u32>,
     total: u64,
+    /// Room for the values of one place.
+    pub(crate) found: Vec<Value>,
 }
 
 const ROW: usize = 1 << 16;
 
 impl Values {
     pub(crate) fn new() -> Values {
-        Values { key: RandomState::new(), counts: vec![0; 2 * ROW], total: 0 }
+        Values { key: RandomState::new(), counts: vec![0; 2 * ROW], total: 0, found: Vec::new() }
     }
 
     /// The hash of any bytes under the run's key.
@@ -56,24 +59,22 @@ impl Values {
     }
 
     /// The values in a parameter or a column of PostgreSQL; `oid` is 0 where the type is unknown.
-    pub(crate) fn of_postgres(&self, bytes: &[u8], format: Format, oid: u32) -> Vec<Value> {
-        let mut found = Vec::new();
+    /// They are added to `to`, up to [`ELEMENTS_MAX`] of them.
+    pub(crate) fn of_postgres(&self, bytes: &[u8], format: Format, oid: u32, to: &mut Vec<Value>) {
         match format {
-            Format::Text => self.of_text(bytes, oid, &mut found),
-            _ => self.of_binary(bytes, oid, &mut found),
+            Format::Text => self.of_text(bytes, oid, to),
+            _ => self.of_binary(bytes, oid, to),
         }
-        found
     }
 
     /// The values in an argument or a reply of Redis: the whole, and the parts of a key.
-    pub(crate) fn of_redis(&self, bytes: &[u8]) -> Vec<Value> {
-        let mut found = vec![self.scalar(bytes)];
+    pub(crate) fn of_redis(&self, bytes: &[u8], to: &mut Vec<Value>) {
+        to.push(self.scalar(bytes));
         let is_bound = |byte: &u8| matches!(byte, b':' | b'/' | b'|' | b'{' | b'}' | b',');
         if bytes.len() <= 512 && bytes.iter().any(is_bound) {
             let parts = bytes.split(|byte| is_bound(byte)).filter(|part| !part.is_empty());
-            found.extend(parts.take(ELEMENTS_MAX).map(|part| self.scalar(part)));
+            to.extend(parts.take(ELEMENTS_MAX).map(|part| self.scalar(part)));
         }
-        found
     }
 
     fn of_text(&self, bytes: &[u8], oid: u32, to: &mut Vec<Value>) {
@@ -94,9 +95,9 @@ impl Values {
         let Ok(json) = serde_json::from_slice::<serde_json::Value>(bytes) else {
             return to.push(self.scalar(bytes));
         };
-        let mut open = vec![&json];
+        let (mut open, full) = (vec![&json], to.len() + ELEMENTS_MAX);
         while let Some(json) = open.pop() {
-            if to.len() >= ELEMENTS_MAX {
+            if to.len() >= full {
                 return;
             }
             match json {
@@ -147,14 +148,14 @@ impl Values {
         };
         let dimensions = word(0).unwrap_or(0) as usize;
         let oid = word(8).unwrap_or(0);
-        let mut at = 12 + 8 * dimensions;
+        let (mut at, full) = (12 + 8 * dimensions, to.len() + ELEMENTS_MAX);
         while let Some(len) = word(at) {
             at += 4;
             if len == u32::MAX {
                 continue;
             }
             let Some(element) = bytes.get(at..at + len as usize) else { return };
-            if to.len() >= ELEMENTS_MAX {
+            if to.len() >= full {
                 return;
             }
             self.of_binary(element, oid, to);
@@ -167,14 +168,31 @@ impl Values {
         if let Some(uuid) = uuid(text) {
             return self.hash(UUID, &uuid);
         }
-        match std::str::from_utf8(text).ok().and_then(number) {
-            Some(number) => self.hash(NUMBER, number.as_bytes()),
+        match Number::read(text) {
+            Some(number) => self.number(number),
             None => self.hash(TEXT, text),
         }
     }
 
     fn integer(&self, number: i64) -> Value {
-        self.hash(NUMBER, number.to_string().as_bytes())
+        let mut digits = [0; 20];
+        let mut free = &mut digits[..];
+        // Twenty bytes hold any number.
+        let is_written = write!(free, "{}", number.unsigned_abs()).is_ok();
+        let len = if is_written { 20 - free.len() } else { 0 };
+        let whole = if number == 0 { &[][..] } else { &digits[..len] };
+        self.number(Number { is_negative: number < 0, whole, part: &[] })
+    }
+
+    fn number(&self, number: Number<'_>) -> Value {
+        let mut hasher = self.key.build_hasher();
+        hasher.write_u8(NUMBER + 16 * u8::from(number.is_negative));
+        hasher.write(number.whole);
+        if !number.part.is_empty() {
+            hasher.write_u8(b'.');
+            hasher.write(number.part);
+        }
+        Value(hasher.finish())
     }
 }
 
@@ -188,23 +206,38 @@ fn places(Value(hash): Value) -> [usize; 2] {
     [low, ROW + (hash >> 32) as usize % ROW]
 }
 
-/// A number without leading and trailing zeros: `-7`, `1.5`; `None` for other texts.
-fn number(text: &str) -> Option<String> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let is_number = !digits.is_empty()
-        && digits.len() <= 40
-        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        && digits.bytes().filter(|byte| *byte == b'.').count() <= 1
-        && !digits.starts_with('.');
-    if !is_number {
-        return None;
+/// A number without leading and trailing zeros.
+#[derive(Clone, Copy)]
+struct Number<'a> {
+    is_negative: bool,
+    whole: &'a [u8],
+    part: &'a [u8],
+}
+
+impl<'a> Number<'a> {
+    /// `None` for other texts.
+    fn read(text: &'a [u8]) -> Option<Number<'a>> {
+        let (digits, has_sign) = match text {
+            [b'-', digits @ ..] => (digits, true),
+            digits => (digits, false),
+        };
+        if digits.len() > 40 || !digits.first()?.is_ascii_digit() {
+            return None;
+        }
+        let point = digits.iter().position(|byte| !byte.is_ascii_digit());
+        let (whole, part) = match point {
+            None => (digits, &[][..]),
+            Some(at) if digits[at] == b'.' => (&digits[..at], &digits[at + 1..]),
+            Some(_) => return None,
+        };
+        if !part.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let whole = &whole[whole.iter().take_while(|byte| **byte == b'0').count()..];
+        let part = &part[..part.iter().rposition(|byte| *byte != b'0').map_or(0, |at| at + 1)];
+        let is_zero = whole.is_empty() && part.is_empty();
+        Some(Number { is_negative: has_sign && !is_zero, whole, part })
     }
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let whole = whole.trim_start_matches('0');
-    let part = part.trim_end_matches('0');
-    let whole = if whole.is_empty() { "0" } else { whole };
-    let sign = if text.len() > digits.len() && (whole, part) != ("0", "") { "-" } else { "" };
-    Some(if part.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") })
 }
 
 /// The bytes of a UUID in its usual form, with or without hyphens.
@@ -256,7 +289,13 @@ mod tests {
     use super::*;
 
     fn text(values: &Values, text: &str, oid: u32) -> Vec<Value> {
-        values.of_postgres(text.as_bytes(), Format::Text, oid)
+        of(values, text.as_bytes(), Format::Text, oid)
+    }
+
+    fn of(values: &Values, bytes: &[u8], format: Format, oid: u32) -> Vec<Value> {
+        let mut found = Vec::new();
+        values.of_postgres(bytes, format, oid, &mut found);
+        found
     }
 
     #[test]
@@ -270,14 +309,14 @@ mod tests {
             (&17_i64.to_be_bytes(), 0),
             (b"17", 25),
         ] {
-            assert_eq!(values.of_postgres(bytes, Format::Binary, oid), seventeen);
+            assert_eq!(of(&values, bytes, Format::Binary, oid), seventeen);
         }
         assert_eq!(text(&values, "017.00", 1700), seventeen);
         assert_ne!(text(&values, "18", 0), seventeen);
         let uuid = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
         let bytes = 0xa0ee_bc99_9c0b_4ef8_bb6d_6bb9_bd38_0a11_u128.to_be_bytes();
         assert_eq!(
-            values.of_postgres(&bytes, Format::Binary, oid::UUID),
+            of(&values, &bytes, Format::Binary, oid::UUID),
             text(&values, &uuid.to_uppercase(), 0)
         );
     }
@@ -292,11 +331,12 @@ mod tests {
             array.extend(4_u32.to_be_bytes());
             array.extend(number.to_be_bytes());
         }
-        let found = values.of_postgres(&array, Format::Binary, 1007);
+        let found = of(&values, &array, Format::Binary, 1007);
         assert_eq!(found, [one("17"), one("18")]);
         let json = text(&values, r#"{"a": [17, "x"], "b": null}"#, oid::JSON);
         assert!(json.contains(&one("17")) && json.contains(&one("x")) && json.len() == 2);
-        let key = values.of_redis(b"user:17:name");
+        let mut key = Vec::new();
+        values.of_redis(b"user:17:name", &mut key);
         assert!(key.contains(&one("17")) && key.contains(&one("user")));
     }
 
@@ -315,10 +355,10 @@ mod tests {
         let values = Values::new();
         for bytes in [&b""[..], &[0; 3], &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 23, 255], b"{", b"-"] {
             for oid in [0, 23, 114, 3802, 2950, 1007] {
-                values.of_postgres(bytes, Format::Binary, oid);
-                values.of_postgres(bytes, Format::Text, oid);
+                of(&values, bytes, Format::Binary, oid);
+                of(&values, bytes, Format::Text, oid);
             }
-            values.of_redis(bytes);
+            values.of_redis(bytes, &mut Vec::new());
         }
     }
 }

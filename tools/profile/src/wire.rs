@@ -8,6 +8,8 @@ use crate::exchange::{Exchange, Shared};
 use crate::piece::{Nanos, Side};
 
 use postgres::Postgres;
+pub(crate) use postgres::ReadTexts;
+pub(crate) use redis::Keys;
 use redis::Redis;
 
 /// Why the content of a connection can't be read. Its trips are still told apart by their times.
@@ -39,7 +41,17 @@ pub(crate) enum Decoder {
     New,
     Postgres(Box<Postgres>),
     Redis(Box<Redis>),
+    /// Bytes were not seen. It goes on where nothing can be in flight.
+    Lost(Lost),
     Opaque(Opaque),
+}
+
+/// What is known of a connection whose bytes can't be read for now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lost {
+    /// The server spoke last, and what it said ends as an answer does that is the last one.
+    is_at_rest: bool,
+    has_begun: bool,
 }
 
 impl Decoder {
@@ -55,13 +67,20 @@ impl Decoder {
         if matches!(self, Decoder::New) {
             *self = Decoder::by_first_bytes(from, bytes);
         }
+        if let Decoder::Lost(lost) = self
+            && let Some(found) = lost.found(from, bytes)
+        {
+            *self = found;
+        }
         let refused = match self {
             Decoder::Postgres(it) => it.read(shared, at, from, bytes, out).err(),
             Decoder::Redis(it) => it.read(shared, at, from, bytes, out).err(),
-            Decoder::New | Decoder::Opaque(_) => None,
+            Decoder::New | Decoder::Lost(_) | Decoder::Opaque(_) => None,
         };
-        if let Some(why) = refused {
-            *self = Decoder::Opaque(why);
+        match refused {
+            Some(Opaque::Incomplete) => *self = Decoder::lost(from, bytes),
+            Some(why) => *self = Decoder::Opaque(why),
+            None => {}
         }
     }
 
@@ -91,25 +110,78 @@ impl Decoder {
             Decoder::New => Some(0),
             Decoder::Postgres(it) => Some(it.in_flight()),
             Decoder::Redis(it) => Some(it.in_flight()),
-            Decoder::Opaque(_) => None,
+            Decoder::Lost(_) | Decoder::Opaque(_) => None,
         }
     }
 
-    /// Bytes are missing, so nothing behind them can be read.
+    /// Bytes are missing, so nothing behind them can be read until all is quiet.
     pub(crate) fn lose(&mut self) {
         if !matches!(self, Decoder::Opaque(_)) {
-            *self = Decoder::Opaque(Opaque::Incomplete);
+            *self = Decoder::Lost(Lost { is_at_rest: false, has_begun: true });
+        }
+    }
+
+    /// The connection was open before anything was seen of it.
+    pub(crate) fn begin_midway(&mut self) {
+        if matches!(self, Decoder::New) {
+            *self = Decoder::Lost(Lost::default());
+        }
+    }
+
+    fn lost(from: Side, bytes: &[u8]) -> Decoder {
+        let mut lost = Lost { is_at_rest: false, has_begun: true };
+        lost.note(from, bytes);
+        Decoder::Lost(lost)
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Decoder::Postgres(it) => it.held(),
+            Decoder::Redis(it) => it.held(),
+            _ => 0,
         }
     }
 
     pub(crate) fn opaque(&self) -> Option<Opaque> {
         match self {
             Decoder::Opaque(why) => Some(*why),
+            Decoder::Lost(_) => Some(Opaque::Incomplete),
             _ => None,
         }
     }
 
     pub(crate) fn is_redis(&self) -> bool {
         matches!(self, Decoder::Redis(_))
+    }
+}
+
+impl Lost {
+    /// What a connection goes on with, if a request begins here and nothing is in flight: the
+    /// server spoke last, and ended as it does with its last answer.
+    fn found(&mut self, from: Side, bytes: &[u8]) -> Option<Decoder> {
+        if from == Side::Client {
+            let is_first = !self.has_begun && matches!(bytes, [0, 0, _, _, 0, 3 | 4, ..]);
+            if is_first {
+                return Some(Decoder::Postgres(Box::default()));
+            }
+            if self.is_at_rest && Postgres::is_message(bytes) {
+                return Some(Decoder::Postgres(Box::new(Postgres::midway())));
+            }
+            if self.is_at_rest && Redis::is_command(bytes) {
+                return Some(Decoder::Redis(Box::default()));
+            }
+            if !self.has_begun && matches!(bytes, [0x16, 0x03, ..]) {
+                return Some(Decoder::Opaque(Opaque::Encrypted));
+            }
+        }
+        self.note(from, bytes);
+        None
+    }
+
+    fn note(&mut self, from: Side, bytes: &[u8]) {
+        self.has_begun |= !bytes.is_empty();
+        self.is_at_rest =
+            from == Side::Server && (Postgres::is_at_rest(bytes) || bytes.ends_with(b"\r\n"));
     }
 }

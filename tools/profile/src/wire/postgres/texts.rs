@@ -1,14 +1,18 @@
 //! What a text of SQL shows: its skeleton, what it is for, its literals, and who asked.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use onetrip_postgres::message::Format;
 use onetrip_postgres::sql::{classify, skeleton};
 
-use crate::exchange::{Kind, Shared, TextId};
+use super::VALUE_LEN_MAX;
+use crate::exchange::{INPUTS_MAX, Kind, Shared, TextId};
 use crate::value::Value;
 
 /// A text.
+#[derive(Clone, Debug)]
 pub(super) struct Read {
     pub(super) text: TextId,
     pub(super) kind: Kind,
@@ -30,13 +34,52 @@ pub(super) fn name_of(kind: Kind) -> &'static str {
     }
 }
 
+/// What was read of texts, by their hashes: drivers send the same one again and again.
+#[derive(Debug, Default)]
+pub(crate) struct ReadTexts(HashMap<Value, Read>);
+
+/// Texts that are remembered, the length of each, and its literals.
+const READ_MAX: usize = 4_096;
+const READ_LEN_MAX: usize = 64 << 10;
+const READ_LITERALS_MAX: usize = 16;
+
 pub(super) fn read(shared: &mut Shared, sql: &str) -> Read {
+    if sql.len() > READ_LEN_MAX {
+        return read_anew(shared, sql);
+    }
+    let hash = shared.values.hash(0, sql.as_bytes());
+    if let Some(read) = shared.read.0.get(&hash) {
+        read.inputs.iter().flatten().for_each(|value| shared.values.count(*value));
+        return read.clone();
+    }
+    let read = read_anew(shared, sql);
+    if shared.read.0.len() >= READ_MAX {
+        shared.read.0.clear();
+    }
+    if read.inputs.len() <= READ_LITERALS_MAX {
+        shared.read.0.insert(hash, read.clone());
+    }
+    read
+}
+
+fn read_anew(shared: &mut Shared, sql: &str) -> Read {
     let of = skeleton(sql);
-    let text = shared.texts.add(&of.text, || kind_of(sql, &of.text));
-    let mut inputs = Vec::with_capacity(of.literals.len());
-    for literal in &of.literals {
+    let stripped = without_setting(&of.text);
+    let kind = || kind_of(sql, &of.text);
+    let text = if shared.shows_values {
+        let hash = shared.values.hash(0, stripped.as_bytes()).0;
+        shared.texts.add_as(hash, || sql.to_owned(), kind)
+    } else {
+        shared.texts.add(&stripped, kind)
+    };
+    let inputs_max = if shared.memory.is_tight() { 0 } else { INPUTS_MAX };
+    let mut inputs = Vec::with_capacity(of.literals.len().min(inputs_max));
+    for literal in of.literals.iter().take(inputs_max) {
         let literal = sql[literal.clone()].trim_matches('\'');
-        let values = shared.values.of_postgres(literal.as_bytes(), Format::Text, 0);
+        let mut values = Vec::new();
+        if literal.len() <= VALUE_LEN_MAX {
+            shared.values.of_postgres(literal.as_bytes(), Format::Text, 0, &mut values);
+        }
         values.iter().for_each(|value| shared.values.count(*value));
         inputs.push(values);
     }
@@ -44,6 +87,16 @@ pub(super) fn read(shared: &mut Shared, sql: &str) -> Read {
     let trace = comments().find_map(trace_in).map(|trace| shared.values.hash(0, trace.as_bytes()));
     let endpoint = comments().find_map(endpoint_in).map(Arc::from);
     Read { text, kind: shared.texts.get(text).kind, inputs, trace, endpoint }
+}
+
+/// A setting may have a value that is no literal: `set role alice`.
+fn without_setting(skeleton: &str) -> Cow<'_, str> {
+    let is_set = skeleton.starts_with("set ") || skeleton.starts_with("alter system ");
+    let Some(rest) = skeleton.find(" = ").or_else(|| skeleton.find(" to ")).filter(|_| is_set)
+    else {
+        return Cow::Borrowed(skeleton);
+    };
+    Cow::Owned(format!("{} ?", &skeleton[..rest + 3].trim_end()))
 }
 
 /// What a text is for, and whether a pool sends it when a connection changes hands.
@@ -89,7 +142,9 @@ fn endpoint_in(comment: &str) -> Option<String> {
             (key.trim() == name && value.len() <= 200).then_some(value)
         })
     };
-    match (of("route"), of("controller"), of("action")) {
+    // A route is a pattern, but some libraries put the path there: what is behind `?` goes.
+    let route = of("route").and_then(|it| it.split('?').next());
+    match (route, of("controller"), of("action")) {
         (Some(route), ..) => Some(route.to_owned()),
         (None, Some(controller), Some(action)) => Some(format!("{controller}#{action}")),
         (None, Some(controller), None) => Some(controller.to_owned()),

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Copy,
     /// It is meant to wait: BLPOP, SUBSCRIBE.
     Wait,
-    /// WATCH: its answer is needed before what follows it.
+    /// WATCH and UNWATCH.
     Watch,
 }
 

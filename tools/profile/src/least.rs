@@ -81,14 +81,16 @@ pub(crate) fn label(
     if is_early {
         return Label::Overlapped;
     }
-    if a.kind == Kind::Login || b.kind == Kind::Login || a.kind == Kind::Watch {
+    if a.kind == Kind::Login || b.kind == Kind::Login {
         return Label::Pinned;
     }
     // Behind a failed statement a transaction refuses all but its end.
     if a.has_failed && (a.in_transaction || matches!(b.kind, Kind::Rollback | Kind::Savepoint)) {
         return Label::Pinned;
     }
-    if a.kind.goes_ahead() || b.kind.goes_ahead() {
+    // What is read under a WATCH can be sent with it: the server keeps the order.
+    let watches = a.kind == Kind::Watch || b.kind == Kind::Watch;
+    if watches || a.kind.goes_ahead() || b.kind.goes_ahead() {
         return Label::Folds;
     }
     // Redis has only queued it.

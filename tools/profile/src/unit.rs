@@ -248,7 +248,7 @@ impl Conversation {
             gaps.add(gap);
         }
         self.last_end = Some(trip.end);
-        self.logins += exchanges.iter().filter(|it| it.kind == Kind::Login).count().min(1) as u64;
+        self.logins = self.logins.max(u64::from(exchanges.iter().any(|it| it.kind == Kind::Login)));
         let ended = if boundary.is_some() { self.unit.take() } else { None };
         if ended.is_some() {
             self.unit_held = 0;
@@ -307,8 +307,14 @@ impl Conversation {
         if is_boundary(last) && last.kind != Kind::Ping || is_ping {
             return Some(Boundary::Pool);
         }
-        let ends = matches!(last.kind, Kind::Commit | Kind::Rollback);
-        if first.kind == Kind::Begin || (ends && !is_boundary(first)) {
+        // In Redis MULTI and EXEC are a way to send, and WATCH begins what they end.
+        let is_transaction = if self.decoder.is_redis() {
+            first.kind == Kind::Watch && last.kind != Kind::Watch
+        } else {
+            let ends = matches!(last.kind, Kind::Commit | Kind::Rollback);
+            first.kind == Kind::Begin || (ends && !is_boundary(first))
+        };
+        if is_transaction {
             return Some(Boundary::Transaction);
         }
         has_paused

@@ -1,6 +1,6 @@
 //! Trips, units, and what is found in them.
 
-use onetrip_profile::{Profile, Profiler};
+use onetrip_profile::{Piece, Profile, Profiler, Side};
 
 use crate::speaker::{RTT, Rows, Speaker};
 
@@ -102,4 +102,60 @@ fn a_read_whose_result_decides_is_found() {
         it.rest(100_000_000);
     }
     assert!(kinds(&profiler.finish()).contains(&"read-then-write"));
+}
+
+#[test]
+fn a_connection_logs_in_once_however_many_trips_that_takes() {
+    let mut profiler = Profiler::new();
+    for connection in 0..6 {
+        let ssl_request = [0, 0, 0, 8, 4, 210, 22, 47];
+        let at = connection * 10 * RTT;
+        let piece = |from, bytes, at| Piece { at, connection, from, bytes };
+        profiler.piece(piece(Side::Client, &ssl_request, at));
+        profiler.piece(piece(Side::Server, b"N", at + RTT));
+        let mut it = Speaker::new(&mut profiler, connection, at + RTT);
+        it.run(&mut profiler, "select a from t", &[], &rows(&["x"]));
+    }
+    let profile = profiler.finish();
+    let finding = profile.findings.iter().find(|it| it.kind == "connections");
+    assert_eq!(finding.expect("it is found").count, 6);
+}
+
+/// A connection of Redis: requests, each with its reply, one trip each.
+fn redis(profiler: &mut Profiler, trips: &[(&str, &str)]) {
+    for (n, (asked, answer)) in trips.iter().enumerate() {
+        let at = 1 + n as u64 * 2 * RTT;
+        let words = |line: &str| {
+            let words: Vec<_> =
+                line.split(' ').map(|it| format!("${}\r\n{it}\r\n", it.len())).collect();
+            format!("*{}\r\n{}", words.len(), words.concat())
+        };
+        let asked: String = asked.split(';').map(words).collect();
+        let piece = |from, bytes, at| Piece { at, connection: 1, from, bytes };
+        profiler.piece(piece(Side::Client, asked.as_bytes(), at));
+        profiler.piece(piece(Side::Server, answer.as_bytes(), at + RTT));
+    }
+}
+
+#[test]
+fn commands_that_one_multi_holds_are_no_unit_of_their_own() {
+    let mut profiler = Profiler::new();
+    let held = ("MULTI;INCR a;EXEC", "+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+    redis(&mut profiler, &[("GET k:1", "$1\r\nx\r\n"), held, ("GET k:2", "$1\r\nx\r\n"), held]);
+    let profile = profiler.finish();
+    assert_eq!((profile.shapes.len(), profile.trips.now), (1, 4.0));
+}
+
+#[test]
+fn a_read_can_be_sent_with_the_watch_in_front_of_it() {
+    let mut profiler = Profiler::new();
+    let watched = [
+        ("WATCH k:1", "+OK\r\n"),
+        ("EXISTS k:1", ":0\r\n"),
+        ("MULTI;SET k:1 x;EXEC", "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n"),
+    ];
+    redis(&mut profiler, &[watched, watched].concat());
+    let profile = profiler.finish();
+    assert_eq!((profile.shapes.len(), profile.shapes[0].count), (1, 2));
+    assert_eq!((profile.shapes[0].trips.now, profile.shapes[0].trips.wire), (3.0, 2.0));
 }

@@ -64,7 +64,8 @@ pub(super) fn read(shared: &mut Shared, sql: &str) -> Read {
 
 fn read_anew(shared: &mut Shared, sql: &str) -> Read {
     let of = skeleton(sql);
-    let stripped = without_setting(&of.text);
+    let named = without_names(&of.text);
+    let stripped = without_setting(&named);
     let kind = || kind_of(sql, &of.text);
     let text = if shared.shows_values {
         let hash = shared.values.hash(0, stripped.as_bytes()).0;
@@ -99,6 +100,23 @@ fn without_setting(skeleton: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{} ?", &skeleton[..rest + 3].trim_end()))
 }
 
+/// A skeleton without the names of savepoints and cursors, which programs count up.
+fn without_names(text: &str) -> Cow<'_, str> {
+    let first = text.split(' ').next().unwrap_or_default();
+    let is_rollback = first == "rollback" && text.contains(" to ");
+    if (is_rollback || matches!(first, "savepoint" | "release")) && !text.contains("; ") {
+        let command = text.rsplit_once(' ').map_or(text, |it| it.0);
+        return format!("{command} ?").into();
+    }
+    let is_cursor = matches!(first, "declare" | "fetch" | "move" | "close");
+    let name =
+        text.split_once('"').and_then(|(begin, rest)| Some((begin, rest.split_once('"')?.1)));
+    match name.filter(|_| is_cursor) {
+        Some((begin, end)) => format!("{begin}?{end}").into(),
+        None => text.into(),
+    }
+}
+
 /// What a text is for, and whether a pool sends it when a connection changes hands.
 fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
     let text = skeleton.trim_end_matches(';');
@@ -115,6 +133,8 @@ fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
         "set" | "reset" | "show" | "discard" | "deallocate" | "listen" | "unlisten" if is_one => {
             Kind::Session
         }
+        // Django sets the time zone of a connection so.
+        "select" if text.starts_with("select set_config(") => Kind::Session,
         "copy" => Kind::Copy,
         _ if matches!(text, "select ?" | "select ? as ?") => Kind::Ping,
         _ if traits.read_only_select() => Kind::Read,
@@ -149,5 +169,35 @@ fn endpoint_in(comment: &str) -> Option<String> {
         (None, Some(controller), Some(action)) => Some(format!("{controller}#{action}")),
         (None, Some(controller), None) => Some(controller.to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_programs_count_up_are_no_part_of_a_text() {
+        for (text, expected) in [
+            ("savepoint \"s1396_x2\"", "savepoint ?"),
+            ("release savepoint s1", "release savepoint ?"),
+            ("rollback to savepoint \"s1396_x2\"", "rollback to savepoint ?"),
+            ("rollback", "rollback"),
+            (
+                "declare \"c_1396_1\" no scroll cursor for select \"a\" from t",
+                "declare ? no scroll cursor for select \"a\" from t",
+            ),
+            ("fetch forward 100 from \"c_1396_1\"", "fetch forward 100 from ?"),
+            ("close \"c_1396_1\"", "close ?"),
+            ("select \"a\" from t", "select \"a\" from t"),
+        ] {
+            assert_eq!(without_names(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_setting_by_a_function_is_one_of_the_session() {
+        let text = "select set_config(?, ?, false)";
+        assert_eq!(kind_of(text, text).0, Kind::Session);
     }
 }

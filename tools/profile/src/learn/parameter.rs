@@ -26,9 +26,19 @@ pub(super) struct Parameter {
     /// All units.
     n: u32,
     sources: Vec<Source>,
-    /// For each earlier place the units in which it had rows, and those in which they repeated a
-    /// value of the parameter.
-    echoes: Vec<(u16, (u32, u32))>,
+    /// For each earlier place, how its rows go with the values of the parameter.
+    echoes: Vec<(u16, Echo)>,
+}
+
+/// Units of one earlier place.
+#[derive(Debug, Default)]
+struct Echo {
+    /// It had rows.
+    all: u32,
+    /// And one of them repeated a value of the parameter.
+    repeated: u32,
+    /// It had none, and an earlier request had the value: the program did not take it from rows.
+    without: u32,
 }
 
 /// A column whose values a parameter had.
@@ -66,6 +76,11 @@ impl Parameter {
         let mut taken: Vec<Value> = Vec::new();
         for (at, (exchange, step)) in earlier.iter().enumerate() {
             if exchange.answer.rows == 0 {
+                let was_asked =
+                    input.iter().all(|it| known.get(it).is_some_and(|first| *first <= at));
+                if let Some(echo) = entry(&mut self.echoes, step.place, SOURCES_MAX) {
+                    echo.without += u32::from(was_asked);
+                }
                 continue;
             }
             let answer = &exchange.answer.values;
@@ -82,14 +97,15 @@ impl Parameter {
                 }
             }
             taken.extend(found);
-            if let Some((all, repeated)) = entry(&mut self.echoes, step.place, SOURCES_MAX) {
-                *all += 1;
-                *repeated += u32::from(answer.iter().any(|(_, value)| input.contains(value)));
+            if let Some(echo) = entry(&mut self.echoes, step.place, SOURCES_MAX) {
+                echo.all += 1;
+                echo.repeated += u32::from(answer.iter().any(|(_, value)| input.contains(value)));
             }
             // Of a long result some values were not kept.
             if answer.len() < VALUES_MAX {
-                let missed =
-                    |it: &&mut Source| it.place == step.place && !columns.contains(&it.column);
+                // A request that had the value before says nothing of the column, either way.
+                let has = |column| answer.iter().any(|it| it.0 == column && input.contains(&it.1));
+                let missed = |it: &&mut Source| it.place == step.place && !has(it.column);
                 self.sources.iter_mut().filter(missed).for_each(|it| it.misses += 1);
             }
         }
@@ -140,13 +156,14 @@ impl Parameter {
 
     /// Whether its values were there without the result at this place, in each unit: it is a
     /// constant, was in an earlier request, or comes from another result. What the result almost
-    /// always repeats may have been taken from there.
+    /// always repeats may have been taken from there, unless it was there without rows as well.
     pub(super) fn is_given(&self, place: u16) -> bool {
         if !self.varies {
             return true;
         }
         let mut of_place = self.echoes.iter().filter(|it| it.0 == place);
-        let repeats = of_place.any(|(_, (all, repeated))| repeated * 10 >= all * 9);
+        let repeats =
+            of_place.any(|(_, it)| it.repeated * 10 >= it.all * 9 && it.without < MISSES_MIN);
         if self.new > 0 || repeats {
             return false;
         }

@@ -159,3 +159,41 @@ fn a_read_can_be_sent_with_the_watch_in_front_of_it() {
     assert_eq!((profile.shapes.len(), profile.shapes[0].count), (1, 2));
     assert_eq!((profile.shapes[0].trips.now, profile.shapes[0].trips.wire), (3.0, 2.0));
 }
+
+#[test]
+fn a_value_that_rows_repeat_is_not_taken_from_them_if_it_is_there_without_rows() {
+    let label = |is_ever_empty: bool| {
+        let mut profiler = Profiler::new();
+        let mut it = Speaker::new(&mut profiler, 1, 0);
+        for unit in 0..60 {
+            let id = texts(&[&(unit * 1_000_003 + 7).to_string()]);
+            let found = match unit % 3 {
+                0 if is_ever_empty => rows(&[]),
+                0 | 1 => rows(&[&id[0]]),
+                _ => rows(&[&id[0], &id[0]]),
+            };
+            it.run(&mut profiler, "select trial from a where trial = $1", &id, &rows(&["x"]));
+            it.run(&mut profiler, "select trial from b where trial = $1", &id, &found);
+            it.run(&mut profiler, "select trial from c where trial = $1", &id, &rows(&["x"]));
+            it.rest(200_000_000);
+        }
+        let profile = profiler.finish();
+        profile.shapes[0].example[2].label.clone()
+    };
+    assert_eq!((&*label(true), &*label(false)), ("independent", "unknown"));
+}
+
+#[test]
+fn a_value_that_was_asked_before_by_chance_does_not_break_a_link() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for unit in 0..40_u64 {
+        let order = texts(&[&(unit * 1_000_003 + 7).to_string()]);
+        let basket = if unit == 20 { order.clone() } else { texts(&[&(unit * 77).to_string()]) };
+        let made = rows(&[&order[0]]);
+        it.run(&mut profiler, "insert into orders values ($1) returning id", &basket, &made);
+        it.run(&mut profiler, "insert into lines values ($1)", &order, &rows(&[]));
+        it.rest(200_000_000);
+    }
+    assert_eq!(profiler.finish().shapes[0].example[1].label, "value");
+}

@@ -56,7 +56,9 @@ pub(super) fn claims(
     }
     let claim = |b: usize| -> Option<Claim> {
         let (a, item) = (&items[b - 1], &items[b]);
-        let with_last = |trips: &[u32]| trips[b] == trips[b - 1];
+        // Other statements may have left with it, and the trip is saved if none of them waits.
+        let end = (b..items.len()).take_while(|at| now[*at] == now[b]).last().unwrap_or(b);
+        let with_last = |trips: &[u32]| trips[end] == trips[b - 1];
         let of_row =
             item.row_of.filter(|(source, is_first)| !is_first && is_confirmed(*source, item.text));
         let is_same = a.text == item.text && !item.is_again && !item.kind.is_protocol();

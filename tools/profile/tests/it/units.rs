@@ -158,6 +158,9 @@ fn a_read_can_be_sent_with_the_watch_in_front_of_it() {
     let profile = profiler.finish();
     assert_eq!((profile.shapes.len(), profile.shapes[0].count), (1, 2));
     assert_eq!((profile.shapes[0].trips.now, profile.shapes[0].trips.wire), (3.0, 2.0));
+    // The MULTI waits for nothing, but what left with it does: that trip stays.
+    let finding = profile.findings.iter().find(|it| it.kind == "protocol");
+    assert_eq!(finding.expect("it is found").saves_trips, 2.0);
 }
 
 #[test]

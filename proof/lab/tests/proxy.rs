@@ -5,11 +5,13 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onetrip_lab::proxy::{
-    Direction, Fault, Link, Proxy, ProxyConfig, Scope, SelfCheckConfig, Stats, Upstream, self_check,
+    Direction, Fault, Link, Proxy, ProxyConfig, Scope, SelfCheckConfig, Stats, Tap, Upstream,
+    self_check,
 };
 use rustix::net::sockopt::set_socket_linger;
 
@@ -532,6 +534,57 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains(word), "{error}");
     }
+}
+
+/// What a tap was shown: the bytes of both directions, their stamps, and what else happened.
+#[derive(Debug, Default)]
+struct Seen(Mutex<(Vec<u8>, Vec<u8>, Vec<u64>, Vec<&'static str>)>);
+
+impl Tap for Seen {
+    fn opened(&self, _: u64, _: Duration) {
+        self.0.lock().unwrap().3.push("opened");
+    }
+
+    fn passed(&self, _: u64, direction: Direction, at_ns: u64, bytes: &[u8]) {
+        let mut seen = self.0.lock().unwrap();
+        seen.2.push(at_ns);
+        let (of_direction, before) = match direction {
+            Direction::Up => (&mut seen.0, 0),
+            Direction::Down => (&mut seen.1, 1),
+        };
+        of_direction.extend(bytes);
+        let more_than_asked = before == 1 && seen.1.len() > seen.0.len();
+        assert!(!more_than_asked, "an echo was shown before its request");
+    }
+
+    fn closed(&self, _: u64) {
+        self.0.lock().unwrap().3.push("closed");
+    }
+}
+
+#[test]
+fn a_tap_is_shown_every_byte_in_order() {
+    for link in [Link::default(), Link { bandwidth: Some(200_000_000), ..Link::delayed(MS) }] {
+        let tap = Arc::new(Seen::default());
+        let config = ProxyConfig { up: link, down: link, ..ProxyConfig::new(echo_server()) };
+        let proxy = Proxy::start(ProxyConfig { tap: Some(tap.clone()), ..config }).unwrap();
+        let sent = pattern(3_000_000);
+        let received = send_and_read_all(connect(&proxy), sent.clone());
+        wait_for(&proxy, |stats| stats.open.is_empty());
+        let seen = tap.0.lock().unwrap();
+        assert!(received == sent && seen.0 == sent && seen.1 == sent);
+        assert!(seen.2.is_sorted());
+        assert_eq!(seen.3, ["opened", "closed"]);
+    }
+}
+
+#[test]
+fn other_machines_can_connect_only_where_that_is_said() {
+    let config =
+        ProxyConfig { listen: "0.0.0.0:0".parse().unwrap(), ..ProxyConfig::new(echo_server()) };
+    let proxy = Proxy::start(ProxyConfig { beyond_loopback: true, ..config }).unwrap();
+    let here = SocketAddr::from(([127, 0, 0, 1], proxy.addr().port()));
+    round_trip(&mut prepared(TcpStream::connect(here).unwrap()), 10);
 }
 
 #[test]

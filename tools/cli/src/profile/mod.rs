@@ -9,6 +9,8 @@ mod run;
 mod serve;
 mod splice;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

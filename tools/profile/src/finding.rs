@@ -10,7 +10,7 @@ use claims::{Claim, claims};
 use crate::exchange::{Kind, TextId, Texts};
 use crate::learn::{Learner, Link};
 use crate::least::{Item, Label, Mode};
-use crate::profile::{Finding, Trips};
+use crate::profile::{Finding, KINDS, Trips};
 use crate::round::Round;
 use crate::rows::Rows;
 use crate::shape::Shape;
@@ -213,6 +213,7 @@ impl Known<'_> {
 
     /// A finding that saves this many trips in all.
     fn finding(&self, kind: &str, of: &Measured<'_>, saves: f64) -> Finding {
+        debug_assert!(KINDS.contains(&kind), "{kind} stands among the kinds");
         let mending = mending::of(kind, of.shape.is_redis);
         Finding {
             kind: kind.to_owned(),

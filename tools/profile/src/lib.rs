@@ -39,7 +39,7 @@ use finding::{Known, Measured, measured};
 use learn::{Learner, Link};
 use least::{Label, Mode};
 pub use piece::{Legs, Nanos, Piece, Side};
-pub use profile::{Finding, Profile, Shape, Statement, Time, Trips, VERSION};
+pub use profile::{Finding, KINDS, Profile, Shape, Statement, Time, Trips, VERSION};
 use round::Round;
 use shape::{Example, Shapes};
 pub use unit::Boundary;
@@ -196,6 +196,13 @@ impl Profiler {
     pub fn finish(mut self) -> Profile {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|connection| self.closed(connection));
+        self.snapshot(usize::MAX)
+    }
+
+    /// What was found so far in the shapes with most trips, so many of them. Units that have not
+    /// ended are not in it.
+    #[must_use]
+    pub fn snapshot(&self, shapes_max: usize) -> Profile {
         let known = Known {
             texts: &self.shared.texts,
             learner: &self.learner,
@@ -209,6 +216,7 @@ impl Profiler {
         shapes.sort_by_key(|it| std::cmp::Reverse((it.trips, it.count)));
         let measured: Vec<_> = shapes
             .iter()
+            .take(shapes_max)
             .enumerate()
             .map(|(id, shape)| Measured {
                 id: id as u32,
@@ -219,7 +227,7 @@ impl Profiler {
         Profile {
             version: VERSION,
             seconds: self.end.saturating_sub(self.first) as f64 / 1e9,
-            connections: self.counts.connections,
+            connections: self.counts.connections + self.open.len() as u64,
             units: self.counts.units,
             exchanges: self.counts.exchanges,
             opaque: self.counts.opaque.iter().map(|(why, n)| (word(*why), *n)).collect(),
@@ -228,7 +236,7 @@ impl Profiler {
             rtt_ms: round.and_then(Round::estimate).map(ms),
             rtt_range_ms: range.map(|range| range.map(ms)),
             rtt_source: round.map_or("", Round::source).to_owned(),
-            trips: sum(&measured, self.counts.trips),
+            trips: sum(&measured, self.trips()),
             notes: self.notes(&measured, round),
             unknown: self.unknown(measured.iter()),
             time: self.time(measured.iter().map(|it| it.shape)),
@@ -316,6 +324,7 @@ impl Profiler {
             count: it.shape.count,
             is_redis: it.shape.is_redis,
             trips: it.trips,
+            trips_max: it.shape.trips_max,
             time: self.time(std::iter::once(it.shape)),
             boundaries: boundaries.map(|(it, n)| (format!("{it:?}").to_lowercase(), *n)).collect(),
             example: it

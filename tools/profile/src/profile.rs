@@ -5,6 +5,20 @@ use serde::{Deserialize, Serialize};
 /// The version of this schema.
 pub const VERSION: u32 = 1;
 
+/// All kinds of findings.
+pub const KINDS: [&str; 10] = [
+    "n+1",
+    "loop",
+    "independent",
+    "redis-run",
+    "read-then-write",
+    "duplicate",
+    "protocol",
+    "parse",
+    "idle",
+    "connections",
+];
+
 /// Everything that was found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Profile {
@@ -85,6 +99,9 @@ pub struct Shape {
     pub is_redis: bool,
     /// The mean of a unit.
     pub trips: Trips,
+    /// The most that a unit took.
+    #[serde(default)]
+    pub trips_max: u64,
     /// The sum of all units.
     pub time: Time,
     /// How units were told apart, and how often.
@@ -120,7 +137,7 @@ pub struct Statement {
 /// What could be saved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Its kind, as `n+1`.
+    /// Its kind, one of [`KINDS`].
     pub kind: String,
     /// The shape of the units that it is found in.
     pub shape: Option<u32>,

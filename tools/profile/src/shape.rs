@@ -27,6 +27,8 @@ pub(crate) struct Shape {
     pub(crate) count: u64,
     pub(crate) is_redis: bool,
     pub(crate) trips: u64,
+    /// Of one unit.
+    pub(crate) trips_max: u64,
     pub(crate) exchanges: u64,
     /// Sums of times: of the network, of the server, and of the program between two trips.
     pub(crate) network: Nanos,
@@ -110,6 +112,7 @@ impl Shape {
         self.count += 1;
         self.is_redis = unit.is_redis;
         self.trips += unit.trips.len() as u64;
+        self.trips_max = self.trips_max.max(unit.trips.len() as u64);
         self.exchanges += unit.exchanges.len() as u64;
         *self.boundaries.entry(unit.boundary).or_default() += 1;
         for trip in &unit.trips {

@@ -2,8 +2,10 @@
 
 mod analysis;
 mod capture;
+mod diff;
 mod environment;
 mod files;
+mod limit;
 mod ring;
 mod run;
 mod serve;
@@ -17,12 +19,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, Subcommand};
 use onetrip_profile::Profile;
 
 use crate::output::{End, print, tell};
 use crate::values;
 pub(crate) use analysis::{Analysis, Settings};
+use limit::{Limit, broken};
 pub(crate) use splice::Front;
 
 /// Find the round trips that a program could save, in any language and with any driver.
@@ -31,8 +34,15 @@ pub(crate) use splice::Front;
 /// It counts round trips, finds out which statements wait for one another without need, and writes
 /// what it found into a directory. Nothing is kept of values but hashes, and nothing of logins.
 #[derive(Args, Debug)]
-#[command(group(ArgGroup::new("source").required(true)))]
+#[command(
+    group(ArgGroup::new("source").required(true)),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(crate) struct ProfileArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// Address to listen on, with --to. Port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", group = "source", requires = "to")]
     listen: Option<SocketAddr>,
@@ -65,6 +75,13 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "DIR", default_value = "onetrip-profile")]
     out: PathBuf,
 
+    /// Exit with 3 if one of these holds: trips (the most that a unit took), saved (trips that what
+    /// is proven would save), unknown (the share of waits, from 0 to 1), lossy (pieces of traffic
+    /// that were not analysed), units, or the number of findings of a kind, such as n+1, protocol or
+    /// independent; each compared with a number by >, >=, < or <=, as in trips>10,n+1>0.
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',', value_parser = limit::limit)]
+    fail_on: Vec<Limit>,
+
     /// The round trip to the server, in milliseconds, where a pooler in between hides it
     /// [default: measured].
     #[arg(long, value_name = "MS", value_parser = values::milliseconds, conflicts_with = "pcap")]
@@ -80,11 +97,19 @@ pub(crate) struct ProfileArgs {
     command: Vec<OsString>,
 }
 
+#[derive(Subcommand, Debug)]
+enum What {
+    Diff(diff::DiffArgs),
+}
+
 /// Profiles until the source ends or the command is stopped.
 ///
 /// # Errors
 /// One line: what is wrong, where, and what to do. Or standard output was closed.
 pub(crate) fn run(args: ProfileArgs) -> Result<(), End> {
+    if let Some(What::Diff(args)) = &args.what {
+        return diff::run(args);
+    }
     files::directory(&args.out)?;
     if args.run {
         return run::run(&args);
@@ -118,10 +143,10 @@ fn report(profile: &Profile, args: &ProfileArgs, to: Where) -> Result<(), End> {
     let written = args.out.join("profile.json");
     let text = format!("{}\nwritten    {}", summary::summary(profile), written.display());
     match to {
-        Where::Stdout => print(&text),
-        Where::Stderr => {
-            tell(&text);
-            Ok(())
-        }
+        Where::Stdout => print(&text)?,
+        Where::Stderr => tell(&text),
     }
+    let broken = broken(&args.fail_on, |it| it.broken_by(profile));
+    broken.iter().for_each(|line| tell(&format!("onetrip: profile: {line}")));
+    if broken.is_empty() { Ok(()) } else { Err(End::Status(limit::STATUS)) }
 }

@@ -41,11 +41,16 @@ pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
     let status = runtime(1)?.block_on(child(args, &replaced.set))?;
     drop(open);
     let profile = analysis.finish()?;
-    report(&profile, args, Where::Stderr)?;
-    match code(status) {
-        0 => Ok(()),
-        code => Err(End::Status(code)),
+    let reported = report(&profile, args, Where::Stderr);
+    let code = code(status);
+    if code == 0 {
+        return reported;
     }
+    // The program's own failure comes first.
+    if let Err(End::Failed(message)) = reported {
+        say(&message);
+    }
+    Err(End::Status(code))
 }
 
 fn say(text: &str) {

@@ -11,10 +11,9 @@ const WIDTH: usize = 76;
 
 /// The numbers of a run, and what saves most.
 pub(super) fn summary(profile: &Profile) -> String {
-    let units: u64 = profile.shapes.iter().map(|it| it.count).sum();
     let mut lines = vec![format!(
         "{} of {} on {} in {:.1} s, {}",
-        several(units, "unit"),
+        several(profile.units, "unit"),
         several(profile.shapes.len() as u64, "shape"),
         several(profile.connections, "connection"),
         profile.seconds,
@@ -84,7 +83,8 @@ pub(super) fn several(count: u64, word: &str) -> String {
     format!("{} {word}{plural}", thousands(count as f64))
 }
 
-fn ms(ms: f64) -> String {
+/// `1.2 ms`, `12.3 s`.
+pub(super) fn ms(ms: f64) -> String {
     match ms {
         ms if ms >= 10_000.0 => format!("{:.1} s", ms / 1e3),
         ms if ms >= 100.0 => format!("{ms:.0} ms"),

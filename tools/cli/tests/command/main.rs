@@ -6,5 +6,6 @@ mod database;
 mod demo;
 mod doctor;
 mod process;
+mod profile;
 mod proxy;
 mod redis;

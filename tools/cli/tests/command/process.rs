@@ -13,10 +13,24 @@ pub(crate) struct Onetrip {
 
 impl Onetrip {
     pub(crate) fn start(arguments: &[&str], stdout: impl Into<Stdio>) -> Onetrip {
+        Onetrip::start_with(arguments, stdout, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn start_with(
+        arguments: &[&str],
+        stdout: impl Into<Stdio>,
+        set: &[(&str, &str)],
+    ) -> Onetrip {
         // If the harness was started with nohup, its child processes would ignore SIGHUP.
         let mut command = Command::new("env");
         command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_onetrip"));
-        command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
+        command
+            .args(arguments)
+            .envs(set.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Onetrip { child, stderr }

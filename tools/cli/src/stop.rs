@@ -73,6 +73,11 @@ impl Stop {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Whether the first signal has come.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.signal.borrow().is_some()
+    }
+
     /// Waits for the first signal and returns its name.
     pub(crate) async fn requested(&self) -> &'static str {
         let mut signal = self.signal.clone();

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onetrip_profile::{Legs, Piece, Profile, Profiler};
 
@@ -24,6 +24,9 @@ struct Shared {
     /// Nothing more will come.
     is_done: AtomicBool,
     trips: AtomicU64,
+    /// Somebody waits for a snapshot.
+    is_asked: AtomicBool,
+    snapshot: Mutex<Option<Profile>>,
 }
 
 /// How the analysis is done.
@@ -59,7 +62,8 @@ impl Analysis {
         note_places();
         let (ring, events) = ring(settings.bytes_max);
         let shared = Arc::<Shared>::default();
-        let work = Work { settings, shared: shared.clone(), pieces: 0 };
+        let work =
+            Work { settings, shared: shared.clone(), pieces: 0, snapshot_after: Instant::now() };
         let thread = thread::Builder::new()
             .name(THREAD.into())
             .spawn(move || work.run(&events))
@@ -75,6 +79,13 @@ impl Analysis {
     /// How many trips were counted so far.
     pub(super) fn trips(&self) -> u64 {
         self.shared.trips.load(Ordering::Relaxed)
+    }
+
+    /// What was found lately, of the shapes with most trips; `None` if nothing came since the last
+    /// call.
+    pub(super) fn snapshot(&self) -> Option<Profile> {
+        self.shared.is_asked.store(true, Ordering::Relaxed);
+        self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Analyses what is left, once all splices have ended.
@@ -119,6 +130,7 @@ struct Work {
     settings: Settings,
     shared: Arc<Shared>,
     pieces: u64,
+    snapshot_after: Instant,
 }
 
 struct Ended {
@@ -139,6 +151,12 @@ const REST: Duration = Duration::from_millis(5);
 
 /// Events between two looks at the counts.
 const TURN: usize = 1024;
+
+/// Shapes of a snapshot.
+const SHAPES_MAX: usize = 20;
+
+/// Snapshots take at most one part of so many of the time.
+const SNAPSHOT_PART: u32 = 20;
 
 impl Work {
     fn run(mut self, events: &Events) -> Ended {
@@ -164,6 +182,7 @@ impl Work {
                 self.handle(event, profiler);
             }
             self.shared.trips.store(profiler.trips(), Ordering::Relaxed);
+            self.show(profiler);
             if is_empty && is_done {
                 return;
             }
@@ -171,6 +190,20 @@ impl Work {
                 thread::park_timeout(REST);
             }
         }
+    }
+
+    /// Makes a snapshot if somebody asked for one, and the last one is long enough ago.
+    fn show(&mut self, profiler: &Profiler) {
+        let begin = Instant::now();
+        if begin < self.snapshot_after || !self.shared.is_asked.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        // It only reads: where it fails the analysis goes on.
+        if let Ok(snapshot) = guarded(|| profiler.snapshot(SHAPES_MAX)) {
+            let mut shown = self.shared.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+            *shown = Some(snapshot);
+        }
+        self.snapshot_after = Instant::now() + begin.elapsed() * SNAPSHOT_PART;
     }
 
     fn handle(&mut self, event: Event, profiler: &mut Profiler) {

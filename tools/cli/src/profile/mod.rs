@@ -6,6 +6,7 @@ mod diff;
 mod environment;
 mod files;
 mod limit;
+mod live;
 mod ring;
 mod run;
 mod serve;
@@ -70,6 +71,10 @@ pub(crate) struct ProfileArgs {
     /// ones of this command.
     #[arg(long, group = "source", requires = "command")]
     run: bool,
+
+    /// Show what is found while it is found, on the whole terminal; q ends it.
+    #[arg(long, requires = "listen")]
+    live: bool,
 
     /// Directory for what was found.
     #[arg(long, value_name = "DIR", default_value = "onetrip-profile")]

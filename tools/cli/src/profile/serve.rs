@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval_at};
 
 use super::ProfileArgs;
 use super::analysis::Analysis;
+use super::live::{self, Screen};
 use super::splice::Front;
 use super::summary::several;
 use crate::output::{End, print};
@@ -27,7 +28,8 @@ pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
     let upstream = upstream("--to", name)?;
     let shown = Shown::new();
     let line = shown.clone();
-    let stop = Stop::catch(move || line.clear())?;
+    let is_live = args.live;
+    let stop = Stop::catch(move || if is_live { live::close() } else { line.clear() })?;
     let runtime = runtime(1)?;
     let analysis = Analysis::start(args.settings())?;
     // Called before it listens, so that a signal from then on writes what was found.
@@ -39,12 +41,26 @@ pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
         proxy.addr(),
         args.out.display()
     );
-    let told = runtime.block_on(watch(&proxy, &analysis, &stop, args, &shown, &head));
+    let told = match args.live {
+        true => watch_live(&proxy, &analysis, &stop, args, name),
+        false => runtime.block_on(watch(&proxy, &analysis, &stop, args, &shown, &head)),
+    };
     shown.clear();
     drop(proxy);
     let profile = analysis.finish()?;
     told?;
     Ok(profile)
+}
+
+fn watch_live(
+    proxy: &Proxy,
+    analysis: &Analysis,
+    stop: &Stop,
+    args: &ProfileArgs,
+    name: &str,
+) -> Result<(), End> {
+    let mut screen = Screen::open()?;
+    Ok(screen.watch(proxy, analysis, stop, name, args.interval)?)
 }
 
 /// Shows the counts until the command is stopped.
@@ -61,16 +77,21 @@ async fn watch(
     let mut ticks = interval_at(tokio::time::Instant::now() + args.interval, args.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before = (0, 0);
+    let mut found = None;
     loop {
         tokio::select! {
             _ = stop.requested() => return Ok(()),
             _ = ticks.tick() => {
                 let (trips, open) = (analysis.trips(), proxy.stats().open.len());
+                found = analysis.snapshot().or(found);
                 let line = format!(
-                    "{:.0} s: {}; {}",
+                    "{:.0} s: {}; {}; {}; {}{}",
                     start.elapsed().as_secs_f64(),
                     several(trips, "trip"),
-                    several(open as u64, "connection")
+                    several(found.as_ref().map_or(0, |it| it.units), "unit"),
+                    several(found.as_ref().map_or(0, |it| it.findings.len() as u64), "finding"),
+                    several(open as u64, "connection"),
+                    if analysis.ring().lost().pieces > 0 { "; lossy" } else { "" }
                 );
                 shown.interval(line, before != (trips, open))?;
                 before = (trips, open);

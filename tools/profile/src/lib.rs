@@ -15,6 +15,7 @@
 //! - `unit` makes trips and units of exchanges.
 //! - `steps` finds loops in a unit; `learn` notes what followed what, and where values came from.
 //! - `shape` keeps units that do the same together, with some examples.
+//! - `timeline` keeps units with their times, of two parts of the run; `view` shows them.
 //! - `least` counts the trips that would do; `finding` says what could be saved, and how.
 
 pub mod capture;
@@ -28,8 +29,10 @@ mod round;
 mod rows;
 mod shape;
 mod steps;
+mod timeline;
 mod unit;
 mod value;
+mod view;
 mod wire;
 
 use std::collections::HashMap;
@@ -39,11 +42,16 @@ use finding::{Known, Measured, measured};
 use learn::{Learner, Link};
 use least::{Label, Mode};
 pub use piece::{Legs, Nanos, Piece, Side};
-pub use profile::{Finding, KINDS, Profile, Shape, Statement, Time, Trips, VERSION};
+pub use profile::{
+    Finding, KINDS, Lane, LaneStatement, LaneTrip, LaneUnit, Profile, Shape, Statement,
+    StatementTime, Time, Timeline, Trips, VERSION,
+};
 use round::Round;
 use shape::{Example, Shapes};
+use timeline::{Kept, Timelines};
 pub use unit::Boundary;
 use unit::{Conversation, Gaps, Unit};
+use view::{View, ms};
 pub use wire::Opaque;
 
 /// The analysis of one run.
@@ -54,8 +62,11 @@ pub struct Profiler {
     gaps: Gaps,
     learner: Learner,
     shapes: Shapes,
+    timelines: Timelines,
     counts: Counts,
-    /// What times count from.
+    /// When the moment was that times are told from, in nanoseconds since 1970.
+    zero: Nanos,
+    /// What times count from here.
     begin: Option<Nanos>,
     first: Nanos,
     end: Nanos,
@@ -80,6 +91,12 @@ struct Counts {
 const BEFORE: Nanos = 60_000_000_000;
 const TIME_MAX: Nanos = 1 << 53;
 
+/// Shapes and findings of a profile, and statements of an example and of all examples.
+const SHAPES_MAX: usize = 1_000;
+const FINDINGS_MAX: usize = 1_000;
+const STATEMENTS_MAX: usize = 200;
+const STATEMENTS_ALL_MAX: usize = 20_000;
+
 impl Default for Profiler {
     fn default() -> Profiler {
         Profiler::new()
@@ -96,13 +113,21 @@ impl Profiler {
             gaps: Gaps::default(),
             learner: Learner::default(),
             shapes: Shapes::default(),
+            timelines: Timelines::default(),
             counts: Counts::default(),
+            zero: 0,
             begin: None,
             first: Nanos::MAX,
             end: 0,
             rounds: Default::default(),
             measured: Legs::default(),
         }
+    }
+
+    /// When the moment was that times count from, in nanoseconds since 1970. A source whose times
+    /// are such already need not say it.
+    pub fn zero_is(&mut self, unix: Nanos) {
+        self.zero = unix;
     }
 
     /// Round trips of the network, by the handshake of a connection or the system's own
@@ -122,7 +147,7 @@ impl Profiler {
         let read = (at, piece.from, piece.bytes);
         let unit = conversation.read(&mut self.shared, &mut self.gaps, read);
         if let Some(unit) = unit {
-            self.unit(&unit);
+            self.unit(piece.connection, &unit);
         }
     }
 
@@ -147,7 +172,7 @@ impl Profiler {
     pub fn closed(&mut self, connection: u64) {
         let Some(mut conversation) = self.open.remove(&connection) else { return };
         for unit in conversation.close(&mut self.shared, &mut self.gaps) {
-            self.unit(&unit);
+            self.unit(connection, &unit);
         }
         self.count(&conversation);
     }
@@ -159,6 +184,12 @@ impl Profiler {
         let since = at.saturating_sub(begin).min(TIME_MAX);
         self.first = self.first.min(since);
         since
+    }
+
+    /// When the first piece passed, in nanoseconds since 1970.
+    fn began(&self) -> u64 {
+        let since = if self.first == Nanos::MAX { 0 } else { self.first };
+        self.zero.saturating_add(self.begin.unwrap_or(0)).saturating_add(since)
     }
 
     fn count(&mut self, conversation: &Conversation) {
@@ -177,12 +208,14 @@ impl Profiler {
         self.open.entry(connection).or_insert_with(Conversation::new)
     }
 
-    fn unit(&mut self, unit: &Unit) {
+    fn unit(&mut self, connection: u64, unit: &Unit) {
         self.counts.units += 1;
         self.counts.exchanges += unit.exchanges.len() as u64;
         let legs = unit.legs.or(self.measured);
         self.rounds[usize::from(unit.is_redis)].add(unit, legs);
-        self.shapes.add(unit, &self.shared.values, &mut self.learner, legs);
+        let (shape, example) = self.shapes.add(unit, &self.shared.values, &mut self.learner, legs);
+        let (is_redis, network) = (unit.is_redis, legs.server.unwrap_or(0));
+        self.timelines.add(Kept { connection, is_redis, shape, network, example });
     }
 
     /// How many trips all connections have made so far, those that are open included.
@@ -196,6 +229,7 @@ impl Profiler {
     pub fn finish(mut self) -> Profile {
         let open: Vec<u64> = self.open.keys().copied().collect();
         open.into_iter().for_each(|connection| self.closed(connection));
+        self.timelines.close();
         self.snapshot(usize::MAX)
     }
 
@@ -212,20 +246,24 @@ impl Profiler {
         // Where there are both, that of the protocol with more trips.
         let round = self.rounds.iter().max_by_key(|it| it.trips).filter(|it| it.trips > 0);
         let range = round.and_then(Round::range);
-        let mut shapes: Vec<_> = self.shapes.all.values().filter(|it| it.count > 0).collect();
-        shapes.sort_by_key(|it| std::cmp::Reverse((it.trips, it.count)));
+        let mut shapes: Vec<_> = self.shapes.all.iter().filter(|it| it.1.count > 0).collect();
+        shapes.sort_by_key(|(key, it)| (std::cmp::Reverse((it.trips, it.count)), **key));
         let measured: Vec<_> = shapes
             .iter()
             .take(shapes_max)
-            .enumerate()
-            .map(|(id, shape)| Measured {
-                id: id as u32,
-                shape,
-                trips: measured(shape, &self.learner),
-            })
+            .zip(0..)
+            .map(|((_, shape), id)| Measured { id, shape, trips: measured(shape, &self.learner) })
             .collect();
+        let mut findings = known.findings(&measured, self.counts.logins, self.counts.units);
+        let findings_left_out = findings.len().saturating_sub(FINDINGS_MAX) as u64;
+        findings.truncate(FINDINGS_MAX);
+        let shown = &measured[..measured.len().min(SHAPES_MAX)];
+        let numbers = shapes.iter().zip(shown).map(|(it, of)| (*it.0, of.id)).collect();
+        let view = View { texts: &self.shared.texts, learner: &self.learner, begin: self.first };
+        let mut room = STATEMENTS_ALL_MAX;
         Profile {
             version: VERSION,
+            began_unix_ns: self.began(),
             seconds: self.end.saturating_sub(self.first) as f64 / 1e9,
             connections: self.counts.connections + self.open.len() as u64,
             units: self.counts.units,
@@ -240,8 +278,11 @@ impl Profiler {
             notes: self.notes(&measured, round),
             unknown: self.unknown(measured.iter()),
             time: self.time(measured.iter().map(|it| it.shape)),
-            findings: known.findings(&measured, self.counts.logins, self.counts.units),
-            shapes: measured.iter().map(|it| self.shape(it)).collect(),
+            shapes_left_out: (measured.len() - shown.len()) as u64,
+            shapes: shown.iter().map(|it| self.shape(it, &view, &mut room)).collect(),
+            findings,
+            findings_left_out,
+            timelines: view.timelines(&self.timelines, &numbers),
         }
     }
 
@@ -316,8 +357,14 @@ impl Profiler {
         time
     }
 
-    fn shape(&self, it: &Measured<'_>) -> Shape {
+    /// `room` is that for statements of examples.
+    fn shape(&self, it: &Measured<'_>, view: &View<'_>, room: &mut usize) -> Shape {
         let boundaries = it.shape.boundaries.iter();
+        let example = it.shape.examples.first();
+        let all = example.map_or(0, |it| it.items.len());
+        let shown = all.min(STATEMENTS_MAX).min(*room);
+        *room -= shown;
+        let hidden = self.rounds[usize::from(it.shape.is_redis)].hidden();
         Shape {
             id: it.id,
             name: it.shape.name(&self.shared.texts),
@@ -327,38 +374,28 @@ impl Profiler {
             trips_max: it.shape.trips_max,
             time: self.time(std::iter::once(it.shape)),
             boundaries: boundaries.map(|(it, n)| (format!("{it:?}").to_lowercase(), *n)).collect(),
-            example: it
-                .shape
-                .examples
-                .first()
-                .map_or_else(Vec::new, |example| self.statements(example, it.shape.is_redis)),
+            by_statement: view.by_statement(it.shape, hidden),
+            example: example
+                .map_or_else(Vec::new, |of| self.statements(view, of, it.shape.is_redis, shown)),
+            example_left_out: (all - shown) as u64,
         }
     }
 
-    /// Earlier statements of an example that one of it takes values from: of a loop, its last round.
-    fn values_of(&self, example: &Example, at: usize) -> Vec<u32> {
-        let Some(to) = example.step(at) else { return Vec::new() };
-        let mut of: Vec<(u16, u32)> = Vec::new();
-        for before in (0..at).rev() {
-            let Some(from) = example.step(before) else { continue };
-            let is_new = of.iter().all(|it| it.0 != from.1.place);
-            if is_new && self.learner.link(from, to) == Link::Strong {
-                of.push((from.1.place, before as u32));
-            }
-        }
-        of.into_iter().rev().map(|it| it.1).collect()
-    }
-
-    fn statements(&self, example: &Example, is_redis: bool) -> Vec<Statement> {
+    fn statements(
+        &self,
+        view: &View<'_>,
+        example: &Example,
+        is_redis: bool,
+        shown: usize,
+    ) -> Vec<Statement> {
         let label = |a, b| example.label(&self.learner, is_redis, a, b);
-        let trips =
-            |mode| least::trips(example.items.len(), |a, b| least::waits(label(a, b), mode));
+        let trips = |mode| least::trips(shown, |a, b| least::waits(label(a, b), mode));
         let (proven, floor) = (trips(Mode::Proven), trips(Mode::Floor));
         let begin = example.trips.first().map_or(0, |it| it.begin);
         let ms = |at: Nanos| at.saturating_sub(begin) as f64 / 1e6;
         let now = example.trips_now();
-        let mut statements = Vec::with_capacity(example.items.len());
-        for (at, item) in example.items.iter().enumerate() {
+        let mut statements = Vec::with_capacity(shown);
+        for (at, item) in example.items.iter().take(shown).enumerate() {
             let label = at.checked_sub(1).map(|before| label(before, at));
             let evidence = match label {
                 Some(Label::Data(Link::Independent { n, k })) => Some((n, k)),
@@ -373,7 +410,7 @@ impl Profiler {
                 label: label.map_or("", said).to_owned(),
                 evidence,
                 trip: [now[at] as u32, proven[at], floor[at]],
-                values_of: self.values_of(example, at),
+                values_of: view.values_of(example, at),
             });
         }
         statements
@@ -390,10 +427,6 @@ fn sum(shapes: &[Measured<'_>], trips: u64) -> Trips {
         proven: sum(|it| it.proven),
         floor: sum(|it| it.floor),
     }
-}
-
-fn ms(nanos: Nanos) -> f64 {
-    nanos as f64 / 1e6
 }
 
 fn said(label: Label) -> &'static str {

@@ -24,6 +24,9 @@ pub const KINDS: [&str; 10] = [
 pub struct Profile {
     /// [`VERSION`].
     pub version: u32,
+    /// When the first byte passed, in nanoseconds since 1970, where the source knows the time of
+    /// day; otherwise since the moment that it counts from.
+    pub began_unix_ns: u64,
     /// From the first byte to the last, in seconds.
     pub seconds: f64,
     /// Connections that were seen.
@@ -56,10 +59,16 @@ pub struct Profile {
     pub unknown: f64,
     /// Where the time of all units went.
     pub time: Time,
-    /// Shapes of units, those with most trips first.
+    /// Shapes of units, those with most trips first; at most 1,000.
     pub shapes: Vec<Shape>,
-    /// What could be saved, the most first.
+    /// Shapes that are not in `shapes`. Their trips and their time are in the sums.
+    pub shapes_left_out: u64,
+    /// What could be saved, the most first; at most 1,000.
     pub findings: Vec<Finding>,
+    /// Findings that are not in `findings`.
+    pub findings_left_out: u64,
+    /// Units with their times, of two parts of the run.
+    pub timelines: Vec<Timeline>,
 }
 
 /// Numbers of trips: of a whole run, or the mean of a unit.
@@ -106,8 +115,26 @@ pub struct Shape {
     pub time: Time,
     /// How units were told apart, and how often.
     pub boundaries: Vec<(String, u64)>,
-    /// The statements of one unit.
+    /// Where the time of `time` went, by statement: at most 64 of them, and the others.
+    pub by_statement: Vec<StatementTime>,
+    /// The statements of one unit: at most 200, and 20,000 of all shapes together.
     pub example: Vec<Statement>,
+    /// Statements of that unit that are not in `example`.
+    pub example_left_out: u64,
+}
+
+/// Where the time of a statement went, over all units of a shape.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatementTime {
+    /// Without literals; `(others)` for those that are not kept apart or could not be read.
+    pub text: String,
+    /// How often it ran.
+    pub count: u64,
+    /// Trips that began with it. The network's time of a trip and the program's time before it
+    /// count for its first statement.
+    pub trips: u64,
+    /// The sums.
+    pub time: Time,
 }
 
 /// A statement of an example.
@@ -161,4 +188,72 @@ pub struct Finding {
     pub with_any_driver: String,
     /// What to do with onetrip.
     pub with_onetrip: String,
+}
+
+/// A part of the run, as it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// `first`, or `busiest` for the second with most trips of those behind the first part.
+    pub what: String,
+    /// From the first trip to the last, in milliseconds since the run began.
+    pub begin_ms: f64,
+    /// See `begin_ms`.
+    pub end_ms: f64,
+    /// Units of that time that are not in it: it has at most 48 connections, 1,000 trips and
+    /// statements, and of a unit the first 200 statements.
+    pub units_left_out: u64,
+    /// The texts of statements, without literals.
+    pub texts: Vec<String>,
+    /// Connections.
+    pub lanes: Vec<Lane>,
+}
+
+/// Units of one connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lane {
+    /// Its number, as the source gave it.
+    pub connection: u64,
+    /// Of Redis, or of PostgreSQL.
+    pub is_redis: bool,
+    /// In the order of time.
+    pub units: Vec<LaneUnit>,
+}
+
+/// A unit with its times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneUnit {
+    /// Its shape, unless that was left out.
+    pub shape: Option<u32>,
+    /// In the order of time.
+    pub trips: Vec<LaneTrip>,
+    /// In the order in which they were sent.
+    pub statements: Vec<LaneStatement>,
+    /// Pairs of statements, by their places: the second one took a value of the first one's result.
+    pub links: Vec<(u32, u32)>,
+}
+
+/// A trip, in milliseconds since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneTrip {
+    /// When its first byte left, and when its last answer was whole.
+    pub begin_ms: f64,
+    /// See `begin_ms`.
+    pub end_ms: f64,
+    /// The part of it that is the network's.
+    pub network_ms: f64,
+}
+
+/// A statement, in milliseconds since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneStatement {
+    /// Its place in [`Timeline::texts`].
+    pub text: u32,
+    /// When it left, and when its answer was whole.
+    pub begin_ms: f64,
+    /// See `begin_ms`.
+    pub end_ms: f64,
+    /// Rows of its answer.
+    pub rows: u64,
+    /// The server refused it.
+    pub has_failed: bool,
 }

@@ -42,8 +42,20 @@ pub(crate) struct Shape {
     pub(crate) parsed: BTreeMap<TextId, u64>,
     pub(crate) boundaries: BTreeMap<Boundary, u64>,
     pub(crate) endpoint: Option<Arc<str>>,
+    /// By text; of those beyond `TIMES_MAX`, and of what could not be read, together.
+    pub(crate) times: BTreeMap<Option<TextId>, Times>,
     /// At random, so that they stand for all.
     pub(crate) examples: Vec<Example>,
+}
+
+/// Where the time of a statement went, in all units of a shape.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    pub(crate) count: u64,
+    pub(crate) trips: u64,
+    pub(crate) network: Nanos,
+    pub(crate) server: Nanos,
+    pub(crate) program: Nanos,
 }
 
 /// All shapes of a run.
@@ -60,11 +72,20 @@ const SHAPES_MAX: usize = 4_000;
 const EXAMPLES_MAX: usize = 16;
 /// Exchanges of all examples: 80 MB.
 const KEPT_MAX: usize = 500_000;
+/// Texts of a shape of which the time is kept.
+const TIMES_MAX: usize = 64;
 /// Units that belong to no shape of their own.
 const OTHER: u64 = 0;
 
 impl Shapes {
-    pub(crate) fn add(&mut self, unit: &Unit, values: &Values, learner: &mut Learner, legs: Legs) {
+    /// Learns from a unit, and returns the key of its shape with what is kept of examples.
+    pub(crate) fn add(
+        &mut self,
+        unit: &Unit,
+        values: &Values,
+        learner: &mut Learner,
+        legs: Legs,
+    ) -> (u64, Example) {
         let work: Vec<&Exchange> = unit.exchanges.iter().filter(|it| it.kind.is_step()).collect();
         let texts: Vec<TextId> = work.iter().map(|it| it.text).collect();
         let (steps, whole) = steps(&texts);
@@ -89,20 +110,22 @@ impl Shapes {
         shape.note(unit, legs, &items);
 
         self.random = mixed(self.random, TextId(self.all.len() as u32));
-        let Some(shape) = self.all.get_mut(&key) else { return };
-        let room = shape.examples.len() < EXAMPLES_MAX && self.kept + items.len() <= KEPT_MAX;
         let example =
             Example { items, trips: unit.trips.clone(), client_leg: legs.client.unwrap_or(0) };
+        let Some(shape) = self.all.get_mut(&key) else { return (key, example) };
+        let room =
+            shape.examples.len() < EXAMPLES_MAX && self.kept + example.items.len() <= KEPT_MAX;
         if room {
             self.kept += example.items.len();
-            shape.examples.push(example);
+            shape.examples.push(example.clone());
         } else {
             let place = (self.random % shape.count) as usize;
             if let Some(old) = shape.examples.get_mut(place) {
                 self.kept = self.kept + example.items.len() - old.items.len();
-                *old = example;
+                old.clone_from(&example);
             }
         }
+        (key, example)
     }
 }
 
@@ -137,7 +160,40 @@ impl Shape {
         if self.endpoint.is_none() {
             self.endpoint = unit.exchanges.iter().find_map(|it| it.endpoint.clone());
         }
+        self.note_times(unit, client, server);
         self.note_statements(unit, items);
+    }
+
+    /// A server answers in order: each statement has the time since the answer before it.
+    fn note_times(&mut self, unit: &Unit, client: Nanos, server: Nanos) {
+        let (mut exchanges, mut before) = (unit.exchanges.iter(), None);
+        for trip in &unit.trips {
+            let gap = before.map_or(0, |end| trip.begin.saturating_sub(end));
+            let network = (trip.end - trip.begin).min(server);
+            before = Some(trip.end);
+            let mut of_trip: Vec<_> = exchanges
+                .by_ref()
+                .take(trip.exchanges as usize)
+                .map(|it| (Some(it.text), it.end))
+                .collect();
+            match of_trip.last_mut() {
+                Some(last) => last.1 = trip.end,
+                None => of_trip.push((None, trip.end)),
+            }
+            let mut at = trip.begin + network;
+            for (n, (text, end)) in of_trip.into_iter().enumerate() {
+                let is_kept = self.times.len() < TIMES_MAX || self.times.contains_key(&text);
+                let times = self.times.entry(text.filter(|_| is_kept)).or_default();
+                times.count += 1;
+                if n == 0 {
+                    times.trips += 1;
+                    times.network += network + gap.min(client);
+                    times.program += gap.saturating_sub(client);
+                }
+                times.server += end.saturating_sub(at);
+                at = at.max(end);
+            }
+        }
     }
 
     fn note_statements(&mut self, unit: &Unit, items: &[Item]) {

@@ -1,6 +1,7 @@
 //! What could be saved, from what was learned of each shape of unit.
 
 mod claims;
+pub(crate) mod code;
 mod mending;
 
 use std::collections::BTreeMap;

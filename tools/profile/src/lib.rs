@@ -25,6 +25,7 @@ mod learn;
 mod least;
 mod piece;
 mod profile;
+pub mod report;
 mod round;
 mod rows;
 mod shape;
@@ -43,7 +44,7 @@ use learn::{Learner, Link};
 use least::{Label, Mode};
 pub use piece::{Legs, Nanos, Piece, Side};
 pub use profile::{
-    Finding, KINDS, Lane, LaneStatement, LaneTrip, LaneUnit, Profile, Shape, Statement,
+    Finding, KINDS, Lane, LaneStatement, LaneTrip, LaneUnit, Note, Profile, Shape, Statement,
     StatementTime, Time, Timeline, Trips, VERSION,
 };
 use round::Round;
@@ -306,27 +307,36 @@ impl Profiler {
     }
 
     /// What can't be known.
-    fn notes(&self, shapes: &[Measured<'_>], round: Option<&Round>) -> Vec<String> {
+    fn notes(&self, shapes: &[Measured<'_>], round: Option<&Round>) -> Vec<Note> {
         let mut notes = Vec::new();
+        let mut note =
+            |about: &str, text: String| notes.push(Note { about: about.to_owned(), text });
         let of_pool = |it: &Measured<'_>| it.shape.boundaries.get(&Boundary::Pool).copied();
         let pooled: u64 = shapes.iter().filter_map(of_pool).sum();
         if pooled > 0 {
-            notes.push(format!(
-                "A pool hands connections from one user to the next ({pooled} times here). What \
+            note(
+                "units",
+                format!(
+                    "A pool hands connections from one user to the next ({pooled} times here). What \
                 one request of a program does on several connections is several units."
-            ));
+                ),
+            );
         }
         if shapes.iter().any(|it| it.shape.is_redis) {
             let unknown = self.unknown(shapes.iter().filter(|it| it.shape.is_redis));
-            notes.push(format!(
-                "Results of Redis are often small, and small values link weakly: {:.0} % of its \
+            note(
+                "unknown",
+                format!(
+                    "Results of Redis are often small, and small values link weakly: {:.0} % of its \
                 pairs of commands are unknown.",
-                unknown * 100.0
-            ));
+                    unknown * 100.0
+                ),
+            );
         }
         let proven = shapes.iter().any(|it| it.trips.proven + 0.01 < it.trips.wire);
         if proven {
-            notes.push(
+            note(
+                "proven",
                 "A branch that was never taken is not seen: what is called independent followed \
                 whatever came back, as often as its evidence says."
                     .to_owned(),
@@ -335,12 +345,15 @@ impl Profiler {
         if let Some((round, [least, most])) = round.and_then(|it| Some((it, it.range()?)))
             && round.source() != "handshake"
         {
-            notes.push(format!(
-                "The round trip is between {:.3} and {:.3} ms: nobody measured all of the way to \
+            note(
+                "round trip",
+                format!(
+                    "The round trip is between {:.3} and {:.3} ms: nobody measured all of the way to \
                 the server, and the shortest trip bounds it.",
-                ms(least),
-                ms(most)
-            ));
+                    ms(least),
+                    ms(most)
+                ),
+            );
         }
         notes
     }

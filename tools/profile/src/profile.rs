@@ -52,8 +52,8 @@ pub struct Profile {
     pub rtt_source: String,
     /// Trips of all units.
     pub trips: Trips,
-    /// What can't be known of this run, a sentence each.
-    pub notes: Vec<String>,
+    /// What can't be known of this run.
+    pub notes: Vec<Note>,
     /// The share of pairs of statements, of those that waited, of which it is not known whether
     /// they had to: from 0 to 1.
     pub unknown: f64,
@@ -69,6 +69,15 @@ pub struct Profile {
     pub findings_left_out: u64,
     /// Units with their times, of two parts of the run.
     pub timelines: Vec<Timeline>,
+}
+
+/// What can't be known, beside the number that it concerns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The number: `units`, `unknown`, `proven`, `round trip`.
+    pub about: String,
+    /// A sentence or two.
+    pub text: String,
 }
 
 /// Numbers of trips: of a whole run, or the mean of a unit.

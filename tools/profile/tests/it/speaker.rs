@@ -10,6 +10,8 @@ pub(crate) struct Speaker {
     pub(crate) at: Nanos,
     /// What a trip takes.
     pub(crate) rtt: Nanos,
+    /// What the server needs for each flight.
+    pub(crate) server: Nanos,
     connection: u64,
     status: u8,
 }
@@ -32,7 +34,7 @@ pub(crate) type Rows = Vec<Vec<String>>;
 impl Speaker {
     /// A connection that has logged in.
     pub(crate) fn new(profiler: &mut Profiler, connection: u64, at: Nanos) -> Speaker {
-        let mut it = Speaker { at, rtt: RTT, connection, status: b'I' };
+        let mut it = Speaker { at, rtt: RTT, server: 0, connection, status: b'I' };
         profiler.rtt(connection, Legs { client: None, server: Some(RTT) });
         let mut startup = vec![0, 3, 0, 0];
         startup.extend(b"user\0a\0\0");
@@ -49,7 +51,7 @@ impl Speaker {
     /// A connection of Redis.
     pub(crate) fn redis(profiler: &mut Profiler, connection: u64, at: Nanos) -> Speaker {
         profiler.rtt(connection, Legs { client: None, server: Some(RTT) });
-        Speaker { at, rtt: RTT, connection, status: b'I' }
+        Speaker { at, rtt: RTT, server: 0, connection, status: b'I' }
     }
 
     /// Statements in one write, each with a Describe and a Sync of its own.
@@ -116,7 +118,7 @@ impl Speaker {
             answers.extend(message(b'Z', &[self.status]));
         }
         self.say(profiler, Side::Client, &asked);
-        self.at += self.rtt;
+        self.at += self.rtt + self.server;
         self.say(profiler, Side::Server, &answers);
         // The program thinks.
         self.at += 50_000;
@@ -127,7 +129,7 @@ impl Speaker {
         let mut text = sql.as_bytes().to_vec();
         text.push(0);
         self.say(profiler, Side::Client, &message(b'Q', &text));
-        self.at += self.rtt;
+        self.at += self.rtt + self.server;
         self.status = status_behind(self.status, sql);
         let mut answer = result(rows);
         answer.extend(message(b'Z', &[self.status]));

@@ -1,8 +1,10 @@
 //! The profiler from outside: bytes in, a profile out.
 
 mod dependence;
+mod line;
 mod loops;
 mod programs;
 mod rivals;
 mod speaker;
+mod split;
 mod units;

@@ -117,7 +117,7 @@ pub fn read(
     if magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd] {
         return Err(CaptureError::Compressed);
     }
-    let source = std::io::Cursor::new(magic).chain(source);
+    let source = Joined { magic: std::io::Cursor::new(magic), source };
     let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
         PcapError::Eof | PcapError::Incomplete(_) => CaptureError::Empty,
         PcapError::ReadError => CaptureError::Io,
@@ -165,6 +165,20 @@ pub fn read(
     match of.unknown_link {
         Some(link) if captured.unknown_links == captured.packets => Err(CaptureError::Link(link)),
         _ => Ok(captured),
+    }
+}
+
+/// The first bytes of a source, and those behind them.
+struct Joined<R> {
+    magic: std::io::Cursor<Vec<u8>>,
+    source: R,
+}
+
+impl<R: Read> Read for Joined<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        // The reader wants a whole header at its first read.
+        let len = self.magic.read(buffer)?;
+        Ok(len + self.source.read(&mut buffer[len..])?)
     }
 }
 

@@ -121,6 +121,8 @@ pub(crate) struct Conversation {
     pub(crate) trips: u64,
     pub(crate) logins: u64,
     pub(crate) is_cancel: bool,
+    /// The server owed an answer in the trip.
+    was_owed: bool,
     /// The server has answered since the client spoke, of what can't be read.
     has_answered: bool,
     /// Bytes were not seen, so at least a part could not be read.
@@ -145,6 +147,7 @@ impl Conversation {
             trips: 0,
             logins: 0,
             is_cancel: false,
+            was_owed: false,
             has_answered: false,
             was_lost: false,
             now: 0,
@@ -186,10 +189,7 @@ impl Conversation {
             return None;
         }
         let ended = match from {
-            Side::Client => {
-                self.client_spoke(at, bytes.len());
-                None
-            }
+            Side::Client => self.client_spoke(shared, gaps, at, bytes.len()),
             Side::Server => self.server_spoke(shared, gaps, at, bytes.len()),
         };
         self.charge(shared);
@@ -203,15 +203,26 @@ impl Conversation {
         self.held = now;
     }
 
-    fn client_spoke(&mut self, at: Nanos, len: usize) {
+    fn client_spoke(
+        &mut self,
+        shared: &Shared,
+        gaps: &mut Gaps,
+        at: Nanos,
+        len: usize,
+    ) -> Option<Unit> {
         if self.decoder.in_flight() == Some(0) {
-            // What was sent is not answered.
+            // What was sent is not answered. All before it was, maybe while this was not whole.
+            if std::mem::take(&mut self.was_owed) {
+                return self.end_trip(shared, gaps);
+            }
             self.trip = None;
-        } else {
-            let trip =
-                self.trip.get_or_insert(Trip { begin: at, end: at, up: 0, down: 0, exchanges: 0 });
-            trip.up += len as u64;
+            return None;
         }
+        let trip =
+            self.trip.get_or_insert(Trip { begin: at, end: at, up: 0, down: 0, exchanges: 0 });
+        trip.up += len as u64;
+        self.was_owed |= self.decoder.is_owed();
+        None
     }
 
     fn server_spoke(
@@ -236,6 +247,7 @@ impl Conversation {
 
     fn end_trip(&mut self, shared: &Shared, gaps: &mut Gaps) -> Option<Unit> {
         let mut trip = self.trip.take()?;
+        self.was_owed = false;
         self.trips += 1;
         let mut exchanges = std::mem::take(&mut self.ended);
         if std::mem::take(&mut self.is_on_trial) {

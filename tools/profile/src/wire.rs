@@ -114,6 +114,15 @@ impl Decoder {
         }
     }
 
+    /// Whether the server owes an answer to a request that is whole.
+    pub(crate) fn is_owed(&self) -> bool {
+        match self {
+            Decoder::Postgres(it) => it.is_owed(),
+            Decoder::Redis(it) => it.is_owed(),
+            _ => false,
+        }
+    }
+
     /// Bytes are missing, so nothing behind them can be read until all is quiet.
     pub(crate) fn lose(&mut self) {
         if !matches!(self, Decoder::Opaque(_)) {

@@ -176,10 +176,13 @@ impl Postgres {
         })
     }
 
-    /// Requests that are not answered, also one that is not whole.
+    /// Above 0 if requests are not answered, or one is not whole.
     pub(super) fn in_flight(&self) -> usize {
-        let due = if self.copying == Copying::Ready { 0 } else { self.due.len() };
-        due + usize::from(self.client.is_amid())
+        usize::from(self.is_owed()) + usize::from(self.client.is_amid())
+    }
+
+    pub(super) fn is_owed(&self) -> bool {
+        self.copying != Copying::Ready && !self.due.is_empty()
     }
 
     /// Bytes of memory.
@@ -247,10 +250,10 @@ impl Postgres {
     /// What was due first is answered.
     fn answered(&mut self, at: Nanos, out: &mut Out) {
         let Some((number, _)) = self.due.pop_front() else { return };
-        self.has_data_ahead &= !self.due.is_empty();
         while self.front() == Some(Due::CopyEnd) {
             self.due.pop_front();
         }
+        self.has_data_ahead &= !self.due.is_empty();
         let has_more =
             self.draft == Some(number) || self.due.front().is_some_and(|(next, _)| *next == number);
         if has_more {

@@ -133,6 +133,10 @@ impl Redis {
         self.open.len() + usize::from(self.client.is_amid())
     }
 
+    pub(super) fn is_owed(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Bytes of memory.
     pub(super) fn held(&self) -> usize {
         self.held + self.client.held() + self.server.held()
@@ -217,7 +221,7 @@ impl Redis {
             Item::Whole(bytes, _) => Some(Reply::read(bytes).map_err(|_| Opaque::Unknown)?.0),
             _ => None,
         };
-        if item.kind() == b'>' && !reply.as_ref().is_some_and(|it| confirmed(it).is_some()) {
+        if item.kind() == b'>' && reply.as_ref().is_none_or(|it| confirmed(it).is_none()) {
             return Ok(());
         }
         let confirmed = reply.as_ref().and_then(confirmed);

@@ -5,6 +5,7 @@ mod line;
 mod loops;
 mod programs;
 mod rivals;
+mod sessions;
 mod speaker;
 mod split;
 mod units;

@@ -4,6 +4,7 @@ mod dependence;
 mod line;
 mod loops;
 mod programs;
+mod report;
 mod rivals;
 mod sessions;
 mod speaker;

@@ -7,7 +7,7 @@ use onetrip_profile::{Legs, Piece, Profile, Profiler, Side};
 use crate::speaker::{RTT, Rows, Speaker};
 
 /// No text, name or value may break out of where it stands.
-pub(crate) const HOSTILE: [&str; 4] = [
+pub(super) const HOSTILE: [&str; 4] = [
     "</script><script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
     "]]>--><svg onload=alert(1)>&amp;\u{202e}",
@@ -15,7 +15,7 @@ pub(crate) const HOSTILE: [&str; 4] = [
 ];
 
 /// A shop: an order with its lines, a visit that is counted, and a cache in Redis.
-pub(crate) fn shop() -> &'static Profile {
+pub(super) fn shop() -> &'static Profile {
     static SHOP: OnceLock<Profile> = OnceLock::new();
     SHOP.get_or_init(|| {
         let mut profiler = Profiler::new();
@@ -38,7 +38,7 @@ fn requests(profiler: &mut Profiler, connection: u64) {
     let mut it = Speaker::new(profiler, connection, connection * 7_000_000);
     for n in 0..25 {
         let id = 1_000_003 * (n + 1) + connection;
-        it.server = 100_000 + (id % 5) * 90_000;
+        it.rtt = RTT + 100_000 + (id % 5) * 90_000;
         match n % 3 {
             0 | 1 => order(profiler, &mut it, id),
             _ => visit(profiler, &mut it, id),
@@ -93,7 +93,7 @@ fn cache(profiler: &mut Profiler, connection: u64) {
 }
 
 /// Texts, endpoints and values that would like to be markup, and a connection that can't be read.
-pub(crate) fn hostile() -> Profile {
+pub(super) fn hostile() -> Profile {
     let mut profiler = Profiler::new();
     let mut it = Speaker::new(&mut profiler, 1, 0);
     for n in 0..30_u64 {

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use onetrip_profile::{Profile, Profiler, report};
 use serde_json::Value;
 
-use crate::samples::{hostile, shop};
-use crate::scratch::Scratch;
+use super::samples::{hostile, shop};
+use super::scratch::Scratch;
 use crate::speaker::Speaker;
 
 #[test]

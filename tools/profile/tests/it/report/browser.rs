@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use onetrip_profile::{Profile, Profiler, report};
 use serde_json::Value;
 
-use crate::samples::{hostile, shop};
-use crate::scratch::Scratch;
+use super::samples::{hostile, shop};
+use super::scratch::Scratch;
 
 /// A width in CSS pixels, and a colour scheme.
 type Frame = (u32, &'static str);

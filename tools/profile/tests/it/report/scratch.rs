@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Scratch {
-    pub(crate) fn new() -> Scratch {
+    pub(super) fn new() -> Scratch {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("report-{}-{number}", std::process::id());
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -17,7 +17,7 @@ impl Scratch {
         Scratch(dir)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 }

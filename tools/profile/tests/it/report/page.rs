@@ -2,7 +2,7 @@
 
 use onetrip_profile::{Profiler, report};
 
-use crate::samples::{HOSTILE, hostile, shop};
+use super::samples::{HOSTILE, hostile, shop};
 
 #[test]
 fn the_page_says_what_was_found() {

@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) rtt: Option<Duration>,
     /// For tests: it panics at this piece.
     #[cfg(test)]
-    pub(super) panics_at: Option<u64>,
+    pub(crate) panics_at: Option<u64>,
 }
 
 /// Bytes that may wait for the analysis by default: 64 MiB.

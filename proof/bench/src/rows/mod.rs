@@ -24,6 +24,7 @@ mod pool_select;
 mod pools;
 mod prepared_join;
 mod process;
+mod profile;
 mod proxy;
 mod python;
 pub mod redis;
@@ -66,7 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 46] = [
+const ALL: [Group; 48] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -114,6 +115,8 @@ const ALL: [Group; 46] = [
     Group { names: &["redis_chaos"], run: chaos::redis },
     Group { names: &["redis_cluster"], run: chaos::redis_cluster },
     Group { names: &["tool_cost"], run: tool_cost::run },
+    Group { names: &[profile::SELECT], run: profile::select },
+    Group { names: &[profile::CLIENTS], run: profile::clients },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
     Group { names: &["floor_select_100_sync_each"], run: floor::select_100 },

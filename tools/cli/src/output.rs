@@ -50,7 +50,8 @@ pub(crate) fn tell(text: &str) {
 
 /// A number without a fraction, with commas between groups of three digits.
 pub(crate) fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
+    // Nothing is added to any number but -0, the sum of none.
+    let digits = format!("{:.0}", value + 0.0);
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {

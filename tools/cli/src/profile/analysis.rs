@@ -5,9 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use onetrip_profile::{Legs, Piece, Profile, Profiler};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::ring::{Event, Events, Lost, Ring, What, ring};
 use crate::output::thousands;
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) bytes_max: usize,
     /// The round trip to the server, where the user knows it.
     pub(crate) rtt: Option<Duration>,
+    /// Whether texts are shown with their literals.
+    pub(crate) show_values: bool,
     /// For tests: it panics at this piece.
     #[cfg(test)]
     pub(crate) panics_at: Option<u64>,
@@ -49,6 +52,7 @@ impl Default for Settings {
         Settings {
             bytes_max: BYTES_MAX,
             rtt: None,
+            show_values: false,
             #[cfg(test)]
             panics_at: None,
         }
@@ -162,6 +166,8 @@ impl Work {
     fn run(mut self, events: &Events) -> Ended {
         events.read_here();
         let mut profiler = Profiler::new();
+        profiler.show_values(self.settings.show_values);
+        profiler.zero_is(zero());
         let failed = guarded(|| self.analyse(events, &mut profiler)).err();
         if failed.is_some() {
             events.end();
@@ -226,6 +232,14 @@ impl Work {
             What::Closed => profiler.closed(connection),
         }
     }
+}
+
+/// When the clock of the taps was at zero, in nanoseconds since 1970.
+fn zero() -> u64 {
+    let monotonic = clock_gettime(ClockId::Monotonic);
+    let monotonic = Duration::new(monotonic.tv_sec as u64, monotonic.tv_nsec as u32);
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    unix.saturating_sub(monotonic).as_nanos() as u64
 }
 
 const THREAD: &str = "onetrip-analysis";

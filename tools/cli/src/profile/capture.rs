@@ -13,13 +13,14 @@ use crate::output::tell;
 ///
 /// # Errors
 /// It can't be read, in one line.
-pub(super) fn read(path: &Path, ports: &[u16]) -> Result<Profile, String> {
+pub(super) fn read(path: &Path, ports: &[u16], show_values: bool) -> Result<Profile, String> {
     let shown = path.display();
     let source: Box<dyn Read + Send> = match path.to_str() {
         Some("-") => Box::new(stdin()),
         _ => Box::new(File::open(path).map_err(|error| format!("--pcap {shown}: {error}"))?),
     };
     let mut profiler = Profiler::new();
+    profiler.show_values(show_values);
     let captured = capture::read(source, ports, &mut profiler)
         .map_err(|error| format!("--pcap {shown}: {error}"))?;
     if let Some(note) = note(&captured) {

@@ -4,7 +4,6 @@ mod analysis;
 mod capture;
 mod diff;
 mod environment;
-mod files;
 mod limit;
 mod live;
 mod ring;
@@ -16,12 +15,14 @@ mod summary;
 mod tests;
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
-use onetrip_profile::Profile;
+use onetrip_profile::{Profile, report};
 
 use crate::output::{End, print, tell};
 use crate::values;
@@ -80,6 +81,10 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "DIR", default_value = "onetrip-profile")]
     out: PathBuf,
 
+    /// Show texts as they were sent, with the values in them. Whoever can read the files reads those.
+    #[arg(long)]
+    show_values: bool,
+
     /// Exit with 3 if one of these holds: trips (the most that a unit took), saved (trips that what
     /// is proven would save), unknown (the share of waits, from 0 to 1), lossy (pieces of traffic
     /// that were not analysed), units, or the number of findings of a kind, such as n+1, protocol or
@@ -115,22 +120,30 @@ pub(crate) fn run(args: ProfileArgs) -> Result<(), End> {
     if let Some(What::Diff(args)) = &args.what {
         return diff::run(args);
     }
-    files::directory(&args.out)?;
+    make(&args.out)?;
     if args.run {
         return run::run(&args);
     }
     let profile = match &args.pcap {
-        Some(path) => capture::read(path, &args.ports)?,
+        Some(path) => capture::read(path, &args.ports, args.show_values)?,
         None => serve::serve(&args)?,
     };
-    report(&profile, &args, Where::Stdout)
+    write(&profile, &args, Where::Stdout)
 }
 
 impl ProfileArgs {
     fn settings(&self) -> Settings {
         let rtt = self.rtt.map(|ms| Duration::from_secs_f64(ms / 1e3));
-        Settings { rtt, ..Settings::default() }
+        Settings { rtt, show_values: self.show_values, ..Settings::default() }
     }
+}
+
+/// Makes the directory for what is found, so that a long run does not end where nothing can be
+/// written. Nobody but its owner may look into it. One that is there stays as it is.
+fn make(path: &Path) -> Result<(), String> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        format!("can't create {} ({error}): choose another directory with --out", path.display())
+    })
 }
 
 /// Where the summary goes.
@@ -141,12 +154,12 @@ enum Where {
 }
 
 /// Writes and prints what was found.
-fn report(profile: &Profile, args: &ProfileArgs, to: Where) -> Result<(), End> {
-    let json = serde_json::to_vec_pretty(profile)
-        .map_err(|error| format!("can't write the profile as JSON: {error}"))?;
-    files::write(&args.out, "profile.json", &json)?;
-    let written = args.out.join("profile.json");
-    let text = format!("{}\nwritten    {}", summary::summary(profile), written.display());
+fn write(profile: &Profile, args: &ProfileArgs, to: Where) -> Result<(), End> {
+    let shown = args.out.display();
+    report::write(profile, &args.out).map_err(|error| {
+        format!("can't write to {shown} ({error}): choose another directory with --out")
+    })?;
+    let text = format!("{}\nwritten    {shown}/report.html", summary::summary(profile));
     match to {
         Where::Stdout => print(&text)?,
         Where::Stderr => tell(&text),

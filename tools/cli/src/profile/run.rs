@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::analysis::Analysis;
 use super::environment::{Target, Variables, replaced};
 use super::splice::Front;
-use super::{ProfileArgs, Where, report};
+use super::{ProfileArgs, Where, write};
 use crate::output::{End, tell};
 use crate::proxy::upstream;
 use crate::runtime::runtime;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
     let status = runtime(1)?.block_on(child(args, &replaced.set))?;
     drop(open);
     let profile = analysis.finish()?;
-    let reported = report(&profile, args, Where::Stderr);
+    let reported = write(&profile, args, Where::Stderr);
     let code = code(status);
     if code == 0 {
         return reported;

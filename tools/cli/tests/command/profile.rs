@@ -16,6 +16,9 @@ use tempfile::{TempDir, tempdir};
 use crate::database::{database, run};
 use crate::process::Onetrip;
 
+/// With a literal that is nobody's business.
+const PARENTS: &str = "select id from parent where 'canary' <> '' order by id";
+
 /// Says what [`the_program`] does.
 const TASK: &str = "ONETRIP_TEST_TASK";
 
@@ -31,7 +34,7 @@ fn the_program() {
             let mut session = client.session().await.unwrap();
             for _ in 0..30 {
                 let tx = session.begin().await.unwrap();
-                let parents = tx.query("select id from parent order by id", &[]).await.unwrap();
+                let parents = tx.query(PARENTS, &[]).await.unwrap();
                 for parent in parents.iter() {
                     let id: i32 = parent.get(0);
                     tx.query("select name from child where parent = $1", &[&id]).await.unwrap();
@@ -55,7 +58,7 @@ fn family() -> String {
     let url = database();
     run(&url, "create table parent (id int primary key)");
     run(&url, "create table child (parent int, name text)");
-    run(&url, "insert into parent select 7000 + i * 13 from generate_series(1, 6) i");
+    run(&url, "insert into parent select 700000000 + i * 13 from generate_series(1, 6) i");
     run(&url, "insert into child select id, 'canary' || id from parent");
     url
 }
@@ -108,12 +111,21 @@ fn a_program_that_is_run_is_profiled_and_its_secrets_are_kept() {
     for file in fs::read_dir(out.path()).unwrap() {
         let path = file.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
-        for secret in [shared().password(), "canary", "7013"] {
+        for secret in [shared().password(), "canary", "700000013"] {
             assert!(!text.contains(secret) && !said.contains(secret), "{}", path.display());
         }
         let mode = path.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", path.display());
     }
+}
+
+#[test]
+fn values_are_shown_where_that_is_asked_for() {
+    let (output, out) = profile("n+1", &[("DATABASE_URL", &family())], &["--show-values"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = fs::read_to_string(out.path().join("profile.json")).unwrap();
+    assert!(text.contains(PARENTS), "{text}");
+    assert!(!text.contains(shared().password()));
 }
 
 #[test]
@@ -169,7 +181,7 @@ fn two_profiles_are_compared() {
     let url = family();
     let set = [("DATABASE_URL", url.as_str())];
     let (_, before) = profile("n+1", &set, &[]);
-    run(&url, "delete from parent where id > 7013");
+    run(&url, "delete from parent where id > 700000013");
     let (_, after) = profile("n+1", &set, &[]);
     let diff = |a: &TempDir, b: &Path, more: &[&str]| {
         let mut command = onetrip();
@@ -280,7 +292,6 @@ fn the_profile_is_json_with_a_version() {
     for name in ["trips", "unknown", "shapes", "findings", "lossy", "units"] {
         assert!(!json[name].is_null(), "{name}");
     }
-    assert!(text.lines().count() > 10);
     assert_eq!(out.path().read_dir().unwrap().flatten().filter(is_hidden).count(), 0);
 }
 

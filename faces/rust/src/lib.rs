@@ -154,6 +154,8 @@ pub use streams::{
     BinaryCopyIn, BinaryCopyOut, CopyIn, CopyOut, Progress, RowPieces, RowStream, ValuePieces,
 };
 pub use timed::Timed;
+#[doc(hidden)]
+pub use tls::Setup as TlsSetup;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
 

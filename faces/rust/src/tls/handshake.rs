@@ -12,7 +12,6 @@ use std::io;
 use onetrip_postgres::message::ssl_request::{Answer, SSL_REQUEST};
 
 use super::Setup;
-use super::explain::explain;
 use super::files::ALPN;
 use crate::config::SslNegotiation;
 use crate::socket::{Ending, Stream};
@@ -74,7 +73,7 @@ async fn shake_hands(stream: &mut Stream, setup: &Setup) -> Result<(), String> {
         match stream.read().await.end {
             None => {}
             Some(Ending::Failed(error)) => {
-                return Err(explain(&error, &setup.settings).unwrap_or_else(|| lost(&error)));
+                return Err(setup.explain(&error).unwrap_or_else(|| lost(&error)));
             }
             Some(Ending::Closed | Ending::CutOff) => {
                 return Err(match setup.settings.sslnegotiation {

@@ -21,8 +21,10 @@ mod session_tests;
 mod tests;
 mod verify;
 
+use std::io;
 use std::net::IpAddr;
 
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::Error;
@@ -35,8 +37,10 @@ use verify::Verification;
 
 /// How TLS is set up with one host. The files are read for each connection, after the server has
 /// agreed to TLS: they may change, and their contents may be large.
+///
+/// It is public for `onetrip profile`, which sets up TLS on behalf of other clients.
 #[derive(Debug)]
-pub(crate) struct Setup {
+pub struct Setup {
     settings: Settings,
     /// The host as it was given.
     host: String,
@@ -48,17 +52,20 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// For a host by its name (or address), at an address.
-    pub(crate) fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
+    #[must_use]
+    pub fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
         Setup { settings: settings.clone(), host: host.to_owned(), peer, at_once: false }
     }
 
     /// For a server that is not PostgreSQL, whose port decides whether it has TLS.
-    pub(crate) fn at_once(self) -> Setup {
+    #[must_use]
+    pub fn at_once(self) -> Setup {
         Setup { at_once: true, ..self }
     }
 
     /// Whether the server is asked for TLS before the handshake.
-    pub(crate) fn is_asked_for(&self) -> bool {
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
         !self.at_once && self.settings.sslnegotiation != SslNegotiation::Direct
     }
 
@@ -67,7 +74,11 @@ impl Setup {
         Verification::of(&self.settings) > Verification::None
     }
 
-    async fn session(&self) -> Result<Session, Error> {
+    /// rustls' configuration, and the name that the certificate has to be for.
+    ///
+    /// # Errors
+    /// A file of the settings can't be used, or the host is no name that could be verified.
+    pub async fn client(&self) -> Result<(ClientConfig, ServerName<'static>), Error> {
         let (name, settings) = (self.name()?, self.settings.clone());
         let loaded = tokio::task::spawn_blocking(move || files::load(&settings)).await;
         let stopped = |_| Error::misuse("config", "the runtime was shut down while TLS was set up");
@@ -75,6 +86,17 @@ impl Setup {
         if self.at_once {
             config.alpn_protocols.clear();
         }
+        Ok((config, name))
+    }
+
+    /// What an error of the handshake means, if it is one of TLS.
+    #[must_use]
+    pub fn explain(&self, error: &io::Error) -> Option<String> {
+        explain::explain(error, &self.settings)
+    }
+
+    async fn session(&self) -> Result<Session, Error> {
+        let (config, name) = self.client().await?;
         Session::new(config, name)
             .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{Config, Server};
+use crate::config::Settings;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,13 @@ impl Config {
             Server::Unix(path) => Address::Unix(path),
         };
         self.servers().into_iter().map(address).collect()
+    }
+
+    /// The settings of TLS, for `onetrip profile`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tls_settings(&self) -> &Settings {
+        &self.transport
     }
 
     /// Connects to this address instead of the server's own: to a tunnel or a proxy that leads to

@@ -30,7 +30,11 @@ const GRAPH: [Allowed; 12] = [
     ("faces/abi", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], Some(&["bytes"])),
     ("faces/arrow", &["onetrip-postgres"], Some(&[])),
     ("proof/lab", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
-    ("tools/cli", &["onetrip", "onetrip-lab", "onetrip-measure", "onetrip-profile"], None),
+    (
+        "tools/cli",
+        &["onetrip", "onetrip-lab", "onetrip-measure", "onetrip-postgres", "onetrip-profile"],
+        None,
+    ),
     ("proof/chaos", &["onetrip", "onetrip-lab"], None),
     ("tools/measure", &["onetrip", "onetrip-lab"], None),
     ("tools/profile", &["onetrip-postgres", "onetrip-redis"], None),

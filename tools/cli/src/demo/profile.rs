@@ -35,7 +35,7 @@ pub(super) async fn tell(rtt_ms: f64) -> Result<String, String> {
     // A delay in user space does not show when a connection is opened.
     let settings = Settings { rtt: Some(rtt), ..Settings::default() };
     let analysis = Analysis::start(settings)?;
-    let splice = Front::free().splice(Upstream::Tcp(line.addr()), &analysis, 0)?;
+    let splice = Front::free().proxy(Upstream::Tcp(line.addr()), analysis.tap(0))?;
 
     let before = program(&server, splice.addr().port(), Way::OneByOne).await;
     drop(splice);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use onetrip_lab::proxy::Tap;
 use onetrip_profile::{Legs, Piece, Profile, Profiler};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -73,6 +74,11 @@ impl Analysis {
             .spawn(move || work.run(&events))
             .map_err(|error| format!("can't start the analysis ({error}): try again"))?;
         Ok(Analysis { ring, shared, thread })
+    }
+
+    /// What a splice shows its bytes to. `splice` is its own number.
+    pub(crate) fn tap(&self, splice: u8) -> Arc<dyn Tap> {
+        self.ring.tap(splice)
     }
 
     /// Where taps write to.

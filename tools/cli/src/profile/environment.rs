@@ -27,11 +27,28 @@ pub(super) struct Target {
     pub(super) host: String,
     /// Of no meaning for a Unix socket.
     pub(super) port: u16,
+    /// What the URL said of TLS, as `key=value`.
+    pub(super) tls: Vec<String>,
 }
 
 impl Target {
+    fn new(speaks: Speaks, host: String, port: u16) -> Target {
+        Target { speaks, host, port, tls: Vec::new() }
+    }
+
     pub(super) fn is_socket(&self) -> bool {
         self.host.starts_with('/')
+    }
+
+    /// With what the program's URL said of TLS.
+    pub(super) fn url(&self) -> String {
+        let scheme = match self.speaks {
+            _ if self.is_socket() => return self.host.clone(),
+            Speaks::Postgres => "postgres",
+            Speaks::Redis if self.tls.is_empty() => "redis",
+            Speaks::Redis => "rediss",
+        };
+        format!("{scheme}://{self}/?{}", self.tls.join("&"))
     }
 }
 
@@ -58,17 +75,22 @@ pub(super) struct Replaced {
     pub(super) notes: Vec<String>,
 }
 
-/// Replaces the servers of an environment by what `front` gives for each of them.
+/// Replaces the servers of an environment by what `front` gives for each of them. If `is_clear`, the
+/// program is to connect there without TLS.
 ///
 /// # Errors
 /// Of `front`, or nothing names a server: one line.
 pub(super) fn replaced(
     variables: &Variables,
+    is_clear: bool,
     mut front: impl FnMut(&Target) -> Result<SocketAddr, String>,
 ) -> Result<Replaced, String> {
     let mut replaced = Replaced::default();
     for (name, value) in variables {
-        if let Some(url) = url::Url::read(name, value, &|| hosts(variables)) {
+        if let Some(mut url) = url::Url::read(name, value, &|| hosts(variables)) {
+            if is_clear {
+                url.clear();
+            }
             let fronts: Result<Vec<_>, _> = url.targets.iter().map(&mut front).collect();
             let fronts = fronts.map_err(|error| format!("{name}: {error}"))?;
             replaced.set.insert(name.clone(), url.with(&fronts));
@@ -95,6 +117,12 @@ pub(super) fn replaced(
     }
     if replaced.set.is_empty() {
         return Err(NOTHING.to_owned());
+    }
+    if is_clear {
+        replaced.set.insert("PGSSLMODE".to_owned(), "disable".to_owned());
+        if variables.contains_key("PGSSLNEGOTIATION") {
+            replaced.set.insert("PGSSLNEGOTIATION".to_owned(), "postgres".to_owned());
+        }
     }
     if variables.contains_key("PGSERVICE") {
         replaced.notes.push(
@@ -157,7 +185,7 @@ fn postgres(host: &str, port: Option<u16>) -> Target {
         directory if directory.starts_with('/') => socket(directory),
         host => host.to_owned(),
     };
-    Target { speaks: Speaks::Postgres, host, port }
+    Target::new(Speaks::Postgres, host, port)
 }
 
 /// Where distributions put the socket.
@@ -165,7 +193,7 @@ const DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// The servers at the usual places, as far as they are there.
 fn nothing_named() -> Option<Vec<Target>> {
-    let redis = Target { speaks: Speaks::Redis, host: "localhost".to_owned(), port: 6379 };
+    let redis = Target::new(Speaks::Redis, "localhost".to_owned(), 6379);
     let is_there = |it: &Target| match it.is_socket() {
         true => true,
         false => std::net::TcpStream::connect(it.to_string()).is_ok(),
@@ -183,7 +211,7 @@ mod tests {
     fn replace(given: &[(&str, &str)]) -> (BTreeMap<String, String>, Vec<String>, Replaced) {
         let variables = given.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let mut seen: Vec<String> = Vec::new();
-        let replaced = replaced(&variables, |target| {
+        let replaced = replaced(&variables, false, |target| {
             let name = target.to_string();
             let at = seen.iter().position(|it| *it == name).unwrap_or_else(|| {
                 seen.push(name);
@@ -220,6 +248,44 @@ mod tests {
         assert_eq!(set["DATABASE_URL"], "postgres://v@127.0.0.1:7001/other");
         assert_eq!(set["REDIS_URL"], "redis://:secret@127.0.0.1:7002/3");
         assert_eq!(set.len(), 3);
+    }
+
+    #[test]
+    fn what_is_said_of_tls_goes_to_the_splice_and_the_program_does_without() {
+        for (given, to, left) in [
+            (
+                "postgres://u@db/d?sslmode=verify-full&a=b&sslrootcert=%2Fr.crt",
+                "postgres://db:5432/?sslmode=verify-full&sslrootcert=%2Fr.crt",
+                "postgres://u@127.0.0.1:1/d?sslmode=disable&a=b",
+            ),
+            ("postgres://db/d", "postgres://db:5432/?", "postgres://127.0.0.1:1/d"),
+            (
+                "postgresql+asyncpg://db/d?ssl=require",
+                "postgres://db:5432/?sslmode=require",
+                "postgresql+asyncpg://127.0.0.1:1/d?ssl=disable",
+            ),
+            (
+                "jdbc:postgresql://db/d?ssl=true",
+                "postgres://db:5432/?sslmode=verify-full",
+                "jdbc:postgresql://127.0.0.1:1/d?ssl=false",
+            ),
+            (
+                "rediss://c/1?ssl_cert_reqs=none&a=b",
+                "rediss://c:6379/?sslmode=require",
+                "redis://127.0.0.1:1/1?a=b",
+            ),
+            ("redis://c/1", "redis://c:6379/?", "redis://127.0.0.1:1/1"),
+        ] {
+            let variables = [("A_REDIS_URL".to_owned(), given.to_owned())].into();
+            let mut seen = String::new();
+            let replaced = replaced(&variables, true, |target| {
+                seen = target.url();
+                Ok(SocketAddr::from(([127, 0, 0, 1], 1)))
+            });
+            let set = replaced.unwrap().set;
+            assert_eq!((&*seen, &*set["A_REDIS_URL"]), (to, left), "{given}");
+            assert_eq!(set["PGSSLMODE"], "disable");
+        }
     }
 
     #[test]

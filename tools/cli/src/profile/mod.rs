@@ -13,6 +13,7 @@ mod splice;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -49,8 +50,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "IP:PORT", group = "source", requires = "to")]
     listen: Option<SocketAddr>,
 
-    /// The server behind --listen: HOST:PORT, or the path of its Unix socket.
-    #[arg(long, value_name = "HOST:PORT|PATH", requires = "listen")]
+    /// The server behind --listen: HOST:PORT, a URL, or the path of its Unix socket.
+    #[arg(long, value_name = "HOST:PORT|URL|PATH", requires = "listen")]
     to: Option<String>,
 
     /// Let --listen be an address that other machines can reach. Whoever can connect there reaches
@@ -101,6 +102,9 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "S", default_value = "1", value_parser = crate::proxy::interval,
           requires = "listen")]
     interval: Duration,
+
+    #[command(flatten)]
+    tls: tls::TlsArgs,
 
     /// The program to run and its arguments.
     #[arg(last = true, value_name = "COMMAND")]

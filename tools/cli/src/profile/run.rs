@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use onetrip_lab::proxy::Proxy;
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use tokio::process::{Child, Command};
@@ -13,10 +12,10 @@ use tokio::sync::mpsc;
 
 use super::analysis::Analysis;
 use super::environment::{Target, Variables, replaced};
-use super::splice::Front;
+use super::splice::{Front, Splice, Splicer};
+use super::tls::{Relays, Way};
 use super::{ProfileArgs, Where, write};
 use crate::output::{End, tell};
-use crate::proxy::upstream;
 use crate::runtime::runtime;
 use crate::stop::is_ignored;
 
@@ -26,15 +25,17 @@ use crate::stop::is_ignored;
 /// No server is named, or the program can't be run. The program's status, if it isn't 0.
 pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
     let analysis = Analysis::start(args.settings())?;
-    let mut splices = Splices { analysis: &analysis, open: BTreeMap::new() };
+    let relays = Relays::start(say)?;
+    let splicer = Splicer { analysis: &analysis, relays: &relays, tls: &args.tls };
     let variables: Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let replaced = replaced(&variables, |target| splices.front(target))?;
+    let mut splices = Splices { splicer, variables: &variables, open: BTreeMap::new() };
+    let replaced = replaced(&variables, args.tls.is_clear(), |target| splices.front(target))?;
     let open = splices.open;
     replaced.notes.iter().for_each(|note| say(note));
-    for (target, proxy) in &open {
-        say(&format!("{} -> {target}", proxy.addr()));
+    for (target, splice) in &open {
+        say(&format!("{} -> {target}", splice.addr));
     }
     let names: Vec<&str> = replaced.set.keys().map(String::as_str).collect();
     say(&format!("replaced {}", names.join(", ")));
@@ -59,21 +60,23 @@ fn say(text: &str) {
 
 /// One splice for each server.
 struct Splices<'a> {
-    analysis: &'a Analysis,
-    open: BTreeMap<Target, Proxy>,
+    splicer: Splicer<'a>,
+    variables: &'a Variables,
+    open: BTreeMap<Target, Splice>,
 }
 
 impl Splices<'_> {
     fn front(&mut self, target: &Target) -> Result<std::net::SocketAddr, String> {
-        if let Some(proxy) = self.open.get(target) {
-            return Ok(proxy.addr());
+        if let Some(splice) = self.open.get(target) {
+            return Ok(splice.addr);
         }
         let number = u8::try_from(self.open.len())
             .map_err(|_| "the environment names more than 256 servers: unset some".to_owned())?;
-        let upstream = upstream("the server", &target.to_string())?;
-        let proxy = Front::free().splice(upstream, self.analysis, number)?;
-        let addr = proxy.addr();
-        self.open.insert(target.clone(), proxy);
+        let variable = |name: &str| self.variables.get(name).cloned();
+        let way = Way::to(&target.url(), self.splicer.tls, variable)?;
+        let splice = self.splicer.splice(Front::free(), way, number)?;
+        let addr = splice.addr;
+        self.open.insert(target.clone(), splice);
         Ok(addr)
     }
 }

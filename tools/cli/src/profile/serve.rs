@@ -9,10 +9,10 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use super::ProfileArgs;
 use super::analysis::Analysis;
 use super::live::{self, Screen};
-use super::splice::Front;
+use super::splice::{Front, Splicer};
 use super::summary::several;
-use crate::output::{End, print};
-use crate::proxy::upstream;
+use super::tls::{Relays, Way};
+use crate::output::{End, print, tell};
 use crate::runtime::runtime;
 use crate::shown::Shown;
 use crate::stop::Stop;
@@ -25,7 +25,8 @@ pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
     let (Some(listen), Some(name)) = (args.listen, &args.to) else {
         return Err("--listen and --to belong together".to_owned().into());
     };
-    let upstream = upstream("--to", name)?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let way = Way::to(name, &args.tls, variable).map_err(|error| format!("--to: {error}"))?;
     let shown = Shown::new();
     let line = shown.clone();
     let is_live = args.live;
@@ -35,18 +36,21 @@ pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
     // Called before it listens, so that a signal from then on writes what was found.
     stop.tidy_first("nothing was written");
     let front = Front { listen, beyond_loopback: args.allow_remote };
-    let proxy = front.splice(upstream, &analysis, 0)?;
+    let relays = Relays::start(|line| tell(&format!("onetrip: profile: {line}")))?;
+    let splicer = Splicer { analysis: &analysis, relays: &relays, tls: &args.tls };
+    let name = way.to_string();
+    let splice = splicer.splice(front, way, 0)?;
     let head = format!(
         "{} -> {name}; Ctrl-C ends it and writes what was found to {}",
-        proxy.addr(),
+        splice.addr,
         args.out.display()
     );
     let told = match args.live {
-        true => watch_live(&proxy, &analysis, &stop, args, name),
-        false => runtime.block_on(watch(&proxy, &analysis, &stop, args, &shown, &head)),
+        true => watch_live(&splice.proxy, &analysis, &stop, args, &name),
+        false => runtime.block_on(watch(&splice.proxy, &analysis, &stop, args, &shown, &head)),
     };
     shown.clear();
-    drop(proxy);
+    drop(splice);
     let profile = analysis.finish()?;
     told?;
     Ok(profile)

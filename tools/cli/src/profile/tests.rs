@@ -92,7 +92,7 @@ fn pass_on(settings: Settings, seed: u64) -> Profile {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server: SocketAddr = listener.local_addr().unwrap();
     let analysis = Analysis::start(settings).unwrap();
-    let proxy = Front::free().splice(server.into(), &analysis, 0).unwrap();
+    let proxy = Front::free().proxy(server.into(), analysis.tap(0)).unwrap();
     for connection in 0..CONNECTIONS {
         let mut random = Random(seed << 8 | connection);
         let (len_up, len_down) = (random.below(100_000), random.below(100_000));

@@ -82,7 +82,7 @@ impl Url {
         let of_place = |place: &str| {
             let (host, port) = host_and_port(place);
             let host = if host.is_empty() { "localhost".to_owned() } else { host };
-            Target { speaks: Speaks::Redis, host, port: port.unwrap_or(6379) }
+            Target::new(Speaks::Redis, host, port.unwrap_or(6379))
         };
         self.targets = places.split(',').map(of_place).collect();
         self
@@ -91,7 +91,7 @@ impl Url {
     /// A socket's path stands where that of other URLs is the database, which is an option there.
     fn of_redis_socket(mut self) -> Url {
         let host = decoded(&self.path);
-        self.targets = vec![Target { speaks: Speaks::Redis, host, port: 0 }];
+        self.targets = vec![Target::new(Speaks::Redis, host, 0)];
         self.scheme = "redis://".to_owned();
         let number = |it: &str| {
             let number = it.strip_prefix("db=").or(it.strip_prefix("virtual_host="));
@@ -100,6 +100,30 @@ impl Url {
         self.path = self.query.iter().find_map(|it| number(it)).unwrap_or_default();
         self.query.retain(|it| number(it).is_none());
         self
+    }
+
+    /// Moves what the URL says of TLS to its targets, so that what is left of it does without.
+    pub(super) fn clear(&mut self) {
+        let is_redis = self.targets.iter().any(|it| it.speaks == Speaks::Redis);
+        let mut tls = Vec::new();
+        if let Some(scheme) = self.scheme.strip_suffix("s://")
+            && ["redis", "valkey"].iter().any(|it| scheme.ends_with(it))
+        {
+            self.scheme = format!("{scheme}://");
+            tls.push("sslmode=verify-full".to_owned());
+        }
+        self.query = std::mem::take(&mut self.query)
+            .into_iter()
+            .filter_map(|item| match of_tls(&item, is_redis) {
+                None => Some(item),
+                Some((said, instead)) => {
+                    tls.retain(|it| !said.starts_with("sslmode=") || !it.starts_with("sslmode="));
+                    tls.push(said);
+                    instead.map(str::to_owned)
+                }
+            })
+            .collect();
+        self.targets.iter_mut().for_each(|it| it.tls.clone_from(&tls));
     }
 
     /// The URL with other places.
@@ -111,6 +135,29 @@ impl Url {
         }
         url
     }
+}
+
+/// What an item of a query says of TLS, in the words of libpq, and what stands in its place for a
+/// connection without TLS. `ssl` is that of JDBC, asyncpg and node-postgres, and `ssl_…` are those
+/// of redis-py.
+fn of_tls(item: &str, is_redis: bool) -> Option<(String, Option<&'static str>)> {
+    let (key, value) = item.split_once('=')?;
+    let mode = |mode: &str| format!("sslmode={mode}");
+    Some(match (key, value) {
+        ("ssl", "false" | "0" | "off") => return None,
+        ("ssl", "true" | "1" | "on") => (mode("verify-full"), Some("ssl=false")),
+        ("ssl", _) => (mode(value), Some("ssl=disable")),
+        ("sslmode", "no-verify") => (mode("require"), Some("sslmode=disable")),
+        ("sslmode", _) if !is_redis => (item.to_owned(), Some("sslmode=disable")),
+        ("ssl_cert_reqs", "none") => (mode("require"), None),
+        ("ssl_ca_certs", file) => (format!("sslrootcert={file}"), None),
+        ("ssl_certfile", file) => (format!("sslcert={file}"), None),
+        ("ssl_keyfile", file) => (format!("sslkey={file}"), None),
+        ("sslmode" | "sslrootcert" | "sslcert" | "sslkey" | "sslcrl" | "sslnegotiation", _) => {
+            (item.to_owned(), None)
+        }
+        _ => return None,
+    })
 }
 
 /// `host`, `host:port`, `[address]:port`; a path has no port.

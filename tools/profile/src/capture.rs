@@ -99,8 +99,9 @@ impl fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
-/// Bytes of the buffer: the longest block that can be read.
-const BUFFER: usize = 1 << 20;
+/// Bytes of the buffer, and those that it grows to: the longest block that can be read.
+const BUFFER: usize = 64 << 10;
+const BUFFER_MAX: usize = 1 << 20;
 
 /// Reads a capture to its end. `ports` are those of servers whose connections began before it did;
 /// of others the handshake tells.
@@ -118,6 +119,7 @@ pub fn read(
         return Err(CaptureError::Compressed);
     }
     let source = Joined { magic: std::io::Cursor::new(magic), source };
+    let mut size = BUFFER;
     let mut reader = create_reader(BUFFER, source).map_err(|error| match error {
         PcapError::Eof | PcapError::Incomplete(_) => CaptureError::Empty,
         PcapError::ReadError => CaptureError::Io,
@@ -139,6 +141,10 @@ pub fn read(
             Err(PcapError::Incomplete(_)) => {
                 match reader.refill() {
                     Ok(()) => {}
+                    Err(PcapError::BufferTooSmall) if size < BUFFER_MAX => {
+                        size *= 4;
+                        reader.grow(size);
+                    }
                     Err(PcapError::ReadError) => return Err(CaptureError::Io),
                     Err(_) => {
                         of.captured.is_cut = true;

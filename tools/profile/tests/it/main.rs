@@ -1,11 +1,13 @@
 //! The profiler from outside: bytes in, a profile out.
 
+mod bad_input;
 mod dependence;
 mod line;
 mod loops;
 mod programs;
 mod report;
 mod rivals;
+mod secrets;
 mod sessions;
 mod speaker;
 mod split;

@@ -93,11 +93,12 @@ fn read_anew(shared: &mut Shared, sql: &str) -> Read {
 /// A setting may have a value that is no literal: `set role alice`.
 fn without_setting(skeleton: &str) -> Cow<'_, str> {
     let is_set = skeleton.starts_with("set ") || skeleton.starts_with("alter system ");
-    let Some(rest) = skeleton.find(" = ").or_else(|| skeleton.find(" to ")).filter(|_| is_set)
-    else {
-        return Cow::Borrowed(skeleton);
-    };
-    Cow::Owned(format!("{} ?", &skeleton[..rest + 3].trim_end()))
+    let behind = |mark: &str| skeleton.find(mark).map(|at| at + mark.trim_end().len());
+    let ends = [" = ", " to ", " role ", " authorization "].map(behind);
+    match ends.into_iter().flatten().min().filter(|_| is_set) {
+        Some(end) => Cow::Owned(format!("{} ?", &skeleton[..end])),
+        None => Cow::Borrowed(skeleton),
+    }
 }
 
 /// A skeleton without the names of savepoints and cursors, which programs count up.

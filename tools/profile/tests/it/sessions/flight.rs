@@ -6,49 +6,49 @@ use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
 /// Bytes of one side, and how long after those before them they pass.
 #[derive(Clone, Debug)]
-pub(super) struct Act {
-    pub(super) after: Nanos,
-    pub(super) from: Side,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Act {
+    pub(crate) after: Nanos,
+    pub(crate) from: Side,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What a session must be counted as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) connections: u64,
-    pub(super) trips: u64,
-    pub(super) exchanges: u64,
-    pub(super) units: u64,
+pub(crate) struct Counts {
+    pub(crate) connections: u64,
+    pub(crate) trips: u64,
+    pub(crate) exchanges: u64,
+    pub(crate) units: u64,
 }
 
 /// A request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Request {
-    pub(super) up: Vec<u8>,
+pub(crate) struct Request {
+    pub(crate) up: Vec<u8>,
     /// The answer; empty for what is not answered.
-    pub(super) down: Vec<u8>,
+    pub(crate) down: Vec<u8>,
     /// It begins an exchange.
-    pub(super) begins: bool,
+    pub(crate) begins: bool,
     /// It ends what an error skips, and belongs to the exchange before it, if that is open.
-    pub(super) syncs: bool,
+    pub(crate) syncs: bool,
     /// The server sends what it has when it has read this.
-    pub(super) flushes: bool,
+    pub(crate) flushes: bool,
     /// Its answer is an error, and what follows is skipped.
-    pub(super) fails: bool,
+    pub(crate) fails: bool,
 }
 
 /// A connection.
-pub(super) struct Session {
-    pub(super) random: Random,
-    pub(super) acts: Vec<Act>,
-    pub(super) counts: Counts,
+pub(crate) struct Session {
+    pub(crate) random: Random,
+    pub(crate) acts: Vec<Act>,
+    pub(crate) counts: Counts,
     /// What the server may send at any time between two messages.
-    pub(super) unasked: Vec<Vec<u8>>,
+    pub(crate) unasked: Vec<Vec<u8>>,
     after: Nanos,
 }
 
 impl Session {
-    pub(super) fn new(random: Random) -> Session {
+    pub(crate) fn new(random: Random) -> Session {
         Session {
             random,
             acts: Vec::new(),
@@ -58,21 +58,21 @@ impl Session {
         }
     }
 
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.random.next_u64() % bound
     }
 
-    pub(super) fn chance(&mut self, one_of: u64) -> bool {
+    pub(crate) fn chance(&mut self, one_of: u64) -> bool {
         self.below(one_of) == 0
     }
 
     /// The program rests, so that a new unit begins.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.after = 200_000_000 + self.below(200_000_000);
         self.counts.units += 1;
     }
 
-    pub(super) fn say(&mut self, from: Side, bytes: &[u8]) {
+    pub(crate) fn say(&mut self, from: Side, bytes: &[u8]) {
         let after = std::mem::take(&mut self.after).max(20_000 + self.below(300_000));
         // Only what the client says begins after a rest.
         self.acts.push(Act { after, from, bytes: bytes.to_vec() });
@@ -89,7 +89,7 @@ impl Session {
     }
 
     /// A request that is awaited.
-    pub(super) fn step(&mut self, up: &[u8], down: &[u8]) {
+    pub(crate) fn step(&mut self, up: &[u8], down: &[u8]) {
         let down = down.to_vec();
         let request = Request { up: up.to_vec(), down, begins: true, ..Request::default() };
         self.fly(&[Request { flushes: true, ..request }]);
@@ -97,7 +97,7 @@ impl Session {
 
     /// Requests that are sent without waiting, but for what the scheduler does: any answers that
     /// may have come may come before the next request.
-    pub(super) fn fly(&mut self, all: &[Request]) {
+    pub(crate) fn fly(&mut self, all: &[Request]) {
         let mut flight = Flight { answered: vec![false; all.len()], ..Flight::default() };
         while flight.sent < all.len() || flight.next(all).is_some() {
             let may_answer = flight.next(all).is_some();

@@ -2,12 +2,12 @@
 //!
 //! `ONETRIP_SESSIONS=first..last` runs other seeds.
 
-mod flight;
+pub(crate) mod flight;
 pub(crate) mod packets;
 mod postgres;
 mod redis;
 
-use onetrip_profile::{Piece, Profile, Profiler, Side, capture};
+use onetrip_profile::{Nanos, Piece, Profile, Profiler, Side, capture};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Random;
 
@@ -15,7 +15,7 @@ use flight::{Act, Counts, Session};
 use packets::{Form, Wire};
 
 /// The session of a seed.
-fn session(seed: u64) -> Session {
+pub(crate) fn session(seed: u64) -> Session {
     let mut random = Random::seed_from_u64(seed);
     let of_postgres = !random.next_u64().is_multiple_of(3);
     if of_postgres { postgres::session(random) } else { redis::session(random) }
@@ -49,8 +49,8 @@ fn proxied(acts: &[Act], mut cuts: impl FnMut(usize, &[u8]) -> Vec<usize>) -> Co
     counted(&profiler.finish())
 }
 
-/// Writes captures of some sessions at once, and reads them.
-fn captured(seed: u64, sessions: &[Session]) -> Counts {
+/// Packets of some sessions at once, with their times, and a form for them.
+pub(crate) fn packets_of(seed: u64, sessions: &[Session]) -> (Form, Vec<(Nanos, Vec<u8>)>) {
     let mut random = Random::seed_from_u64(seed);
     let form = Form::random(&mut random);
     let mut packets = Vec::new();
@@ -62,6 +62,12 @@ fn captured(seed: u64, sessions: &[Session]) -> Counts {
         packets.append(&mut wire.packets);
     }
     packets.sort_by_key(|it| it.0);
+    (form, packets)
+}
+
+/// Reads a capture of some sessions.
+fn captured(seed: u64, sessions: &[Session]) -> Counts {
+    let (form, packets) = packets_of(seed, sessions);
     let mut profiler = Profiler::new();
     let read = capture::read(&form.file(&packets)[..], &[], &mut profiler).expect("it is one");
     assert_eq!((read.packets, read.holes), (packets.len() as u64, 0), "{form:?}: {read}");

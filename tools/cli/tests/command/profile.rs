@@ -12,6 +12,7 @@ use onetrip_profile::Profile;
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::database::{database, run};
 use crate::process::Onetrip;
@@ -41,6 +42,16 @@ fn the_program() {
                 }
                 tx.commit().await.unwrap();
             }
+        }
+        if task.contains("signals") {
+            let mut terminate = signal(SignalKind::terminate()).unwrap();
+            let mut hang_up = signal(SignalKind::hangup()).unwrap();
+            println!("ready");
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+            std::process::exit(9);
         }
         if task.contains("redis") {
             let url = std::env::var("REDIS_URL").unwrap();
@@ -222,16 +233,15 @@ fn the_exit_status_of_the_program_is_passed_on() {
 #[test]
 fn signals_are_passed_on_to_the_program() {
     let out = tempdir().unwrap();
-    let script = "trap 'kill $!; exit 9' TERM HUP; tail -f /dev/null & echo ready; wait";
+    let (out, program) = (out.path().to_str().unwrap(), std::env::current_exe().unwrap());
+    let program = program.to_str().unwrap();
+    let tail = ["--exact", "profile::the_program", "--nocapture"];
+    let arguments = [&["profile", "--out", out, "--run", "--", program][..], &tail].concat();
     for signal in [Signal::TERM, Signal::HUP] {
-        let out = out.path().to_str().unwrap();
-        let arguments = ["profile", "--out", out, "--run", "--", "sh", "-c", script];
-        let mut profile = Onetrip::start_with(
-            &arguments,
-            Stdio::piped(),
-            &[("REDIS_URL", "redis://127.0.0.1:1")],
-        );
-        assert_eq!(profile.lines().next().unwrap().unwrap(), "ready");
+        let set = [("REDIS_URL", "redis://127.0.0.1:1"), (TASK, "signals")];
+        let mut profile = Onetrip::start_with(&arguments, Stdio::piped(), &set);
+        let mut lines = profile.lines().map(Result::unwrap);
+        lines.find(|it| it.contains("ready")).unwrap();
         profile.signal(signal);
         let (status, said) = profile.end();
         assert_eq!(status.code(), Some(9), "{said}");

@@ -238,6 +238,8 @@ fn manual_pages_and_completions_know_every_command() {
     for (name, part) in [
         ("bench", "Ctrl\\-C ends the run with the results so far"),
         ("bench-compare", "2 if the runs have no cell in"),
+        ("profile", "which statements wait for one another without need"),
+        ("profile-diff", "what changed from one profile to another"),
         ("proxy", "SIGUSR1, prints the counts and resets them"),
     ] {
         let page = fs::read_to_string(out.path().join(format!("onetrip-{name}.1"))).unwrap();
@@ -245,7 +247,7 @@ fn manual_pages_and_completions_know_every_command() {
     }
     for shell in ["bash", "zsh", "fish"] {
         let script = String::from_utf8(onetrip(&["completions", shell]).stdout).unwrap();
-        for command in ["demo", "bench", "doctor", "proxy", "compare"] {
+        for command in ["demo", "bench", "doctor", "profile", "proxy", "compare", "diff"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
     }

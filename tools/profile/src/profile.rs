@@ -47,8 +47,8 @@ pub struct Profile {
     /// The least and the most that the round trip can be: a proxy in the path hides how far the
     /// server is behind it, and the shortest trip bounds that.
     pub rtt_range_ms: Option<[f64; 2]>,
-    /// Where `rtt_ms` comes from: `handshake` (or what the system measured), `least cheap trip`, or
-    /// `least trip` where nobody measured.
+    /// Where `rtt_ms` comes from: `handshake` (or what the system measured); `least cheap trip` or
+    /// `least of many trips`, where a proxy hides the server; `least trip` where nobody measured.
     pub rtt_source: String,
     /// Trips of all units.
     pub trips: Trips,

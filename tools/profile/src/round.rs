@@ -4,7 +4,7 @@
 //! server may be farther than that: then the cheapest trip says so, since no trip is shorter than
 //! the network. So a range is known, and the estimate is one of its ends.
 
-use crate::exchange::{Exchange, Kind};
+use crate::exchange::{Exchange, Kind, TextId};
 use crate::piece::{Legs, Nanos};
 use crate::unit::Unit;
 
@@ -18,10 +18,16 @@ pub(crate) struct Round {
     /// Trips of nothing but statements that cost the server next to nothing.
     cheap: u64,
     pub(crate) trips: u64,
+    /// Different texts, up to as many as are enough.
+    texts: Vec<TextId>,
 }
 
 /// Cheap trips that are enough to take the least trip for the network.
 const CHEAP_MIN: u64 = 8;
+/// Trips of any kind, and different texts in them, that are enough for the same: one of so many
+/// takes a server that serves programs, and not reports, next to nothing.
+const TRIPS_MIN: u64 = 200;
+const TEXTS_MIN: usize = 5;
 /// What the least trip may take above the handshake and still be the server's own work.
 const ABOVE_MAX: Nanos = 100_000;
 
@@ -30,10 +36,19 @@ impl Round {
     pub(crate) fn add(&mut self, unit: &Unit, legs: Legs) {
         self.measured = self.measured.least(legs);
         self.trips += unit.trips.len() as u64;
+        for exchange in &unit.exchanges {
+            if self.texts.len() < TEXTS_MIN && !self.texts.contains(&exchange.text) {
+                self.texts.push(exchange.text);
+            }
+        }
         let mut exchanges = &unit.exchanges[..];
         for trip in &unit.trips {
             let (own, rest) = exchanges.split_at((trip.exchanges as usize).min(exchanges.len()));
             exchanges = rest;
+            // A pooler answers logins itself, though the server is farther.
+            if own.iter().any(|it| it.kind == Kind::Login) {
+                continue;
+            }
             let above = (trip.end - trip.begin).saturating_sub(legs.server.unwrap_or(0));
             self.least_above = Some(self.least_above.map_or(above, |least| least.min(above)));
             self.cheap += u64::from(!own.is_empty() && own.iter().all(is_cheap));
@@ -47,9 +62,17 @@ impl Round {
             None => above,
             Some(leg) => {
                 let is_farther = above > ABOVE_MAX.max(leg / 4);
-                if is_farther && self.cheap >= CHEAP_MIN { above } else { 0 }
+                if is_farther && (self.has_cheap() || self.has_many()) { above } else { 0 }
             }
         }
+    }
+
+    fn has_cheap(&self) -> bool {
+        self.cheap >= CHEAP_MIN
+    }
+
+    fn has_many(&self) -> bool {
+        self.trips >= TRIPS_MIN && self.texts.len() >= TEXTS_MIN
     }
 
     /// From the program to the server and back.
@@ -69,7 +92,8 @@ impl Round {
         match (self.measured.server, self.hidden()) {
             (None, _) => "least trip",
             (Some(_), 0) => "handshake",
-            (Some(_), _) => "least cheap trip",
+            (Some(_), _) if self.has_cheap() => "least cheap trip",
+            (Some(_), _) => "least of many trips",
         }
     }
 }

@@ -200,3 +200,23 @@ fn a_value_that_was_asked_before_by_chance_does_not_break_a_link() {
     }
     assert_eq!(profiler.finish().shapes[0].example[1].label, "value");
 }
+
+/// A pooler beside the program is near; the server behind it is not.
+#[test]
+fn a_server_that_a_proxy_hides_is_as_far_as_the_least_of_many_trips() {
+    for (trips, tables, source) in
+        [(300, 6, "least of many trips"), (300, 2, "handshake"), (50, 6, "handshake")]
+    {
+        let mut profiler = Profiler::new();
+        let mut it = Speaker::new(&mut profiler, 1, 0);
+        it.server = 4 * RTT;
+        for n in 0..trips {
+            let sql = format!("select a from t{} where id = $1", n % tables);
+            it.run(&mut profiler, &sql, &texts(&["7"]), &rows(&["x"]));
+        }
+        let profile = profiler.finish();
+        assert_eq!(profile.rtt_source, source, "{trips} {tables}");
+        let most = profile.rtt_range_ms.expect("there are trips")[1];
+        assert_eq!(profile.rtt_ms, Some(if source == "handshake" { 1.0 } else { most }));
+    }
+}

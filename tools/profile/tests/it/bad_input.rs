@@ -115,7 +115,7 @@ fn connections_that_were_open_before_are_taken_up() {
 #[test]
 fn what_is_no_database_is_told() {
     let tls = [0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3];
-    let random: Vec<u8> = (0..200_u32).map(|it| (it * 7919 >> 3) as u8 | 0x80).collect();
+    let random: Vec<u8> = (0..200_u32).map(|it| ((it * 7919) >> 3) as u8 | 0x80).collect();
     for (client, server, why) in [
         (&b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"[..], &b"HTTP/1.1 200 OK\r\n\r\n"[..], "neither"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", "neither"),

@@ -60,7 +60,7 @@ fn log_in(it: &mut Session) -> bool {
     };
     let ready = [
         message(b'R', &[0, 0, 0, 0]),
-        message(b'S', b"server_version\017.2\0"),
+        message(b'S', b"server_version\x0017.2\0"),
         message(b'K', &[0, 0, 0, 1, 0, 0, 0, 2]),
         message(b'Z', b"I"),
     ]

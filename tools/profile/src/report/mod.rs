@@ -41,7 +41,7 @@ pub fn files(profile: &Profile) -> [(&'static str, String); 5] {
 #[must_use]
 pub fn json(profile: &Profile) -> String {
     // It has no maps, and numbers that are none become null.
-    serde_json::to_string(profile).expect("a profile can be written")
+    serde_json::to_string_pretty(profile).expect("a profile can be written")
 }
 
 /// Writes all files into a directory, which is made if it is not there. Nobody but their owner may

@@ -202,3 +202,30 @@ fn many_trips_give_files_of_a_few_megabytes() {
     assert_eq!(profile.shapes.len(), 1000);
     assert!(profile.shapes_left_out > 0);
 }
+
+/// Names of all fields below a value.
+fn fields(of: &Value, names: &mut HashSet<String>) {
+    match of {
+        Value::Object(object) => {
+            names.extend(object.keys().cloned());
+            object.values().for_each(|it| fields(it, names));
+        }
+        Value::Array(array) => array.iter().for_each(|it| fields(it, names)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_the_profile_is_described() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/profile.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut names = HashSet::new();
+    fields(&serde_json::to_value(shop()).unwrap(), &mut names);
+    assert!(names.len() > 50);
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")), "{name} is not described");
+    }
+    for kind in onetrip_profile::KINDS {
+        assert!(page.contains(&format!("`{kind}`")), "{kind} is not described");
+    }
+}

@@ -11,9 +11,9 @@ const LANE: usize = 32;
 const LINK: usize = 5;
 const BAR: usize = 12;
 const BAR_HEIGHT: usize = 12;
-/// The height of the axis, and its ticks: all, and every fourth at first.
+/// The height of the axis, and its ticks: all, and every 16th at first.
 const AXIS: usize = 22;
-const TICKS: usize = 16;
+const TICKS: usize = 64;
 /// Characters of a statement in the title of a trip, and statements.
 const WIDTH: usize = 100;
 const STATEMENTS: usize = 12;
@@ -119,7 +119,7 @@ fn axis(scale: &Scale, lanes: usize) -> Markup {
         @for tick in 0..TICKS {
             @let share = tick as f64 / TICKS as f64;
             @let x = format!("{}%", short(share * 100.0));
-            g class=(if tick % 4 == 0 { "tick" } else { "tick fine" }) {
+            g class=(if tick % 16 == 0 { "tick" } else { "tick fine" }) {
                 line x1=(x) x2=(x) y1="0" y2=(height + 5) {}
                 text x=(x) y=(height + 18) dx="3" { (ms(share * scale.length)) }
             }

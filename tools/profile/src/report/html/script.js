@@ -57,6 +57,7 @@
   }
 
   const TRIP = 16; // CSS pixels
+  const TICKS = 64;
   for (const lanes of all(".lanes")) {
     const [scroll, drawing] = [lanes.querySelector(".scroll"), lanes.querySelector("svg")];
     // The width of a trip in the middle of all.
@@ -70,10 +71,11 @@
       const at = (scroll.scrollLeft + x) / before;
       drawing.style.width = zoom * 100 + "%";
       drawing.classList.toggle("near", zoom * trip >= 8);
+      drawing.classList.toggle("wide", (zoom * scroll.clientWidth) / TICKS >= 80);
       scroll.scrollLeft = at * zoom - x;
     };
     // At first trips can be seen.
-    set(TRIP / Math.max(trip, 1e-3));
+    set(TRIP / Math.max(trip, 1e-3), 0);
     for (const it of lanes.querySelectorAll("button")) {
       it.addEventListener("click", () => set(it.value === "0" ? 1 : zoom * Number(it.value)));
     }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod dependence;
+mod findings;
 mod folding;
 mod line;
 mod loops;

@@ -66,6 +66,12 @@ impl Speaker {
         self.trip(profiler, &asked, &answers);
     }
 
+    /// A statement that fails, in a transaction.
+    pub(crate) fn fail(&mut self, profiler: &mut Profiler, sql: &str, with: &[String]) {
+        self.status = b'E';
+        self.statements(profiler, &[(sql.to_owned(), with.to_vec(), Found::Failed)]);
+    }
+
     /// Commands of Redis in one write. Values become parts of the key.
     pub(crate) fn commands(&mut self, profiler: &mut Profiler, all: &[Asked]) {
         let (mut asked, mut answers) = (Vec::new(), Vec::new());

@@ -87,8 +87,8 @@ impl Decoder {
     fn by_first_bytes(from: Side, bytes: &[u8]) -> Decoder {
         match (from, bytes) {
             (_, []) | (Side::Server, _) => Decoder::New,
-            // A TLS record of a handshake.
-            (_, [0x16, 0x03, ..]) => Decoder::Opaque(Opaque::Encrypted),
+            // A TLS record of a handshake; no other protocol here begins so.
+            (_, [0x16] | [0x16, 0x03, ..]) => Decoder::Opaque(Opaque::Encrypted),
             // The length of a startup packet is below 10,000.
             (Side::Client, [0, 0, ..] | [0]) => Decoder::Postgres(Box::default()),
             (Side::Client, [b'*', ..]) => Decoder::Redis(Box::default()),

@@ -227,7 +227,7 @@ pub(crate) fn print(rows: &[(&str, Score)]) {
 
 #[test]
 fn what_is_said_of_dependence_is_true() {
-    let scores = Scores::of(seeds(0..450));
+    let scores = Scores::of(seeds(0..600));
     print(&scores.rows());
     let shown: Vec<_> = scores.wrong.iter().take(20).collect();
     assert!(scores.seen.precision() >= 99.9, "{shown:#?}");

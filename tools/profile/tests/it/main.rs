@@ -4,6 +4,7 @@ mod bad_input;
 mod dependence;
 mod findings;
 mod folding;
+mod handshakes;
 mod line;
 mod loops;
 mod programs;

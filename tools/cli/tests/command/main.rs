@@ -7,5 +7,6 @@ mod demo;
 mod doctor;
 mod process;
 mod profile;
+mod profile_tls;
 mod proxy;
 mod redis;

@@ -67,15 +67,19 @@ fn the_program() {
 /// A database with rows to loop over.
 fn family() -> String {
     let url = database();
-    run(&url, "create table parent (id int primary key)");
-    run(&url, "create table child (parent int, name text)");
-    run(&url, "insert into parent select 700000000 + i * 13 from generate_series(1, 6) i");
-    run(&url, "insert into child select id, 'canary' || id from parent");
+    make_family(&url);
     url
 }
 
+pub(crate) fn make_family(url: &str) {
+    run(url, "create table parent (id int primary key)");
+    run(url, "create table child (parent int, name text)");
+    run(url, "insert into parent select 700000000 + i * 13 from generate_series(1, 6) i");
+    run(url, "insert into child select id, 'canary' || id from parent");
+}
+
 /// Profiles [`the_program`].
-fn profile(task: &str, set: &[(&str, &str)], more: &[&str]) -> (Output, TempDir) {
+pub(crate) fn profile(task: &str, set: &[(&str, &str)], more: &[&str]) -> (Output, TempDir) {
     let out = tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
     let mut command = onetrip();
@@ -96,11 +100,11 @@ fn onetrip() -> Command {
     command
 }
 
-fn read(out: &Path) -> Profile {
+pub(crate) fn read(out: &Path) -> Profile {
     serde_json::from_slice(&fs::read(out.join("profile.json")).unwrap()).unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 

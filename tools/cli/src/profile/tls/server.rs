@@ -24,6 +24,8 @@ pub(in crate::profile) struct Server {
     pub(super) postgres: Settings,
     /// For what begins with TLS or has none, as Redis does.
     pub(super) at_once: Settings,
+    /// It is known to be Redis, whose clients never ask for TLS.
+    is_redis: bool,
 }
 
 /// Where bytes go to.
@@ -82,6 +84,7 @@ impl Way {
             port,
             postgres: args.postgres(config, is_local, ssl)?,
             at_once: at_once.tls_settings().clone(),
+            is_redis: false,
             addresses,
         })))
     }
@@ -105,6 +108,7 @@ impl Way {
             addresses,
             postgres: settings.clone(),
             at_once: settings,
+            is_redis: true,
         })))
     }
 }
@@ -126,6 +130,9 @@ impl Server {
 
     /// Whether the server is PostgreSQL and says that it has TLS; also where it can't be asked.
     pub(super) fn has_tls(&self) -> bool {
+        if self.is_redis {
+            return false;
+        }
         let ask = |address: &SocketAddr| -> io::Result<u8> {
             let mut server = TcpStream::connect_timeout(address, PATIENCE)?;
             server.set_read_timeout(Some(PATIENCE))?;

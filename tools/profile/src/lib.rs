@@ -317,8 +317,8 @@ impl Profiler {
             note(
                 "units",
                 format!(
-                    "A pool hands connections from one user to the next ({pooled} times here). What \
-                one request of a program does on several connections is several units."
+                    "A pool hands connections from one user to the next ({pooled} times here). \
+                    What one request of a program does on several connections is several units."
                 ),
             );
         }
@@ -327,8 +327,8 @@ impl Profiler {
             note(
                 "unknown",
                 format!(
-                    "Results of Redis are often small, and small values link weakly: {:.0} % of its \
-                pairs of commands are unknown.",
+                    "Results of Redis are often small, and small values link weakly: {:.0} % of \
+                    its pairs of commands are unknown.",
                     unknown * 100.0
                 ),
             );
@@ -348,8 +348,8 @@ impl Profiler {
             note(
                 "round trip",
                 format!(
-                    "The round trip is between {:.3} and {:.3} ms: nobody measured all of the way to \
-                the server, and the shortest trip bounds it.",
+                    "The round trip is between {:.3} and {:.3} ms: nobody measured all of the way \
+                    to the server, and the shortest trip bounds it.",
                     ms(least),
                     ms(most)
                 ),

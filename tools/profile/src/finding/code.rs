@@ -265,7 +265,8 @@ const COMMANDS: [Code; 3] = [
     code(
         Node,
         "onetrip",
-        "const [visits, name] = await Promise.all([ // One trip.\n  cache.incr('visits'),\n  cache.get('name'),\n])",
+        "const [visits, name] = await Promise.all([ // One trip.\n  \
+         cache.incr('visits'),\n  cache.get('name'),\n])",
     ),
     code(
         Rust,

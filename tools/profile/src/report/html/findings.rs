@@ -54,9 +54,10 @@ impl Page<'_> {
             details open[is_open] {
                 summary {
                     span.kind { (it.kind) }
-                    span.title { span.what { (it.title) } @if let Some(text) = it.statements.last() {
-                        code { (cut(text, 120)) }
-                    } }
+                    span.title {
+                        span.what { (it.title) }
+                        @if let Some(text) = it.statements.last() { code { (cut(text, 120)) } }
+                    }
                     span.saves {
                         @if it.saves_trips >= 0.5 {
                             strong { "−" (several(it.saves_trips, "trip")) }
@@ -74,8 +75,12 @@ impl Page<'_> {
                         ul.statements { @for text in &it.statements { li { pre { (text) } } } }
                     }
                     div.mending {
-                        div { h3 { "With any driver" } p { (words(&it.with_any_driver)) } (codes(plain)) }
-                        div { h3 { "With onetrip" } p { (words(&it.with_onetrip)) } (codes(onetrip)) }
+                        @for (name, said, code) in [
+                            ("With any driver", &it.with_any_driver, plain),
+                            ("With onetrip", &it.with_onetrip, onetrip),
+                        ] {
+                            div { h3 { (name) } p { (words(said)) } (codes(code)) }
+                        }
                     }
                 }
             }

@@ -143,6 +143,7 @@ impl Scale {
 
     fn bar(&self, class: &str, times: (f64, f64), (y, height): (usize, usize)) -> Markup {
         let width = format!("{}%", short((times.1 - times.0).max(0.0) / self.length * 100.0));
-        html! { rect class=(class) x=(self.percent(times.0)) width=(width) y=(y) height=(height) {} }
+        let x = self.percent(times.0);
+        html! { rect class=(class) x=(x) width=(width) y=(y) height=(height) {} }
     }
 }

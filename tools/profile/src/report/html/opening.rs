@@ -77,7 +77,10 @@ impl Page<'_> {
         html! {
             li {
                 span.name { (name) }
-                strong { (count(trips)) small { @if count(trips) == "1" { " trip" } @else { " trips" } } }
+                strong {
+                    (count(trips))
+                    small { @if count(trips) == "1" { " trip" } @else { " trips" } }
+                }
                 span.time { (Amount::of_trips(trips).text(self.rtt_ms)) " on the network" }
                 (notes)
             }

@@ -27,7 +27,9 @@ impl Page<'_> {
                 @for (at, shape) in shapes.iter().take(SHOWN).enumerate() {
                     (self.shape(shape, at < OPEN))
                 }
-                @if more > 0 { p.note { "And " (several(more as f64, "shape")) " with fewer trips." } }
+                @if more > 0 {
+                    p.note { "And " (several(more as f64, "shape")) " with fewer trips." }
+                }
             }
         }
     }

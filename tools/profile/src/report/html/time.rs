@@ -96,8 +96,9 @@ impl Page<'_> {
                     dt { "lossy" } dd { @if profile.lossy == 0 { "no traffic went by unread" }
                         @else { (several(profile.lossy as f64, "piece")) " of traffic unread" } }
                     dt { "units" } dd { (count(profile.units as f64)) }
-                    dt { "unknown" } dd { (percent(profile.unknown)) " of the waits: it may be that \
-                        they were needed, or not" }
+                    dt { "unknown" }
+                    dd { (percent(profile.unknown)) " of the waits: they may have been needed, \
+                        or not" }
                     @if let Some([least, most]) = profile.rtt_range_ms {
                         dt { "round trip" } dd { "between " (ms(least)) " and " (ms(most)) }
                     }

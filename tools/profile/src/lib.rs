@@ -17,6 +17,7 @@
 //! - `shape` keeps units that do the same together, with some examples.
 //! - `timeline` keeps units with their times, of two parts of the run; `view` shows them.
 //! - `least` counts the trips that would do; `finding` says what could be saved, and how.
+//! - [`report`] writes it all as a page for people, and as files for other tools.
 
 pub mod capture;
 mod exchange;

@@ -9,6 +9,7 @@ mod config;
 mod frames;
 mod frontend;
 mod pool;
+mod profile;
 mod redis;
 mod replies;
 mod resp;
@@ -36,6 +37,8 @@ use crate::{Memory, Target};
 ///   type.
 /// * `startup`: the input may be repeated until it is longer than a peer may send before the login.
 /// * `resp_peer`: the other parser allocates 64 KiB of items at each level before it reads them.
+/// * `profile`: it has room for counts of values and for a block of a capture, whatever comes; a
+///   command of a few bytes becomes an exchange of 400, and each is kept twice.
 /// * `abi_postgres`: for a message that was announced, up to 1 MiB is allocated ahead.
 pub const TARGETS: &[Target] = &[
     target("abi_postgres", abi_postgres::run, 2 << 20, 512),
@@ -46,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     target("frames", frames::run, 4 << 10, 24),
     target("frontend", frontend::run, 16 << 10, 24),
     target("pool", pool::run, 1 << 20, 64),
+    target("profile", profile::run, 8 << 20, 4 << 10),
     target("redis", redis::run, 8 << 10, 512),
     target("replies", replies::run, 8 << 10, 512),
     target("resp", resp::run, 8 << 10, 128),

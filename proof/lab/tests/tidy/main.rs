@@ -47,6 +47,7 @@ const GRAPH: [Allowed; 12] = [
             "onetrip-redis",
             "onetrip",
             "onetrip-lab",
+            "onetrip-profile",
         ],
         None,
     ),

@@ -657,6 +657,8 @@ pub(crate) fn run(seed: u64) -> (Program, Log, onetrip_profile::Profile) {
     let mut random = Random::seed_from_u64(seed);
     let program = Program::new(&mut random, seed);
     let (mut profiler, mut log) = (Profiler::new(), Log::default());
+    // Statements are known by their texts, those of Redis by the first part of their keys.
+    profiler.show_values(true);
     let mut it = if program.is_redis {
         Speaker::redis(&mut profiler, 1, 0)
     } else {

@@ -159,7 +159,7 @@ fn changed_bytes_break_nothing() {
             let at = if run % 3 == 0 { random.next_u64() } else { at as u64 };
             profiler.piece(Piece { at, connection: 1, from: act.from, bytes: &bytes });
         }
-        profiler.finish();
+        let _ = profiler.finish();
         let (form, packets) = packets_of(random.next_u64(), &[which]);
         let mut file = form.file(&packets);
         for _ in 0..1 + random.next_u64() % 20 {

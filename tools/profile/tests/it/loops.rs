@@ -169,7 +169,7 @@ impl Run<'_> {
                 self.source(rows.clone());
                 for id in &rows {
                     let owner = self.one();
-                    self.send(BODY, &[id.clone()], vec![owner.clone()]);
+                    self.send(BODY, std::slice::from_ref(id), vec![owner.clone()]);
                     self.send("select mail from owners where id = $1", &[owner], Vec::new());
                 }
             }
@@ -179,7 +179,7 @@ impl Run<'_> {
                 for id in &rows {
                     self.send(
                         "update lines set seen = true where order_id = $1",
-                        &[id.clone()],
+                        std::slice::from_ref(id),
                         vec![],
                     );
                 }
@@ -195,7 +195,7 @@ impl Run<'_> {
                 self.send("SMEMBERS orders", &[], rows.clone());
                 for id in &rows {
                     let name = self.name();
-                    self.send("GET order", &[id.clone()], name);
+                    self.send("GET order", std::slice::from_ref(id), name);
                 }
             }
             Kind::Constants => {

@@ -130,7 +130,8 @@ impl Program {
         results
     }
 
-    /// One unit with steps sent together that are of one trip. Those of none have no rows to run for.
+    /// One unit with steps sent together that are of one trip. Those of none have no rows to run
+    /// for.
     fn run_folded(&self, line: &mut Line, input: u64, trips: &[Option<u32>]) -> Option<Results> {
         let mut results = Results::new();
         let last = trips.iter().flatten().max().copied().unwrap_or(0);

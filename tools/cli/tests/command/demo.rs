@@ -44,7 +44,10 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
     let (status, said) = Onetrip::start(&arguments, printed).end();
     assert!(status.success(), "{said}");
     let printed = fs::read_to_string(out.path().join("printed")).unwrap();
-    for part in ["each awaited", "one pipeline", "in flight", "all update the same row"] {
+    let parts = ["each awaited", "one pipeline", "in flight", "all update the same row"];
+    for part in
+        parts.into_iter().chain(["predicted, if none waits for another", "once for each row"])
+    {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let trips = |way: &str| {

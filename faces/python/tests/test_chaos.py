@@ -159,8 +159,9 @@ class Stage:
                 self.line.say("cut")
             else:
                 victims = await self.end_some()
-            # Those that were about to be there may have been hit as well.
-            self.broken += len(victims) + sum(len(host._openings) for host in self.hosts())
+            # Those that were about to be there, or came meanwhile, may have been hit as well.
+            may_be_hit = victims | self.present()
+            self.broken += len(may_be_hit) + sum(len(host._openings) for host in self.hosts())
             for _ in range(int(PATIENCE / 0.005)):
                 if not victims & self.present():
                     break

@@ -41,6 +41,8 @@ struct Claimed {
     units: f64,
     /// A write outside of a transaction was among them.
     needs_guard: bool,
+    /// A COMMIT behind a write was among them.
+    ends_a_write: bool,
 }
 
 /// Claims of a shape, and of N+1 by the two texts.
@@ -78,25 +80,25 @@ impl Known<'_> {
             let label = |a, b| example.label(self.learner, of.shape.is_redis, a, b);
             let is_confirmed = |source, text| self.rows.is_confirmed(source, text);
             let claims = claims(example, of.shape.is_redis, label, is_confirmed);
-            let mut seen = Vec::new();
+            let (mut seen, weight) = (Vec::new(), example.weight());
             for (b, claim) in claims.iter().enumerate() {
                 let Some(claim) = *claim else { continue };
                 let text = matches!(claim, Claim::Row(_)).then_some(example.items[b].text);
                 let claimed = all.entry((claim, text)).or_default();
-                claimed.units += f64::from(u8::from(!seen.contains(&(claim, text))));
-                seen.push((claim, text));
-                claimed.add(claim, &example.items[b - 1], &example.items[b]);
+                if !seen.contains(&(claim, text)) {
+                    seen.push((claim, text));
+                    claimed.units += example.units as f64;
+                }
+                claimed.add(claim, &example.items[b - 1], &example.items[b], weight);
             }
         }
-        // From examples to all units; and no more than the least trips save.
-        let of_units = of.shape.count as f64 / of.shape.examples.len().max(1) as f64;
+        // No more than the least trips save.
         let folded: f64 = all.iter().filter(|it| it.0.0.folds()).map(|it| it.1.trips).sum();
         let most = (of.trips.now - of.trips.floor) * of.shape.count as f64;
-        let factor = if folded * of_units > most { most / (folded * of_units) } else { 1.0 };
+        let factor = if folded > most { most / folded } else { 1.0 };
         let mut claims = Claims::new();
         for ((claim, text), mut claimed) in all {
-            claimed.trips *= of_units * if claim.folds() { factor } else { 1.0 };
-            claimed.units *= of_units;
+            claimed.trips *= if claim.folds() { factor } else { 1.0 };
             match (claim, text) {
                 (Claim::Row(source), Some(text)) => {
                     let (sum, shape, most) = loops.entry((source, text)).or_default();
@@ -161,7 +163,7 @@ impl Known<'_> {
         let mut finding = self.finding(kind, of, claimed.trips);
         (finding.title, finding.evidence) = (title, evidence);
         finding.count = claimed.units.round() as u64;
-        finding.note = claimed.note();
+        finding.note = claimed.note(claim);
         finding.statements = claimed.texts.iter().take(8).map(|it| self.text(it.0)).collect();
         Some(finding)
     }
@@ -198,7 +200,7 @@ impl Known<'_> {
                 "it ran once for each row of an earlier result, with a value of that row"
                     .to_owned();
             finding.count = claimed.units.round() as u64;
-            finding.note = claimed.note();
+            finding.note = claimed.note(Claim::Row(source));
             finding.statements = vec![self.text(source), self.text(text)];
             found.push(finding);
         }
@@ -231,9 +233,7 @@ impl Known<'_> {
     fn duplicates(&self, of: &Measured<'_>, claimed: Option<&Claimed>, found: &mut Vec<Finding>) {
         for (text, count) in &of.shape.duplicates {
             let trips = claimed.and_then(|it| it.texts.iter().find(|it| it.0 == *text));
-            let of_units = of.shape.count as f64 / of.shape.examples.len().max(1) as f64;
-            let mut finding =
-                self.finding("duplicate", of, trips.map_or(0.0, |it| it.1 * of_units));
+            let mut finding = self.finding("duplicate", of, trips.map_or(0.0, |it| it.1));
             finding.count = *count;
             finding.title = "a unit reads the same twice".to_owned();
             finding.evidence =
@@ -291,18 +291,20 @@ impl Known<'_> {
 }
 
 impl Claimed {
-    fn add(&mut self, claim: Claim, a: &Item, b: &Item) {
-        self.trips += 1.0;
+    /// A trip of an example that stands for so many.
+    fn add(&mut self, claim: Claim, a: &Item, b: &Item, weight: f64) {
+        self.trips += weight;
         let is_write = |it: &Item| !matches!(it.kind, Kind::Read) && !it.kind.is_protocol();
         self.needs_guard |= claim != Claim::Protocol
             && claim.folds()
             && !a.in_transaction
             && (is_write(a) || is_write(b));
+        self.ends_a_write |= claim == Claim::Protocol && b.kind == Kind::Commit && is_write(a);
         let texts = match claim {
             // What waited, or was waited for.
-            Claim::Protocol if a.kind.is_protocol() => vec![(a.text, 1.0)],
-            Claim::Independent | Claim::Decides => vec![(a.text, 0.0), (b.text, 1.0)],
-            _ => vec![(b.text, 1.0)],
+            Claim::Protocol if a.kind.is_protocol() => vec![(a.text, weight)],
+            Claim::Independent | Claim::Decides => vec![(a.text, 0.0), (b.text, weight)],
+            _ => vec![(b.text, weight)],
         };
         for (text, trips) in texts {
             match self.texts.iter_mut().find(|it| it.0 == text) {
@@ -312,13 +314,28 @@ impl Claimed {
         }
     }
 
-    fn note(&self) -> String {
-        let note = if self.needs_guard {
-            "Outside of a transaction a later statement would run even if one before it failed."
-        } else {
-            ""
-        };
-        note.to_owned()
+    /// What to mind when it is mended.
+    fn note(&self, claim: Claim) -> String {
+        let mut note = String::new();
+        if self.needs_guard {
+            note.push_str(
+                "Outside of a transaction a later statement would run even if one before it \
+                failed. ",
+            );
+        }
+        if self.ends_a_write {
+            note.push_str(
+                "A program that commits or rolls back by the number of changed rows, as with a \
+                column for the version, needs that number in front of COMMIT. ",
+            );
+        }
+        if matches!(claim, Claim::Loop | Claim::RedisRun) {
+            note.push_str(
+                "If an answer decides whether there is a next round, as in paging or polling, they \
+                can't be asked for at once. ",
+            );
+        }
+        note.trim_end().to_owned()
     }
 }
 

@@ -148,6 +148,12 @@ impl Learner {
         if statement.is_some_and(|it| it.takes_from(a.1.place)) {
             return Link::Strong;
         }
+        // What stands behind a loop follows its last round alone: that is no experiment with the
+        // results of rounds, if one of them can have ended the loop.
+        let of_loop = self.statements.get(&(a.1.prefix, a.0)).filter(|it| it.rounds.is_loop());
+        if of_loop.is_some_and(|it| !it.rounds.is_counted()) {
+            return Link::Unknown;
+        }
         let Some(point) = self.points.get(&b.1.prefix) else { return Link::Unknown };
         match point.followed(a.1.place, b.0) {
             Link::Independent { .. } if !statement.is_some_and(|it| it.is_given(a.1.place)) => {

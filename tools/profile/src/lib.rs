@@ -292,8 +292,8 @@ impl Profiler {
     fn unknown<'a>(&self, shapes: impl Iterator<Item = &'a Measured<'a>>) -> f64 {
         let (mut unknown, mut all) = (0.0, 0.0);
         for it in shapes {
-            let weight = it.shape.count as f64 / it.shape.examples.len().max(1) as f64;
             for example in &it.shape.examples {
+                let weight = example.weight();
                 for b in 1..example.items.len() {
                     match example.label(&self.learner, it.shape.is_redis, b - 1, b) {
                         Label::Overlapped => continue,

@@ -19,6 +19,9 @@ pub(crate) struct Example {
     pub(crate) trips: Vec<Trip>,
     /// The least round trip between the program and where its bytes pass.
     pub(crate) client_leg: Nanos,
+    /// Units that it stands for, and their trips.
+    pub(crate) units: u64,
+    pub(crate) units_trips: u64,
 }
 
 /// Units with the same statements in the same order, however often their loops ran.
@@ -44,7 +47,8 @@ pub(crate) struct Shape {
     pub(crate) endpoint: Option<Arc<str>>,
     /// By text; of those beyond `TIMES_MAX`, and of what could not be read, together.
     pub(crate) times: BTreeMap<Option<TextId>, Times>,
-    /// At random, so that they stand for all.
+    /// One for each length, in exchanges and trips: loops make a shape's units differ in it. Units of
+    /// further lengths belong to the nearest.
     pub(crate) examples: Vec<Example>,
 }
 
@@ -63,13 +67,12 @@ pub(crate) struct Times {
 pub(crate) struct Shapes {
     pub(crate) all: HashMap<u64, Shape>,
     pub(crate) rows: Rows,
-    random: u64,
     /// Exchanges in examples.
     kept: usize,
 }
 
 const SHAPES_MAX: usize = 4_000;
-const EXAMPLES_MAX: usize = 16;
+const EXAMPLES_MAX: usize = 32;
 /// Exchanges of all examples: 80 MB.
 const KEPT_MAX: usize = 500_000;
 /// Texts of a shape of which the time is kept.
@@ -109,27 +112,42 @@ impl Shapes {
         let shape = self.all.entry(key).or_default();
         shape.note(unit, legs, &items);
 
-        self.random = mixed(self.random, TextId(self.all.len() as u32));
-        let example =
-            Example { items, trips: unit.trips.clone(), client_leg: legs.client.unwrap_or(0) };
-        let Some(shape) = self.all.get_mut(&key) else { return (key, example) };
-        let room =
-            shape.examples.len() < EXAMPLES_MAX && self.kept + example.items.len() <= KEPT_MAX;
-        if room {
+        let example = Example {
+            items,
+            trips: unit.trips.clone(),
+            client_leg: legs.client.unwrap_or(0),
+            units: 1,
+            units_trips: unit.trips.len() as u64,
+        };
+        let room = KEPT_MAX.saturating_sub(self.kept);
+        if shape.stands_for(&example, room) {
             self.kept += example.items.len();
-            shape.examples.push(example.clone());
-        } else {
-            let place = (self.random % shape.count) as usize;
-            if let Some(old) = shape.examples.get_mut(place) {
-                self.kept = self.kept + example.items.len() - old.items.len();
-                old.clone_from(&example);
-            }
         }
         (key, example)
     }
 }
 
 impl Shape {
+    /// Counts a unit with the example that stands for it. Returns whether it became one itself, for
+    /// which there is room for so many exchanges.
+    fn stands_for(&mut self, unit: &Example, room: usize) -> bool {
+        let len = |it: &Example| (it.items.len(), it.trips.len());
+        let away = |it: &Example| {
+            let (exchanges, trips) = len(it);
+            exchanges.abs_diff(unit.items.len()) + trips.abs_diff(unit.trips.len())
+        };
+        let is_known = self.examples.iter().any(|it| len(it) == len(unit));
+        if !is_known && self.examples.len() < EXAMPLES_MAX && unit.items.len() <= room {
+            self.examples.push(unit.clone());
+            return true;
+        }
+        if let Some(nearest) = self.examples.iter_mut().min_by_key(|it| away(it)) {
+            nearest.units += 1;
+            nearest.units_trips += unit.units_trips;
+        }
+        false
+    }
+
     fn note(&mut self, unit: &Unit, legs: Legs, items: &[Item]) {
         let (client, server) = (legs.client.unwrap_or(0), legs.server.unwrap_or(0));
         self.count += 1;
@@ -207,7 +225,7 @@ impl Shape {
         }
     }
 
-    /// The mean of trips over the examples, with what is taken as proved.
+    /// The mean of trips over all units, with what is taken as proved.
     pub(crate) fn least(&self, learner: &Learner, mode: Mode) -> f64 {
         let of = |example: &Example| {
             let trips = least::trips(example.items.len(), |a, b| {
@@ -218,8 +236,8 @@ impl Shape {
             let unread = example.trips.iter().filter(|it| it.exchanges == 0).count() as u32;
             f64::from((least + unread).min(example.trips.len() as u32))
         };
-        let sum: f64 = self.examples.iter().map(of).sum();
-        sum / self.examples.len().max(1) as f64
+        let sum: f64 = self.examples.iter().map(|it| of(it) * it.weight()).sum();
+        sum / self.count.max(1) as f64
     }
 
     pub(crate) fn name(&self, texts: &Texts) -> String {
@@ -260,6 +278,14 @@ fn mark_repeats(exchanges: &[Exchange], items: &mut [Item]) {
 }
 
 impl Example {
+    /// How many of itself its units come to, by their trips.
+    pub(crate) fn weight(&self) -> f64 {
+        match self.trips.len() {
+            0 => self.units as f64,
+            trips => self.units_trips as f64 / trips as f64,
+        }
+    }
+
     /// The trip of each item.
     pub(crate) fn trips_now(&self) -> Vec<usize> {
         let of = |it: &Item| self.trips.partition_point(|trip| trip.begin <= it.begin);

@@ -129,7 +129,13 @@ mod tests {
 
     fn unit(connection: u64, begin: Nanos, trips: usize) -> Kept {
         let trip = Trip { begin, end: begin + 1000, up: 1, down: 1, exchanges: 0 };
-        let example = Example { items: Vec::new(), trips: vec![trip; trips], client_leg: 0 };
+        let example = Example {
+            items: Vec::new(),
+            trips: vec![trip; trips],
+            client_leg: 0,
+            units: 1,
+            units_trips: trips as u64,
+        };
         Kept { connection, is_redis: false, shape: 1, network: 1000, example }
     }
 

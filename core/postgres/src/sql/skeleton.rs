@@ -32,6 +32,11 @@ pub fn skeleton(sql: &str) -> Skeleton {
             Token::End => return of,
             Token::Symbol(symbol) => Piece::Symbol(symbol),
             Token::Word(_) => Piece::Word,
+            // What does not end may be anything.
+            Token::Quoted(_) if !is_closed(&sql[start..lexer.position()]) => {
+                of.literals.push(start..lexer.position());
+                Piece::Item
+            }
             Token::Quoted(_) => Piece::Quoted,
             Token::Parameter(_) => Piece::Parameter,
             Token::Text(_) | Token::Literal => {
@@ -64,6 +69,11 @@ pub fn skeleton(sql: &str) -> Skeleton {
         };
         before = piece;
     }
+}
+
+/// Whether a quoted name ends: `""` within it stands for one of them.
+fn is_closed(quoted: &str) -> bool {
+    quoted.len() > 1 && quoted.bytes().filter(|byte| *byte == b'"').count().is_multiple_of(2)
 }
 
 fn is_number(sql: &str, at: usize) -> bool {
@@ -182,6 +192,9 @@ mod tests {
             ("select a - 1, f(b) -1, c[1] - 2", "select a - ?, f(b) - ?, c[?] - ?"),
             ("select -'1', x #- '{a}'", "select - ?, x #- ?"),
             ("select $a$ that does not end", "select ?"),
+            ("select \"a name", "select ?"),
+            ("select \"a \"\"", "select ?"),
+            ("select \"a \"\"\", \"\"", "select \"a \"\"\", \"\""),
             ("", ""),
         ] {
             assert_eq!(skeleton(sql).text, text, "{sql}");

@@ -65,7 +65,8 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
     let (name, rest) = text.split_at(at);
     let relation = RELATIONS.iter().find_map(|(sign, it)| Some((rest.strip_prefix(sign)?, *it)));
     let (number, relation) = relation.ok_or_else(|| EXPECTED.to_owned())?;
-    let value: f64 = number.trim().parse().map_err(|_| EXPECTED.to_owned())?;
+    let value: Option<f64> = number.trim().parse().ok();
+    let value = value.filter(|it| it.is_finite()).ok_or_else(|| EXPECTED.to_owned())?;
     Ok(Limit { metric: metric(name.trim())?, relation, value })
 }
 

@@ -168,6 +168,14 @@ fn write(profile: &Profile, args: &ProfileArgs, to: Where) -> Result<(), End> {
         Where::Stdout => print(&text)?,
         Where::Stderr => tell(&text),
     }
+    if profile.connections == 0 {
+        const UNSEEN: &str = "no connection was seen, so nothing was profiled: let the program \
+            connect through the profiler, or capture its traffic";
+        if !args.fail_on.is_empty() {
+            return Err(format!("--fail-on: {UNSEEN}").into());
+        }
+        tell(&format!("onetrip: profile: {UNSEEN}"));
+    }
     let broken = broken(&args.fail_on, |it| it.broken_by(profile));
     broken.iter().for_each(|line| tell(&format!("onetrip: profile: {line}")));
     if broken.is_empty() { Ok(()) } else { Err(End::Status(limit::STATUS)) }

@@ -118,16 +118,26 @@ impl Rounds {
         if self.linked >= LINKED_MIN {
             return Link::Strong;
         }
-        let is_driven = self.drivers.iter().any(|(_, count)| *count == self.units);
-        let is_counted = is_driven || (!self.varies && !self.ends_by_class());
         let n: u32 = self.classes.iter().map(|it| it.1).sum();
         let k = self.classes.iter().filter(|it| it.1 >= OF_CLASS_MIN).count() as u32;
         let repeats = self.repeats * 10 >= self.all * 9;
         let is_given = self.linked == 0 && self.new == 0 && !repeats;
-        if is_counted && is_given && n >= UNITS_MIN && k >= CLASSES_MIN {
+        if self.is_counted() && is_given && n >= UNITS_MIN && k >= CLASSES_MIN {
             return Link::Independent { n, k };
         }
         Link::Unknown
+    }
+
+    /// Whether it ran more than once in a unit.
+    pub(super) fn is_loop(&self) -> bool {
+        self.varies || self.rounds.is_some_and(|it| it > 1)
+    }
+
+    /// Whether the number of rounds is known in front of the first, so that no round's result decides
+    /// whether there is a next one.
+    pub(super) fn is_counted(&self) -> bool {
+        let is_driven = self.drivers.iter().any(|(_, count)| *count == self.units);
+        is_driven || (!self.varies && !self.ends_by_class())
     }
 
     /// Whether last rounds have results of a class that others don't have.

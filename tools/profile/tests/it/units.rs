@@ -220,3 +220,51 @@ fn a_server_that_a_proxy_hides_is_as_far_as_the_least_of_many_trips() {
         assert_eq!(profile.rtt_ms, Some(if source == "handshake" { 1.0 } else { most }));
     }
 }
+
+#[test]
+fn numbers_are_of_all_units_however_much_their_loops_differ() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    let mut trips = 1;
+    for unit in 0..200_u64 {
+        let rounds = if unit < 40 { 60 } else { 3 };
+        it.simple(&mut profiler, "begin", &rows(&[]));
+        for n in 0..rounds {
+            let id = texts(&[&(unit * 104_729 + n * 7_919).to_string()]);
+            it.run(&mut profiler, "select name from users where id = $1", &id, &rows(&[]));
+        }
+        it.simple(&mut profiler, "commit", &rows(&[]));
+        trips += rounds + 2;
+    }
+    let profile = profiler.finish();
+    let near = |a: f64, b: u64| (a - b as f64).abs() < 1e-6;
+    assert!(near(profile.trips.now, trips), "{:?}", profile.trips);
+    // BEGIN goes with the first read; a COMMIT behind a read may depend on it.
+    assert!(near(profile.trips.wire, trips - 200), "{:?}", profile.trips);
+    assert!(near(profile.trips.proven, trips - 200), "{:?}", profile.trips);
+    let found = profile.findings.iter().find(|it| it.kind == "loop").expect("it is found");
+    // The loops of three rounds are too short to be called one.
+    assert!(near(found.saves_trips, 40 * 59) && found.count == 40, "{found:?}");
+    assert!(found.note.contains("whether there is a next round"), "{found:?}");
+}
+
+#[test]
+fn what_stands_behind_a_loop_that_an_answer_ends_is_not_independent_of_it() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    for unit in 0..60_u64 {
+        it.simple(&mut profiler, "begin", &rows(&[]));
+        let last = unit % 3;
+        for page in 0..3 + unit % 4 {
+            let from = texts(&[&(unit * 1_000_003 + page).to_string()]);
+            it.run(&mut profiler, "select id from t where id > $1", &from, &rows(&["1", "2", "3"]));
+        }
+        let found: Vec<&str> = ["1", "2"].into_iter().take(last as usize).collect();
+        let from = texts(&[&(unit * 1_000_003 + 500).to_string()]);
+        it.run(&mut profiler, "select id from t where id > $1", &from, &rows(&found));
+        it.simple(&mut profiler, "commit", &rows(&[]));
+    }
+    let profile = profiler.finish();
+    let kinds = kinds(&profile);
+    assert!(!kinds.contains(&"independent"), "{kinds:?}");
+}

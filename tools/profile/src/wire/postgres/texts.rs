@@ -163,19 +163,42 @@ fn endpoint_in(comment: &str) -> Option<String> {
             (key.trim() == name && value.len() <= 200).then_some(value)
         })
     };
-    // A route is a pattern, but some libraries put the path there: what is behind `?` goes.
-    let route = of("route").and_then(|it| it.split('?').next());
-    match (route, of("controller"), of("action")) {
-        (Some(route), ..) => Some(route.to_owned()),
+    match (of("route"), of("controller"), of("action")) {
+        (Some(route), ..) => Some(pattern_of(route)),
         (None, Some(controller), Some(action)) => Some(format!("{controller}#{action}")),
         (None, Some(controller), None) => Some(controller.to_owned()),
         _ => None,
     }
 }
 
+/// A route as a pattern. Some libraries put the path itself there: what is behind `?` goes, and each
+/// part that may be a value is a `?`.
+fn pattern_of(route: &str) -> String {
+    let path = route.split('?').next().unwrap_or_default();
+    let part = |part: &str| {
+        let is_version = part.strip_prefix('v').is_some_and(|it| it.len() < 3);
+        let is_name = part.len() <= 32 && !part.bytes().any(|byte| byte.is_ascii_digit());
+        if is_name || is_version || part.contains(['<', '{', ':']) { part } else { "?" }.to_owned()
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_route_has_no_values() {
+        for (route, expected) in [
+            ("/api/v1/users/<int:user_id>/orders", "/api/v1/users/<int:user_id>/orders"),
+            ("/users/{id2}/", "/users/{id2}/"),
+            ("/u/4111111111111111?token=x", "/u/?"),
+            ("/u/a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11/name", "/u/?/name"),
+            ("/reset/abcdefghijklmnopqrstuvwxyzabcdefgh", "/reset/?"),
+        ] {
+            assert_eq!(pattern_of(route), expected);
+        }
+    }
 
     #[test]
     fn names_that_programs_count_up_are_no_part_of_a_text() {

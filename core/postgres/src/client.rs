@@ -6,6 +6,7 @@
 //! * [`named`]: statements under names that the user chose.
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
 //! * [`first_use`]: what an error says of the first use of a text.
+//! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
@@ -16,6 +17,7 @@
 pub mod connect;
 pub mod copy;
 pub mod first_use;
+pub mod identity;
 pub mod listener;
 pub mod named;
 pub mod pipeline;

@@ -1,5 +1,6 @@
 //! Private servers, model servers and simulations. docs/architecture/proof.md says what each is
 //! for.
+pub mod browser;
 pub mod model;
 pub mod postgres;
 mod private;

@@ -2,17 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "report/scratch.rs"]
-mod scratch;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use onetrip_measure::report::benchmarks;
 use roxmltree::Document;
-use scratch::Scratch;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const DATE: &str = "2026-11-24";
 
@@ -79,11 +76,11 @@ fn environment() -> Value {
 }
 
 /// A directory of pages, and files of rows beside it.
-struct Pages(Scratch);
+struct Pages(TempDir);
 
 impl Pages {
     fn new() -> Pages {
-        let pages = Pages(Scratch::new());
+        let pages = Pages(tempfile::tempdir().unwrap());
         fs::create_dir(pages.dir()).unwrap();
         let list = "# Pages\n\n<!-- pages -->\nold\n<!-- /pages -->\n\nThe end.\n";
         fs::write(pages.dir().join("README.md"), list).unwrap();

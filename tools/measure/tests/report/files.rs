@@ -6,11 +6,11 @@ use onetrip_measure::report::{read, write_all};
 use onetrip_measure::results::Results;
 
 use crate::odd;
-use crate::scratch::Scratch;
 use crate::synthetic::{Synthetic, rich};
+use tempfile::TempDir;
 
-fn written(results: &Results) -> Scratch {
-    let dir = Scratch::new();
+fn written(results: &Results) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
     write_all(results, dir.path()).unwrap();
     dir
 }
@@ -31,7 +31,7 @@ fn what_lacks_something_is_written_and_read_too() {
 
 #[test]
 fn a_file_that_can_not_be_read_is_named() {
-    let dir = Scratch::new();
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("other.json");
     assert!(read(&path).unwrap_err().to_string().starts_with(path.to_str().unwrap()));
     fs::write(&path, r#"{"schema":"onetrip-bench","schema_version":99}"#).unwrap();

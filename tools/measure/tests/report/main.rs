@@ -10,7 +10,6 @@ mod page;
 mod picture;
 mod recorded;
 mod redis;
-mod scratch;
 mod scripts;
 mod synthetic;
 mod words;

@@ -6,11 +6,10 @@ use onetrip_measure::report::write_all;
 use onetrip_measure::results::Results;
 
 use crate::odd;
-use crate::scratch::Scratch;
 use crate::synthetic::rich;
 
 pub(crate) fn page(results: &Results) -> String {
-    let dir = Scratch::new();
+    let dir = tempfile::tempdir().unwrap();
     write_all(results, dir.path()).unwrap();
     fs::read_to_string(dir.path().join("report.html")).unwrap()
 }

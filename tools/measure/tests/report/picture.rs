@@ -8,7 +8,6 @@ use onetrip_measure::results::Results;
 use crate::odd;
 use crate::page::page;
 use crate::recorded::WAYS;
-use crate::scratch::Scratch;
 use crate::synthetic::rich;
 
 /// What is on the line for each trip: a request, and its answers.
@@ -19,7 +18,7 @@ fn messages() -> usize {
 }
 
 fn file(results: &Results) -> String {
-    let dir = Scratch::new();
+    let dir = tempfile::tempdir().unwrap();
     write_all(results, dir.path()).unwrap();
     fs::read_to_string(dir.path().join("transfer.svg")).unwrap()
 }
@@ -81,7 +80,7 @@ fn the_page_opens_with_the_picture_and_a_few_large_figures() {
 
 #[test]
 fn where_nothing_was_recorded_there_is_no_picture() {
-    let dir = Scratch::new();
+    let dir = tempfile::tempdir().unwrap();
     write_all(rich(), dir.path()).unwrap();
     assert!(!dir.path().join("transfer.svg").exists());
     let page = page(rich());

@@ -8,12 +8,11 @@ use onetrip_profile::{Profile, Profiler, report};
 use serde_json::Value;
 
 use super::samples::{hostile, shop};
-use super::scratch::Scratch;
 use crate::speaker::Speaker;
 
 #[test]
 fn all_files_are_for_their_owner_alone_and_replaced() {
-    let scratch = Scratch::new();
+    let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("new/out");
     report::write(shop(), &out).unwrap();
     report::write(shop(), &out).unwrap();

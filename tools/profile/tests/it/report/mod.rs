@@ -6,4 +6,3 @@ mod browser;
 mod files;
 mod page;
 mod samples;
-mod scratch;

@@ -130,6 +130,60 @@ fn dropping_stops_it_even_with_a_client_connected() {
 }
 
 #[test]
+fn a_standby_has_what_the_primary_wrote_and_is_one_until_it_is_promoted() {
+    let primary = start();
+    if primary.major() < 12 {
+        let error = primary.start_standby(Options::default()).unwrap_err().to_string();
+        assert!(error.contains("12 or later"), "{error}");
+        return;
+    }
+    if psql(&primary.url(), "create table written as select 7 as n").is_none() {
+        return;
+    }
+    let standby = primary.start_standby(Options::default()).unwrap();
+    let read = || said(&standby.url(), "select n from written");
+    wait_until("the row is there", || read() == "7");
+    assert_eq!(said(&standby.url(), "select pg_is_in_recovery()"), "t");
+    assert_eq!(said(&standby.url(), "select pg_promote()"), "t");
+    assert_eq!(said(&standby.url(), "insert into written values (8) returning n"), "8\nINSERT 0 1");
+}
+
+#[test]
+fn a_standby_with_delayed_apply_is_behind() {
+    let primary = start();
+    if primary.major() < 12 || psql(&primary.url(), "select 1").is_none() {
+        return;
+    }
+    let delayed = Options::default().setting("recovery_min_apply_delay", "1h");
+    let standby = primary.start_standby(delayed).unwrap();
+    said(&primary.url(), "create table written as select 7 as n");
+    let position = said(&primary.url(), "select pg_current_wal_flush_lsn()");
+    let received = format!("select pg_last_wal_receive_lsn() >= '{position}'");
+    wait_until("the standby has received it", || said(&standby.url(), &received) == "t");
+    assert_eq!(said(&standby.url(), "select to_regclass('written') is null"), "t");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_paused_server_keeps_its_connections_and_answers_when_it_wakes() {
+    let server = start();
+    let mut waiting = connect(&server);
+    server.pause().unwrap();
+    waiting.write_all(&[0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]).unwrap();
+    waiting.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
+    waiting.read(&mut [0]).expect_err("nobody answers");
+    waiting.set_read_timeout(None).unwrap();
+    server.resume().unwrap();
+    let mut answer = [0];
+    waiting.read_exact(&mut answer).unwrap();
+    assert!(matches!(answer[0], b'N' | b'S'));
+    server.pause().unwrap();
+    let before = std::time::Instant::now();
+    drop(server);
+    assert!(before.elapsed().as_secs() < 15, "a paused server was not woken to end");
+}
+
+#[test]
 fn two_servers_live_at_once() {
     let (one, other) = (start(), start());
     assert_ne!(one.port(), other.port());
@@ -372,6 +426,20 @@ fn has_ended(process: &rustix::fd::OwnedFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let timeout = Timespec { tv_sec: END_TIMEOUT_S, tv_nsec: 0 };
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < deadline, "{what}: not within 60 s");
+    }
+}
+
+/// What psql prints for a query.
+fn said(url: &str, query: &str) -> String {
+    let output = psql(url, query).unwrap();
+    assert!(output.status.success() || output.stdout.is_empty(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 /// `None` if there is no psql: the packages that scripts/setup can download lack it.

@@ -10,14 +10,16 @@ use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
-usage: onetrip-private [--rtt MS] COMMAND [ARGUMENT…]
+usage: onetrip-private [--rtt MS] [--standby] COMMAND [ARGUMENT…]
   Starts private servers, runs COMMAND with these variables, and stops the servers when it ends:
     ONETRIP_TEST_POSTGRES  the URL of a PostgreSQL server
     ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
     ONETRIP_REDIS_SERVER   its program, for commands that start servers of their own
     ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: in
                            transaction mode, on two connections, without prepared statements
-  --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.";
+  --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
+  --standby starts a streaming standby of the PostgreSQL server, which asks for 12 or later:
+    ONETRIP_TEST_STANDBY   its URL";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,11 +32,13 @@ fn main() -> ExitCode {
         }
         arguments.drain(..2);
     }
+    let with_standby = arguments.first().is_some_and(|it| it == "--standby");
+    arguments.drain(..usize::from(with_standby));
     let Some((program, arguments)) = arguments.split_first() else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(program, arguments, rtt) {
+    match run(program, arguments, rtt, with_standby) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("onetrip-private: {error}");
@@ -47,6 +51,7 @@ fn run(
     program: &str,
     arguments: &[String],
     rtt: Option<Duration>,
+    with_standby: bool,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let server = postgres::PrivatePostgres::start(postgres::Options::default())?;
     let mut far = Vec::new();
@@ -54,6 +59,14 @@ fn run(
     command
         .args(arguments)
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
+    let standby = match with_standby {
+        true => Some(server.start_standby(postgres::Options::default())?),
+        false => None,
+    };
+    if let Some(standby) = &standby {
+        let url = away(standby.url(), standby.port(), rtt, &mut far)?;
+        command.env("ONETRIP_TEST_STANDBY", url);
+    }
     let redis = match redis::Installation::find() {
         Ok(found) => {
             // The command may change its directory.
@@ -70,6 +83,7 @@ fn run(
     command.env("ONETRIP_TEST_POOLERS", urls.join(" "));
     let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
     drop(poolers);
+    drop(standby);
     server.stop()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

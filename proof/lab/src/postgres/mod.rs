@@ -5,7 +5,8 @@
 //! that started it, however that process ends.
 //!
 //! This module has: finding the binaries (`installation`), the data directories that servers are
-//! copied from (`template`), a server's life (`server`), and a pooler in front of it (`pgbouncer`).
+//! copied from (`template`), a server's life (`server`), its streaming standbys and its pauses
+//! (`standby`), and a pooler in front of it (`pgbouncer`).
 //! The parts common to servers of any kind are in `private`. Nothing here speaks the protocol: SQL
 //! is for the client under test.
 //!
@@ -21,6 +22,7 @@
 mod installation;
 pub mod pgbouncer;
 mod server;
+mod standby;
 mod template;
 
 pub use crate::private::LabError;

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::installation::{self, Installation};
 use super::template::Template;
 use crate::private::{
@@ -128,12 +130,17 @@ impl PrivatePostgres {
     /// # Errors
     /// One line that says what failed, where, and what to do: no binaries, a full disk, a missing
     /// permission, or what the server itself said.
-    pub fn start(options: Options) -> Result<Self, LabError> {
-        let arguments = arguments_of(&options);
-        let installation = match options.installation {
+    pub fn start(mut options: Options) -> Result<Self, LabError> {
+        let installation = match options.installation.take() {
             Some(installation) => installation,
             None => installation::find()?,
         };
+        Self::start_of(installation, options)
+    }
+
+    /// [`start`](Self::start), once the binaries are known.
+    pub(super) fn start_of(installation: Installation, options: Options) -> Result<Self, LabError> {
+        let arguments = arguments_of(&options, installation.major());
         let account = Account::current()?;
         let (installation, work, template) = prepare(installation, &account)?;
         for (name, content) in &options.files {
@@ -169,6 +176,8 @@ impl PrivatePostgres {
     /// When the server does not end, or its directory could not be removed.
     pub fn stop(mut self) -> Result<(), LabError> {
         let Some(supervisor) = self.supervisor.take() else { return Ok(()) };
+        // A paused server would not look at the order.
+        let _ = self.resume();
         let status =
             supervisor.stop().map_err(|error| LabError::new(format!("cannot stop: {error}")))?;
         match status.success() && !self.work.path().exists() {
@@ -203,6 +212,10 @@ impl PrivatePostgres {
             self.supervisor = Some(supervisor);
             return Err(error);
         }
+        if how != Shutdown::Killed {
+            // A paused server would not look at the order.
+            let _ = self.resume();
+        }
         supervisor
             .stop_by(how.signal(), START_TIMEOUT.as_millis() as u32)
             .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))
@@ -214,13 +227,10 @@ impl PrivatePostgres {
     /// # Errors
     /// When there is no such process of this server.
     pub fn kill_backend(&self, pid: u32) -> Result<(), LabError> {
-        use rustix::process::{Pid, Signal, kill_process};
-        let none = || LabError::new(format!("the server has no process {pid}"));
-        if parent_of(pid) != Some(self.postmaster_pid) {
-            return Err(none());
+        match parent_of(pid) == Some(self.postmaster_pid) && signal(pid, Signal::KILL) {
+            true => Ok(()),
+            false => Err(LabError::new(format!("the server has no process {pid}"))),
         }
-        let target = pid.try_into().ok().and_then(Pid::from_raw).ok_or_else(none)?;
-        kill_process(target, Signal::KILL).map_err(|_| none())
     }
 
     /// Starts the server again after [`shut_down`](Self::shut_down): same port, same password, same
@@ -291,6 +301,11 @@ impl PrivatePostgres {
         self.installation.major()
     }
 
+    /// The binaries that it runs.
+    pub(super) fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
     /// The process id of the postmaster.
     #[must_use]
     pub fn postmaster_pid(&self) -> u32 {
@@ -353,6 +368,15 @@ impl PrivatePostgres {
             }
         }
         Err(format!("was not ready after {} s", START_TIMEOUT.as_secs()))
+    }
+}
+
+impl Drop for PrivatePostgres {
+    /// The supervisor, which drops next, gives the order to end.
+    fn drop(&mut self) {
+        if self.supervisor.is_some() {
+            let _ = self.resume();
+        }
     }
 }
 
@@ -419,7 +443,7 @@ fn prepare(
     Ok((installation, work, template))
 }
 
-fn arguments_of(options: &Options) -> Vec<String> {
+fn arguments_of(options: &Options, major: u32) -> Vec<String> {
     let mut settings = vec![
         ("listen_addresses", "127.0.0.1".to_owned()),
         ("max_connections", options.connections_max.to_string()),
@@ -431,6 +455,7 @@ fn arguments_of(options: &Options) -> Vec<String> {
     ];
     if options.durability == Durability::Fast {
         settings.extend(["fsync", "full_page_writes"].map(|name| (name, "off".to_owned())));
+        settings.push(super::standby::kept_wal(major));
     }
     let given = options.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
     let arguments = settings.into_iter().chain(given);
@@ -447,9 +472,15 @@ fn ready_pid(text: &str) -> Option<u32> {
 
 /// The parent of a process on Linux: the second word after the name, which ends with the last
 /// parenthesis (proc(5)).
-fn parent_of(pid: u32) -> Option<u32> {
+pub(super) fn parent_of(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Sends a signal; false if there is no such process.
+pub(super) fn signal(pid: u32, signal: Signal) -> bool {
+    let target = pid.try_into().ok().and_then(Pid::from_raw);
+    target.is_some_and(|target| kill_process(target, signal).is_ok())
 }
 
 #[cfg(test)]
@@ -472,6 +503,6 @@ mod tests {
     #[test]
     fn a_setting_of_the_caller_comes_last_and_wins() {
         let options = Options::default().setting("fsync", "on");
-        assert_eq!(arguments_of(&options).last().map(String::as_str), Some("fsync=on"));
+        assert_eq!(arguments_of(&options, 15).last().map(String::as_str), Some("fsync=on"));
     }
 }

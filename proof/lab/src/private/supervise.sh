@@ -25,6 +25,8 @@ trap '' TERM
 ) >/dev/null 2>&1 &
 timer=$!
 kill -"${order:-$ORDERLY}" "$server"
+# A paused server would never look at it.
+kill -CONT "$server"
 wait "$server"
 kill -ALRM "$timer"
 [ "$order" ] || rm -rf "$directory"

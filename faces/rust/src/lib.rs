@@ -179,6 +179,11 @@ struct RedisGuide;
 #[doc = include_str!("../../../docs/operations/observing.md")]
 struct Observing;
 
+/// Compiles the examples of docs/operations/clusters.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operations/clusters.md")]
+struct Clusters;
+
 /// Compiles the examples of docs/concepts/slow-neighbours.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/concepts/slow-neighbours.md")]

@@ -17,7 +17,7 @@ use builds::Builds;
 use judge::{Report, Row};
 
 /// These say whether something holds under faults or loads, and have no figure of their own.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 11] = [
     "cancel_10000",
     "overload_rss",
     "kill_1000_in_flight",
@@ -25,6 +25,7 @@ const LEFT_OUT: [&str; 10] = [
     "chaos_sessions",
     "redis_chaos",
     "redis_cluster",
+    "redis_crashes",
     "concurrency",
     "proxy_delay_error",
     "python_cancels",

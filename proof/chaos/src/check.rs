@@ -13,6 +13,32 @@ pub(crate) struct Window {
     pub(crate) to: Duration,
 }
 
+/// Which acknowledged writes the server promises to keep.
+#[derive(Clone, Debug)]
+pub(crate) enum Kept {
+    All,
+    /// Those that a replica had, too. The others may be lost if they were acknowledged shortly
+    /// before one of these crashes, or during it.
+    Copied {
+        crashes: Vec<Window>,
+    },
+}
+
+impl Kept {
+    /// Whether the server may lose this unit although it was acknowledged.
+    fn may_lose(&self, unit: &Unit) -> bool {
+        let Kept::Copied { crashes } = self else { return false };
+        let early = crashes.iter().map(|crash| {
+            let from = crash.from.saturating_sub(COPYING_MAX);
+            Window { from, to: crash.to }
+        });
+        !unit.claims.contains(&Claim::Copied) && in_flight(unit, &early.collect::<Vec<_>>())
+    }
+}
+
+/// A replica that is silent for longer does not take over (the node timeout of the cluster).
+const COPYING_MAX: Duration = Duration::from_secs(2);
+
 /// The findings, and the counts made on the way.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -24,10 +50,10 @@ pub(crate) struct Verdict {
 pub(crate) type Table = HashMap<i64, u64>;
 
 /// Compares what the client said of every write with the rows in the table.
-pub(crate) fn check(units: &[Unit], windows: &[Window], table: &Table) -> Verdict {
+pub(crate) fn check(units: &[Unit], windows: &[Window], table: &Table, kept: &Kept) -> Verdict {
     let mut verdict = Verdict::default();
     for unit in units {
-        verdict.wrong.extend(wrong_with(unit, windows, table).map(|why| {
+        verdict.wrong.extend(wrong_with(unit, windows, table, kept).map(|why| {
             let Unit { what, task, numbers, began, ended, claims, said } = unit;
             format!(
                 "{why}: {what} of task {task}, rows {numbers:?}, {began:?} to {ended:?}: \
@@ -43,7 +69,7 @@ pub(crate) fn check(units: &[Unit], windows: &[Window], table: &Table) -> Verdic
 }
 
 /// The first thing that is wrong with a unit.
-fn wrong_with(unit: &Unit, windows: &[Window], table: &Table) -> Option<&'static str> {
+fn wrong_with(unit: &Unit, windows: &[Window], table: &Table, kept: &Kept) -> Option<&'static str> {
     let times = |number: &i64| table.get(number).copied().unwrap_or(0);
     let there = unit.numbers.clone().filter(|number| times(number) > 0).count();
     let is = |claim| unit.claims.contains(&claim);
@@ -61,7 +87,8 @@ fn wrong_with(unit: &Unit, windows: &[Window], table: &Table) -> Option<&'static
         return Some("it is there, and should not be");
     }
     let has_rows = !unit.numbers.is_empty();
-    if has_rows && there == 0 && is(Claim::Acknowledged) {
+    let is_acknowledged = is(Claim::Acknowledged) || is(Claim::Copied);
+    if has_rows && there == 0 && is_acknowledged && !kept.may_lose(unit) {
         return Some("it is lost");
     }
     if is(Claim::Late) && !unit.what.contains(WITH_DEADLINE) {
@@ -87,7 +114,7 @@ impl Verdict {
         }
         let Some(verdict) = unit.verdict() else { return };
         let count = match verdict {
-            Claim::Acknowledged => &mut tally.acknowledged,
+            Claim::Acknowledged | Claim::Copied => &mut tally.acknowledged,
             Claim::NotSent => &mut tally.not_sent,
             Claim::Rejected => &mut tally.rejected,
             Claim::RolledBack => &mut tally.rolled_back,
@@ -96,9 +123,12 @@ impl Verdict {
             Claim::Forgotten => &mut tally.forgotten,
         };
         *count += rows;
-        if verdict == Claim::Unknown {
-            let there = unit.numbers.clone().filter(|number| table.contains_key(number)).count();
-            tally.unknown_there += there as u64;
+        let there = unit.numbers.clone().filter(|number| table.contains_key(number)).count() as u64;
+        match verdict {
+            Claim::Unknown => tally.unknown_there += there,
+            Claim::Acknowledged => tally.lost_by_server += rows - there,
+            Claim::Copied => tally.copied += rows,
+            _ => {}
         }
         let by_way: &mut BTreeMap<_, _> = tally.ways.entry(unit.what).or_default();
         *by_way.entry(format!("{verdict:?}")).or_default() += rows;
@@ -124,7 +154,12 @@ mod tests {
     fn wrong(unit: Unit, rows: &[i64]) -> Vec<String> {
         let mut table = Table::new();
         rows.iter().for_each(|number| *table.entry(*number).or_default() += 1);
-        check(&[unit], &[Window { from: 15 * MS, to: 18 * MS }], &table).wrong
+        check(&[unit], &[Window { from: 15 * MS, to: 18 * MS }], &table, &Kept::All).wrong
+    }
+
+    /// The same on a server that crashed at this time and promises only what was copied.
+    fn wrong_after(crash: Window, unit: Unit) -> Vec<String> {
+        check(&[unit], &[], &Table::new(), &Kept::Copied { crashes: vec![crash] }).wrong
     }
 
     #[track_caller]
@@ -161,6 +196,19 @@ mod tests {
     fn a_lost_row_is_refused() {
         refused(unit(0..1, &[Claim::Acknowledged]), &[], "it is lost");
         refused(unit(0..2, &[Claim::Unknown, Claim::Acknowledged]), &[], "it is lost");
+    }
+
+    #[test]
+    fn a_crash_may_lose_what_was_acknowledged_shortly_before_and_not_copied() {
+        let at = |second: u64| {
+            let from = Duration::from_secs(second);
+            Window { from, to: from + Duration::from_secs(1) }
+        };
+        assert!(wrong_after(at(1), unit(0..1, &[Claim::Acknowledged])).is_empty());
+        for (crash, claim) in [(at(1), Claim::Copied), (at(3), Claim::Acknowledged)] {
+            let wrong = wrong_after(crash, unit(0..1, &[claim]));
+            assert!(wrong.len() == 1 && wrong[0].starts_with("it is lost"), "{claim:?}: {wrong:?}");
+        }
     }
 
     #[test]
@@ -219,7 +267,7 @@ mod tests {
             unit(3..4, &[Claim::Unknown, Claim::NotSent]),
         ];
         let table = Table::from([(0, 1), (1, 1), (2, 1)]);
-        let tally = check(&units, &[Window { from: MS, to: 30 * MS }], &table).tally;
+        let tally = check(&units, &[Window { from: MS, to: 30 * MS }], &table, &Kept::All).tally;
         assert_eq!((tally.acknowledged, tally.unknown, tally.not_sent), (2, 1, 1));
         assert_eq!((tally.unknown_there, tally.in_flight), (1, 4));
     }

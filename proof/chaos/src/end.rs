@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Options;
-use crate::check::{Table, Window, check};
+use crate::check::{Kept, Table, Window, check};
 use crate::drive::FaultWindow;
 use crate::ledger::Ledger;
 use crate::report::Report;
@@ -18,6 +18,9 @@ pub(crate) struct Rest {
     pub(crate) lost: u64,
     /// Whether the client may lose only the connections that a fault broke.
     pub(crate) by_faults_alone: bool,
+    pub(crate) kept: Kept,
+    /// From the moment when another server takes writes until the client wrote there: the longest.
+    pub(crate) pause_max: Option<Duration>,
 }
 
 /// Compares the ledger with the table.
@@ -35,7 +38,7 @@ pub(crate) fn judge(
     }
     findings.extend(rest.findings);
     let windows: Vec<Window> = injected.iter().filter_map(|fault| fault.window).collect();
-    let verdict = check(&ledger.units(), &windows, &rest.table);
+    let verdict = check(&ledger.units(), &windows, &rest.table, &rest.kept);
     findings.extend(verdict.wrong);
     let broken: u64 = injected.iter().map(|fault| fault.broken).sum();
     let lost = rest.lost;
@@ -44,7 +47,8 @@ pub(crate) fn judge(
     }
     let mut faults = BTreeMap::new();
     injected.iter().for_each(|fault| *faults.entry(fault.kind).or_default() += 1);
-    Report { seed: options.seed, duration, tally: verdict.tally, faults, lost, findings }
+    let (tally, pause_max) = (verdict.tally, rest.pause_max);
+    Report { seed: options.seed, duration, tally, faults, lost, pause_max, findings }
 }
 
 /// How long the client and the server may take to come to rest.

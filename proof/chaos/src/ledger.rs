@@ -13,6 +13,8 @@ use crate::drive::until;
 pub(crate) enum Claim {
     /// Success, or an error with the outcome `Applied`.
     Acknowledged,
+    /// Success, and WAIT said that a replica has the write, too.
+    Copied,
     NotSent,
     Rejected,
     /// The writer undid it on purpose.
@@ -47,7 +49,7 @@ impl Claim {
     /// Whether the rows must be there; `None` if the claim leaves it open.
     pub(crate) fn is_there(self) -> Option<bool> {
         match self {
-            Claim::Acknowledged => Some(true),
+            Claim::Acknowledged | Claim::Copied => Some(true),
             Claim::NotSent | Claim::Rejected | Claim::RolledBack => Some(false),
             Claim::Unknown | Claim::Late | Claim::Forgotten => None,
         }
@@ -154,7 +156,8 @@ impl Ledger {
     pub(crate) fn end(&self, begun: Begun) {
         let mut state = self.state.lock().unwrap();
         let now = self.now();
-        state.acknowledged += u64::from(begun.claims.contains(&Claim::Acknowledged));
+        let is_there = |claim: &Claim| claim.is_there() == Some(true);
+        state.acknowledged += u64::from(begun.claims.iter().any(is_there));
         let unit = &mut state.units[begun.id];
         (unit.claims, unit.said, unit.ended) = (begun.claims, begun.said, Some(now));
     }

@@ -42,6 +42,8 @@ pub enum Kind {
     ReplicaKilled,
     /// A master is killed once its replica has all that was acknowledged; the replica takes over.
     MasterKilled,
+    /// A master is killed without a word to anybody; its replica takes over by itself.
+    MasterCrashed,
 }
 
 impl Kind {
@@ -83,6 +85,10 @@ impl Kind {
     /// The faults of a Redis cluster.
     pub const REDIS_CLUSTER: [Kind; 4] =
         [Kind::ClientsKilled, Kind::SlotsMoved, Kind::ReplicaKilled, Kind::MasterKilled];
+
+    /// The faults of a Redis cluster whose masters crash.
+    pub const REDIS_CRASHES: [Kind; 3] =
+        [Kind::ClientsKilled, Kind::ReplicaKilled, Kind::MasterCrashed];
 
     /// Whether the fault takes a second or more.
     fn is_long(self) -> bool {
@@ -163,8 +169,13 @@ mod tests {
 
     #[test]
     fn each_kind_comes_before_any_comes_again() {
-        const OF: [&[Kind]; 4] =
-            [&Kind::POSTGRES, &Kind::SESSIONS, &Kind::REDIS, &Kind::REDIS_CLUSTER];
+        const OF: [&[Kind]; 5] = [
+            &Kind::POSTGRES,
+            &Kind::SESSIONS,
+            &Kind::REDIS,
+            &Kind::REDIS_CLUSTER,
+            &Kind::REDIS_CRASHES,
+        ];
         for (seed, of) in (0..20).flat_map(|seed| OF.map(|of| (seed, of))) {
             let mut plan = Plan::new(seed, of);
             let mut kinds: Vec<_> = of.iter().map(|_| plan.next().kind).collect();

@@ -12,6 +12,11 @@ use crate::plan::Kind;
 pub struct Tally {
     /// Rows that the client acknowledged.
     pub acknowledged: u64,
+    /// Those of the acknowledged rows that a replica had, too, as WAIT said.
+    pub copied: u64,
+    /// Those of the acknowledged rows that the server lost, as it may: no replica was known to have
+    /// them when it crashed.
+    pub lost_by_server: u64,
     /// Rows of which no byte was sent.
     pub not_sent: u64,
     /// Rows that the server rejected, alone or with the rest of their unit.
@@ -46,6 +51,8 @@ pub struct Report {
     pub faults: BTreeMap<Kind, u64>,
     /// Connections that the client lost.
     pub lost: u64,
+    /// From the moment when another server took over until the client wrote there: the longest.
+    pub pause_max: Option<Duration>,
     /// What is wrong. Empty if the run is as it should be.
     pub findings: Vec<String>,
 }
@@ -82,6 +89,13 @@ impl fmt::Display for Report {
             self.seed, self.lost
         )?;
         let faults = self.faults.iter().map(|(kind, count)| format!("{count} × {kind:?}"));
-        f.write_str(&faults.collect::<Vec<_>>().join(", "))
+        f.write_str(&faults.collect::<Vec<_>>().join(", "))?;
+        let Some(pause) = self.pause_max else { return Ok(()) };
+        let Tally { copied, lost_by_server, .. } = self.tally;
+        write!(
+            f,
+            "; {copied} rows were acknowledged after WAIT 1; of the others the servers lost \
+             {lost_by_server}; the client wrote again {pause:.1?} after a replica took over, at most"
+        )
     }
 }

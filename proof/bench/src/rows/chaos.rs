@@ -27,6 +27,10 @@ pub fn redis_cluster(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<R
     on_redis("redis_cluster", redis::run_cluster, plan, progress)
 }
 
+pub fn redis_crashes(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
+    on_redis("redis_crashes", redis::run_crashes, plan, progress)
+}
+
 type Run = fn(&Options) -> Report;
 
 fn on_redis(group: &str, run: Run, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
@@ -52,11 +56,18 @@ fn measured(group: &str, run: Run, plan: Plan, progress: &Progress) -> Vec<Row> 
         let figure = Spread::of([count as f64]);
         Row::alone(&format!("{group}.{name}"), unit, figure, bar).note(&report.to_string())
     };
-    vec![
+    let mut rows = vec![
         row("wrong", "findings", report.findings.len() as u64, Some(0.0)),
         row("acknowledged", "rows", acknowledged, None).at_least(1.0),
         row("unknown", "rows", unknown, Some(in_flight as f64)),
         row("not_sent", "rows", not_sent, None).at_least(1.0),
         row("faults", "faults", faults, None),
-    ]
+    ];
+    if let Some(pause) = report.pause_max {
+        let Tally { copied, lost_by_server, .. } = report.tally;
+        rows.push(row("copied", "rows", copied, None).at_least(1.0));
+        rows.push(row("lost_by_server", "rows", lost_by_server, None));
+        rows.push(row("pause_max", "ms", pause.as_millis() as u64, None));
+    }
+    rows
 }

@@ -114,6 +114,7 @@ const ALL: [Group; 48] = [
     Group { names: &["redis_large_values"], run: redis::large_values },
     Group { names: &["redis_chaos"], run: chaos::redis },
     Group { names: &["redis_cluster"], run: chaos::redis_cluster },
+    Group { names: &["redis_crashes"], run: chaos::redis_crashes },
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &[profile::SELECT], run: profile::select },
     Group { names: &[profile::CLIENTS], run: profile::clients },

@@ -3,7 +3,7 @@
 use super::observer::Observer;
 use super::stage::Stage;
 use super::writes::INSERT;
-use crate::check::Table;
+use crate::check::{Kept, Table};
 use crate::drive::until;
 use crate::end::{PATIENCE, Rest};
 use crate::ledger::{Claim, Ledger};
@@ -15,7 +15,7 @@ pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
     let table = table(&stage.url, "written").await;
     let lost = stage.client.metrics().lost;
     stop(stage);
-    Rest { findings, table, lost, by_faults_alone: true }
+    Rest { findings, table, lost, by_faults_alone: true, kept: Kept::All, pause_max: None }
 }
 
 /// Checks that the pool serves again.

@@ -30,15 +30,19 @@ impl Book {
         self.0.lock().unwrap().counted.entry(task).or_default().extend(counted);
     }
 
-    /// Positions that are not those of their numbers.
-    pub(crate) fn misplaced(&self, rows: &[Vec<i64>]) -> Vec<String> {
+    /// Positions that are not those of their numbers. If the server `loses` writes, that of a number
+    /// which is gone may be another's.
+    pub(crate) fn misplaced(&self, rows: &[Vec<i64>], loses: bool) -> Vec<String> {
         let pages = self.0.lock().unwrap();
         let at = |tag: u64, position: u64| {
             let index = usize::try_from(position).ok()?.checked_sub(1)?;
             rows.get(tag as usize)?.get(index).copied()
         };
-        let wrong =
-            pages.placed.iter().filter(|(tag, position, n)| at(*tag, *position) != Some(*n));
+        let is_gone = |tag: u64, n: i64| loses && !rows[tag as usize].contains(&n);
+        let wrong = pages
+            .placed
+            .iter()
+            .filter(|(tag, position, n)| at(*tag, *position) != Some(*n) && !is_gone(*tag, *n));
         wrong
             .map(|(tag, position, n)| {
                 let other = at(*tag, *position);
@@ -119,9 +123,11 @@ mod tests {
     fn a_position_is_that_of_its_number() {
         let book = Book::default();
         book.placed(0, 2, 7);
-        assert!(book.misplaced(&[vec![6, 7]]).is_empty());
+        assert!(book.misplaced(&[vec![6, 7]], false).is_empty());
         for rows in [vec![vec![7, 6]], vec![vec![7]], vec![]] {
-            assert_eq!(book.misplaced(&rows).len(), 1, "{rows:?}");
+            assert_eq!(book.misplaced(&rows, false).len(), 1, "{rows:?}");
         }
+        assert!(book.misplaced(&[vec![6, 8]], true).is_empty(), "it is gone");
+        assert_eq!(book.misplaced(&[vec![7, 6]], true).len(), 1, "it is elsewhere");
     }
 }

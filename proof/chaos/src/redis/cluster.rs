@@ -11,7 +11,7 @@ use super::book::Book;
 use super::end::rest;
 use super::keys::{Keys, text, written};
 use super::single::{CONNECTIONS_MAX, blocking, limited};
-use crate::check::Window;
+use crate::check::{Kept, Window};
 use crate::drive::{FaultWindow, Target, until};
 use crate::end::Rest;
 use crate::ledger::Ledger;
@@ -24,15 +24,18 @@ pub(crate) struct Six {
 }
 
 /// These tags have hash slots all over the cluster.
-const KEYS: Keys = Keys { tags: 16, in_cluster: true };
+pub(super) const KEYS: Keys = Keys { tags: 16, in_cluster: true };
 
 impl Six {
     /// Starts the cluster. A replica takes over only when told to: otherwise a master that is
     /// silent for a while, because the machine is busy, would lose the writes it acknowledges
     /// meanwhile.
     pub(crate) async fn set() -> Six {
-        let node_timeout = Duration::from_millis(1_500);
         let node = Settings::default().setting(NO_FAILOVER, "yes");
+        Six::set_with(Duration::from_millis(1_500), node).await
+    }
+
+    pub(super) async fn set_with(node_timeout: Duration, node: Settings) -> Six {
         let settings = ClusterSettings { node_timeout, node, ..ClusterSettings::default() };
         let cluster = Cluster::start(&settings).unwrap();
         let config: Config = cluster.urls()[0].parse().unwrap();
@@ -42,12 +45,12 @@ impl Six {
         Six { cluster: Some(cluster), client }
     }
 
-    fn cluster(&self) -> &Cluster {
+    pub(super) fn cluster(&self) -> &Cluster {
         self.cluster.as_ref().expect("it is there between two faults")
     }
 
     /// Runs work on the cluster, then waits until the cluster is healthy again.
-    async fn with(&mut self, work: impl FnOnce(&mut Cluster) + Send + 'static) {
+    pub(super) async fn with(&mut self, work: impl FnOnce(&mut Cluster) + Send + 'static) {
         let cluster = self.cluster.take().expect("it is there between two faults");
         let work = |cluster: &mut Cluster| {
             work(cluster);
@@ -56,8 +59,15 @@ impl Six {
         self.cluster = Some(blocking(cluster, work).await);
     }
 
+    /// Kills a node, and does not wait for the others to see that.
+    pub(super) async fn kill(&mut self, node: usize) {
+        let cluster = self.cluster.take().expect("it is there between two faults");
+        let kill = move |cluster: &mut Cluster| cluster.kill_node(node);
+        self.cluster = Some(blocking(cluster, kill).await);
+    }
+
     /// Waits until the client reads keys of all tags.
-    async fn answers(&self) {
+    pub(super) async fn answers(&self) {
         for tag in 0..KEYS.tags {
             let answers = until(PATIENCE, async || {
                 let read = self.client.timeout(Duration::from_secs(1));
@@ -77,14 +87,14 @@ impl Six {
         .await;
     }
 
-    async fn kill_clients(&self, fault: &PlannedFault) {
+    pub(super) async fn kill_clients(&self, fault: &PlannedFault) {
         let master = self.master(fault);
         let kill = Command::new("CLIENT KILL TYPE normal SKIPME yes");
         self.cluster().nodes()[master].plain().unwrap().tell(&kill).unwrap();
         self.answers().await;
     }
 
-    async fn kill_replica(&mut self, fault: &PlannedFault) {
+    pub(super) async fn kill_replica(&mut self, fault: &PlannedFault) {
         let replicas = replicas(self.cluster());
         let replica = replicas[(fault.bytes % replicas.len() as u64) as usize].0;
         let hold = fault.hold;
@@ -120,7 +130,7 @@ impl Six {
     }
 
     /// The master of some tag.
-    fn master(&self, fault: &PlannedFault) -> usize {
+    pub(super) fn master(&self, fault: &PlannedFault) -> usize {
         master_of(self.cluster(), fault.bytes % KEYS.tags)
     }
 }
@@ -136,7 +146,7 @@ fn slot(cluster: &Cluster, tag: u64) -> u16 {
 }
 
 /// The node that has a tag's keys.
-fn master_of(cluster: &Cluster, tag: u64) -> usize {
+pub(super) fn master_of(cluster: &Cluster, tag: u64) -> usize {
     cluster.master_of(slot(cluster, tag)).unwrap()
 }
 
@@ -156,13 +166,13 @@ fn move_slot(cluster: &Cluster, tag: u64, hold: Duration) {
 }
 
 /// Nodes that are replicas, each with the port of its master.
-fn replicas(cluster: &Cluster) -> Vec<(usize, u16)> {
+pub(super) fn replicas(cluster: &Cluster) -> Vec<(usize, u16)> {
     let nodes = cluster.nodes().iter().enumerate();
     nodes.filter_map(|(at, node)| Some((at, master_port(node)?))).collect()
 }
 
 /// The port of the node's master, if the node is a replica.
-fn master_port(node: &Server) -> Option<u16> {
+pub(super) fn master_port(node: &Server) -> Option<u16> {
     let role = node.plain().unwrap().tell(&Command::new("ROLE")).unwrap();
     match role.items() {
         [word, _, Answer::Number(port), ..] if word.text() == Some("slave") => {
@@ -172,7 +182,7 @@ fn master_port(node: &Server) -> Option<u16> {
     }
 }
 
-fn replica_of(cluster: &Cluster, master: usize) -> usize {
+pub(super) fn replica_of(cluster: &Cluster, master: usize) -> usize {
     let port = cluster.nodes()[master].port();
     let replica = replicas(cluster).into_iter().find(|(_, of)| *of == port);
     replica.expect("each master has a replica").0
@@ -244,10 +254,16 @@ impl Stage for Six {
     }
 
     async fn rest(self, ledger: &Ledger, book: &Book) -> Rest {
+        self.rest_with(ledger, book, Kept::All).await
+    }
+}
+
+impl Six {
+    pub(super) async fn rest_with(self, ledger: &Ledger, book: &Book, kept: Kept) -> Rest {
         let cluster = self.cluster();
         let servers: Vec<_> = cluster.nodes().iter().collect();
         let server = |tag| servers[master_of(cluster, tag)];
-        let at_rest = rest(&self.client, KEYS, &servers, server, (ledger, book)).await;
+        let at_rest = rest(&self.client, KEYS, &servers, server, (ledger, book), kept).await;
         drop(self.client);
         at_rest
     }
@@ -260,4 +276,4 @@ const NO_FAILOVER: &str = "cluster-replica-no-failover";
 const PAUSE_MS: u32 = 60_000;
 
 /// How long a replica may take to catch up, and the client to find its way.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use onetrip_lab::redis::{Answer, Server};
 use super::TASKS;
 use super::book::Book;
 use super::keys::{CLIENT, Keys, put, rows, written};
-use crate::check::Table;
+use crate::check::{Kept, Table};
 use crate::drive::until;
 use crate::end::{PATIENCE, Rest};
 use crate::ledger::{Claim, Ledger};
@@ -19,6 +19,7 @@ pub(crate) async fn rest<'a>(
     servers: &[&'a Server],
     server: impl Fn(u64) -> &'a Server,
     (ledger, book): (&Ledger, &Book),
+    kept: Kept,
 ) -> Rest {
     let mut findings: Vec<_> = is_at_work(client, ledger).await.into_iter().collect();
     findings.extend(is_at_rest(client, servers).await);
@@ -32,12 +33,17 @@ pub(crate) async fn rest<'a>(
         list.iter().for_each(|n| *table.entry(*n).or_default() += 1);
         lists.push(list);
     }
-    findings.extend(book.misplaced(&lists));
+    let loses = matches!(kept, Kept::Copied { .. });
+    findings.extend(book.misplaced(&lists, loses));
     let counter = |task| Command::new("GET").arg(keys.counter(task));
     let ends: Vec<i64> =
         (0..TASKS).map(|task| number(&ask(keys.tag_of(task), &counter(task)))).collect();
-    findings.extend(book.miscounted(|task| ends[task as usize]));
-    Rest { findings, table, lost: client.metrics().lost, by_faults_alone: true }
+    // A counter goes back when the server loses an INCR.
+    if !loses {
+        findings.extend(book.miscounted(|task| ends[task as usize]));
+    }
+    let lost = client.metrics().lost;
+    Rest { findings, table, lost, by_faults_alone: true, kept, pause_max: None }
 }
 
 /// Counts how often each number of a hash was written. A sum that is no multiple of one write is

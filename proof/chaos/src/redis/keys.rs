@@ -45,6 +45,11 @@ pub(crate) fn push(tag: u64, n: i64) -> Command {
     Command::new("RPUSH").arg(rows(tag)).arg(n)
 }
 
+/// Leaves the string of this tag as it is.
+pub(crate) fn set_text(tag: u64) -> Command {
+    Command::new("SET").arg(text(tag)).arg("text")
+}
+
 /// A command that the server refuses.
 pub(crate) fn refused(tag: u64, n: i64) -> Command {
     Command::new("RPUSH").arg(text(tag)).arg(n)
@@ -69,7 +74,7 @@ impl Keys {
     /// Writes the keys that must exist from the beginning.
     pub(crate) async fn prepare(self, client: &Client, tasks: u32) {
         for tag in 0..self.tags {
-            client.cmd("SET").arg(text(tag)).arg("text").send::<()>().await.unwrap();
+            client.send::<()>(set_text(tag)).await.unwrap();
         }
         for task in 0..tasks {
             let counter = Command::new("SET").arg(self.counter(task)).arg(base(task));

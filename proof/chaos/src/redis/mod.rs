@@ -19,12 +19,18 @@
 //! and the writes held back are in flight when the master is killed. Redis does not promise that a
 //! write survives which it had not copied yet, and no check here asks for it.
 //!
+//! A cluster whose masters *crash* has no such care taken: a master is killed in the middle of its
+//! writes, and its replica takes over by itself. A third of the writes there are followed by `WAIT
+//! 1`, in the same flight. What the replica had by that is there in the end; what was acknowledged
+//! without it, and is gone, is counted.
+//!
 //! A cluster runs without a proxy, so its connections are observed from their ends alone. A fault
 //! is over there when all nodes agree and the client has read a key of each tag. Moved slots and
 //! killed replicas break no connection in use, so they may make no write `Unknown`.
 
 mod book;
 mod cluster;
+mod crashes;
 mod end;
 mod keys;
 mod single;
@@ -42,6 +48,7 @@ use crate::{Options, Report};
 
 use book::Book;
 use cluster::Six;
+use crashes::Crashing;
 use keys::Keys;
 use single::Single;
 use writes::Own;
@@ -62,11 +69,24 @@ pub fn run_cluster(options: &Options) -> Report {
     on_threads(async { run_on(options, Six::set().await).await })
 }
 
+/// The same on a cluster whose masters crash, and whose replicas take over by themselves.
+///
+/// # Panics
+/// If the lab fails.
+pub fn run_crashes(options: &Options) -> Report {
+    on_threads(async { run_on(options, Crashing::set().await).await })
+}
+
 /// One server or several, and the client under test.
 trait Stage: Target {
     fn client(&self) -> &Client;
 
     fn keys(&self) -> Keys;
+
+    /// Whether the servers keep only what a replica has, too, so that writers wait for one.
+    fn loses(&self) -> bool {
+        false
+    }
 
     /// Reads the state at the end, and stops the servers.
     async fn rest(self, ledger: &Ledger, book: &Book) -> Rest;
@@ -77,7 +97,8 @@ async fn run_on(options: &Options, mut stage: impl Stage) -> Report {
     stage.keys().prepare(stage.client(), TASKS).await;
     let mut writers = Writers::new();
     for task in 0..TASKS {
-        let own = Own { keys: stage.keys(), book: book.clone(), script: script(task) };
+        let (keys, waits) = (stage.keys(), stage.loses());
+        let own = Own { keys, waits, book: book.clone(), script: script(task) };
         let client = stage.client().clone();
         let writer = Writer::new(task, options.seed, client, ledger.clone(), own);
         writers.spawn(|stop| writer.write_until(stop));

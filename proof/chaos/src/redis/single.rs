@@ -12,7 +12,7 @@ use super::Stage;
 use super::book::Book;
 use super::end::{connections, rest};
 use super::keys::{CLIENT, Keys};
-use crate::check::Window;
+use crate::check::{Kept, Window};
 use crate::drive::{FaultWindow, Target};
 use crate::end::Rest;
 use crate::ledger::Ledger;
@@ -133,7 +133,9 @@ impl Stage for Single {
 
     async fn rest(self, ledger: &Ledger, book: &Book) -> Rest {
         let server = self.server();
-        let at_rest = rest(&self.client, self.keys(), &[server], |_| server, (ledger, book)).await;
+        let books = (ledger, book);
+        let at_rest =
+            rest(&self.client, self.keys(), &[server], |_| server, books, Kept::All).await;
         drop(self.client);
         self.server.expect("it runs between two faults").stop().unwrap();
         at_rest

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{LOOK, Setting};
-use crate::check::{Table, Window, check};
+use crate::check::{Kept, Table, Window, check};
 use crate::drive::{FaultWindow, until};
 use crate::end::{PATIENCE, Rest, judge};
 use crate::ledger::Ledger;
@@ -47,7 +47,14 @@ impl All<'_> {
         let lost = stage.client.metrics().lost;
         findings.extend(left(stage).await);
         // The client also closes the connection of a session that ends while it is busy.
-        let rest = Rest { findings, table: there, lost, by_faults_alone: false };
+        let rest = Rest {
+            findings,
+            table: there,
+            lost,
+            by_faults_alone: false,
+            kept: Kept::All,
+            pause_max: None,
+        };
         judge(options, self.ledger, duration, faults, in_time, rest)
     }
 
@@ -55,7 +62,7 @@ impl All<'_> {
     fn strayed(&self, faults: &[FaultWindow], table: Table) -> Vec<String> {
         let windows: Vec<Window> = faults.iter().filter_map(|fault| fault.window).collect();
         let table = table.into_iter().map(|(n, count)| (-n - 1, count)).collect();
-        let wrong = check(&self.stray.units(), &windows, &table).wrong;
+        let wrong = check(&self.stray.units(), &windows, &table, &Kept::All).wrong;
         wrong.into_iter().map(|wrong| format!("in the other schema, {wrong}")).collect()
     }
 

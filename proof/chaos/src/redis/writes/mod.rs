@@ -20,6 +20,8 @@ use crate::writer::Writer;
 /// What a task has besides its client.
 pub(crate) struct Own {
     pub(crate) keys: Keys,
+    /// Whether many writes are followed by WAIT.
+    pub(crate) waits: bool,
     pub(crate) book: Arc<Book>,
     pub(crate) script: Script,
 }
@@ -36,6 +38,9 @@ impl RedisWriter {
     }
 
     async fn write(&mut self) {
+        if self.own.waits && self.random.one_in(3) {
+            return self.copied().await;
+        }
         match self.random.below(20) {
             0..2 => self.singles().await,
             2 => self.pushes().await,

@@ -65,6 +65,24 @@ impl RedisWriter {
         self.end(unit);
     }
 
+    /// A transaction, and WAIT for one replica behind it in the same flight.
+    pub(crate) async fn copied(&mut self) {
+        let (tag, rows) = (self.tag(), self.some(1..4));
+        let mut unit = self.begin("write and WAIT", rows);
+        let session = match self.client.session_for(written(tag)).await {
+            Ok(session) => session,
+            Err(error) => return self.refuse(vec![unit], &error),
+        };
+        let running = Self::run(&unit, &session, tag);
+        let copies = session.wait(1, WAIT_MS);
+        let result = running.await;
+        match copies.await {
+            Ok(1..) if result.is_ok() => unit.say(Claim::Copied),
+            _ => unit.claim(&result),
+        }
+        self.end(unit);
+    }
+
     fn run(unit: &Begun, session: &Session, tag: u64) -> Running {
         let list = session.atomic();
         for n in unit.numbers.clone() {
@@ -80,3 +98,6 @@ impl RedisWriter {
         }
     }
 }
+
+/// How long a write waits for its replica, in milliseconds.
+const WAIT_MS: u64 = 200;

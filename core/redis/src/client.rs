@@ -1,5 +1,6 @@
 //! What a client of Redis decides, in every language alike: state machines without I/O.
 //!
+//! * [`cache`]: replies that are kept until the server says that they are not true any more.
 //! * [`list`]: what the replies say of commands that run as one.
 //! * [`repeat`]: when a command is sent again after its connection was lost.
 //! * [`router`]: routes commands to the nodes of a cluster, and handles redirects and failures.
@@ -8,6 +9,7 @@
 //! * [`shape`]: what callers get of a reply.
 //! * [`topology`]: which node has which hash slot.
 
+pub mod cache;
 pub mod list;
 pub mod repeat;
 pub mod router;

@@ -46,6 +46,8 @@ const NO_MULTI: u8 = 8;
 const CONTAINER: u8 = 16;
 /// Its effects before an error stand.
 const LEAVES: u8 = 32;
+/// Its reply may be cached.
+const CACHEABLE: u8 = 64;
 
 impl Spec {
     /// The entry of this command. Names are matched in any case of letters, and subcommands by
@@ -106,6 +108,13 @@ impl Spec {
         self.has(LEAVES)
     }
 
+    /// Whether its reply stays true until the server says that one of its keys was changed (`CLIENT
+    /// TRACKING`): it only reads, has keys, never blocks, and its reply depends on nothing else.
+    #[must_use]
+    pub fn is_cacheable(&self) -> bool {
+        self.has(CACHEABLE)
+    }
+
     /// Whether the server refuses it between MULTI and EXEC.
     #[must_use]
     pub fn refused_in_multi(&self) -> bool {
@@ -160,6 +169,41 @@ impl Spec {
             Cow::Owned(_) => b"",
         }
     }
+}
+
+/// Whether the reply to the command of this name, which only reads, depends on more than the values
+/// of its keys: on chance, on the time, on how a value is stored, or on keys that are not among its
+/// arguments. `trackingRememberKeys` in tracking.c remembers the arguments that are keys.
+const fn depends_on_more(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"EVAL_RO"
+            | b"EVALSHA_RO"
+            | b"FCALL_RO"
+            | b"SORT_RO"
+            | b"HRANDFIELD"
+            | b"SRANDMEMBER"
+            | b"ZRANDMEMBER"
+            | b"HSCAN"
+            | b"SSCAN"
+            | b"ZSCAN"
+            | b"TTL"
+            | b"PTTL"
+            | b"HTTL"
+            | b"HPTTL"
+            | b"DUMP"
+            | b"MEMORY USAGE"
+            | b"OBJECT ENCODING"
+            | b"OBJECT FREQ"
+            | b"OBJECT IDLETIME"
+            | b"OBJECT REFCOUNT"
+            | b"PFCOUNT"
+            | b"TOUCH"
+            | b"XINFO CONSUMERS"
+            | b"XINFO GROUPS"
+            | b"XINFO STREAM"
+            | b"XPENDING"
+    )
 }
 
 /// Whether the command of this name may have effects despite an error.

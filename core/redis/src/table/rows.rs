@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::keys::KeySpec;
 use super::place::Rule;
 use super::policy::{RequestPolicy, ResponsePolicy};
-use super::{BLOCKING, LEAVES, Spec, leaves};
+use super::{BLOCKING, CACHEABLE, LEAVES, READONLY, Spec, depends_on_more, leaves};
 
 /// `"NAME" arity (FLAGS) (KEYS) request response;` for each command.
 macro_rules! table {
@@ -35,10 +35,12 @@ pub(super) const fn row(
     response: ResponsePolicy,
 ) -> Spec {
     let left = if leaves(name.as_bytes()) { LEAVES } else { 0 };
+    let reads = flags & READONLY != 0 && flags & BLOCKING == 0 && !keys.is_empty();
+    let cached = if reads && !depends_on_more(name.as_bytes()) { CACHEABLE } else { 0 };
     Spec {
         name: Cow::Borrowed(name),
         arity,
-        flags: flags | left,
+        flags: flags | left | cached,
         keys: Cow::Borrowed(keys),
         rule: Rule::of(name.as_bytes(), flags & BLOCKING != 0),
         request,

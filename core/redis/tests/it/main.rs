@@ -1,6 +1,7 @@
 //! The tests of the Redis protocol and client. Each subject has a file, and all are in one binary.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod cache;
 mod held;
 mod multi;
 mod replies;

@@ -6,9 +6,9 @@
 //!
 //! This module has: finding the binaries (`installation`), the data directories that servers are
 //! copied from (`template`), a server's life (`server`), its streaming standbys and its pauses
-//! (`standby`), and a pooler in front of it (`pgbouncer`).
-//! The parts common to servers of any kind are in `private`. Nothing here speaks the protocol: SQL
-//! is for the client under test.
+//! (`standby`), a pooler in front of it (`pgbouncer`), and clusters of servers under Patroni
+//! (`patroni`). The parts common to servers of any kind are in `private`. Nothing here speaks the
+//! protocol: SQL is for the client under test.
 //!
 //! ```no_run
 //! use onetrip_lab::postgres::{Options, PrivatePostgres};
@@ -20,6 +20,7 @@
 //! ```
 
 mod installation;
+pub mod patroni;
 pub mod pgbouncer;
 mod server;
 mod standby;

@@ -261,6 +261,18 @@ impl WorkDirectory {
         account.own(&path)
     }
 
+    /// Writes a new file beside the data directory.
+    pub(crate) fn write_beside(
+        &self,
+        name: &str,
+        content: &[u8],
+        account: &Account,
+    ) -> Result<(), LabError> {
+        let path = self.path.join(name);
+        write_private(&path, content)?;
+        account.own(&path)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

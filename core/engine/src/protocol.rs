@@ -68,6 +68,17 @@ pub trait Protocol {
         None
     }
 
+    /// Whether the protocol has a request of its own to send behind the last segment, in the same
+    /// flight. `idle` says that nothing is in flight.
+    fn owes_behind(&self, _idle: bool) -> bool {
+        false
+    }
+
+    /// Writes that request, as [`write_owed`](Self::write_owed) does.
+    fn write_behind(&mut self, _out: &mut BytesMut) -> Option<Self::Expect> {
+        None
+    }
+
     /// Whether a segment may only be sent once the one before it was answered, because the other
     /// end may lose or mix up what is sent ahead.
     fn one_segment(&self) -> bool {
@@ -84,7 +95,8 @@ pub trait Protocol {
     /// must go in front of it at this moment, and notes what session state it may leave behind.
     fn begin(&mut self, _expect: &mut Self::Expect, _begins: bool, _out: &mut BytesMut) {}
 
-    /// The most bytes that [`begin`](Self::begin) or [`write_owed`](Self::write_owed) writes.
+    /// The most bytes that [`begin`](Self::begin), [`write_owed`](Self::write_owed) or
+    /// [`write_behind`](Self::write_behind) writes.
     fn begin_len(&self) -> usize {
         0
     }

@@ -8,6 +8,7 @@
 //! * [`first_use`]: what an error says of the first use of a text.
 //! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
+//! * [`position`]: where in the log a write was, and which of the client's are known.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
 //! * [`texts`]: how often a text was used, and what it shows.
@@ -21,6 +22,7 @@ pub mod identity;
 pub mod listener;
 pub mod named;
 pub mod pipeline;
+pub mod position;
 pub mod retry;
 pub mod statements;
 pub mod stream;

@@ -19,11 +19,13 @@
 //! checked by their reader, which reports a violation by `handle_violation`.
 
 mod ownership;
+mod positions;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
 use crate::bodies::is_well_formed;
+use crate::client::position::Position;
 use crate::message::tag::backend;
 use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
@@ -32,6 +34,7 @@ use crate::sql::Traits;
 use crate::startup::PARAMETERS_MAX;
 pub use ownership::NOT_RESET;
 use ownership::{Own, Ownership};
+use positions::Positions;
 
 /// The state of a PostgreSQL session that spans requests; the engine's [`Protocol`].
 #[derive(Debug)]
@@ -45,6 +48,7 @@ pub struct Postgres {
     /// it.
     statements: Vec<Option<Bytes>>,
     ownership: Ownership,
+    positions: Positions,
     /// The names of the settings that the server has reported. There are so few that a linear
     /// search will do.
     parameters: Vec<Box<[u8]>>,
@@ -91,6 +95,7 @@ impl Postgres {
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
+            positions: Positions::default(),
             parameters: Vec::new(),
         }
     }
@@ -175,6 +180,33 @@ impl Postgres {
         std::mem::take(&mut self.statements_lost)
     }
 
+    /// From now on the position of what is written is asked for, behind each flight that may have
+    /// written ([`Protocol::owes_behind`]).
+    pub fn watch_positions(&mut self) {
+        self.positions.watch();
+    }
+
+    /// Whether writes were acknowledged whose position is not known yet, or never will be.
+    pub fn is_uncertain(&self) -> bool {
+        self.positions.is_uncertain()
+    }
+
+    /// The position that the last answer told, once, with the mark that the host had set when it
+    /// was asked for. It covers everything that was acknowledged before the question was sent.
+    pub fn take_position(&mut self) -> Option<(Position, u64)> {
+        self.positions.take()
+    }
+
+    /// Marks the questions from now on.
+    pub fn mark_positions(&mut self, mark: u64) {
+        self.positions.set_mark(mark);
+    }
+
+    /// Whether the other end is the server itself, and no pooler in between.
+    pub fn is_direct(&self) -> bool {
+        self.ownership.is_direct()
+    }
+
     /// Registers a prepared statement, so that it can be prepared again if the server lost it
     /// (DISCARD ALL) or its plan became stale. `heal` holds the messages that prepare it anew:
     /// Close, since its name may still be taken; Parse; and Describe, since its columns may have
@@ -247,6 +279,16 @@ impl Postgres {
         Ok(Step::Event(len, Event::ParameterStatus))
     }
 
+    /// Whether a question for the position may be asked now: no transaction is open behind what was
+    /// sent. Behind a reset it waits.
+    #[cold]
+    fn may_ask(&self, idle: bool) -> bool {
+        let is_outside = self.ownership.is_shared()
+            || self.positions.is_outside()
+            || idle && self.status == TransactionStatus::Idle;
+        is_outside && !self.ownership.is_resetting() && self.ownership.unusable().is_none()
+    }
+
     /// An incomplete message. A long one is handed over in pieces, and refused at once if no
     /// request expects it.
     fn incomplete(
@@ -291,7 +333,11 @@ impl Postgres {
             return Err(Violation("a ReadyForQuery in front of a reply"));
         }
         self.status = ready.status;
-        if head.own != Own::No {
+        let is_outside = self.status == TransactionStatus::Idle;
+        self.positions.ready(head.written, is_outside);
+        if head.own == Own::Position {
+            self.positions.answered(head.failed, is_outside);
+        } else if head.own != Own::No {
             // An error behind the last answer belongs to none of the answers, so the answered
             // result stands.
             self.ownership.answered(head.own, head.failed && head.pending != 0);
@@ -353,10 +399,16 @@ impl Protocol for Postgres {
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
                     let is_own = head.own != Own::No;
                     self.session_changed |= !(head.transaction_local || is_own);
-                    self.statements_lost |= body.ends_with(b" ALL\0");
+                    if body.ends_with(b" ALL\0") {
+                        self.statements_lost = true;
+                        self.positions.statements_lost();
+                    }
                 }
                 if head.own != Own::No && tag == backend::DATA_ROW {
-                    self.ownership.learn(head.own, body);
+                    match head.own {
+                        Own::Position => self.positions.learn(body),
+                        own => self.ownership.learn(own, body),
+                    }
                 }
                 head.take(tag, input, len)
             }
@@ -404,6 +456,16 @@ impl Protocol for Postgres {
     }
 
     #[inline]
+    fn owes_behind(&self, idle: bool) -> bool {
+        self.positions.owes() && self.may_ask(idle)
+    }
+
+    fn write_behind(&mut self, out: &mut BytesMut) -> Option<Expect> {
+        let keeps_names = self.ownership.keeps_names();
+        Some(self.positions.write(keeps_names, self.ownership.unique(), out))
+    }
+
+    #[inline]
     fn one_segment(&self) -> bool {
         self.ownership.one_segment()
     }
@@ -415,7 +477,10 @@ impl Protocol for Postgres {
 
     #[inline]
     fn begin(&mut self, expect: &mut Expect, begins: bool, out: &mut BytesMut) {
-        let touches = !expect.leaves_nothing && expect.pending & (EXECUTE | SIMPLE) != 0;
+        let runs = expect.pending & (EXECUTE | SIMPLE) != 0;
+        let touches = !expect.leaves_nothing && runs;
+        let may_write = runs && (touches || expect.commits);
+        expect.written = self.positions.sending(may_write, expect.commits);
         if expect.temporary {
             self.ownership.has_temporary();
         }
@@ -460,6 +525,10 @@ pub struct Expect {
     leaves_nothing: bool,
     /// The request makes something temporary.
     temporary: bool,
+    /// The request ends the transaction, if one is open.
+    commits: bool,
+    /// The number of the last request, up to this one, that may have written.
+    written: u32,
     /// Which request of the protocol's own this is, if any.
     own: Own,
     /// The messages that follow again as often as `more` says, and those that follow once at the
@@ -514,6 +583,8 @@ impl Expect {
             isolated: false,
             leaves_nothing: false,
             temporary: false,
+            commits: false,
+            written: 0,
             own: Own::No,
             again: BIND | EXECUTE,
             last: 0,
@@ -661,6 +732,12 @@ impl Expect {
     /// [`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing).
     pub const fn leaves_nothing(mut self) -> Expect {
         self.leaves_nothing = true;
+        self
+    }
+
+    /// Marks a COMMIT, behind which no transaction is open whatever is answered.
+    pub const fn commits(mut self) -> Expect {
+        self.commits = true;
         self
     }
 

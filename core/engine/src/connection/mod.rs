@@ -389,6 +389,14 @@ impl<P: Protocol> Connection<P> {
         self.send_owed(now);
     }
 
+    /// The host is about to write: what the protocol sends behind a flight
+    /// ([`Protocol::owes_behind`]) joins it. Also to be called when the connection comes to rest,
+    /// for what could not be sent before.
+    #[inline]
+    pub fn end_flight(&mut self, now: Time) {
+        self.send_owed_behind(now);
+    }
+
     /// Takes no new requests from now on. When the last request was answered and no group holds the
     /// right to send, the connection says goodbye: [`Output::Closed`] announces that, and
     /// [`transmit`](Self::transmit) shows the goodbye, which the host writes before it closes the

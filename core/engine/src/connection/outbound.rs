@@ -124,12 +124,27 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn send_owed(&mut self, now: Time) {
         if self.protocol.owes(self.wire.is_empty()) && !self.wire.mid_segment && self.window_open()
         {
-            self.write_owed(now);
+            self.write_own(now, P::write_owed);
+        }
+    }
+
+    /// Sends the protocol's own request, if there is one, behind the last segment.
+    #[inline]
+    pub(super) fn send_owed_behind(&mut self, now: Time) {
+        if self.protocol.owes_behind(self.wire.is_empty())
+            && !self.wire.mid_segment
+            && self.window_open()
+        {
+            self.write_own(now, P::write_behind);
         }
     }
 
     #[cold]
-    fn write_owed(&mut self, now: Time) {
+    fn write_own(
+        &mut self,
+        now: Time,
+        write: impl FnOnce(&mut P, &mut BytesMut) -> Option<P::Expect>,
+    ) {
         if self.life == Life::Closed {
             return;
         }
@@ -139,7 +154,7 @@ impl<P: Protocol> Connection<P> {
         self.wire.begin(now, &mut self.last_progress);
         let (protocol, mut expect) = (&mut self.protocol, None);
         let written = self.wire.encode(|out| {
-            expect = protocol.write_owed(out);
+            expect = write(protocol, out);
             Ok::<(), std::convert::Infallible>(())
         });
         let (Some(expect), Ok(len)) = (expect, written) else { return };

@@ -114,6 +114,8 @@ pub(super) enum Own {
     No,
     Probe,
     Reset,
+    /// The question for the position of what was written.
+    Position,
 }
 
 /// How often a reset, or a probe, is tried. The first reset may be stopped by the user's own
@@ -235,6 +237,23 @@ impl Ownership {
             }
             Peer::Unasked | Peer::Other | Peer::Changes => Names::Lost,
         }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.holder == Holder::Shared
+    }
+
+    pub(super) fn is_direct(&self) -> bool {
+        self.peer == Peer::Direct
+    }
+
+    /// Whether a statement that refers to nothing of the user's stays prepared, as far as is known.
+    pub(super) fn keeps_names(&self) -> bool {
+        matches!(self.peer, Peer::Direct | Peer::Renames)
+    }
+
+    pub(super) fn unique(&self) -> u64 {
+        self.unique
     }
 
     // --- what is sent ---
@@ -364,7 +383,7 @@ impl Ownership {
         let text = |at: usize| std::str::from_utf8(row.values.clone().nth(at)??).ok();
         let process = |at: usize| text(at).and_then(|text| text.parse::<i32>().ok());
         let seen = match own {
-            Own::No => return,
+            Own::No | Own::Position => return,
             Own::Reset => process(RESET_PROCESS),
             Own::Probe => {
                 self.peer = match (process(0), text(1)) {

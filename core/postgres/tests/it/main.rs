@@ -10,6 +10,7 @@ mod flow;
 mod keywords;
 mod listener;
 mod pipelines;
+mod positions;
 mod runs;
 mod session;
 mod shared_sync;

@@ -9,6 +9,7 @@
 //! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`position`]: where in the log a write was, and which of the client's are known.
+//! * [`replicas`]: which server a read goes to, and behind which guard.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
 //! * [`texts`]: how often a text was used, and what it shows.
@@ -23,6 +24,7 @@ pub mod listener;
 pub mod named;
 pub mod pipeline;
 pub mod position;
+pub mod replicas;
 pub mod retry;
 pub mod statements;
 pub mod stream;

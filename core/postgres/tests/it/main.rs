@@ -11,6 +11,7 @@ mod keywords;
 mod listener;
 mod pipelines;
 mod positions;
+mod replicas;
 mod runs;
 mod session;
 mod shared_sync;

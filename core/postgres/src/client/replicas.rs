@@ -1,0 +1,420 @@
+//! Which server a read goes to: the primary, or a replica that may show what the read must show.
+//!
+//! Each server of the list has a pool of its own, which the host keeps and whose outlook it passes
+//! in. A read that must show writes up to a [`Position`] has a *guard* in front of it on a replica:
+//! a statement in the same implicit transaction, with no sync point between, that fails unless the
+//! server has replayed that far. Behind a guard that fails the server runs nothing, so the read can
+//! go elsewhere. Everything that is remembered here only saves guards that would fail: whether a
+//! read is stale is decided by the server, or by the [`Proof`] of its connection.
+//!
+//! Servers that are down, that are no standby, or that are too far behind are out. They are probed
+//! when reads come and it is time, and so come back. No clock runs for that while nobody reads.
+
+use std::time::Duration;
+
+use onetrip_engine::Time;
+
+use super::identity::Identity;
+use super::position::{Position, Wanted, read_lsn};
+
+/// The guard. Its parameters are the [`guard_values`] as text; its row has one text, how far the
+/// server has replayed. It fails unless
+///
+/// - the server belongs to the cluster of the position, and its history to the timeline: what a
+///   server says of its timeline may be older than what it replays, never newer;
+/// - it has replayed the position;
+/// - the statement behind it takes a snapshot of its own. At REPEATABLE READ it would see with the
+///   snapshot that was taken before the guard was evaluated.
+///
+/// The conversion that fails names how far the server is, and holds a function's result, since the
+/// planner would evaluate a constant one.
+pub const GUARD: &str = "select case when s.system_identifier::pg_catalog.text = $1 \
+     and greatest(c.timeline_id, r.min_recovery_end_timeline) >= $2::pg_catalog.int8 \
+     and pg_catalog.pg_last_wal_replay_lsn() >= $3::pg_catalog.pg_lsn \
+     and pg_catalog.current_setting('transaction_isolation') in ('read committed', 'read uncommitted') \
+     then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
+     else ('onetrip: not replayed yet, not run, replayed so far: ' \
+     || coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
+     ::pg_catalog.text end \
+     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+     pg_catalog.pg_control_recovery() r";
+
+/// The number of the type of the guard's parameters and of its column: text.
+pub const TEXT: u32 = 25;
+
+/// What the guard is told of the position.
+pub fn guard_values(position: &Position) -> [String; 3] {
+    [position.system.to_string(), position.timeline.to_string(), position.lsn_text()]
+}
+
+/// How far the server is, from the text of the error with which a guard failed.
+pub fn replayed_in(message: &str) -> Option<u64> {
+    let (_, rest) = message.split_once("replayed so far: ")?;
+    let end = rest.find(|it: char| !(it.is_ascii_hexdigit() || it == '/')).unwrap_or(rest.len());
+    read_lsn(rest.get(..end)?)
+}
+
+/// What a probe asks: who the server is, how far it has replayed, and how many milliseconds it is
+/// behind. A standby that has replayed all that it received, and receives, is not behind.
+pub const PROBE: &str = "select s.system_identifier::text, pg_is_in_recovery()::text, \
+     greatest(c.timeline_id, r.min_recovery_end_timeline)::text, pg_last_wal_replay_lsn()::text, \
+     (case when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() and exists \
+     (select from pg_stat_wal_receiver w where coalesce(w.status, 'streaming') = 'streaming') \
+     then 0 else ceil(extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000) \
+     end)::int8::text \
+     from pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() r";
+
+/// The answer to a [`PROBE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Who the server is.
+    pub identity: Identity,
+    /// How far it has replayed; `None` on a server that replays nothing.
+    pub replayed: Option<u64>,
+    /// How far it is behind; `None` if it can't say.
+    pub lag: Option<Duration>,
+}
+
+impl Report {
+    /// Reads the texts of the row. `None` if they can't be the answer.
+    pub fn read(row: [Option<&str>; 5]) -> Option<Report> {
+        let [system, is_standby, timeline, replayed, lag] = row;
+        let lag = lag.and_then(|lag| lag.parse::<i64>().ok());
+        Some(Report {
+            identity: Identity::read(system?, is_standby?, timeline?)?,
+            replayed: replayed.and_then(read_lsn),
+            // The clock of the primary may be ahead.
+            lag: lag.map(|lag| Duration::from_millis(lag.max(0) as u64)),
+        })
+    }
+}
+
+/// What the answers on a connection have proven. A connection leads to one process of one server
+/// for its whole life, and a server never goes back: so what was replayed once needs no guard
+/// again. That holds for a connection to the server itself, not behind a pooler, and for no other
+/// connection to the same address.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Proof(Option<Position>);
+
+impl Proof {
+    /// Whether a read needs no guard.
+    pub fn covers(&self, position: &Position) -> bool {
+        self.0.is_some_and(|proven| proven.covers(position))
+    }
+
+    /// A guard for this position has passed, and told how far the server is. `is_direct`: the
+    /// connection leads to the server itself.
+    pub fn handle_passed(&mut self, position: &Position, replayed: Option<u64>, is_direct: bool) {
+        if !is_direct {
+            return;
+        }
+        let mut proven = *position;
+        if let Some(before) = self.0.filter(|before| before.system == proven.system) {
+            proven.timeline = proven.timeline.max(before.timeline);
+            proven.lsn = proven.lsn.max(before.lsn);
+        }
+        proven.lsn = proven.lsn.max(replayed.unwrap_or(0));
+        self.0 = Some(proven);
+    }
+}
+
+/// Where reads may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// To the primary, as all else.
+    #[default]
+    Primary,
+    /// To replicas; to the primary if no replica will do, or if all of them are busy.
+    PreferReplica,
+    /// To replicas only.
+    Replica,
+}
+
+impl Reads {
+    /// In the order of the words for them.
+    #[doc(hidden)]
+    pub const ALL: [Reads; 3] = [Reads::Primary, Reads::PreferReplica, Reads::Replica];
+}
+
+/// How servers are chosen.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How far behind a replica may be; `None` is no limit.
+    pub max_lag: Option<Duration>,
+    /// The first pause before a server that is out is probed again. It doubles up to the second.
+    pub retry_min: Duration,
+    /// The longest such pause.
+    pub retry_max: Duration,
+    /// The first pause before a replica that was behind is tried again with a guard that it has not
+    /// passed yet. It doubles up to the second. Meanwhile it serves what it is known to show.
+    pub behind_min: Duration,
+    /// The longest such pause.
+    pub behind_max: Duration,
+    /// By how much less a read must wait on the primary to go there rather than to a replica whose
+    /// connections are all busy.
+    pub preference: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_lag: None,
+            retry_min: Duration::from_millis(100),
+            retry_max: Duration::from_secs(10),
+            behind_min: Duration::from_millis(2),
+            behind_max: Duration::from_millis(50),
+            preference: Duration::from_millis(1),
+        }
+    }
+}
+
+/// What a read would find at a server now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outlook {
+    /// A connection is open.
+    pub is_open: bool,
+    /// A connection is idle, or one may be opened.
+    pub has_room: bool,
+    /// How long it is expected to wait, the round trip included.
+    pub wait: Duration,
+    /// How many statements are unanswered there.
+    pub unanswered: usize,
+}
+
+/// Where a read goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To the replica with this number, behind a guard if it must show a position.
+    Replica(usize),
+    /// To the primary.
+    Primary,
+    /// Nowhere yet: only replicas may serve it, and none will do.
+    Nowhere,
+}
+
+/// How a guard ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarded {
+    /// It passed; the server has replayed this far.
+    Passed(Option<u64>),
+    /// The server is not there yet; it has replayed this far.
+    Behind(Option<u64>),
+    /// It was not answered, or failed in another way.
+    Failed,
+}
+
+/// The replicas of a client. See the module's documentation.
+#[derive(Debug)]
+pub struct Replicas {
+    servers: Vec<Server>,
+    limits: Limits,
+    /// Where the search begins, so that equals take turns.
+    turn: usize,
+}
+
+#[derive(Debug, Default)]
+struct Server {
+    is_in: bool,
+    is_probing: bool,
+    /// How far it has replayed at least; the timeline is one that it has reached.
+    replayed: Option<Position>,
+    /// How far it was behind at the last probe, and when that was answered.
+    lag: Option<Duration>,
+    probed: Time,
+    /// A read wanted a later timeline.
+    wants_probe: bool,
+    behind: Option<Behind>,
+    /// How often probes failed, and when the next is sent.
+    failed: u32,
+    retry_at: Time,
+}
+
+/// A guard has failed, and none has passed since.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    pause: Duration,
+    until: Time,
+}
+
+impl Replicas {
+    /// This many servers, of which nothing is known.
+    pub fn new(servers: usize, limits: Limits) -> Replicas {
+        let servers = (0..servers).map(|_| Server::default()).collect();
+        Replicas { servers, limits, turn: 0 }
+    }
+
+    /// Where a read goes that must show what is `wanted`. `outlooks` are those of the servers.
+    pub fn choose(
+        &mut self,
+        now: Time,
+        reads: Reads,
+        wanted: Wanted,
+        outlooks: &[Outlook],
+        primary: Outlook,
+    ) -> Route {
+        let elsewhere = match reads {
+            Reads::Replica => Route::Nowhere,
+            Reads::Primary | Reads::PreferReplica => Route::Primary,
+        };
+        if reads == Reads::Primary || wanted == Wanted::Unknown {
+            return elsewhere;
+        }
+        self.turn = self.turn.wrapping_add(1);
+        let count = self.servers.len();
+        let mut best: Option<(usize, Outlook)> = None;
+        for at in (0..count).map(|it| (it + self.turn) % count) {
+            let (Some(server), Some(outlook)) = (self.servers.get_mut(at), outlooks.get(at)) else {
+                continue;
+            };
+            let serves = server.is_in && outlook.is_open && server.is_recent(now, &self.limits);
+            if !serves || !server.may_show(now, wanted) {
+                continue;
+            }
+            let rank = |it: &Outlook| (it.wait, it.unanswered);
+            if best.as_ref().is_none_or(|(_, best)| rank(outlook) < rank(best)) {
+                best = Some((at, *outlook));
+            }
+        }
+        let Some((at, outlook)) = best else { return elsewhere };
+        let is_better = primary.is_open && primary.wait + self.limits.preference < outlook.wait;
+        if reads == Reads::PreferReplica && !outlook.has_room && is_better {
+            return Route::Primary;
+        }
+        self.servers[at].goes(now, wanted);
+        Route::Replica(at)
+    }
+
+    /// A server to probe now. It is asked for while reads come.
+    pub fn poll_probe(&mut self, now: Time) -> Option<usize> {
+        let refresh = self.limits.max_lag.map(|lag| (lag / 4).max(Duration::from_millis(5)));
+        let retry = self.limits.retry_min;
+        let is_due = |server: &Server| {
+            let age = now.since(server.probed);
+            !server.is_probing
+                && match server.is_in {
+                    false => now >= server.retry_at,
+                    true => {
+                        refresh.is_some_and(|refresh| age >= refresh)
+                            || server.wants_probe && age >= retry
+                    }
+                }
+        };
+        let at = self.servers.iter().position(is_due)?;
+        let server = &mut self.servers[at];
+        (server.is_probing, server.wants_probe) = (true, false);
+        Some(at)
+    }
+
+    /// A probe was answered; `None` if it failed. `random` spreads the pauses of many clients.
+    pub fn handle_probe(&mut self, now: Time, at: usize, report: Option<Report>, random: u64) {
+        let Some(server) = self.servers.get_mut(at) else { return };
+        server.is_probing = false;
+        let Some(Report { identity, replayed, lag }) =
+            report.filter(|report| report.identity.is_standby)
+        else {
+            return server.leave(now, &self.limits, random);
+        };
+        let seen = Position {
+            system: identity.system,
+            timeline: identity.timeline,
+            lsn: replayed.unwrap_or(0),
+        };
+        let goes_on = server.replayed.is_some_and(|before| seen.covers(&before));
+        if !goes_on {
+            // It is another server.
+            server.behind = None;
+        }
+        server.replayed = Some(seen);
+        (server.is_in, server.failed) = (true, 0);
+        (server.lag, server.probed) = (lag, now);
+    }
+
+    /// A guard for this position has ended at a server.
+    pub fn handle_guard(&mut self, now: Time, at: usize, position: &Position, guarded: Guarded) {
+        let Some(server) = self.servers.get_mut(at) else { return };
+        let told = match guarded {
+            Guarded::Passed(replayed) => {
+                server.behind = None;
+                Some(replayed.unwrap_or(0).max(position.lsn))
+            }
+            Guarded::Behind(replayed) => {
+                let pause = server.behind.map_or(self.limits.behind_min, |it| it.pause * 2);
+                let pause = pause.min(self.limits.behind_max);
+                server.behind = Some(Behind { pause, until: now.after(pause) });
+                replayed
+            }
+            Guarded::Failed => None,
+        };
+        if let (Some(told), Some(replayed)) = (told, &mut server.replayed)
+            && replayed.system == position.system
+        {
+            replayed.lsn = replayed.lsn.max(told);
+        }
+    }
+
+    /// A server has lost all its connections, is no standby any more, or could not be reached.
+    pub fn handle_lost(&mut self, now: Time, at: usize, random: u64) {
+        if let Some(server) = self.servers.get_mut(at)
+            && server.is_in
+        {
+            server.leave(now, &self.limits, random);
+        }
+    }
+
+    /// Whether a server serves reads, as far as it is known.
+    pub fn is_in(&self, at: usize) -> bool {
+        self.servers.get(at).is_some_and(|server| server.is_in)
+    }
+
+    /// When a read that nobody could serve is tried again.
+    pub fn retry_pause(&self) -> Duration {
+        self.limits.behind_min
+    }
+}
+
+impl Server {
+    /// It is out until a probe succeeds.
+    fn leave(&mut self, now: Time, limits: &Limits, random: u64) {
+        let doubled = limits.retry_min.saturating_mul(1 << self.failed.min(16));
+        let pause = doubled.min(limits.retry_max);
+        // Between half of it and all of it.
+        let part = (random % 1024) as u32;
+        let pause = pause / 2 + pause / 2 * part / 1024;
+        (self.is_in, self.behind) = (false, None);
+        self.failed = self.failed.saturating_add(1);
+        self.retry_at = now.after(pause);
+    }
+
+    /// Whether it is known to be no more than `max_lag` behind.
+    fn is_recent(&self, now: Time, limits: &Limits) -> bool {
+        let Some(max) = limits.max_lag else { return true };
+        self.lag.is_some_and(|lag| lag + now.since(self.probed) <= max)
+    }
+
+    /// Whether it is known to show what is wanted, or may be asked.
+    fn may_show(&mut self, now: Time, wanted: Wanted) -> bool {
+        let position = match wanted {
+            Wanted::Nothing => return true,
+            Wanted::At(position) => position,
+            Wanted::Unknown => return false,
+        };
+        let Some(replayed) = &self.replayed else { return false };
+        if replayed.covers(&position) {
+            return true;
+        }
+        if replayed.system != position.system || replayed.timeline < position.timeline {
+            self.wants_probe = true;
+            return false;
+        }
+        self.behind.is_none_or(|behind| now >= behind.until)
+    }
+
+    /// A read goes there. While the server is behind, one read at a time tries whether it still is.
+    fn goes(&mut self, now: Time, wanted: Wanted) {
+        let Wanted::At(position) = wanted else { return };
+        let is_known = self.replayed.is_some_and(|replayed| replayed.covers(&position));
+        if let Some(behind) = self.behind.as_mut().filter(|_| !is_known) {
+            behind.until = now.after(behind.pause);
+        }
+    }
+}

@@ -9,8 +9,11 @@ pub(crate) mod error;
 mod keyword;
 mod passfile;
 mod resolve;
+mod service;
 mod setters;
 mod settings;
+#[cfg(all(test, unix))]
+mod table;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -30,7 +33,7 @@ pub use settings::{
     AuthMethod, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, RequireAuth, Settings,
     TargetSessionAttrs, WhenFull,
 };
-pub use tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
+pub use tls::{ChannelBinding, RootCert, SslCertMode, SslMode, SslNegotiation, TlsVersion};
 
 use ConfigErrorKind as Kind;
 use environment::Surroundings;
@@ -49,13 +52,13 @@ use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 /// ```
 ///
 /// # Texts
-/// Both forms are read as libpq reads them, with its keywords: `host`, `hostaddr`, `port`,
+/// Both forms are read as libpq reads them, with its keywords: `service`, `servicefile`, `host`, `hostaddr`, `port`,
 /// `dbname`, `user`, `password`, `passfile`, `application_name`, `fallback_application_name`,
 /// `options`, `client_encoding` (UTF8 only), `connect_timeout` (s), `keepalives`, `keepalives_idle`
 /// (s), `keepalives_interval` (s), `keepalives_count`, `tcp_user_timeout` (ms),
 /// `target_session_attrs`, `load_balance_hosts` (disable, random), `min_protocol_version`,
-/// `max_protocol_version`, `sslmode`, `sslnegotiation`, `sslcert`, `sslkey`, `sslrootcert` (a file,
-/// or system), `sslcrl`, `sslsni` (0, 1), `ssl_min_protocol_version`, `ssl_max_protocol_version`,
+/// `max_protocol_version`, `sslmode`, `sslnegotiation`, `sslcert`, `sslkey`, `sslcertmode`
+/// (disable, allow), `sslrootcert` (a file, or system), `sslcrl`, `sslsni` (0, 1), `ssl_min_protocol_version`, `ssl_max_protocol_version`,
 /// `gssencmode`, `channel_binding` and `require_auth`; and with those of this client:
 /// `allow_plain_password`, `scram_iterations_max`, `in_flight_max`, `in_flight_bytes_max`,
 /// `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse), `request_timeout_ms`, `one_segment`
@@ -70,7 +73,8 @@ use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 /// refused the login, the hosts behind it are not tried.
 ///
 /// # Order
-/// A value that was set wins over the environment, which only [`or_env`](Self::or_env) reads. The
+/// A value that was set wins over those of the service, which [`resolve`](Self::resolve) reads from
+/// the service file. These win over the environment, which only [`or_env`](Self::or_env) reads. The
 /// environment wins over the defaults, which [`resolve`](Self::resolve) fills in. A password that
 /// was set, or came from `PGPASSWORD`, wins over the password file.
 ///
@@ -78,7 +82,11 @@ use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Config {
     /// A bit for each keyword that was set: the environment does not change those.
-    given: u64,
+    given: u128,
+    /// Those of them that the environment set: a service changes those.
+    from_environment: u128,
+    service: Option<String>,
+    servicefile: Option<PathBuf>,
     hosts: Vec<String>,
     hostaddrs: Vec<Option<IpAddr>>,
     ports: Vec<Option<u16>>,
@@ -107,17 +115,17 @@ impl Config {
         Config::new().or_env()
     }
 
-    /// Fills in from the environment what isn't set: `PGHOST`, `PGHOSTADDR`, `PGPORT`,
+    /// Fills in from the environment what isn't set: `PGSERVICE`, `PGSERVICEFILE`, `PGHOST`, `PGHOSTADDR`, `PGPORT`,
     /// `PGDATABASE`, `PGUSER`, `PGPASSWORD`, `PGPASSFILE`, `PGAPPNAME`, `PGOPTIONS`,
     /// `PGCLIENTENCODING`, `PGCONNECT_TIMEOUT`, `PGTARGETSESSIONATTRS`, `PGLOADBALANCEHOSTS`,
     /// `PGMINPROTOCOLVERSION`, `PGMAXPROTOCOLVERSION`, `PGSSLMODE`, `PGSSLNEGOTIATION`,
-    /// `PGSSLCERT`, `PGSSLKEY`, `PGSSLROOTCERT`, `PGSSLCRL`, `PGSSLSNI`, `PGSSLMINPROTOCOLVERSION`,
+    /// `PGSSLCERT`, `PGSSLKEY`, `PGSSLCERTMODE`, `PGSSLROOTCERT`, `PGSSLCRL`, `PGSSLSNI`, `PGSSLMINPROTOCOLVERSION`,
     /// `PGSSLMAXPROTOCOLVERSION`, `PGGSSENCMODE`, `PGCHANNELBINDING` and `PGREQUIRESSL=1`, which
     /// means `PGSSLMODE=require`; and `PGREQUIREAUTH`. An empty variable counts as unset.
     ///
     /// # Errors
     /// A variable has a value that its keyword does not accept, or asks for what this version does
-    /// not support (`PGSERVICE`, `PGSSLCERTMODE`, `PGSSLCRLDIR`).
+    /// not support (`PGSSLCRLDIR`, `PGREQUIREPEER`).
     pub fn or_env(self) -> Result<Config, ConfigError> {
         self.or_variables(|name| std::env::var(name).ok())
     }
@@ -131,7 +139,7 @@ impl Config {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigError> {
         let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
-        for (name, what) in UNSUPPORTED_VARIABLES {
+        for &(name, what) in UNSUPPORTED_VARIABLES {
             if filled(name).is_some() {
                 let what = format!("{what} isn't in this version: unset it");
                 return Err(ConfigError::new(Kind::Unsupported, Place::Variable(name), what));
@@ -151,6 +159,21 @@ impl Config {
             self.set(Keyword::Sslmode, "require", Place::Variable("PGREQUIRESSL"))?;
         }
         Ok(self)
+    }
+
+    /// The section of the service file whose settings hold where nothing else is set. Default: none.
+    #[must_use]
+    pub fn service(mut self, name: impl Into<String>) -> Config {
+        self.service = Some(name.into());
+        self.give(Keyword::Service)
+    }
+
+    /// The service file. Default `~/.pg_service.conf`. If it does not have the service,
+    /// `pg_service.conf` in the directory `PGSYSCONFDIR`, or else `/etc/postgresql-common`, is read.
+    #[must_use]
+    pub fn servicefile(mut self, path: impl Into<PathBuf>) -> Config {
+        self.servicefile = Some(path.into());
+        self.give(Keyword::Servicefile)
     }
 
     /// Adds a server by name or address. A value that begins with `/` is the directory of a Unix
@@ -260,11 +283,11 @@ impl Config {
     }
 
     /// Checks the settings together, and fills in defaults from the environment of this process:
-    /// the user, the Unix sockets of this machine, the password file (which is read here,
-    /// blocking), and the files in `~/.postgresql` (which are only looked for).
+    /// the user, the Unix sockets of this machine, the service file and the password file (which are
+    /// read here, blocking), and the files in `~/.postgresql` (which are only looked for).
     ///
     /// # Errors
-    /// Hosts, addresses and ports don't match in number; a limit is zero; no user is known; a name
+    /// There is no such service, or its section has a fault; hosts, addresses and ports don't match in number; a limit is zero; no user is known; a name
     /// is not a valid one; settings about TLS contradict one another.
     pub fn resolve(&self) -> Result<Resolved, ConfigError> {
         self.resolve_in(&Surroundings {
@@ -276,6 +299,7 @@ impl Config {
 
     fn give(mut self, keyword: Keyword) -> Config {
         self.given |= bit(keyword);
+        self.from_environment &= !bit(keyword);
         self
     }
 }
@@ -295,6 +319,8 @@ impl FromStr for Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
+            .field("service", &self.service)
+            .field("servicefile", &self.servicefile)
             .field("hosts", &self.hosts)
             .field("hostaddrs", &self.hostaddrs)
             .field("ports", &self.ports)

@@ -6,12 +6,15 @@
 //! * [`keywords`]: the settings of a connection string.
 //! * [`plan`]: the next step, as data. The host has the sockets, TLS, the clock, and the errors.
 //! * [`mode`]: the values of settings.
+//! * [`passfile`] and [`service`]: the files that libpq reads, as text.
 //! * [`refusal`]: why a connection is refused on this side, and in which words.
 
 pub mod keywords;
 pub mod mode;
+pub mod passfile;
 pub mod plan;
 pub mod refusal;
+pub mod service;
 
 pub use mode::{LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs};
 pub use plan::{Action, Fault, Host, Plan, Settings, Verdict};

@@ -6,6 +6,7 @@ mod blocks;
 mod bodies;
 mod codec;
 mod connect;
+mod files;
 mod flow;
 mod keywords;
 mod listener;

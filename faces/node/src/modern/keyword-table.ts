@@ -129,7 +129,6 @@ export const SWITCH: readonly string[] = ['false', 'true', '0', '1', 'off', 'on'
 
 /** Of libpq, and not here: what they need. */
 export const UNSUPPORTED: { readonly [name: string]: string } = {
-  sslcertmode: "a rule about when the client's certificate is sent",
   sslpassword: 'encrypted key files',
   sslcrldir: 'a directory of revocation lists',
   sslcompression: 'compression by TLS',
@@ -138,8 +137,6 @@ export const UNSUPPORTED: { readonly [name: string]: string } = {
   krbsrvname: 'GSSAPI',
   gsslib: 'GSSAPI',
   gssdelegation: 'GSSAPI',
-  service: 'the service file',
-  servicefile: 'the service file',
   requirepeer: "checking the server's user on a Unix socket",
   replication: 'the replication protocol',
   scram_client_key: 'SCRAM by key',

@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// The directories where servers create their sockets: Debian's, and PostgreSQL's own.
-pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+pub(super) use onetrip_postgres::client::connect::passfile::SOCKET_DIRECTORIES;
+
+/// Where the machine's service file is, unless `PGSYSCONFDIR` says it: Debian's directory.
+const COMMON_DIRECTORY: &str = "/etc/postgresql-common";
 
 /// What [`Config::resolve`](super::Config::resolve) reads of its environment.
 pub(super) struct Surroundings<'a> {
@@ -36,6 +38,19 @@ impl Surroundings<'_> {
             return Some(Path::new(&data).join("postgresql").join("pgpass.conf"));
         }
         Some(Path::new(&self.filled("HOME")?).join(".pgpass"))
+    }
+
+    /// The service files in the order in which they are looked at: the one that is named, else the
+    /// user's; and the machine's.
+    pub(super) fn service_files(&self, named: Option<&Path>) -> Vec<PathBuf> {
+        let own = || match cfg!(windows) {
+            true => self.filled("APPDATA").map(|data| Path::new(&data).join("postgresql")),
+            false => self.filled("HOME").map(PathBuf::from),
+        };
+        let named = named.map(Path::to_owned);
+        let first = named.or_else(|| own().map(|directory| directory.join(".pg_service.conf")));
+        let common = self.filled("PGSYSCONFDIR").unwrap_or_else(|| COMMON_DIRECTORY.to_owned());
+        first.into_iter().chain([Path::new(&common).join("pg_service.conf")]).collect()
     }
 
     /// A TLS file in its default directory.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
 /// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum ConfigErrorKind {
     Unsupported,
     /// No user is known.
     User,
+    /// The service file can't be read, or does not have the service.
+    Service,
 }
 
 /// A configuration that can't be used: what is wrong, where, and what to do. It never contains a
@@ -53,11 +56,19 @@ impl ConfigError {
     ) -> ConfigError {
         ConfigError { kind, place, what: what.into() }
     }
+
+    /// The same fault, in this line of a service file.
+    pub(super) fn in_service_file(self, path: &Path, line: usize) -> ConfigError {
+        let what = format!("{}, line {line}: {}", path.display(), self.what);
+        ConfigError::new(self.kind, Place::ServiceFile, what)
+    }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        // What is said of a service file begins with its path.
+        let colon = if self.place == Place::ServiceFile { "" } else { ":" };
+        write!(f, "{}{colon} {}", self.place, self.what)
     }
 }
 
@@ -70,6 +81,8 @@ pub(crate) enum Place {
     KeyValue,
     /// An environment variable, by name.
     Variable(&'static str),
+    /// A service file, whose path the text begins with.
+    ServiceFile,
     /// A setter, or several settings together.
     Config,
 }
@@ -80,6 +93,7 @@ impl fmt::Display for Place {
             Place::Url => f.write_str("in the connection URL"),
             Place::KeyValue => f.write_str("in the connection string"),
             Place::Variable(name) => write!(f, "in the environment variable {name}"),
+            Place::ServiceFile => f.write_str("in the service file"),
             Place::Config => f.write_str("in the configuration"),
         }
     }

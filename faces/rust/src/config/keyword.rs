@@ -1,11 +1,11 @@
 //! Keywords of a configuration; `onetrip_postgres` has their table.
 
 pub(super) use onetrip_postgres::client::connect::keywords::{
-    Form, KEYWORDS, Keyword, Row, SWITCH, UNSUPPORTED, says,
+    Form, KEYWORDS, Keyword, Row, SWITCH, UNSUPPORTED, UNSUPPORTED_VARIABLES, says,
 };
 
 /// The keyword's bit in the set of keywords that were given.
-pub(super) fn bit(keyword: Keyword) -> u64 {
+pub(super) fn bit(keyword: Keyword) -> u128 {
     1 << keyword as u8
 }
 
@@ -13,13 +13,6 @@ pub(super) fn bit(keyword: Keyword) -> u64 {
 pub(super) fn unsupported(name: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == name).map(|(_, what)| *what)
 }
-
-/// Variables that ask for what this version does not support, and what that is.
-pub(super) const UNSUPPORTED_VARIABLES: [(&str, &str); 3] = [
-    ("PGSERVICE", "the service file"),
-    ("PGSSLCERTMODE", "a rule about when the client's certificate is sent"),
-    ("PGSSLCRLDIR", "a directory of revocation lists"),
-];
 
 /// The known name that is closest to an unknown one, if it is close: within a third of the longer
 /// name's letters, so that one wrong letter of `host` counts as a slip and two do not.

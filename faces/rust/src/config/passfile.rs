@@ -1,9 +1,9 @@
-//! The password file. Each line has `host:port:database:user:password`, where `*` matches anything,
-//! and a backslash stands before a colon or backslash within a field (libpq: `passwordFromFile` in
-//! fe-connect.c).
+//! The password file, which `onetrip_postgres` matches.
 
 use std::fs;
 use std::path::Path;
+
+pub(super) use onetrip_postgres::client::connect::passfile::password;
 
 /// Reads the file. `Ok(None)` if there is none; `Err` has the note why it isn't used.
 pub(super) fn read(path: &Path) -> Result<Option<String>, String> {
@@ -33,46 +33,4 @@ fn readable_by_others(metadata: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn readable_by_others(_: &fs::Metadata) -> bool {
     false
-}
-
-/// The password of the first line that matches host, port, database and user.
-pub(super) fn password(file: &str, wanted: [&str; 4]) -> Option<String> {
-    let lines = file.split('\n').map(|line| line.trim_end_matches('\r'));
-    lines.filter(|line| !line.starts_with('#')).find_map(|line| {
-        let rest = wanted.iter().try_fold(line, |rest, field| behind_field(rest, field))?;
-        Some(field(rest))
-    })
-}
-
-/// The text behind the first field and its colon, if the field is `wanted` or `*`.
-fn behind_field<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
-    if let Some(rest) = line.strip_prefix("*:") {
-        return Some(rest);
-    }
-    let mut wanted = wanted.chars();
-    let mut chars = line.chars();
-    loop {
-        let literal = match chars.next()? {
-            ':' => return wanted.next().is_none().then_some(chars.as_str()),
-            '\\' => chars.next()?,
-            other => other,
-        };
-        if wanted.next() != Some(literal) {
-            return None;
-        }
-    }
-}
-
-/// The text up to the next colon, without its backslashes.
-fn field(text: &str) -> String {
-    let mut chars = text.chars();
-    let mut field = String::new();
-    while let Some(char) = chars.next() {
-        match char {
-            ':' => break,
-            '\\' => field.push(chars.next().unwrap_or('\\')),
-            other => field.push(other),
-        }
-    }
-    field
 }

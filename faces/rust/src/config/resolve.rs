@@ -13,6 +13,14 @@ impl Config {
         &self,
         surroundings: &Surroundings<'_>,
     ) -> Result<Resolved, ConfigError> {
+        if let Some(config) = self.with_service(surroundings)? {
+            return config.resolve_alone(surroundings);
+        }
+        self.resolve_alone(surroundings)
+    }
+
+    /// Without a service, or with its settings.
+    fn resolve_alone(&self, surroundings: &Surroundings<'_>) -> Result<Resolved, ConfigError> {
         self.check()?;
         let user = match self.user.as_str() {
             "" => surroundings.user().ok_or_else(|| {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::keyword::Keyword;
 use super::{
     ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
-    RequireAuth, RootCert, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
+    RequireAuth, RootCert, SslCertMode, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion,
+    WhenFull,
 };
 
 /// Setters. The field of the same name in [`Settings`](super::Settings) has the default and the
@@ -115,6 +116,13 @@ impl Config {
     pub fn sslkey(mut self, path: impl Into<PathBuf>) -> Config {
         self.settings.sslkey = Some(path.into());
         self.give(Keyword::Sslkey)
+    }
+
+    /// Sets [`sslcertmode`](super::Settings::sslcertmode).
+    #[must_use]
+    pub fn sslcertmode(mut self, value: SslCertMode) -> Config {
+        self.settings.sslcertmode = value;
+        self.give(Keyword::Sslcertmode)
     }
 
     /// Sets [`sslrootcert`](super::Settings::sslrootcert).

@@ -8,7 +8,7 @@ pub use onetrip_engine::pool::IdleOrder;
 use onetrip_engine::pool::Limits;
 pub use onetrip_postgres::client::connect::{LoadBalanceHosts, TargetSessionAttrs};
 
-use super::tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
+use super::tls::{ChannelBinding, RootCert, SslCertMode, SslMode, SslNegotiation, TlsVersion};
 
 /// All settings except who connects where. Each field names its default and unit; the setter of
 /// [`Config`](super::Config) and the keyword of a connection string have the same name.
@@ -57,6 +57,9 @@ pub struct Settings {
     /// must not be able to read it (if root owns it, the group may). Default:
     /// `~/.postgresql/postgresql.key` if there is a certificate.
     pub sslkey: Option<PathBuf>,
+    /// Whether the certificate of `sslcert` is sent to a server that asks for one. Default: if there
+    /// is one. With `SslCertMode::Disable` there is none, and `sslcert` has no effect.
+    pub sslcertmode: SslCertMode,
     /// The authorities that may have signed the server's certificate. Used by the modes from
     /// require on. Default: `~/.postgresql/root.crt` if it exists, else none.
     pub sslrootcert: Option<RootCert>,
@@ -196,6 +199,7 @@ impl Default for Settings {
             sslnegotiation: SslNegotiation::Postgres,
             sslcert: None,
             sslkey: None,
+            sslcertmode: SslCertMode::Allow,
             sslrootcert: None,
             sslcrl: None,
             sslsni: true,

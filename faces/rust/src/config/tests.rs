@@ -288,14 +288,13 @@ fn what_asks_for_something_that_is_not_there_is_refused() {
         "sslcrldir=x",
         "sslpassword=x",
         "ssl_max_protocol_version=TLSv1.1",
-        "service=x",
         "replication=database",
     ] {
         assert_eq!(error(text).kind(), ConfigErrorKind::Unsupported, "{text}");
     }
     let plain = parse("sslmode=disable channel_binding=prefer gssencmode=disable");
     assert_eq!(plain.settings().sslmode, SslMode::Disable);
-    for (name, _) in UNSUPPORTED_VARIABLES {
+    for &(name, _) in UNSUPPORTED_VARIABLES {
         let lookup = |asked: &str| (asked == name).then(|| "x".to_owned());
         let error = Config::new().or_variables(lookup).unwrap_err();
         assert_eq!(error.kind(), ConfigErrorKind::Unsupported);
@@ -353,6 +352,10 @@ fn files_in_their_usual_places_are_used_as_far_as_they_exist() {
     let named = settings("sslcert=c sslrootcert=r sslcrl=l", &all);
     assert_eq!(named.sslcert, Some("c".into()));
     assert_eq!(named.sslkey, Some(at("postgresql.key")));
+    for text in ["sslcertmode=disable", "sslcertmode=disable sslcert=c sslkey=k"] {
+        let found = settings(text, &all);
+        assert_eq!((found.sslcert, found.sslkey), (None, None), "{text}");
+    }
     assert_eq!(named.sslrootcert, Some(RootCert::File("r".into())));
     assert_eq!(named.sslcrl, Some("l".into()));
     let none = settings("", &[]);
@@ -446,7 +449,7 @@ fn settings_are_read_with_their_units() {
 
 #[test]
 fn every_keyword_has_its_bit() {
-    let mut seen = 0_u64;
+    let mut seen = 0_u128;
     for row in KEYWORDS {
         assert_eq!(seen & bit(row.keyword), 0);
         seen |= bit(row.keyword);
@@ -512,7 +515,6 @@ fn what_is_set_wins_over_the_environment_and_this_over_defaults() {
     };
     assert!(wrong("PGPORT", "x").starts_with("in the environment variable PGPORT: a port must be"));
     assert!(wrong("PGSSLMODE", "on").contains("verify-full"));
-    assert!(wrong("PGSERVICE", "x").contains("service file"));
 }
 
 #[test]
@@ -566,23 +568,6 @@ fn hosts_addresses_and_ports_match_by_place() {
     }
     for text in ["port=0", "port=65536", "port=x", "port=-1", "postgres://h:99999"] {
         assert_eq!(error(text).kind(), ConfigErrorKind::Port, "{text}");
-    }
-}
-
-#[test]
-fn the_password_file_is_matched_line_by_line() {
-    let file = "# a comment\nh:5432:d:u:first\n*:*:d:u:second\r\n\
-                a\\:b:1:*:*:with\\:colon\\\\ and more:ignored\nshort:line\nlocalhost:*:*:*:local\n";
-    for (wanted, expected) in [
-        (["h", "5432", "d", "u"], Some("first")),
-        (["h", "5433", "d", "u"], Some("second")),
-        (["h", "5433", "x", "u"], None),
-        (["a:b", "1", "x", "y"], Some("with:colon\\ and more")),
-        (["localhost", "1", "x", "y"], Some("local")),
-        (["short", "line", "x", "y"], None),
-        (["# a comment", "1", "x", "y"], None),
-    ] {
-        assert_eq!(passfile::password(file, wanted).as_deref(), expected, "{wanted:?}");
     }
 }
 

@@ -198,7 +198,7 @@ fn is_space(char: char) -> bool {
 }
 
 /// Looks a keyword up. The error does not repeat a name that may be part of a value.
-fn keyword(name: &str, place: Place, named: bool) -> Result<Keyword, ConfigError> {
+pub(super) fn keyword(name: &str, place: Place, named: bool) -> Result<Keyword, ConfigError> {
     if let Some(keyword) = Keyword::named(name) {
         return Ok(keyword);
     }

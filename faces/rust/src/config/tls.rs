@@ -41,6 +41,21 @@ pub enum RootCert {
     System,
 }
 
+/// Whether the client's certificate is sent to a server that asks for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SslCertMode {
+    /// Never.
+    Disable,
+    /// If there is one.
+    Allow,
+}
+
+impl SslCertMode {
+    /// In the order of the table's words.
+    pub(super) const ALL: [SslCertMode; 2] = [SslCertMode::Disable, SslCertMode::Allow];
+}
+
 /// Whether the login is bound to its TLS connection, so that nobody in between can pass it on. It
 /// needs SCRAM and TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +87,9 @@ pub(super) fn fill_defaults(
     }
     let file = |name| surroundings.tls_file(name);
     let existing = |name| file(name).filter(|path| (surroundings.exists)(path));
-    if settings.sslcert.is_none() {
+    if settings.sslcertmode == SslCertMode::Disable {
+        (settings.sslcert, settings.sslkey) = (None, None);
+    } else if settings.sslcert.is_none() {
         settings.sslcert = existing("postgresql.crt");
     }
     if settings.sslkey.is_none() && settings.sslcert.is_some() {

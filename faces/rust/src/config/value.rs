@@ -9,8 +9,8 @@ use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::{Form, Keyword, SWITCH, bit, says};
 use super::{
     ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
-    RequireAuth, RootCert, Settings, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion,
-    WhenFull,
+    RequireAuth, RootCert, Settings, SslCertMode, SslMode, SslNegotiation, TargetSessionAttrs,
+    TlsVersion, WhenFull,
 };
 
 impl Config {
@@ -23,10 +23,16 @@ impl Config {
         place: Place,
     ) -> Result<(), ConfigError> {
         self.given |= bit(keyword);
+        self.from_environment &= !bit(keyword);
+        if matches!(place, Place::Variable(_)) {
+            self.from_environment |= bit(keyword);
+        }
         let value = Value { keyword, text, place };
         let settings = &mut self.settings;
         let defaults = Settings::default();
         match keyword {
+            Keyword::Service => self.service = value.filled().map(str::to_owned),
+            Keyword::Servicefile => self.servicefile = value.filled().map(PathBuf::from),
             Keyword::Host => self.hosts = list(text).map(str::to_owned).collect(),
             Keyword::Hostaddr => {
                 self.hostaddrs =
@@ -96,6 +102,10 @@ impl Config {
             }
             Keyword::Sslcert => settings.sslcert = value.filled().map(PathBuf::from),
             Keyword::Sslkey => settings.sslkey = value.filled().map(PathBuf::from),
+            Keyword::Sslcertmode => match text {
+                "require" => return Err(value.unsupported("a server that asks for a certificate,")),
+                _ => settings.sslcertmode = value.word(SslCertMode::Allow, &SslCertMode::ALL)?,
+            },
             Keyword::Sslrootcert => {
                 settings.sslrootcert = value.filled().map(|text| match text {
                     "system" => RootCert::System,

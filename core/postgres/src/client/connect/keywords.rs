@@ -87,6 +87,10 @@ macro_rules! keywords {
 }
 
 keywords! {
+    /// The section of the service file whose settings hold where nothing else is set.
+    Service = "service", "PGSERVICE", Text, "", No;
+    /// The service file.
+    Servicefile = "servicefile", "PGSERVICEFILE", Text, "", No;
     /// Names, addresses or directories of Unix sockets, in the order to try them.
     Host = "host", "PGHOST", Text, "", Yes;
     /// The address of each host, in the same order, which saves the lookup.
@@ -140,6 +144,8 @@ keywords! {
     Sslcert = "sslcert", "PGSSLCERT", Text, "", Yes;
     /// The file with the client's key.
     Sslkey = "sslkey", "PGSSLKEY", Text, "", Yes;
+    /// Whether the client's certificate is sent if the server asks for it.
+    Sslcertmode = "sslcertmode", "PGSSLCERTMODE", Words(&["disable", "allow"]), "allow", No;
     /// The file with the authorities that are trusted, or system.
     Sslrootcert = "sslrootcert", "PGSSLROOTCERT", Text, "", Yes;
     /// The file with lists of revoked certificates.
@@ -234,7 +240,10 @@ impl Keyword {
 
 /// Keywords that the package for Python does not carry out, and so does not have.
 pub const NOT_IN_PYTHON: &[Keyword] = &[
+    Keyword::Service,
+    Keyword::Servicefile,
     Keyword::Hostaddr,
+    Keyword::Sslcertmode,
     Keyword::MinProtocolVersion,
     Keyword::MaxProtocolVersion,
     Keyword::Sslsni,
@@ -256,7 +265,6 @@ pub const SWITCH: &[&str] = &["false", "true", "0", "1", "off", "on"];
 /// Keywords of libpq that need something that this version lacks, with a name for that. They are
 /// refused rather than ignored, since each is a promise.
 pub const UNSUPPORTED: &[(&str, &str)] = &[
-    ("sslcertmode", "a rule about when the client's certificate is sent"),
     ("sslpassword", "encrypted key files"),
     ("sslcrldir", "a directory of revocation lists"),
     ("sslcompression", "compression by TLS"),
@@ -265,8 +273,6 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("krbsrvname", "GSSAPI"),
     ("gsslib", "GSSAPI"),
     ("gssdelegation", "GSSAPI"),
-    ("service", "the service file"),
-    ("servicefile", "the service file"),
     ("requirepeer", "checking the server's user on a Unix socket"),
     ("replication", "the replication protocol"),
     ("scram_client_key", "SCRAM by key"),
@@ -275,6 +281,12 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("oauth_client_id", "OAuth"),
     ("oauth_client_secret", "OAuth"),
     ("oauth_scope", "OAuth"),
+];
+
+/// Variables that ask for what this version lacks, with a name for that. They are refused too.
+pub const UNSUPPORTED_VARIABLES: &[(&str, &str)] = &[
+    ("PGSSLCRLDIR", "a directory of revocation lists"),
+    ("PGREQUIREPEER", "checking the server's user on a Unix socket"),
 ];
 
 /// Parts of the messages about a refused value. They follow the name of its keyword.

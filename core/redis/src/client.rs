@@ -5,6 +5,7 @@
 //! * [`repeat`]: when a command is sent again after its connection was lost.
 //! * [`router`]: routes commands to the nodes of a cluster, and handles redirects and failures.
 //! * [`scripts`]: which scripts are called by their hashes.
+//! * [`sentinel`]: which server is the master, as Redis Sentinels say.
 //! * [`session`]: what a command may do to its connection, and what it leaves there.
 //! * [`shape`]: what callers get of a reply.
 //! * [`topology`]: which node has which hash slot.
@@ -14,6 +15,7 @@ pub mod list;
 pub mod repeat;
 pub mod router;
 pub mod scripts;
+pub mod sentinel;
 pub mod session;
 pub mod shape;
 pub mod topology;

@@ -8,6 +8,7 @@ mod replies;
 mod reply;
 mod router;
 mod scan;
+mod sentinel;
 mod table;
 mod topology;
 mod value;

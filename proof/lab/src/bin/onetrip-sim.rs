@@ -4,16 +4,19 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::sim::{Clustered, FailedSeed, Postgres, Redis, Report, Side, Trace, run, sweep};
+use onetrip_lab::sim::{
+    Clustered, FailedSeed, Postgres, Redis, Report, Run, SENTINEL_OPTION, Side, Trace, run,
+    run_sentinel, sweep, sweep_sentinel,
+};
 
 const USAGE: &str = "\
-usage: onetrip-sim [--redis | --cluster] [--seeds N] [--from S]
+usage: onetrip-sim [--redis | --cluster | --sentinel] [--seeds N] [--from S]
          runs N seeds (default 2000) from S (default 1) on
-       onetrip-sim [--redis | --cluster] --seed S [--trace]
+       onetrip-sim [--redis | --cluster | --sentinel] --seed S [--trace]
          runs one seed; --trace prints all that happens in it
 
---redis and --cluster choose one simulation. Without them, --seeds runs all three, and --seed runs
-that of PostgreSQL.";
+--redis, --cluster and --sentinel choose one simulation. Without them, --seeds runs all four, and
+--seed runs that of PostgreSQL.";
 
 struct Arguments {
     seeds: u64,
@@ -29,6 +32,7 @@ enum Kind {
     Postgres,
     Redis,
     Cluster,
+    Sentinel,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Kind::Postgres => show::<Postgres>(&arguments),
         Kind::Redis => show::<Redis>(&arguments),
         Kind::Cluster => show::<Clustered>(&arguments),
+        Kind::Sentinel => show_run(&arguments, &SENTINEL),
     });
     match shown {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-const ALL: [Kind; 3] = [Kind::Postgres, Kind::Redis, Kind::Cluster];
+const ALL: [Kind; 4] = [Kind::Postgres, Kind::Redis, Kind::Cluster, Kind::Sentinel];
 
 impl Arguments {
     fn asks_for(&self, kind: Kind) -> bool {
@@ -70,17 +75,45 @@ impl Arguments {
     }
 }
 
-/// Runs one simulation as the arguments say, and prints what happened in it.
+/// Hears how many seeds are done.
+type Progress = dyn Fn(u64) + Sync;
+
+/// A simulation.
+struct Simulation {
+    name: &'static str,
+    option: &'static str,
+    one: fn(u64, Trace) -> Run,
+    many: fn(u64, u64, &Progress) -> Result<Report, FailedSeed>,
+}
+
+const SENTINEL: Simulation = Simulation {
+    name: "Redis Sentinel",
+    option: SENTINEL_OPTION,
+    one: |seed, trace| run_sentinel(seed, None, trace),
+    many: |from, seeds, progress| sweep_sentinel(from, seeds, progress),
+};
+
 fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
+    let simulation = Simulation {
+        name: S::NAME,
+        option: S::OPTION,
+        one: |seed, trace| run::<S>(seed, None, trace),
+        many: |from, seeds, progress| sweep::<S>(from, seeds, progress),
+    };
+    show_run(arguments, &simulation)
+}
+
+/// Runs one simulation as the arguments say, and prints what happened in it.
+fn show_run(arguments: &Arguments, simulation: &Simulation) -> Result<(), FailedSeed> {
     let started = Instant::now();
     let report = match arguments.seed {
-        Some(seed) => one::<S>(seed, arguments.trace),
-        None => many::<S>(arguments.from, arguments.seeds),
+        Some(seed) => one(simulation, seed, arguments.trace),
+        None => many(simulation, arguments.from, arguments.seeds),
     }?;
     let (seconds, runs) = (started.elapsed().as_secs_f64(), report.of("runs"));
     print!("{report}");
     let rate = runs as f64 / seconds;
-    println!("{}: {runs} runs in {seconds:.1} s, {rate:.0} a second; all is well", S::NAME);
+    println!("{}: {runs} runs in {seconds:.1} s, {rate:.0} a second; all is well", simulation.name);
     Ok(())
 }
 
@@ -99,6 +132,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--trace" => arguments.trace = true,
             "--redis" => arguments.only = Some(Kind::Redis),
             "--cluster" => arguments.only = Some(Kind::Cluster),
+            "--sentinel" => arguments.only = Some(Kind::Sentinel),
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("unknown argument {name}; see --help")),
         }
@@ -109,19 +143,19 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     Ok(Some(arguments))
 }
 
-fn one<S: Side>(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
+fn one(simulation: &Simulation, seed: u64, trace: bool) -> Result<Report, FailedSeed> {
     // The reader may have closed the pipe.
     let lines = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
     let trace: Trace = if trace { Some(Box::new(lines)) } else { None };
-    let run = run::<S>(seed, None, trace);
+    let run = (simulation.one)(seed, trace);
     if run.findings.is_empty() {
         Ok(run.report)
     } else {
-        Err(FailedSeed { seed, findings: run.findings, option: S::OPTION })
+        Err(FailedSeed { seed, findings: run.findings, option: simulation.option })
     }
 }
 
-fn many<S: Side>(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
+fn many(simulation: &Simulation, from: u64, seeds: u64) -> Result<Report, FailedSeed> {
     let terminal = std::io::stderr().is_terminal();
     // On a terminal the progress is updated a hundred times; otherwise there is a line for each
     // tenth.
@@ -135,7 +169,7 @@ fn many<S: Side>(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
             };
         }
     };
-    let result = sweep::<S>(from, seeds, progress);
+    let result = (simulation.many)(from, seeds, &progress);
     if terminal {
         eprintln!();
     }

@@ -1,7 +1,7 @@
 //! A simulation that tests the contract of the engine. It joins the tested state machine and a
 //! model server in memory, with a virtual clock; everything that happens follows from a seed. All
 //! protocols share one simulation; the parts of one protocol are in `postgres`, `redis` and
-//! `cluster`.
+//! `cluster`. The policy of Redis Sentinel has a simulation of its own, `sentinel`.
 //!
 //! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, faults) and then
 //! does anything that a host may do. The network cuts at any byte, stalls and falls silent; the
@@ -38,6 +38,7 @@ mod pipe;
 mod postgres;
 mod redis;
 mod report;
+mod sentinel;
 mod settings;
 mod side;
 mod sweep;
@@ -48,9 +49,11 @@ pub use mutation::{Mutation, OwnMutation};
 pub use postgres::{Own as OfPostgres, Postgres};
 pub use redis::{Own as OfRedis, Redis};
 pub use report::Report;
+pub use sentinel::{OfSentinel, SENTINEL_OPTION, run_sentinel, sweep_sentinel};
 pub use side::Side;
 pub use sweep::{FailedSeed, sweep};
 
+use sweep::sweep_of;
 use world::World;
 
 /// Where the lines of a trace go.

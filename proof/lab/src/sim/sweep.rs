@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Report, Side, run};
+use super::{Report, Run, Side, run};
 
 /// A seed that found something, and how to see it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,17 @@ pub fn sweep<S: Side>(
     count: u64,
     progress: impl Fn(u64) + Sync,
 ) -> Result<Report, FailedSeed> {
+    sweep_of(from, count, S::OPTION, |seed| run::<S>(seed, None, None), progress)
+}
+
+/// The same for any simulation. `option` is what goes to `make sim` to watch a seed.
+pub(super) fn sweep_of(
+    from: u64,
+    count: u64,
+    option: &'static str,
+    one: impl Fn(u64) -> Run + Sync,
+    progress: impl Fn(u64) + Sync,
+) -> Result<Report, FailedSeed> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let total = Mutex::new(Report::default());
@@ -53,10 +64,10 @@ pub fn sweep<S: Side>(
                     if at >= count {
                         break;
                     }
-                    match guarded::<S>(from + at) {
+                    match guarded(|| one(from + at)) {
                         Ok(of_run) => report.merge(&of_run),
                         Err(findings) => {
-                            let found = FailedSeed { seed: from + at, findings, option: S::OPTION };
+                            let found = FailedSeed { seed: from + at, findings, option };
                             next.store(count, Ordering::Relaxed);
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             if failed.as_ref().is_none_or(|other| found.seed < other.seed) {
@@ -77,8 +88,8 @@ pub fn sweep<S: Side>(
 }
 
 /// Runs a seed; a panic within it is a finding.
-fn guarded<S: Side>(seed: u64) -> Result<Report, Vec<String>> {
-    match catch_unwind(AssertUnwindSafe(|| run::<S>(seed, None, None))) {
+fn guarded(one: impl FnOnce() -> Run) -> Result<Report, Vec<String>> {
+    match catch_unwind(AssertUnwindSafe(one)) {
         Ok(run) if run.findings.is_empty() => Ok(run.report),
         Ok(run) => Err(run.findings),
         Err(panic) => {

@@ -2,9 +2,9 @@
 //! stalled, and while the server is shut down, crashes and comes back. A ledger records what the
 //! client said of each write. In the end the ledger is compared with the table.
 //!
-//! [`postgres`] does so with PostgreSQL, [`redis`] with a Redis server and with a cluster of six
-//! nodes. They share the parts that depend on no protocol: the ledger and its check, the plan of
-//! the faults, and the faults of the network.
+//! [`postgres`] does so with PostgreSQL, [`failover`] with three servers under Patroni, [`redis`]
+//! with a Redis server and with a cluster of six nodes. They share the parts that depend on no
+//! protocol: the ledger and its check, the plan of the faults, and the faults of the network.
 //!
 //! The server flushes acknowledged writes to disk. The client sends a write again only if the
 //! server says that it never started it, or if its writer says that it may run twice. Then these
@@ -34,6 +34,7 @@
 mod check;
 mod drive;
 mod end;
+pub mod failover;
 mod ledger;
 mod line;
 mod plan;

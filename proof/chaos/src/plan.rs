@@ -44,6 +44,12 @@ pub enum Kind {
     MasterKilled,
     /// A master is killed without a word to anybody; its replica takes over by itself.
     MasterCrashed,
+    /// All processes of the primary's node are killed, as by a loss of power; a standby takes over.
+    NodeKilled,
+    /// A planned switchover to a standby.
+    SwitchedOver,
+    /// The primary's network is cut; a standby takes over.
+    NodeCut,
 }
 
 impl Kind {
@@ -89,6 +95,10 @@ impl Kind {
     /// The faults of a Redis cluster whose masters crash.
     pub const REDIS_CRASHES: [Kind; 3] =
         [Kind::ClientsKilled, Kind::ReplicaKilled, Kind::MasterCrashed];
+
+    /// The faults of a cluster of PostgreSQL servers.
+    pub const FAILOVERS: [Kind; 4] =
+        [Kind::NodeKilled, Kind::PostmasterKilled, Kind::SwitchedOver, Kind::NodeCut];
 
     /// Whether the fault takes a second or more.
     fn is_long(self) -> bool {

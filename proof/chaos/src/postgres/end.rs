@@ -1,5 +1,7 @@
 //! After the last fault: the client and the server must come to rest.
 
+use onetrip::Client;
+
 use super::observer::Observer;
 use super::stage::Stage;
 use super::writes::INSERT;
@@ -10,7 +12,7 @@ use crate::ledger::{Claim, Ledger};
 
 /// Waits until all is at rest, and reads the table.
 pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
-    let mut findings: Vec<_> = is_at_work(&stage, ledger).await.into_iter().collect();
+    let mut findings: Vec<_> = is_at_work(&stage.client, ledger).await.into_iter().collect();
     findings.extend(is_at_rest(&stage).await);
     let table = table(&stage.url, "written").await;
     let lost = stage.client.metrics().lost;
@@ -19,10 +21,10 @@ pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
 }
 
 /// Checks that the pool serves again.
-async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
+pub(crate) async fn is_at_work(client: &Client, ledger: &Ledger) -> Option<String> {
     let mut unit = ledger.begin(u32::MAX, "the last one", 1);
     let n = unit.numbers.start;
-    let reply = stage.client.execute(INSERT, &[&n, &true]);
+    let reply = client.execute(INSERT, &[&n, &true]);
     let ended = tokio::time::timeout(PATIENCE, reply).await;
     let finding = match &ended {
         Ok(Ok(_)) => None,
@@ -37,15 +39,15 @@ async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
 /// Checks that no request waits in the client, and that the server has no session that is busy, in
 /// a transaction, or unknown to the client.
 async fn is_at_rest(stage: &Stage) -> Vec<String> {
-    let mut findings: Vec<_> = is_idle(stage).await.into_iter().collect();
-    findings.extend(has_no_other_session(stage).await);
+    let mut findings: Vec<_> = is_idle(&stage.client).await.into_iter().collect();
+    findings.extend(has_no_other_session(&stage.client, &stage.url).await);
     findings
 }
 
 /// Checks that no request waits in the client.
-pub(crate) async fn is_idle(stage: &Stage) -> Option<String> {
+pub(crate) async fn is_idle(client: &Client) -> Option<String> {
     let pending = || {
-        let pending = stage.client.pending();
+        let pending = client.pending();
         [pending.in_flight, pending.queued, pending.waiting]
     };
     let is_idle = until(PATIENCE, async || pending() == [0, 0, 0]).await;
@@ -53,16 +55,16 @@ pub(crate) async fn is_idle(stage: &Stage) -> Option<String> {
 }
 
 /// Checks that the server has exactly the client's sessions, and that all are idle.
-pub(crate) async fn has_no_other_session(stage: &Stage) -> Option<String> {
-    let observer = Observer::connect(&stage.url).await;
+pub(crate) async fn has_no_other_session(client: &Client, url: &str) -> Option<String> {
+    let observer = Observer::connect(url).await;
     let mut seen = Default::default();
     let at_rest = until(PATIENCE, async || {
         seen = observer.sessions().await;
         let idle = seen.get("idle").copied().unwrap_or(0);
-        seen.values().sum::<i64>() == idle && idle == stage.client.connections() as i64
+        seen.values().sum::<i64>() == idle && idle == client.connections() as i64
     });
     let at_rest = at_rest.await;
-    let count = stage.client.connections();
+    let count = client.connections();
     (!at_rest).then(|| format!("the client has {count} connections, and the server has {seen:?}"))
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod end;
 pub(crate) mod faults;
 pub(crate) mod observer;
 pub(crate) mod stage;
-mod writes;
+pub(crate) mod writes;
 
 use std::sync::Arc;
 
@@ -44,6 +44,6 @@ async fn run_here(options: &Options) -> Report {
 }
 
 /// Tasks that write at the same time.
-const TASKS: u32 = 200;
+pub(crate) const TASKS: u32 = 200;
 
-const SCHEMA: &str = "create table written (n bigint not null, fine bool check (fine))";
+pub(crate) const SCHEMA: &str = "create table written (n bigint not null, fine bool check (fine))";

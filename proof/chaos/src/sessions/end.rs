@@ -36,9 +36,9 @@ impl All<'_> {
         in_time: bool,
     ) -> Report {
         let duration = self.ledger.now();
-        let mut findings: Vec<String> = is_idle(&stage).await.into_iter().collect();
+        let mut findings: Vec<String> = is_idle(&stage.client).await.into_iter().collect();
         if self.setting.pooler.is_none() {
-            findings.extend(has_no_other_session(&stage).await);
+            findings.extend(has_no_other_session(&stage.client, &stage.url).await);
         }
         let there = table(&stage.url, "public.entry").await;
         let strayed = table(&stage.url, "stray.entry").await;

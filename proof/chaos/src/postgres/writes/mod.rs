@@ -4,6 +4,7 @@
 mod batches;
 mod pipelines;
 mod singles;
+mod streams;
 mod transactions;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl PostgresWriter {
     }
 
     async fn write(&mut self) {
-        match self.random.below(16) {
+        match self.random.below(18) {
             0..3 => self.singles().await,
             3 => self.rejected_single().await,
             4 => self.prepared_single().await,
@@ -40,6 +41,8 @@ impl PostgresWriter {
             12 => self.transaction_undone().await,
             13 => self.atomic_batch().await,
             14 => self.isolated_batch().await,
+            15 => self.copy().await,
+            16 => self.run().await,
             _ => self.session().await,
         }
     }

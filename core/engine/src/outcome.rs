@@ -62,6 +62,9 @@ pub enum Cause {
     /// The server answered with an error. The block of [`Output::Ended`](crate::Output::Ended)
     /// holds its message.
     Server,
+    /// The server answered, and said that what it promises with this answer may not hold: see
+    /// [`Step::Unconfirmed`](crate::Step::Unconfirmed).
+    Unconfirmed,
     /// An earlier request of its segment failed, so the server skipped it.
     Aborted,
     /// Its deadline passed.

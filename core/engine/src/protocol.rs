@@ -146,6 +146,8 @@ pub enum Step<E> {
     Skipped(usize),
     /// The answer to the head's sync point.
     Settled(usize),
+    /// The same, but the server has also said that what it promises with this answer may not hold.
+    Unconfirmed(usize),
     /// A message that belongs to no request.
     Event(usize, E),
     /// The server ends the session with this message.

@@ -42,6 +42,8 @@ pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
     statements_lost: bool,
+    /// The server gave up waiting for a synchronous standby, since the last ReadyForQuery.
+    unconfirmed: bool,
     /// Bytes still to come of a message that is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number, each with the bytes that prepare it anew if the server lost
@@ -92,6 +94,7 @@ impl Postgres {
             status,
             session_changed: false,
             statements_lost: false,
+            unconfirmed: false,
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
@@ -343,7 +346,13 @@ impl Postgres {
             self.ownership.answered(head.own, head.failed && head.pending != 0);
         }
         self.ownership.check_shared(self.status, self.session_changed);
-        Ok(if head.isolated && head.goes_on() { Step::Part(len) } else { Step::Settled(len) })
+        Ok(match std::mem::take(&mut self.unconfirmed) {
+            // Each row of the run is answered by itself, and those in front of it stand.
+            true if head.isolated => Step::Unusable(NOT_REPLICATED),
+            true => Step::Unconfirmed(len),
+            false if head.isolated && head.goes_on() => Step::Part(len),
+            false => Step::Settled(len),
+        })
     }
 }
 
@@ -381,7 +390,10 @@ impl Protocol for Postgres {
             return Err(Violation("a malformed message"));
         }
         match tag {
-            backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
+            backend::NOTICE_RESPONSE => {
+                self.unconfirmed |= head.is_some() && is_not_replicated(body);
+                Ok(Step::Event(len, Event::Notice))
+            }
             backend::NOTIFICATION_RESPONSE => {
                 let event = match self.ownership.is_resetting() {
                     true => Event::StaleNotification,
@@ -902,6 +914,19 @@ fn run_len(tag: u8, input: &[u8], len: usize) -> usize {
         end += 1 + len;
     }
     end
+}
+
+/// Why a commit that the server confirmed may be lost, in words that begin a line.
+pub const NOT_REPLICATED: &str =
+    "the server committed, but no longer waited for a synchronous standby to confirm it";
+
+/// Whether a notice says that the wait for a synchronous standby was cut short
+/// (SyncRepWaitForLSN in src/backend/replication/syncrep.c). Its text is translated and its code is
+/// that of any warning, or 57P01; the name of the routine is neither.
+fn is_not_replicated(body: &[u8]) -> bool {
+    ErrorResponse::decode(body).is_ok_and(|notice| {
+        notice.fields.value(field::ROUTINE) == Some(b"SyncRepWaitForLSN".as_slice())
+    })
 }
 
 /// Whether the error says that a prepared statement did not even start: the server doesn't know it

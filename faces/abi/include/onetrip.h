@@ -112,8 +112,10 @@ enum {
     ONETRIP_END_BEGIN = 7,       /* it did not run, because the BEGIN held in front of it failed.
                                     Block: the error to BEGIN */
     ONETRIP_END_SAVEPOINT = 8,   /* the same for the SAVEPOINT in front of it */
-    ONETRIP_END_ROLLED_BACK = 9  /* its effect was rolled back. Block: why, as a text with a zero
+    ONETRIP_END_ROLLED_BACK = 9, /* its effect was rolled back. Block: why, as a text with a zero
                                     byte, then the server's error, if that is known */
+    ONETRIP_END_UNCONFIRMED = 10 /* the server committed it, but no longer waited for a synchronous
+                                    standby to confirm it */
 };
 
 /* The outcome of a request that failed: b >> 8 of ONETRIP_END. */
@@ -144,8 +146,9 @@ enum {
                                     to do */
     ONETRIP_CLOSE_UNUSABLE = 7,  /* no caller can use the session after a statement that was sent
                                     on it. Block: why */
-    ONETRIP_CLOSE_NOT_RESET = 9  /* the session could not be reset after its previous user. 8 is
-                                    reserved for hosts */
+    ONETRIP_CLOSE_NOT_RESET = 9  /* the session could not be reset after its previous user, or a row
+                                    of an isolated run ended as ONETRIP_END_UNCONFIRMED. Block:
+                                    which. 8 is reserved for hosts */
 };
 
 /* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */

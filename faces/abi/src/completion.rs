@@ -4,7 +4,7 @@ use std::ptr;
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Outcome};
-use onetrip_postgres::session::NOT_RESET;
+use onetrip_postgres::session::{NOT_REPLICATED, NOT_RESET};
 
 /// One record. The meaning of `a` and `b` depends on the kind.
 ///
@@ -198,6 +198,8 @@ pub mod end {
     /// Something that its caller wanted to stand was rolled back. Block: why, as text with a zero
     /// byte, and then the server's error that caused it, if that is known.
     pub const ROLLED_BACK: u32 = 9;
+    /// The server committed it, but no longer waited for a synchronous standby to confirm it.
+    pub const UNCONFIRMED: u32 = 10;
 }
 
 /// The outcome of a request: what is known of the effect of one that failed.
@@ -243,7 +245,8 @@ pub mod close {
     pub const NO_MEMORY: u32 = 6;
     /// The session must not be used any further. Block: why, as text.
     pub const UNUSABLE: u32 = 7;
-    /// The session could not be reset after its previous user. (8 is free for hosts.)
+    /// The session could not be reset after its previous user, or a row of an isolated run ended
+    /// as [`UNCONFIRMED`](super::end::UNCONFIRMED). Block: which, as text. (8 is free for hosts.)
     pub const NOT_RESET: u32 = 9;
 }
 
@@ -329,6 +332,7 @@ pub(crate) fn end_code(end: End) -> u32 {
     };
     let cause = match failure.cause {
         Cause::Server => end::SERVER,
+        Cause::Unconfirmed => end::UNCONFIRMED,
         Cause::Aborted => end::ABORTED,
         Cause::Deadline => end::DEADLINE,
         Cause::Cancelled => end::CANCELLED,
@@ -362,7 +366,7 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
         CloseReason::Host => (close::HOST, Bytes::new()),
         CloseReason::Server(block) => (close::SERVER, block),
         CloseReason::Violation(why) => (close::VIOLATION, Bytes::from_static(why.0.as_bytes())),
-        CloseReason::Unusable(why) if why == NOT_RESET => {
+        CloseReason::Unusable(why) if matches!(why, NOT_RESET | NOT_REPLICATED) => {
             (close::NOT_RESET, Bytes::from_static(why.as_bytes()))
         }
         CloseReason::Unusable(why) => (close::UNUSABLE, Bytes::from_static(why.as_bytes())),
@@ -404,8 +408,14 @@ mod tests {
     #[test]
     fn each_failure_has_a_number_of_its_own() {
         use onetrip_engine::Failure;
-        let causes =
-            [Cause::Server, Cause::Aborted, Cause::Deadline, Cause::Cancelled, Cause::Closed];
+        let causes = [
+            Cause::Server,
+            Cause::Unconfirmed,
+            Cause::Aborted,
+            Cause::Deadline,
+            Cause::Cancelled,
+            Cause::Closed,
+        ];
         let outcomes = [Outcome::NotSent, Outcome::Rejected, Outcome::Applied, Outcome::Unknown];
         let mut codes = vec![end_code(End::Complete), end_code(End::Provisional)];
         for cause in causes {

@@ -228,6 +228,7 @@ fn as_event<E>(step: Step<E>, event: impl FnOnce(E) -> Event) -> Step<Event> {
         Step::Own(len) => Step::Own(len),
         Step::Skipped(len) => Step::Skipped(len),
         Step::Settled(len) => Step::Settled(len),
+        Step::Unconfirmed(len) => Step::Unconfirmed(len),
         Step::Event(len, it) => Step::Event(len, event(it)),
         Step::Fatal(len) => Step::Fatal(len),
         Step::Unusable(why) => Step::Unusable(why),

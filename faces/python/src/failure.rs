@@ -9,6 +9,7 @@ use onetrip_abi::host::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
+use onetrip_postgres::session::NOT_REPLICATED;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -100,6 +101,10 @@ impl Failure {
                 const WHY: &str =
                     "it was skipped, since a statement before it in its pipeline failed";
                 return Some(Failure::said("aborted", outcome, WHY));
+            }
+            end::UNCONFIRMED => {
+                let why = format!("{NOT_REPLICATED}: a failover may lose what this statement did");
+                return Some(Failure::said("sync_replication_canceled", outcome, why));
             }
             end::DEADLINE => {
                 return Some(Failure::said("timeout", outcome, "it was not answered in time"));

@@ -35,13 +35,13 @@ use onetrip_postgres::client::types::look_up::LookUps;
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
-use onetrip_postgres::session::NOT_RESET;
+use onetrip_postgres::session::{NOT_REPLICATED, NOT_RESET};
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
-use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
+use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
 use crate::metadata::MetadataCache;
 use crate::metrics::counts::Counts;
 use crate::metrics::neighbours::Neighbours;
@@ -801,6 +801,12 @@ impl Core {
                     "an error of the server could not be read",
                 ),
             },
+            Cause::Unconfirmed => Error::new(
+                Kind::Server,
+                outcome,
+                SYNC_REPLICATION_CANCELED,
+                format!("{NOT_REPLICATED}: a failover may lose what this statement did"),
+            ),
             Cause::Aborted => Error::new(
                 Kind::Server,
                 outcome,
@@ -936,7 +942,10 @@ impl Core {
                 ),
             ),
             CloseReason::Unusable(why) => Error::new(
-                if why == NOT_RESET { Kind::Transport } else { Kind::Misuse },
+                match why {
+                    NOT_RESET | NOT_REPLICATED => Kind::Transport,
+                    _ => Kind::Misuse,
+                },
                 Outcome::Unknown,
                 CONNECTION_LOST,
                 format!("{why}, so the connection to {} was given up", self.route),

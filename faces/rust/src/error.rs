@@ -230,6 +230,7 @@ pub(crate) const SERVER_ERROR: &str = "server_error";
 pub(crate) const RESULT_TOO_LARGE: &str = "result_too_large";
 pub(crate) const MALFORMED_REPLY: &str = "malformed_reply";
 pub(crate) const ABORTED: &str = "aborted";
+pub(crate) const SYNC_REPLICATION_CANCELED: &str = "sync_replication_canceled";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 pub(crate) const CONNECTION_ENDED: &str = "connection_ended";
 

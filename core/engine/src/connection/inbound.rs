@@ -79,6 +79,11 @@ impl<P: Protocol> Connection<P> {
                 let block = input.split_to(std::mem::take(taken) + len).freeze();
                 self.settle(block);
             }
+            Step::Unconfirmed(len) => {
+                let block = input.split_to(std::mem::take(taken) + len).freeze();
+                self.doubt();
+                self.settle(block);
+            }
             Step::Failed { len, outcome, never_started, cancelled } => {
                 self.deliver(input, taken);
                 let block = input.split_to(len).freeze();
@@ -184,6 +189,24 @@ impl<P: Protocol> Connection<P> {
             self.violated("a second error for one request");
         } else {
             self.head_failure = Some(failed);
+        }
+    }
+
+    /// What the head's sync point was answered with is not to be relied on.
+    fn doubt(&mut self) {
+        let failure = Failure { outcome: Outcome::Unknown, cause: Cause::Unconfirmed };
+        let (never_started, skipped, cancelled) = (false, false, false);
+        match &mut self.head_failure {
+            // The error is kept. Of what stands in front of it, nothing is certain.
+            Some(failed) => {
+                failed.failure.outcome = Outcome::Unknown;
+                (failed.never_started, failed.skipped, failed.cancelled) = (false, false, false);
+            }
+            None if self.wire.in_shared_sync() && self.shared_sync_failure.is_some() => {}
+            None => {
+                let block = Bytes::new();
+                self.fail_head(HeadFailure { failure, block, never_started, skipped, cancelled });
+            }
         }
     }
 

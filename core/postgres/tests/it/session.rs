@@ -90,6 +90,47 @@ fn a_guard_is_answered_in_front_of_everything_and_by_nothing_else() {
     assert!(matches!(session.step(&message(b'Z', b"I"), Some(&mut skipped)), Ok(Step::Settled(_))));
 }
 
+/// What SyncRepWaitForLSN says when a wait is cancelled, in a language that is not English.
+const NOT_REPLICATED: &[u8] = b"SWARNUNG\0VWARNING\0C01000\0Mabgebrochen\0RSyncRepWaitForLSN\0\0";
+
+#[test]
+fn a_commit_that_did_not_wait_for_its_standby_is_not_confirmed() {
+    let ready = message(b'Z', b"I");
+    let other = message(b'N', b"SWARNING\0C01000\0Mx\0RSomethingElse\0\0");
+    for (expect, tag) in [(Expect::simple(), &b"COPY 3\0"[..]), (rows_expected(), b"COMMIT\0")] {
+        let (mut session, mut expect) = (session(), expect);
+        let complete = message(b'C', tag);
+        // In the extended protocol the commit comes with the Sync, behind the tag.
+        assert!(session.step(&complete, Some(&mut expect)).is_ok());
+        let notice = message(b'N', NOT_REPLICATED);
+        assert!(matches!(session.step(&notice, Some(&mut expect)), Ok(Step::Event(..))));
+        let end = session.step(&ready, Some(&mut expect));
+        assert!(matches!(end, Ok(Step::Unconfirmed(6))), "{end:?}");
+        let mut next = Expect::sync();
+        assert!(session.step(&other, Some(&mut next)).is_ok());
+        let end = session.step(&ready, Some(&mut next));
+        assert!(matches!(end, Ok(Step::Settled(6))), "the next one is confirmed");
+    }
+}
+
+#[test]
+fn a_row_of_an_isolated_run_that_is_not_confirmed_ends_the_connection_in_front_of_its_answer() {
+    let (mut session, mut expect) = (session(), Expect::isolated_run(3));
+    let answers = [
+        message(b'2', b""),
+        message(b'C', b"INSERT 0 1\0"),
+        message(b'Z', b"I"),
+        message(b'2', b""),
+        message(b'C', b"INSERT 0 1\0"),
+        message(b'N', NOT_REPLICATED),
+    ];
+    for answer in &answers {
+        assert!(session.step(answer, Some(&mut expect)).is_ok());
+    }
+    let end = session.step(&message(b'Z', b"I"), Some(&mut expect));
+    assert!(matches!(end, Ok(Step::Unusable(_))), "{end:?}");
+}
+
 #[test]
 fn a_copy_in_is_begun_by_the_server_and_sends_nothing() {
     let (mut session, mut expect) = (session(), Expect::copy_in());

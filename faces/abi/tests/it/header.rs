@@ -148,6 +148,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("END_BEGIN", end::BEGIN),
         ("END_SAVEPOINT", end::SAVEPOINT),
         ("END_ROLLED_BACK", end::ROLLED_BACK),
+        ("END_UNCONFIRMED", end::UNCONFIRMED),
         ("OUTCOME_NONE", outcome::NONE),
         ("OUTCOME_NOT_SENT", outcome::NOT_SENT),
         ("OUTCOME_REJECTED", outcome::REJECTED),

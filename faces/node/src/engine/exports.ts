@@ -288,6 +288,7 @@ export const enum End {
   BEGIN = 7,
   SAVEPOINT = 8,
   ROLLED_BACK = 9,
+  UNCONFIRMED = 10,
 }
 
 /** Why a caller got no connection. `LOST`, the module failed, is of this side only. */

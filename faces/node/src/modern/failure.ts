@@ -2,6 +2,7 @@
 
 import { End, OUTCOMES, Refused, type Outcome } from '../engine/exports'
 import { memory, NO_MEMORY } from '../engine/memory'
+import { NOT_REPLICATED, UNCONFIRMED } from '../pg/error'
 import { databaseError } from '../pg/report'
 import { again, FIELDS, misuse, PostgresError } from './error'
 
@@ -71,5 +72,6 @@ export function ended(how: number, outcome: Outcome): PostgresError {
     const message = 'skipped, since an earlier statement of the same pipeline or transaction failed'
     return new PostgresError('aborted', outcome, message)
   }
+  if (how === End.UNCONFIRMED) return new PostgresError(UNCONFIRMED, outcome, NOT_REPLICATED)
   return new PostgresError('cancelled', outcome, 'the statement was withdrawn')
 }

@@ -5,7 +5,7 @@ import { memory } from '../engine/memory'
 import type { Abort } from './abort'
 import type { ColumnsCache, Columns, RowReader } from './columns'
 import { beginError } from './begin'
-import { tellOutcome } from './error'
+import { tellOutcome, unconfirmed } from './error'
 import type { Named, Names } from './names'
 import type { Query } from './query'
 import { Misfit } from './readers'
@@ -155,6 +155,7 @@ export class Request implements Receiver {
     if (how === End.SERVER) return databaseError(start, end)
     if (how === End.BEGIN) return beginError(start, end)
     if (how === End.DEADLINE) return new Error('Query read timeout')
+    if (how === End.UNCONFIRMED) return unconfirmed()
     if (how === End.CANCELLED) return this.cancelled()
     return this.home.lost()
   }

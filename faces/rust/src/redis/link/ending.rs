@@ -137,7 +137,7 @@ impl Core {
 
     fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
         match cause {
-            Cause::Server | Cause::Aborted => {
+            Cause::Server | Cause::Unconfirmed | Cause::Aborted => {
                 error::from_frame(block, outcome, self.context.in_cluster)
             }
             Cause::Deadline => error::deadline(outcome),

@@ -1,6 +1,7 @@
 //! After the last fault: the client and the cluster must come to rest.
 
 use super::stage::Stage;
+use crate::check::Kept;
 use crate::end::Rest;
 use crate::ledger::Ledger;
 use crate::postgres::end;
@@ -14,5 +15,5 @@ pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
     findings.extend(end::has_no_other_session(&stage.client, &url).await);
     let table = end::table(&url, "written").await;
     let lost = stage.client.metrics().lost;
-    Rest { findings, table, lost, by_faults_alone: true }
+    Rest { findings, table, lost, by_faults_alone: true, kept: Kept::All, pause_max: None }
 }

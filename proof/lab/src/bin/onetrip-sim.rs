@@ -76,14 +76,14 @@ impl Arguments {
 }
 
 /// Hears how many seeds are done.
-type Progress = dyn Fn(u64) + Sync;
+type Progress<'a> = dyn Fn(u64) + Sync + 'a;
 
 /// A simulation.
 struct Simulation {
     name: &'static str,
     option: &'static str,
     one: fn(u64, Trace) -> Run,
-    many: fn(u64, u64, &Progress) -> Result<Report, FailedSeed>,
+    many: fn(u64, u64, &Progress<'_>) -> Result<Report, FailedSeed>,
 }
 
 const SENTINEL: Simulation = Simulation {

@@ -43,9 +43,6 @@ _OF_POOL = (
 _URL = re.compile(
     r"postgres(?:ql)?://(?:([^:@/?#]*)(?::([^@/?#]*))?@)?([^@/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?\Z"
 )
-#: A field of the password file, and what stands in it behind a backslash.
-_FIELD = re.compile(r"((?:\\.|[^:\\])*)(?::|$)")
-_ESCAPED = re.compile(r"\\(.)")
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::([0-9]*))?\Z")
 
 Password = Callable[[], "str | Awaitable[str]"]
@@ -55,10 +52,14 @@ Password = Callable[[], "str | Awaitable[str]"]
 class Endpoint:
     host: str
     port: int
+    #: The one of ``hostaddr``, which saves the lookup.
+    address: str | None = None
 
     @property
     def letter(self) -> str:
         """What it is, for the plan: a socket, an address, a name."""
+        if self.address is not None:
+            return "a"
         if self.host.startswith("/"):
             return "s"
         return "n" if _address(self.host) is None else "a"
@@ -83,15 +84,16 @@ class Config:
     ) -> None:
         texts = _read_url(dsn) if dsn is not None else {}
         texts.update({name: str(value) for name, value in settings.items() if value is not None})
-        for name, (variable, _) in _KEYWORDS.items():
-            if variable and os.environ.get(variable):
-                texts.setdefault(name, os.environ[variable])
+        _add_service(texts)
+        _add_environment(texts)
         self._texts = {name: _native.setting(name, text) for name, text in texts.items() if text}
         self.context = ssl
         self.password = password
         self.user = self._texts.get("user") or _of_the_system()
         self.dbname = self._texts.get("dbname") or self.user
-        self.endpoints = _endpoints(self._texts.get("host") or "localhost", self.said("port"))
+        hosts, addresses = self._texts.get("host", ""), self._texts.get("hostaddr", "")
+        self.endpoints = _endpoints(hosts, addresses, self.said("port"))
+        self._check_tls()
 
     def text(self, name: str) -> str | None:
         return self._texts.get(name)
@@ -117,24 +119,48 @@ class Config:
             file = self.text("passfile") or os.path.expanduser("~/.pgpass")
             mode = os.stat(file).st_mode
             if not stat.S_ISREG(mode):
+                warnings.warn(f"{file} is not used, since it is not a plain file", stacklevel=2)
                 return None
             if os.name == "posix" and mode & 0o077:
                 message = f"{file} is not used, since others can access it: chmod 600 the file"
                 warnings.warn(message, stacklevel=2)
                 return None
             with open(file, encoding="utf-8", errors="replace") as opened:
-                lines = opened.read().splitlines()
+                text = opened.read()
         except OSError:
             return None
-        host = "localhost" if endpoint.letter == "s" else endpoint.host
-        wanted = (host, str(endpoint.port), self.dbname, self.user)
-        for line in lines:
-            fields = [] if line.startswith("#") else _FIELD.findall(line)
-            read = [_ESCAPED.sub(r"\1", field) for field in fields]
-            fits = all(f == "*" or r == w for f, r, w in zip(fields, read, wanted))
-            if len(read) >= 5 and fits:
-                return read[4]
-        return None
+        wanted = (endpoint.host, str(endpoint.port), self.dbname, self.user)
+        return _native.password_of(text, wanted)
+
+    def _check_tls(self) -> None:
+        """Refuses what contradicts itself, and what this language's TLS can't do."""
+        if self.text("sslrootcert") == "system" and self.sslmode != "verify-full":
+            raise ValueError(
+                "onetrip: sslrootcert=system trusts whoever has a certificate of a public "
+                "authority: set sslmode=verify-full, or leave sslmode out"
+            )
+        oldest = _version("ssl_min_protocol_version", self.said("ssl_min_protocol_version"))
+        newest = _version("ssl_max_protocol_version", self.text("ssl_max_protocol_version"))
+        if newest is not None and oldest is not None and newest < oldest:
+            raise ValueError(
+                "onetrip: ssl_min_protocol_version is newer than ssl_max_protocol_version: raise "
+                "the latter"
+            )
+        named = [one for one in self.endpoints if one.letter != "s" and not _address(one.host)]
+        is_checked = self.sslmode == "verify-full"
+        if self.context is not None:
+            is_checked = self.context.check_hostname
+        if named and is_checked and not self.is_on("sslsni"):
+            raise ValueError(
+                "onetrip: sslsni=0 does not go with sslmode=verify-full in Python, whose ssl "
+                "module sends the name that it checks: leave out one of them"
+            )
+
+    def versions(self) -> tuple[int, int | None]:
+        """The oldest TLS 1.x to speak, and the newest."""
+        oldest = _version("ssl_min_protocol_version", self.said("ssl_min_protocol_version"))
+        newest = _version("ssl_max_protocol_version", self.text("ssl_max_protocol_version"))
+        return oldest or 2, newest
 
     def plan(self, seed: int) -> _native.Plan:
         words = (
@@ -221,21 +247,101 @@ def _read_url(dsn: str) -> dict[str, str]:
         if any(port for _, _, port in of):
             texts["port"] = ",".join(port or "" for _, _, port in of)
     for pair in filter(None, (query or "").split("&")):
-        name, equals, text = pair.partition("=")
+        # JDBC's way to require TLS, as in libpq.
+        name, equals, text = ("sslmode=require" if pair == "ssl=true" else pair).partition("=")
         if not equals:
             raise ValueError(f"onetrip: the parameter {unquote(name)} has no value")
         texts[unquote(name)] = unquote(text)
     return texts
 
 
-def _endpoints(hosts: str, ports: str) -> list[Endpoint]:
-    names, numbers = hosts.split(","), ports.split(",")
+def _hostaddr(text: str) -> str | None:
+    if text and _address(text) is None:
+        raise ValueError("onetrip: hostaddr takes IPv4 or IPv6 addresses, not names")
+    return text or None
+
+
+def _add_service(texts: dict[str, str]) -> None:
+    """The settings of the service, where nothing else is said."""
+    said = {"service": "PGSERVICE", "servicefile": "PGSERVICEFILE"}
+    service, named = (texts.get(name) or os.environ.get(of) for name, of in said.items())
+    if not service:
+        return
+    own = os.path.join(os.environ.get("APPDATA", ""), "postgresql") if os.name == "nt" else "~"
+    first = named or os.path.join(os.path.expanduser(own), ".pg_service.conf")
+    common = os.environ.get("PGSYSCONFDIR") or "/etc/postgresql-common"
+    files = [first, os.path.join(common, "pg_service.conf")]
+    for file in files:
+        try:
+            with open(file, encoding="utf-8", errors="replace", newline="") as opened:
+                lines = _native.service(opened.read(), service)
+        except OSError as error:
+            if file == named:
+                raise ValueError(f"onetrip: this service file can't be read: {file}") from error
+            continue
+        except ValueError as error:
+            raise ValueError(f"onetrip: in the service file {file}, {error}") from None
+        if lines is None:
+            continue
+        for number, name, text in lines:
+            try:
+                _native.setting(name, text or _KEYWORDS.get(name, ("", ""))[1])
+            except ValueError as error:
+                why = str(error).removeprefix("onetrip: ")
+                raise ValueError(
+                    f"onetrip: in the service file {file}, line {number}: {why}"
+                ) from None
+            # The first line of a keyword counts, as in libpq.
+            texts.setdefault(name, text)
+        return
+    raise ValueError(f"onetrip: the service has no section in {', '.join(files)}")
+
+
+def _add_environment(texts: dict[str, str]) -> None:
+    """What the environment has, where nothing else is said."""
+    for variable, harmless, what in _native.lacking():
+        if os.environ.get(variable, harmless) not in ("", harmless):
+            raise ValueError(
+                f"onetrip: the environment variable {variable} asks for {what}, which isn't in "
+                "this version: unset it"
+            )
+    for name, (variable, _) in _KEYWORDS.items():
+        if variable and os.environ.get(variable):
+            texts.setdefault(name, os.environ[variable])
+    # libpq's old name for it, which libpq still reads.
+    if os.environ.get("PGREQUIRESSL", "").startswith("1"):
+        texts.setdefault("sslmode", "require")
+
+
+def _version(name: str, text: str | None) -> int | None:
+    """Of TLS 1.x. What is older than TLS 1.2 counts as that, but not as the newest."""
+    if text is None:
+        return None
+    known = {"tlsv1.2": 2, "tlsv1.3": 3}
+    if name == "ssl_min_protocol_version":
+        known |= {"tlsv1": 2, "tlsv1.1": 2}
+    if text.lower() not in known:
+        raise ValueError(f"onetrip: {name} takes one of TLSv1.2, TLSv1.3")
+    return known[text.lower()]
+
+
+def _endpoints(hosts: str, addresses: str, ports: str) -> list[Endpoint]:
+    names = hosts.split(",") if hosts else []
+    given = [_hostaddr(one) for one in addresses.split(",")] if addresses else []
+    if names and given and len(names) != len(given):
+        raise ValueError(
+            f"onetrip: {len(names)} hosts and {len(given)} hostaddr values don't match"
+        )
+    names = names or [""] * max(len(given), 1)
+    given = given or [None] * len(names)
+    names = [name or address or "localhost" for name, address in zip(names, given)]
+    numbers = ports.split(",")
     if len(numbers) not in (1, len(names)):
         raise ValueError("onetrip: there is one port for all hosts, or one for each")
     if len(numbers) == 1:
         numbers *= len(names)
     try:
-        found = [Endpoint(n or "localhost", int(p or 5432)) for n, p in zip(names, numbers)]
+        found = [Endpoint(n, int(p or 5432), a) for n, p, a in zip(names, numbers, given)]
     except ValueError:
         found = []
     if not all(1 <= endpoint.port <= 65535 for endpoint in found) or not found:

@@ -103,7 +103,9 @@ class Opening:
             self.address = endpoint.host
             transport, _ = await self.loop.create_unix_connection(lambda: wire, endpoint.path)
         else:
-            self.address = self.addresses[address] if endpoint.letter == "n" else endpoint.host
+            is_name = endpoint.letter == "n"
+            given = endpoint.address or endpoint.host
+            self.address = self.addresses[address] if is_name else given
             transport, _ = await self.loop.create_connection(
                 lambda: wire, self.address, endpoint.port
             )
@@ -155,9 +157,18 @@ class Opening:
     async def _secure(self) -> None:
         assert self.wire is not None and self.transport is not None
         self._stay()
-        context = context_of(self.config)
+        try:
+            context = context_of(self.config)
+        except (OSError, ValueError) as error:
+            # The files of this side are the same for all servers.
+            made = _make("connect_failed", "NotSent", f"TLS can't be set up: {error}", None, error)
+            raise Refused("ours", made, True) from error
         self._check_open()
-        name = self.endpoint.host if self.endpoint.letter != "s" else "localhost"
+        # A name that is not sent is not checked either: `Config` refuses to do one without the
+        # other.
+        is_sent = self.config.is_on("sslsni") or context.check_hostname
+        of = self.endpoint
+        name = (of.address if of.host.startswith("/") else of.host) if is_sent else None
         transport = await self.loop.start_tls(
             self.transport, self.wire, context, server_hostname=name
         )

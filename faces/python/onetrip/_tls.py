@@ -44,25 +44,32 @@ def context_of(config: Config) -> ssl.SSLContext:
     if verifies and revoked is not None:
         context.load_verify_locations(revoked)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
-    context.minimum_version = _version(config.said("ssl_min_protocol_version"))
-    newest = config.text("ssl_max_protocol_version")
+    oldest, newest = config.versions()
+    context.minimum_version = _VERSIONS[oldest]
     if newest is not None:
-        context.maximum_version = _version(newest)
+        context.maximum_version = _VERSIONS[newest]
     certificate = config.text("sslcert")
-    if certificate is not None:
-        context.load_cert_chain(certificate, config.text("sslkey"))
+    if certificate is not None and config.said("sslcertmode") != "disable":
+        _load(context, certificate, config)
     if config.said("sslnegotiation") == "direct":
         context.set_alpn_protocols(["postgresql"])
     return context
 
 
-def _version(text: str) -> ssl.TLSVersion:
-    """What is older than TLS 1.2 counts as that."""
-    known = {"tlsv1.3": ssl.TLSVersion.TLSv1_3}
-    known |= dict.fromkeys(("tlsv1", "tlsv1.1", "tlsv1.2"), ssl.TLSVersion.TLSv1_2)
-    if text.lower() not in known:
-        raise ValueError(f"onetrip: TLS has the versions TLSv1.2 and TLSv1.3, and not {text}")
-    return known[text.lower()]
+_VERSIONS = {2: ssl.TLSVersion.TLSv1_2, 3: ssl.TLSVersion.TLSv1_3}
+
+
+def _load(context: ssl.SSLContext, certificate: str, config: Config) -> None:
+    """The client's certificate and its key. OpenSSL never asks the terminal for a password."""
+    key, password = config.text("sslkey"), config.text("sslpassword")
+    try:
+        context.load_cert_chain(certificate, key, password or "")
+    except (OSError, ValueError) as error:
+        said = "that can be read" if isinstance(error, FileNotFoundError) else "that fit"
+        raise ValueError(
+            f"sslcert and sslkey have to be files {said}, and an encrypted key needs sslpassword: "
+            f"{certificate}, {key}: {error}"
+        ) from None
 
 
 def binding_of(certificate: bytes | None) -> bytes | None:

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use onetrip_engine::{Retry, RetryLimits, Time};
 use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, NEGOTIATIONS, NOT_IN_PYTHON, Node, ORDERS, Row, SSL_MODES, SWITCH, TARGETS,
-    UNSUPPORTED, says,
+    UNSUPPORTED, lacking_in, says,
 };
 use onetrip_postgres::client::connect::{
     Action, Fault, Host, LoadBalanceHosts, Plan as Policy, Session, Settings, SslMode,
     SslNegotiation, TargetSessionAttrs,
 };
+use onetrip_postgres::client::connect::{passfile, service as file_of_services};
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
 use pyo3::exceptions::PyValueError;
@@ -157,6 +158,27 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
 #[pyfunction]
 pub(crate) fn keywords() -> Vec<(&'static str, &'static str, &'static str)> {
     known().map(|row| (row.name, row.variable, row.default)).collect()
+}
+
+/// Variables that ask for what the package does not have: name, what is harmless, what it asks for.
+#[pyfunction]
+pub(crate) fn lacking() -> Vec<(&'static str, &'static str, &'static str)> {
+    lacking_in(|row| !NOT_IN_PYTHON.contains(&row.keyword)).collect()
+}
+
+/// What the password file, as text, has for host, port, database and user.
+#[pyfunction]
+pub(crate) fn password_of(file: &str, wanted: (&str, &str, &str, &str)) -> Option<String> {
+    passfile::password(file, wanted.into())
+}
+
+/// The lines of a service in its file, as text: number, keyword, value; none if it isn't there.
+#[pyfunction]
+pub(crate) fn service<'a>(
+    file: &'a str,
+    name: &str,
+) -> PyResult<Option<Vec<file_of_services::Line<'a>>>> {
+    file_of_services::settings(file, name).map_err(|why| PyValueError::new_err(why.to_string()))
 }
 
 fn known() -> impl Iterator<Item = &'static Row> {

@@ -129,7 +129,6 @@ export const SWITCH: readonly string[] = ['false', 'true', '0', '1', 'off', 'on'
 
 /** Of libpq, and not here: what they need. */
 export const UNSUPPORTED: { readonly [name: string]: string } = {
-  sslpassword: 'encrypted key files',
   sslcrldir: 'a directory of revocation lists',
   sslcompression: 'compression by TLS',
   sslkeylogfile: 'a log of TLS keys',

@@ -102,6 +102,11 @@ impl Config {
             }
             Keyword::Sslcert => settings.sslcert = value.filled().map(PathBuf::from),
             Keyword::Sslkey => settings.sslkey = value.filled().map(PathBuf::from),
+            Keyword::Sslpassword if value.filled().is_some() => {
+                let what = ["sslpassword", says::NEEDS, "encrypted key files", says::LACKING];
+                return Err(ConfigError::new(Kind::Unsupported, place, what.concat()));
+            }
+            Keyword::Sslpassword => {}
             Keyword::Sslcertmode => match text {
                 "require" => return Err(value.unsupported("a server that asks for a certificate,")),
                 _ => settings.sslcertmode = value.word(SslCertMode::Allow, &SslCertMode::ALL)?,

@@ -144,6 +144,8 @@ keywords! {
     Sslcert = "sslcert", "PGSSLCERT", Text, "", Yes;
     /// The file with the client's key.
     Sslkey = "sslkey", "PGSSLKEY", Text, "", Yes;
+    /// The password of an encrypted key file. Rust reads no such files.
+    Sslpassword = "sslpassword", "", Text, "", No;
     /// Whether the client's certificate is sent if the server asks for it.
     Sslcertmode = "sslcertmode", "PGSSLCERTMODE", Words(&["disable", "allow"]), "allow", No;
     /// The file with the authorities that are trusted, or system.
@@ -240,13 +242,8 @@ impl Keyword {
 
 /// Keywords that the package for Python does not carry out, and so does not have.
 pub const NOT_IN_PYTHON: &[Keyword] = &[
-    Keyword::Service,
-    Keyword::Servicefile,
-    Keyword::Hostaddr,
-    Keyword::Sslcertmode,
     Keyword::MinProtocolVersion,
     Keyword::MaxProtocolVersion,
-    Keyword::Sslsni,
     Keyword::RequireAuth,
     Keyword::WhenFull,
     Keyword::WaitingBytesMax,
@@ -265,7 +262,6 @@ pub const SWITCH: &[&str] = &["false", "true", "0", "1", "off", "on"];
 /// Keywords of libpq that need something that this version lacks, with a name for that. They are
 /// refused rather than ignored, since each is a promise.
 pub const UNSUPPORTED: &[(&str, &str)] = &[
-    ("sslpassword", "encrypted key files"),
     ("sslcrldir", "a directory of revocation lists"),
     ("sslcompression", "compression by TLS"),
     ("sslkeylogfile", "a log of TLS keys"),
@@ -288,6 +284,18 @@ pub const UNSUPPORTED_VARIABLES: &[(&str, &str)] = &[
     ("PGSSLCRLDIR", "a directory of revocation lists"),
     ("PGREQUIREPEER", "checking the server's user on a Unix socket"),
 ];
+
+/// Variables that ask a language for settings that it does not have: the name, the value that asks
+/// for nothing, and what it asks for. `has` says which settings it has.
+pub fn lacking_in(
+    has: impl Fn(&Row) -> bool,
+) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let everywhere = UNSUPPORTED_VARIABLES.iter().map(|&(name, what)| (name, "", what));
+    let rows = KEYWORDS.iter().filter(move |row| !row.variable.is_empty() && !has(row));
+    // An older protocol than the newest is always spoken.
+    let rows = rows.filter(|row| row.keyword != Keyword::MaxProtocolVersion);
+    everywhere.chain(rows.map(|row| (row.variable, row.default, row.name)))
+}
 
 /// Parts of the messages about a refused value. They follow the name of its keyword.
 pub mod says {

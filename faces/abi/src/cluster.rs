@@ -241,6 +241,8 @@ impl Cluster {
                 let host = Bytes::copy_from_slice(address.host.as_bytes());
                 self.completions.push(kind::CLUSTER_OPEN, 0, (node, port), host);
             }
+            // No host behind this crate subscribes to sharded channels.
+            Output::Unsubscribe { .. } | Output::Resubscribed { .. } => {}
             Output::Close { node } => {
                 self.completions.push(kind::CLUSTER_CLOSE, 0, (number_of(node), 0), none);
             }

@@ -234,6 +234,9 @@ impl Model {
                 Output::Open { node, address } => {
                     self.nodes.insert(node, node_at(address.port));
                 }
+                Output::Unsubscribe { .. } | Output::Resubscribed { .. } => {
+                    panic!("nothing is subscribed")
+                }
                 Output::Close { node } => panic!("{node:?} is part of the cluster"),
             }
         }

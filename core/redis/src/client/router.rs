@@ -43,6 +43,12 @@
 //! A redirect is followed only to a node of the topology. If it names another, the topology is
 //! asked for again; if that does not have the node either, the command fails.
 //!
+//! # Sharded channels
+//!
+//! A channel is subscribed at the node that has its hash slot. Where that ends, since the
+//! connection was lost or the slot moved, the router subscribes again by itself, and says that
+//! messages may have been missed.
+//!
 //! # The topology
 //!
 //! The topology is asked for at the beginning, after a MOVED, after a node was lost, while no node
@@ -64,6 +70,7 @@ mod nodes;
 mod output;
 mod plan;
 mod refresh;
+mod sharded;
 mod slab;
 mod submit;
 
@@ -83,11 +90,13 @@ pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};
 pub use plan::{slot_of_all, slot_of_keys};
+pub use sharded::{SUBSCRIBES_AGAIN, unsubscribed};
 
 use flight::{Early, Flight, Request};
 use lanes::Lanes;
 use nodes::Nodes;
 use refresh::Refresh;
+use sharded::Sharded;
 use slab::Slab;
 
 /// The policy of one client of one cluster; see the [module](self).
@@ -101,6 +110,7 @@ pub struct Router {
     flights: Slab<Flight>,
     requests: Slab<Request>,
     refresh: Refresh,
+    sharded: Sharded,
     lobby: Vec<Early>,
     outputs: VecDeque<Output>,
     /// Commands that the table does not know.
@@ -127,6 +137,7 @@ impl Router {
             flights: Slab::new(),
             requests: Slab::new(),
             refresh,
+            sharded: Sharded::default(),
             lobby: Vec::new(),
             outputs: VecDeque::new(),
             described: Described::default(),
@@ -189,7 +200,7 @@ impl Router {
     pub fn poll_deadline(&self) -> Option<Time> {
         let deadline = match self.is_closed {
             true => Time::NEVER,
-            false => self.next_look.min(self.refresh.due()),
+            false => self.next_look.min(self.refresh.due()).min(self.sharded.due()),
         };
         (deadline != Time::NEVER).then_some(deadline)
     }

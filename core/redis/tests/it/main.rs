@@ -9,6 +9,7 @@ mod reply;
 mod router;
 mod scan;
 mod sentinel;
+mod sharded;
 mod table;
 mod topology;
 mod value;

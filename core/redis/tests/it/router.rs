@@ -13,7 +13,7 @@ use onetrip_redis::slots::slot_of;
 use onetrip_redis::table::Described;
 use onetrip_redis::{Command, Reply};
 
-fn node(port: u16) -> Node {
+pub(crate) fn node(port: u16) -> Node {
     Node { id: port.to_string().into(), address: Address::new("h", port).unwrap() }
 }
 
@@ -26,13 +26,15 @@ fn topology() -> Topology {
     Topology::new(shards).unwrap()
 }
 
-struct Host {
-    router: Router,
-    now: Time,
+pub(crate) struct Host {
+    pub(crate) router: Router,
+    pub(crate) now: Time,
     ports: std::collections::HashMap<NodeId, u16>,
     sent: Vec<(FlightId, u16, bool)>,
-    ended: Vec<(u64, Result<Bytes, Failed>)>,
-    refreshes: u32,
+    pub(crate) ended: Vec<(u64, Result<Bytes, Failed>)>,
+    /// What was said of sharded channels.
+    pub(crate) told: Vec<String>,
+    pub(crate) refreshes: u32,
     closed: Vec<u16>,
 }
 
@@ -40,19 +42,19 @@ impl Host {
     fn empty() -> Host {
         let router = Router::new(Limits::default(), 7);
         let (ports, now) = (std::collections::HashMap::new(), Time::from_nanos(1));
-        let (sent, ended, closed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut host = Host { router, now, ports, sent, ended, refreshes: 0, closed };
+        let (sent, ended, told, closed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut host = Host { router, now, ports, sent, ended, told, refreshes: 0, closed };
         host.time(Duration::ZERO);
         host
     }
 
-    fn new() -> Host {
+    pub(crate) fn new() -> Host {
         let mut host = Host::empty();
         host.topology(&topology());
         host
     }
 
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while let Some(output) = self.router.poll_output() {
             match output {
                 Output::Send { flight, node, asking } => {
@@ -63,17 +65,24 @@ impl Host {
                 Output::Open { node, address } => {
                     self.ports.insert(node, address.port);
                 }
+                Output::Unsubscribe { node, channel } => {
+                    let name = String::from_utf8_lossy(&channel);
+                    self.told.push(format!("unsubscribe {name} at {}", self.ports[&node]));
+                }
+                Output::Resubscribed { channel } => {
+                    self.told.push(format!("{} again", String::from_utf8_lossy(&channel)));
+                }
                 Output::Close { node } => self.closed.push(self.ports[&node]),
             }
         }
     }
 
-    fn topology(&mut self, topology: &Topology) {
+    pub(crate) fn topology(&mut self, topology: &Topology) {
         self.router.handle_topology(self.now, topology);
         self.drain();
     }
 
-    fn time(&mut self, passes: Duration) {
+    pub(crate) fn time(&mut self, passes: Duration) {
         self.now = self.now.after(passes);
         self.router.handle_time(self.now);
         self.drain();
@@ -91,7 +100,7 @@ impl Host {
     }
 
     /// What was sent since the last call, as port and text.
-    fn sent(&self) -> Vec<(u16, String)> {
+    pub(crate) fn sent(&self) -> Vec<(u16, String)> {
         let text = |flight| {
             let args: Vec<_> = self.router.command(flight).unwrap().iter().collect();
             String::from_utf8(args.join(&b' ')).unwrap()
@@ -99,18 +108,22 @@ impl Host {
         self.sent.iter().map(|(flight, port, _)| (*port, text(*flight))).collect()
     }
 
-    fn reply(&mut self, port: u16, reply: &str) {
+    pub(crate) fn reply(&mut self, port: u16, reply: &str) {
         let at = self.sent.iter().position(|sent| sent.1 == port).unwrap();
         let (flight, ..) = self.sent.remove(at);
         self.router.handle_reply(self.now, flight, Bytes::copy_from_slice(reply.as_bytes()));
         self.drain();
     }
 
-    fn fail(&mut self, port: u16, outcome: Outcome) {
+    pub(crate) fn fail(&mut self, port: u16, outcome: Outcome) {
         let at = self.sent.iter().position(|sent| sent.1 == port).unwrap();
         let (flight, ..) = self.sent.remove(at);
         self.router.handle_failed(self.now, flight, outcome);
         self.drain();
+    }
+
+    pub(crate) fn at(&self, port: u16) -> NodeId {
+        *self.ports.iter().find(|(_, other)| **other == port).unwrap().0
     }
 
     fn ended(&self) -> String {

@@ -24,6 +24,7 @@ use super::commands_from::{FromIter, FromStream};
 use super::config::Config;
 use super::connect::Target;
 
+use super::link::Shared;
 use super::node::{Lease, Node};
 use super::pipeline::{Atomic, On, Pipeline};
 use super::reply::{Again, Reply};
@@ -81,7 +82,10 @@ impl Client {
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let config = Arc::new(config.clone());
         let seed = u64::from_le_bytes(seed);
-        let node = Arc::new(Node::new(&config, &Target::of(&config), seed, Arc::default()));
+        let target = Target::of(&config);
+        let (limits, in_cluster) = (config.limits.clone(), config.is_cluster);
+        let context = Shared::new(limits, in_cluster, Arc::default(), Arc::default());
+        let node = Arc::new(Node::new(&config, &target, seed, context));
         let home: Weak<Node> = Arc::downgrade(&node);
         node.context.set_home(home);
         node.shared.open_first().await?;

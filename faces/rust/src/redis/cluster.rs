@@ -11,6 +11,7 @@ mod keys;
 mod landing;
 mod roaming;
 mod sending;
+mod sharded;
 mod state;
 mod topology;
 mod watch;
@@ -18,8 +19,9 @@ mod watch;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
+use bytes::Bytes;
 use onetrip_engine::{Outcome, Time};
-use onetrip_redis::client::router::{self, FlightId, NodeId, Output};
+use onetrip_redis::client::router::{self, FlightId, NodeId, Output, SUBSCRIBES_AGAIN};
 use onetrip_redis::table::Described;
 use onetrip_redis::{Command, Spec};
 use tokio::runtime::Handle;
@@ -28,8 +30,9 @@ use tokio::sync::Notify;
 use super::call::{Body, Call, Item};
 use super::config::Config;
 use super::connect::Target;
-use super::link::{Landed, Landing};
+use super::link::{Landed, Landing, Shared};
 use super::node::{Node, Sent};
+use super::pushes::Pushes;
 use super::sent::Pending;
 use crate::Error;
 
@@ -37,6 +40,7 @@ pub(crate) use cell::Cell;
 pub(crate) use roaming::{Next, Roaming};
 
 use landing::{finish, report};
+use sharded::{is_subscription, unsubscribe};
 use state::State;
 use topology::{TOPOLOGY_TIMEOUT, ask};
 use watch::{Watch, watch};
@@ -46,6 +50,10 @@ pub(crate) struct Cluster {
     config: Arc<Config>,
     /// The servers of the configuration.
     home: Arc<Node>,
+    /// The readers of sharded channels.
+    sharded: Arc<Pushes>,
+    /// Held while a sharded channel gets its first reader, or loses its last one.
+    subscribing: Mutex<()>,
     state: Mutex<State>,
     /// The timer's deadline may have changed.
     changed: Notify,
@@ -71,6 +79,8 @@ impl Cluster {
         let cluster = Arc::new(Cluster {
             config: config.clone(),
             home: home.clone(),
+            sharded: Arc::default(),
+            subscribing: Mutex::default(),
             state: Mutex::new(State::new(limits, seed)),
             changed: Notify::new(),
             runtime: Handle::current(),
@@ -153,13 +163,11 @@ impl Cluster {
                 let reads_replica = self.config.replica_reads;
                 let target = Target::node(&address.host, address.port, reads_replica);
                 let seed = self.seed ^ u64::from(state.next_caller as u32);
-                let opened = self.new_node(&target, seed);
-                if let Some(this) = self.this.get() {
-                    let landing: Weak<dyn Landing + Send + Sync> = this.clone();
-                    opened.context.set_landing(landing);
-                }
+                let opened = self.new_node(node, &target, seed);
                 state.nodes.insert(node, Arc::new(opened));
             }
+            Output::Unsubscribe { node, channel } => unsubscribe(state, node, channel),
+            Output::Resubscribed { channel } => self.resubscribed(channel),
             Output::Close { node } => {
                 if let Some(node) = state.nodes.remove(&node) {
                     node.close();
@@ -173,14 +181,19 @@ impl Cluster {
         let (Some(command), Some(token)) = (router.command(flight), router.token(flight)) else {
             return;
         };
-        let Some(caller) = callers.get(&token.0) else { return };
-        let body = match &caller.body {
-            Some(body) => body.clone(),
+        let (own, deadline) = match callers.get(&token.0) {
+            Some(caller) => (caller.body.clone(), caller.deadline),
+            None if token == SUBSCRIBES_AGAIN => (None, Time::NEVER),
+            None => return,
+        };
+        let body = match own {
+            Some(body) => body,
+            None if is_subscription(command) => Body::Confirmed(command.clone(), 1),
             None => Body::One(Item::new(command.clone(), Spec::of(command))),
         };
         let call = Call {
             body: if asking { Body::Asking(Box::new(body)) } else { body },
-            deadline: caller.deadline,
+            deadline,
             metered: false,
             flight: Some(flight),
         };
@@ -193,10 +206,16 @@ impl Cluster {
         }
     }
 
-    fn new_node(&self, target: &Target, seed: u64) -> Node {
+    fn new_node(&self, id: NodeId, target: &Target, seed: u64) -> Node {
+        let (limits, totals) = (self.config.limits.clone(), self.home.context.totals.clone());
+        let context = Shared::new(limits, true, totals, self.sharded.clone());
+        if let Some(this) = self.this.get() {
+            let landing: Weak<dyn Landing + Send + Sync> = this.clone();
+            context.set_landing(landing, id);
+        }
         // Its pools start tasks, and this may be called on any thread.
         let _entered = self.runtime.enter();
-        Node::new(&self.config, target, seed, self.home.context.totals.clone())
+        Node::new(&self.config, target, seed, context)
     }
 
     /// All nodes at the moment.
@@ -210,6 +229,7 @@ impl Cluster {
             state.closed = true;
             state.nodes.values().for_each(|node| node.close());
         });
+        self.sharded.close().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -220,11 +240,22 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Landing for Cluster {
-    fn landed(&self, landed: Vec<(FlightId, Landed)>) {
+    fn landed(&self, node: NodeId, flights: Vec<(FlightId, Landed)>, unsubscribed: Vec<Bytes>) {
         self.with(|state, now| {
-            for (flight, landed) in landed {
+            for (flight, landed) in flights {
                 landing::report(state, now, flight, landed);
             }
+            for channel in unsubscribed {
+                state.router.handle_unsubscribed(now, node, &channel);
+            }
         });
+    }
+
+    fn connected(&self, node: NodeId) {
+        self.with(|state, now| state.router.handle_connected(now, node));
+    }
+
+    fn disconnected(&self, node: NodeId) {
+        self.with(|state, now| state.router.handle_disconnected(now, node));
     }
 }

@@ -12,10 +12,9 @@ use bytes::Bytes;
 use onetrip_engine::pool::{Condition, ConnectionId};
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Redis;
-use onetrip_redis::client::router::FlightId;
 use onetrip_redis::client::scripts::Scripts;
 
-pub(crate) use self::shared::{Home, Landed, Landing, Shared};
+pub(crate) use self::shared::{Home, Landed, Landing, Landings, Shared};
 use super::call::Call;
 use super::replies::{Replies, Taken};
 use crate::error::CONNECTION_ENDED;
@@ -62,8 +61,8 @@ pub(crate) struct Core {
     pub(crate) subscribes: bool,
     /// Whether the pool was told that it is gone.
     told: bool,
-    /// Results of commands of a cluster, to be reported once the lock is released.
-    landed: Vec<(FlightId, Landed)>,
+    /// What is to be reported to the cluster once the lock is released.
+    landed: Landings,
 }
 
 /// `Debug` shows the place in the pool only: the rest holds callers' commands and replies.
@@ -138,7 +137,7 @@ impl Link {
             is_resp3,
             subscribes: is_resp3,
             told: false,
-            landed: Vec::new(),
+            landed: Landings::default(),
         };
         Arc::new(Link { core: Mutex::new(core), context, pool_slot })
     }
@@ -193,7 +192,7 @@ impl Link {
     pub(crate) fn refused(&self, call: &Call, error: &Error) {
         if let Some(flight) = call.flight {
             let mut core = self.lock();
-            core.landed.push((flight, Landed::Failed(error.clone())));
+            core.landed.flights.push((flight, Landed::Failed(error.clone())));
             core.transport.notify();
         }
     }
@@ -279,8 +278,8 @@ impl Link {
 }
 
 impl Core {
-    /// Takes the results of commands of a cluster since the last call.
-    pub(crate) fn take_landed(&mut self) -> Vec<(FlightId, Landed)> {
+    /// Takes what is to be reported to the cluster since the last call.
+    pub(crate) fn take_landed(&mut self) -> Landings {
         std::mem::take(&mut self.landed)
     }
 

@@ -13,7 +13,6 @@ use super::cluster::cell;
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Home, Link, Shared};
-use super::metrics::Totals;
 use super::place::Cell;
 use super::pool::{Pool, Purpose};
 use crate::Error;
@@ -48,9 +47,8 @@ impl Node {
         config: &Arc<Config>,
         target: &Target,
         seed: u64,
-        totals: Arc<Totals>,
+        context: Arc<Shared>,
     ) -> Node {
-        let context = Shared::new(config.limits.clone(), config.is_cluster, totals);
         let pool = |purpose, seed| Pool::new(config, target.clone(), &context, purpose, seed);
         Node {
             shared: pool(Purpose::Shared, seed),
@@ -128,7 +126,10 @@ impl Node {
         self.own.close();
         // A subscription has no end that could be waited for.
         self.subscriptions.get().into_iter().for_each(|pool| pool.cut());
-        self.context.pushes.close().into_iter().for_each(Waker::wake);
+        // Nodes of a cluster share their readers.
+        if !self.shared.target.is_node() {
+            self.context.pushes.close().into_iter().for_each(Waker::wake);
+        }
     }
 }
 

@@ -101,6 +101,13 @@ impl Pushes {
         }
     }
 
+    /// A channel was subscribed again.
+    pub(crate) fn resubscribed(&self, channel: &Channel) {
+        for reader in self.lock().get(channel).into_iter().flatten() {
+            reader.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// No more messages come. Returns whom to wake.
     pub(crate) fn close(&self) -> Vec<Waker> {
         self.closed.store(true, Ordering::Relaxed);

@@ -43,6 +43,9 @@ pub(crate) async fn add(
 ) -> Result<(), Error> {
     let node = &client.node;
     let channels = [&has[..], &new[..]].concat();
+    if let Some(cluster) = client.cluster.as_ref().filter(|_| are_sharded(&channels)) {
+        return cluster.subscribe_to(reader, &channels, new).await;
+    }
     let mut unconfirmed = Unconfirmed { client, reader, channels: new };
     // Requests that were not sent are taken back before the channels are removed.
     let mut sent: Vec<Pending> = {
@@ -62,6 +65,11 @@ pub(crate) async fn add(
     Ok(())
 }
 
+/// Whether these are sharded channels; all of one call are of one family.
+fn are_sharded(channels: &[Channel]) -> bool {
+    channels.first().is_some_and(|channel| channel.family == Family::Sharded)
+}
+
 /// Channels that are unsubscribed when this is dropped.
 struct Unconfirmed<'a> {
     client: &'a Arc<Inner>,
@@ -77,9 +85,16 @@ impl Drop for Unconfirmed<'_> {
 
 /// Unsubscribes from channels that nobody else reads.
 pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: &[Channel]) {
+    let (sharded, channels) = match &client.cluster {
+        Some(_) => channels.iter().cloned().partition(|it| it.family == Family::Sharded),
+        None => (Vec::new(), channels.to_vec()),
+    };
+    if let Some(cluster) = client.cluster.as_ref().filter(|_| !sharded.is_empty()) {
+        cluster.unsubscribe_from(reader, &sharded);
+    }
     let context = &client.node.context;
     let subscribed = context.subscribing();
-    let unread = context.pushes.remove(reader, channels);
+    let unread = context.pushes.remove(reader, &channels);
     // It may be a connection that calls can't find: they may wait in line while it exists. Without
     // one there is nothing to unsubscribe.
     let Some(link) = subscribed.upgrade() else { return };

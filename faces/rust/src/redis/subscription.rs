@@ -81,20 +81,18 @@ impl Subscription {
     }
 
     /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash
-    /// slot. Not possible on a client of a cluster, which does not follow a channel whose slot
-    /// moves; use a client of the channel's node.
+    /// slot. A client of a cluster subscribes at that node. If the hash slot moves or the node is
+    /// lost, it subscribes again at the node that has the slot then, and
+    /// [`reconnects`](Self::reconnects) counts that.
     ///
     /// # Errors
-    /// As [`subscribe`](Self::subscribe); on a client of a cluster nothing is sent
-    /// (`sharded_in_cluster`).
+    /// As [`subscribe`](Self::subscribe). A client of a cluster needs RESP3 for it
+    /// (`sharded_needs_resp3`).
     pub async fn ssubscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,
         C::Item: ToArg,
     {
-        if self.client.cluster.is_some() {
-            return Err(sharded_in_cluster());
-        }
         self.add(Family::Sharded, channels).await
     }
 
@@ -138,19 +136,11 @@ impl Subscription {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How often the connection was lost and the channels were subscribed again so far. Messages
-    /// that were published in between are missed.
+    /// How often channels were subscribed again so far, because the connection was lost or, for
+    /// sharded ones, their hash slot moved. Messages that were published in between are missed.
     pub fn reconnects(&self) -> u64 {
         self.reader.reconnects()
     }
-}
-
-fn sharded_in_cluster() -> Error {
-    Error::misuse(
-        "sharded_in_cluster",
-        "a client of a cluster can't subscribe to sharded channels: subscribe to usual ones, which all nodes have, \
-         or connect a client to the node of the channel's hash slot, without `cluster`",
-    )
 }
 
 impl Stream for Subscription {

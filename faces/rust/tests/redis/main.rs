@@ -15,6 +15,7 @@ mod documented;
 mod published;
 mod refusals;
 mod scripts;
+mod sharded;
 mod spans;
 mod streams;
 mod subscriptions;

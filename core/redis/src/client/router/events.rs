@@ -54,7 +54,8 @@ impl Router {
 
     /// Whether the flight is a whole command, and a caller waits for it.
     fn is_whole(&self, flight: FlightId) -> bool {
-        let flight = self.flights.get(flight.0).filter(|flight| flight.sent.is_some());
+        let is_plain = |flight: &&Flight| flight.sent.is_some() && !flight.subscribes;
+        let flight = self.flights.get(flight.0).filter(is_plain);
         let request = flight.and_then(|flight| self.requests.get(flight.request));
         request.is_some_and(|request| request.gather.is_none())
     }
@@ -146,6 +147,7 @@ impl Router {
         if has_left {
             self.note_left_behind();
         }
+        self.follow_channels();
         self.settle_redirects(now);
         self.open_lobby(now);
         self.pump_all(now);
@@ -183,6 +185,9 @@ impl Router {
 
     /// The last step of each call: asks for the topology if it is time.
     pub(super) fn decide(&mut self, now: Time) {
+        if !self.is_closed {
+            self.subscribe_again(now);
+        }
         if !self.is_closed && self.refresh.begins(now) {
             let from = self.nodes.next_master();
             self.lanes.forget_moved();

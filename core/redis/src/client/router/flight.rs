@@ -9,6 +9,7 @@ use super::How;
 use super::failed::{Failed, Why};
 use super::gather::{Gather, error_text};
 use super::nodes::NodeId;
+use super::sharded::SUBSCRIBES;
 use super::slab::Key;
 use crate::command::Command;
 use crate::table::Spec;
@@ -44,6 +45,10 @@ pub(super) struct Flight {
     /// Its place in the order of submission.
     pub(super) number: u64,
     pub(super) sent: Option<Sent>,
+    /// Where it was answered the last time.
+    pub(super) last: Option<Sent>,
+    /// It subscribes to a sharded channel.
+    pub(super) subscribes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +66,8 @@ pub(super) struct Sent {
     pub(super) node: NodeId,
     /// How often its slot had moved by then; `None` if its order does not matter.
     pub(super) turn: Option<u32>,
+    /// How many connections its node had had by then.
+    pub(super) connection: u32,
 }
 
 /// Where an answered flight had been sent.
@@ -81,6 +88,7 @@ impl Flight {
             own: how.own,
             deadline: how.deadline.unwrap_or(Time::NEVER),
             leaves: Spec::of(&command).is_none_or(Spec::may_leave_effects),
+            subscribes: SUBSCRIBES && command.name().eq_ignore_ascii_case(b"SSUBSCRIBE"),
             command,
             again: false,
             outcome: Outcome::NotSent,
@@ -90,6 +98,7 @@ impl Flight {
             part,
             number: 0,
             sent: None,
+            last: None,
         }
     }
 

@@ -5,8 +5,10 @@ use onetrip_engine::{Outcome, Time};
 
 use super::failed::{Failed, Why};
 use super::flight::{Flight, FlightId, From, Goal, Sent};
+use super::gather::error_text;
 use super::lanes::{Held, To};
 use super::nodes::NodeId;
+use super::sharded::SUBSCRIBES;
 use super::slab::Key;
 use super::{Output, Router};
 
@@ -40,7 +42,8 @@ impl Router {
 
     pub(super) fn send(&mut self, id: FlightId, node: NodeId, asking: bool, turn: Option<u32>) {
         let Some(flight) = self.flights.get_mut(id.0) else { return };
-        flight.sent = Some(Sent { node, turn });
+        let connection = self.nodes.next_connection(node);
+        flight.sent = Some(Sent { node, turn, connection });
         self.nodes.sent(node);
         self.outputs.push_back(Output::Send { flight: id, node, asking });
     }
@@ -49,6 +52,7 @@ impl Router {
     pub(super) fn land(&mut self, id: FlightId) -> Option<From> {
         let flight = self.flights.get_mut(id.0)?;
         let sent = flight.sent.take()?;
+        flight.last = Some(sent);
         let (goal, number) = (flight.goal, flight.number);
         let mut outdated = false;
         if let (Goal::Slot(slot), Some(turn)) = (goal, sent.turn) {
@@ -186,6 +190,10 @@ impl Router {
     pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
         let Some(flight) = self.flights.remove(id.0) else { return };
         let result = flight.with_outcome(result);
+        if SUBSCRIBES && flight.subscribes {
+            let is_confirmed = result.as_ref().is_ok_and(|reply| error_text(reply).is_none());
+            self.subscribed(&flight, is_confirmed);
+        }
         self.conclude(flight.request, flight.part, result);
     }
 

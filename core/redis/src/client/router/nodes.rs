@@ -31,6 +31,9 @@ pub(super) struct Nodes {
 struct Node {
     address: Address,
     unanswered: usize,
+    /// How many connections it has had.
+    connections: u32,
+    is_connected: bool,
     /// Whether it is no longer part of the topology.
     left: bool,
     /// The replicas of a master.
@@ -68,8 +71,14 @@ impl Nodes {
         }
         let id = NodeId(self.next);
         self.next += 1;
-        let node =
-            Node { address: address.clone(), unanswered: 0, left: false, replicas: Vec::new() };
+        let node = Node {
+            address: address.clone(),
+            unanswered: 0,
+            connections: 0,
+            is_connected: false,
+            left: false,
+            replicas: Vec::new(),
+        };
         self.known.push((id, node));
         if let Err(at) = self.place_of(address) {
             self.by_address.insert(at, (address.clone(), id));
@@ -153,6 +162,32 @@ impl Nodes {
         let replicas = self.get(master).map(|node| &node.replicas[..]).unwrap_or_default();
         let at = self.turn.checked_rem(replicas.len());
         at.and_then(|at| replicas.get(at)).copied().unwrap_or(master)
+    }
+
+    /// It has a new connection. Returns how many it has had.
+    pub(super) fn connected(&mut self, id: NodeId) -> u32 {
+        self.get_mut(id).map_or(0, |node| {
+            node.connections += 1;
+            node.is_connected = true;
+            node.connections
+        })
+    }
+
+    pub(super) fn disconnected(&mut self, id: NodeId) {
+        if let Some(node) = self.get_mut(id) {
+            node.is_connected = false;
+        }
+    }
+
+    /// The number of its last connection; 0 before the first.
+    pub(super) fn connection(&self, id: NodeId) -> u32 {
+        self.get(id).map_or(0, |node| node.connections)
+    }
+
+    /// The number of the connection on which a command goes that is sent now. Without one it waits
+    /// for the next.
+    pub(super) fn next_connection(&self, id: NodeId) -> u32 {
+        self.get(id).map_or(0, |node| node.connections + u32::from(!node.is_connected))
     }
 
     pub(super) fn sent(&mut self, id: NodeId) {

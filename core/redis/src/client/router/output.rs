@@ -44,6 +44,19 @@ pub enum Output {
         /// Its address.
         address: Address,
     },
+    /// Send SUNSUBSCRIBE for this sharded channel to this node, if there is a connection. Nothing is
+    /// reported of it.
+    Unsubscribe {
+        /// The node.
+        node: NodeId,
+        /// The channel.
+        channel: Bytes,
+    },
+    /// A sharded channel was subscribed again: messages may have been missed before.
+    Resubscribed {
+        /// The channel.
+        channel: Bytes,
+    },
     /// A node is no longer part of the cluster, and nothing is unanswered there.
     Close {
         /// The node.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Command;
-use onetrip_redis::client::router::How;
+use onetrip_redis::client::router::{How, Refused, Router};
 use onetrip_redis::slots::slot_of;
 
 use super::super::call::{Body, Item};
@@ -45,7 +45,23 @@ impl Cluster {
         }
     }
 
+    /// Subscribes to a sharded channel at the node that has its hash slot.
+    pub(super) fn subscribe(&self, name: &[u8]) -> Sent {
+        self.call(Time::NEVER, None, |router, now, token| router.subscribe(now, token, name, None))
+    }
+
     fn submit(&self, command: Command, how: How, deadline: Time, body: Option<Body>) -> Sent {
+        self.call(deadline, body, |router, now, token| {
+            router.submit(now, token, command, How { deadline: Some(deadline), ..how })
+        })
+    }
+
+    fn call(
+        &self,
+        deadline: Time,
+        body: Option<Body>,
+        submit: impl FnOnce(&mut Router, Time, Token) -> Result<(), Refused>,
+    ) -> Sent {
         self.with(|state, now| {
             if state.closed {
                 let because = state.closed_because.clone();
@@ -56,8 +72,7 @@ impl Cluster {
             let caller = Caller::new(deadline, body);
             let cell = caller.cell.clone();
             state.callers.insert(token, caller);
-            let how = How { deadline: Some(deadline), ..how };
-            match state.router.submit(now, Token(token), command, how) {
+            match submit(&mut state.router, now, Token(token)) {
                 Ok(()) => Sent::Cluster(cell),
                 Err(refused) => {
                     state.callers.remove(&token);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
 use onetrip_redis::Event;
-use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::router::{FlightId, unsubscribed};
 
 use super::{Core, Landed, closed};
 use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
@@ -44,6 +44,7 @@ impl Core {
             Output::Event { event: Event::Push, block } => {
                 let wakers = self.context.pushes.take(&block);
                 self.wakers.extend(wakers);
+                self.landed.unsubscribed.extend(self.unsubscribed(&block));
             }
             Output::Event { event: Event::ScriptLoaded, .. } => {}
             Output::Room { token } => {
@@ -74,8 +75,16 @@ impl Core {
         }
     }
 
+    /// The sharded channel that the node of a cluster unsubscribed, if this push says so.
+    fn unsubscribed(&self, push: &[u8]) -> Option<Bytes> {
+        let channel = self.context.in_cluster.then(|| unsubscribed(push)).flatten();
+        channel.map(Bytes::copy_from_slice)
+    }
+
     fn end(&mut self, token: Token, mut block: Bytes, end: End) {
         self.count(&end);
+        // A node may end another channel while it confirms that one is unsubscribed.
+        self.landed.unsubscribed.extend(self.unsubscribed(&block));
         if !matches!(end, End::Failed(_)) {
             self.replies.came(token, std::mem::take(&mut block));
         }
@@ -132,7 +141,7 @@ impl Core {
             }
         };
         self.replies.remove(token);
-        self.landed.push((flight, landed));
+        self.landed.flights.push((flight, landed));
     }
 
     fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use onetrip_engine::Time;
-use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::router::{FlightId, NodeId};
 
 use super::Link;
 use crate::Error;
@@ -35,16 +35,22 @@ pub(crate) struct Shared {
     /// The connection with the subscriptions, or the last one. The lock is held while subscribing
     /// or unsubscribing.
     subscribed: Mutex<Weak<Link>>,
-    pub(crate) pushes: Pushes,
+    /// The readers of messages that come on these connections.
+    pub(crate) pushes: Arc<Pushes>,
     /// The totals of all nodes of a cluster, which come and go.
     pub(crate) totals: Arc<Totals>,
     home: OnceLock<Weak<dyn Home>>,
     /// In a cluster, the receiver of the results of commands.
-    landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
+    landing: OnceLock<(Weak<dyn Landing + Send + Sync>, NodeId)>,
 }
 
 impl Shared {
-    pub(crate) fn new(limits: Limits, in_cluster: bool, totals: Arc<Totals>) -> Arc<Shared> {
+    pub(crate) fn new(
+        limits: Limits,
+        in_cluster: bool,
+        totals: Arc<Totals>,
+        pushes: Arc<Pushes>,
+    ) -> Arc<Shared> {
         static EPOCH: OnceLock<Instant> = OnceLock::new();
         Arc::new(Shared {
             limits,
@@ -52,7 +58,7 @@ impl Shared {
             epoch: *EPOCH.get_or_init(Instant::now),
             resp3: AtomicBool::new(false),
             subscribed: Mutex::default(),
-            pushes: Pushes::default(),
+            pushes,
             totals,
             home: OnceLock::new(),
             landing: OnceLock::new(),
@@ -63,8 +69,20 @@ impl Shared {
         Time::ZERO.after(self.epoch.elapsed())
     }
 
-    pub(crate) fn set_landing(&self, landing: Weak<dyn Landing + Send + Sync>) {
-        let _ = self.landing.set(landing);
+    pub(crate) fn set_landing(&self, landing: Weak<dyn Landing + Send + Sync>, node: NodeId) {
+        let _ = self.landing.set((landing, node));
+    }
+
+    fn landing(&self) -> Option<(Arc<dyn Landing + Send + Sync>, NodeId)> {
+        let (landing, node) = self.landing.get()?;
+        Some((landing.upgrade()?, *node))
+    }
+
+    /// Reports that the node has a new shared connection. No lock may be held.
+    pub(crate) fn connected(&self) {
+        if let Some((landing, node)) = self.landing() {
+            landing.connected(node);
+        }
     }
 
     pub(crate) fn set_home(&self, home: Weak<dyn Home>) {
@@ -75,12 +93,20 @@ impl Shared {
         self.home.get()?.upgrade()
     }
 
-    /// Reports that these commands have ended. No lock may be held.
-    pub(crate) fn landed(&self, landed: Vec<(FlightId, Landed)>) {
-        if !landed.is_empty()
-            && let Some(landing) = self.landing.get().and_then(Weak::upgrade)
+    /// Reports that the node's shared connection was lost. No lock may be held.
+    pub(crate) fn disconnected(&self) {
+        if let Some((landing, node)) = self.landing() {
+            landing.disconnected(node);
+        }
+    }
+
+    /// Reports that these commands have ended, and which channels the node has unsubscribed. No
+    /// lock may be held.
+    pub(crate) fn landed(&self, Landings { flights, unsubscribed }: Landings) {
+        if (!flights.is_empty() || !unsubscribed.is_empty())
+            && let Some((landing, node)) = self.landing()
         {
-            landing.landed(landed);
+            landing.landed(node, flights, unsubscribed);
         }
     }
 
@@ -118,7 +144,25 @@ pub(crate) enum Landed {
 
 /// The receiver of the results of commands of a cluster.
 pub(crate) trait Landing {
-    fn landed(&self, landed: Vec<(FlightId, Landed)>);
+    fn landed(&self, node: NodeId, flights: Vec<(FlightId, Landed)>, unsubscribed: Vec<Bytes>);
+    /// A node has a new shared connection.
+    fn connected(&self, node: NodeId);
+    /// A node's shared connection was lost.
+    fn disconnected(&self, node: NodeId);
+}
+
+/// What a connection has to report to its cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Landings {
+    pub(crate) flights: Vec<(FlightId, Landed)>,
+    /// Sharded channels that the node unsubscribed unasked.
+    pub(crate) unsubscribed: Vec<Bytes>,
+}
+
+impl Landings {
+    pub(crate) fn of(flights: Vec<(FlightId, Landed)>) -> Landings {
+        Landings { flights, unsubscribed: Vec::new() }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -133,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_deadline_means_the_same_to_a_node_that_comes_later() {
-        let client = Shared::new(Limits::default(), false, Arc::default());
+        let client = Shared::new(Limits::default(), false, Arc::default(), Arc::default());
         while client.now() == Time::ZERO {}
-        let node = Shared::new(Limits::default(), false, Arc::default());
+        let node = Shared::new(Limits::default(), false, Arc::default(), Arc::default());
         assert_eq!(client.instant(Time::ZERO), node.instant(Time::ZERO));
     }
 }

@@ -77,7 +77,7 @@ impl Core {
                 let error = self.refusal().unwrap_or_else(queue_full);
                 if let Some(flight) = call.flight {
                     self.replies.remove(token);
-                    return self.landed.push((flight, Landed::Failed(error)));
+                    return self.landed.flights.push((flight, Landed::Failed(error)));
                 }
                 let waker = self.replies.end(token, Err(error));
                 self.wakers.extend(waker);

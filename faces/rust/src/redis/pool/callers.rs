@@ -8,7 +8,7 @@ use onetrip_redis::client::router::FlightId;
 
 use super::{Pool, Purpose, State};
 use crate::error::CONNECTION_ENDED;
-use crate::redis::link::{Landed, Shared};
+use crate::redis::link::{Landed, Landings, Shared};
 use crate::redis::place::{Cell, Line, Settled};
 use crate::{Error, Kind, Outcome};
 
@@ -131,7 +131,7 @@ struct Telling {
 
 impl Telling {
     fn tell(mut self) {
-        self.context.landed(std::mem::take(&mut self.landed));
+        self.context.landed(Landings::of(std::mem::take(&mut self.landed)));
     }
 }
 
@@ -140,7 +140,7 @@ impl Drop for Telling {
         if !self.landed.is_empty() {
             // The task never ran. Whoever drops it may hold the lock of the cluster.
             let (context, landed) = (self.context.clone(), std::mem::take(&mut self.landed));
-            std::thread::spawn(move || context.landed(landed));
+            std::thread::spawn(move || context.landed(Landings::of(landed)));
         }
     }
 }

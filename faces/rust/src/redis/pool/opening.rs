@@ -108,6 +108,9 @@ impl Pool {
         if self.purpose != Purpose::Shared {
             return;
         }
+        if self.target.is_node() {
+            return self.context.connected();
+        }
         let home = self.context.home();
         let is_apart = home.as_ref().is_some_and(|home| home.subscribes_apart());
         match (self.target.subscribes, is_resp3, home) {
@@ -130,6 +133,9 @@ impl Pool {
             state.links.remove(&id);
             state.policy.handle_lost(now, id);
         });
+        if self.purpose == Purpose::Shared && self.target.is_node() {
+            self.context.disconnected();
+        }
     }
 }
 

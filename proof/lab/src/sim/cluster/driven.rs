@@ -170,6 +170,8 @@ impl Cluster {
             Output::Open { node, address } => {
                 self.numbers.insert(node, node_at(address.port));
             }
+            // No host of a simulation subscribes.
+            Output::Unsubscribe { .. } | Output::Resubscribed { .. } => {}
             Output::Close { node } => {
                 self.numbers.remove(&node);
             }

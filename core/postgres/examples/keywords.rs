@@ -1,8 +1,9 @@
 //! Writes the table of keywords for the Node packages; see `scripts/keywords`.
 
 use onetrip_postgres::client::connect::keywords::{
-    Form, KEYWORDS, Node, Row, SWITCH, UNSUPPORTED, says,
+    Form, KEYWORDS, Node, Row, SWITCH, UNSUPPORTED, lacking_in, says,
 };
+use onetrip_postgres::client::connect::service::says as of_services;
 
 const HEAD: &str = "\
 // The keywords of configuration, as all languages have them. Do not edit: written by
@@ -30,6 +31,9 @@ pub(crate) fn table() -> String {
     let rows: Vec<String> = KEYWORDS.iter().filter_map(row).collect();
     let lacking: Vec<String> =
         UNSUPPORTED.iter().map(|(name, what)| format!("  {name}: {},\n", text(what))).collect();
+    let variables: Vec<String> = lacking_in(|row| row.node != Node::No)
+        .map(|(name, harmless, what)| format!("  {},\n", list(&[name, harmless, what])))
+        .collect();
     let says = [
         ("oneOf", says::ONE_OF),
         ("whole", says::WHOLE),
@@ -38,6 +42,12 @@ pub(crate) fn table() -> String {
         ("unknown", says::UNKNOWN),
         ("needs", says::NEEDS),
         ("lacking", says::LACKING),
+        ("tooLong", of_services::TOO_LONG),
+        ("noSetting", of_services::NO_SETTING),
+        ("nested", of_services::NESTED),
+        ("ldap", of_services::LDAP),
+        ("notFound", of_services::NOT_FOUND),
+        ("noFile", of_services::NO_FILE),
     ]
     .map(|(name, what)| format!("  {name}: {},\n", text(what)));
     [
@@ -48,7 +58,10 @@ pub(crate) fn table() -> String {
         "/** Of libpq, and not here: what they need. */\n",
         "export const UNSUPPORTED: { readonly [name: string]: string } = {\n",
         &lacking.concat(),
-        "}\n\n/** What is said of a text that is refused, behind the name of its keyword. */\n",
+        "}\n\n/** Variables that ask for what is not here: what asks for nothing, and what they need. */\n",
+        "export const LACKING: readonly (readonly [string, string, string])[] = [\n",
+        &variables.concat(),
+        "]\n\n/** What is said of a text that is refused, behind the name of its keyword. */\n",
         "export const SAYS = {\n",
         &says.concat(),
         "}\n",

@@ -106,6 +106,25 @@ test('all addresses of a name are tried', limits, async () => {
   assert.deepEqual([asked, came()], [['db.example'], 1])
 })
 
+test('a name is looked up anew at each attempt, and not if hostaddr has its address', limits, async () => {
+  const { port, came } = await server()
+  const asked: string[] = []
+  const lookup = (name: string, _: unknown, tell: (error: null, found: unknown) => void): void => {
+    // The server moves after the first attempt.
+    const address = asked.push(name) === 1 ? '127.0.0.9' : '127.0.0.1'
+    setImmediate(tell, null, [{ address, family: 4 }])
+  }
+  mock.method(dns, 'lookup', lookup)
+  try {
+    await client({ ...lone, host: 'db.example', port, waitTimeoutMs: 10_000 })`select`
+    assert.deepEqual([asked, came()], [['db.example', 'db.example'], 1])
+    await client({ ...lone, host: 'db.example', hostaddr: '127.0.0.1', port })`select`
+    assert.deepEqual([asked.length, came()], [2, 2])
+  } finally {
+    mock.restoreAll()
+  }
+})
+
 test('a password is sent in clear text to this machine, by any name, and to no other', limits, async () => {
   const lead = async (next: () => Promise<Buffer>, write: (reply: Buffer) => void): Promise<void> => {
     await next()

@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
-import { createHash, X509Certificate } from 'node:crypto'
+import { createHash, createPrivateKey, X509Certificate } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { createServer, type TLSSocket } from 'node:tls'
 
 import { postgres, type PostgresError } from '../src/modern'
 import type { Config } from '../src/modern/config'
 import { ask, CLEARTEXT, login, MD5, scram, WELCOME, type Lead, type Place } from './pg-login-servers'
 import { failure, message, ready } from './pg-served'
-import { cert, edwards, stranger } from './pg-tls-files'
+import { cert, edwards, key, stranger } from './pg-tls-files'
 
 const folder = mkdtempSync(join(tmpdir(), 'onetrip-tls-'))
 const [root, other] = [join(folder, 'root.crt'), join(folder, 'other.crt')]
@@ -116,6 +118,41 @@ test('wrong settings of TLS, and files that are missing, are reported at once', 
   assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding takes one of/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: join(folder, 'x') }), /ENOENT/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: 'system' }), /set sslmode=verify-full/)
+})
+
+/** The client's certificate and the name that a server is shown. */
+async function shown(config: Config): Promise<readonly [string | undefined, unknown]> {
+  const options = { cert, key, ca: cert, requestCert: true, rejectUnauthorized: false, ALPNProtocols: ['postgresql'] }
+  let came: (seen: readonly [string | undefined, unknown]) => void
+  const seen = new Promise<readonly [string | undefined, unknown]>((resolve) => (came = resolve))
+  const server = createServer(options, (socket: TLSSocket) => {
+    came([socket.getPeerCertificate()?.subject?.CN as string | undefined, socket.servername])
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const direct = { sslmode: 'verify-full', sslrootcert: root, sslnegotiation: 'direct', hostaddr: '127.0.0.1' }
+  await outcome(port, { ...direct, ...config })
+  server.close()
+  return seen
+}
+
+test('the key is opened, and certificate and name are shown or kept back', { timeout: 20_000 }, async () => {
+  const passphrase = 'open sesame'
+  const [sslcert, sslkey] = [root, join(folder, 'locked.key')]
+  const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase } as const
+  writeFileSync(sslkey, createPrivateKey(key).export(encrypted))
+  const own = { sslcert, sslkey, sslpassword: passphrase }
+  assert.deepEqual(await shown(own), ['localhost', 'localhost'])
+  assert.deepEqual(await shown({ ...own, sslcertmode: 'disable' }), [undefined, 'localhost'])
+  // The name is checked all the same.
+  assert.deepEqual(await shown({ sslsni: 0 }), [undefined, false])
+  const locked = { sslmode: 'require', sslcert, sslkey }
+  assert.throws(() => postgres(locked), /locked\.key \(sslkey\) is encrypted: set sslpassword$/)
+  assert.throws(
+    () => postgres({ ...locked, sslpassword: 'no such word' }),
+    (error: Error) => /sslpassword does not open it$/.test(error.message) && !/no such word/.test(error.message),
+  )
 })
 
 // --- passwords ---

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs'
+import { createPrivateKey } from 'node:crypto'
 import { isIP, type Socket } from 'node:net'
 import { userInfo } from 'node:os'
-import type { ConnectionOptions } from 'node:tls'
+import type { ConnectionOptions, SecureVersion } from 'node:tls'
 
 import { bindingIfAny } from '../pg/binding'
-import { passwordOfFile } from '../pg/pgpass'
 import { saslprep } from '../pg/saslprep'
-import { KEYWORDS, type Keyword } from './keyword-table'
+import { passwordOf, serviceOf, wrongLine } from './files'
+import { KEYWORDS, LACKING, type Keyword } from './keyword-table'
 import { checked, known, otherwise, readUrl, type Name, type Texts } from './keywords'
 import { Values, type Types } from './types'
 
@@ -54,7 +55,7 @@ export type Config = {
 export interface Endpoint {
   readonly host: string
   readonly port: number
-  /** The address that the host name was resolved to. */
+  /** The address of `hostaddr`, or the one that the name was resolved to. */
   readonly address?: string
 }
 
@@ -76,11 +77,13 @@ export class Settings {
     this.values = new Values(config.types)
     this.onNotice = config.onNotice
     this.tls = config.tls
-    this.endpoints = endpointsOf(this.text('host') ?? 'localhost', this.said('port'))
+    this.endpoints = endpointsOf(this.text('host') ?? '', this.text('hostaddr') ?? '', this.said('port'))
     this.user = this.text('user') ?? userInfo().username
     this.dbname = this.text('dbname') ?? this.user
     if (this.text('sslrootcert') === 'system' && this.#sslmode !== 'verify-full')
       throw new TypeError(OF_ANYBODY)
+    if (this.#version('ssl_max_protocol_version') < this.#version('ssl_min_protocol_version'))
+      throw new TypeError(NO_VERSION)
     this.tlsOf('localhost')
   }
 
@@ -105,8 +108,8 @@ export class Settings {
   async password({ host, port }: Endpoint): Promise<string | undefined> {
     const given = this.#password
     if (typeof given === 'string') return given
-    const { user, dbname: database } = this
-    if (given === undefined) return passwordOfFile({ host, port, user, database })
+    if (given === undefined)
+      return passwordOf(this.text('passfile'), [host, String(port), this.dbname, this.user])
     const password: unknown = await given()
     if (typeof password !== 'string')
       throw new TypeError('the password function must return a string, or a promise of one')
@@ -119,13 +122,20 @@ export class Settings {
     if (mode === 'disable' || host.startsWith('/')) return undefined
     const root = this.text('sslrootcert')
     const [cert, key] = [this.text('sslcert'), this.text('sslkey')]
-    const options: ConnectionOptions = { minVersion: 'TLSv1.2' }
+    const options: ConnectionOptions = {
+      minVersion: this.#version('ssl_min_protocol_version'),
+      maxVersion: this.#version('ssl_max_protocol_version'),
+    }
     if (root !== undefined && root !== 'system') options.ca = readFileSync(root)
-    if (cert !== undefined) options.cert = readFileSync(cert)
-    if (key !== undefined) options.key = readFileSync(key)
+    if (this.said('sslcertmode') !== 'disable') {
+      if (cert !== undefined) options.cert = readFileSync(cert)
+      if (key !== undefined) Object.assign(options, keyOf(key, this.text('sslpassword')))
+    }
     // As in libpq: `require` verifies the certificate only if `sslrootcert` names an authority.
     const verifies = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
     if (!verifies) options.rejectUnauthorized = false
+    const revoked = this.text('sslcrl')
+    if (verifies && revoked !== undefined) options.crl = readFileSync(revoked)
     if (verifies && mode !== 'verify-full') options.checkServerIdentity = () => undefined
     return { ...options, ...this.tls }
   }
@@ -142,9 +152,19 @@ export class Settings {
     return isSure && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
   }
 
+  /** A version of TLS by its name, in any case. What is older than 1.2 counts as that. */
+  #version(name: 'ssl_min_protocol_version' | 'ssl_max_protocol_version'): SecureVersion {
+    const isOldest = name === 'ssl_min_protocol_version'
+    const text = (this.text(name) ?? (isOldest ? 'TLSv1.2' : 'TLSv1.3')).toLowerCase()
+    if (text === 'tlsv1.3') return 'TLSv1.3'
+    if (text === 'tlsv1.2' || (isOldest && /^tlsv1(?:\.1)?$/.test(text))) return 'TLSv1.2'
+    throw new TypeError(`postgres: ${name} takes one of TLSv1.2, TLSv1.3`)
+  }
+
   /** The settings of the connect plan (`onetrip_connect_new`). */
   ofPlan(): [string, string][] {
-    const hosts = this.endpoints.map(({ host }) => {
+    const hosts = this.endpoints.map(({ host, address }) => {
+      if (address !== undefined) return 'a'
       if (host.startsWith('/')) return 's'
       return isIP(host) === 0 ? 'n' : 'a'
     })
@@ -203,6 +223,9 @@ export class Settings {
 const OF_ANYBODY =
   'postgres: sslrootcert=system trusts whoever has a certificate of a public authority: set sslmode=verify-full, or leave sslmode out'
 
+const NO_VERSION =
+  'postgres: ssl_min_protocol_version is newer than ssl_max_protocol_version: raise the latter'
+
 const LOOPBACK = /^(?:(?:::ffff:)?127\.\d+\.\d+\.\d+|::1)$/
 
 const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
@@ -234,10 +257,20 @@ function textsOf(config: Config): Texts {
       continue
     texts.set(known(key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)), String(value))
   }
+  addService(texts)
+  for (const [variable, harmless, what] of LACKING) {
+    const text = process.env[variable]
+    if (text && text !== harmless)
+      throw new TypeError(
+        `postgres: the environment variable ${variable} asks for ${what}, which isn't in this version: unset it`,
+      )
+  }
   for (const [name, { variable }] of Object.entries<Keyword>(KEYWORDS)) {
     const text = variable === undefined ? undefined : process.env[variable]
     if (text && !texts.has(name as Name)) texts.set(name as Name, text)
   }
+  // libpq's old name for it, which libpq still reads.
+  if (process.env['PGREQUIRESSL']?.startsWith('1') && !texts.has('sslmode')) texts.set('sslmode', 'require')
   for (const [name, text] of texts) {
     // An empty text counts as not set.
     if (text === '') texts.delete(name)
@@ -249,8 +282,47 @@ function textsOf(config: Config): Texts {
 /** Options that exist only in the object, not in a connection string. */
 const OBJECTS = new Set(['url', 'types', 'tls', 'onNotice'])
 
-function endpointsOf(hosts: string, ports: string): Endpoint[] {
-  const [list, portList] = [hosts.split(','), ports.split(',')]
+/** The settings of the service, where nothing else is said. */
+function addService(texts: Texts): void {
+  const service = texts.get('service') || process.env['PGSERVICE']
+  if (!service) return
+  const named = texts.get('servicefile') || process.env['PGSERVICEFILE'] || undefined
+  const { file, lines } = serviceOf(service, named)
+  for (const [number, keyword, text] of lines) {
+    try {
+      const name = known(keyword)
+      if (text !== '') checked(name, text)
+      // The first line of a keyword counts, as in libpq.
+      if (!texts.has(name)) texts.set(name, text)
+    } catch (error) {
+      throw wrongLine(file, number, (error as Error).message.replace('postgres: ', ''))
+    }
+  }
+}
+
+/** The options for the client's key. OpenSSL's own error says nothing of a password. */
+function keyOf(file: string, passphrase: string | undefined): ConnectionOptions {
+  const key = readFileSync(file)
+  if (!key.includes('ENCRYPTED')) return { key }
+  try {
+    createPrivateKey({ key, passphrase: passphrase ?? '' })
+  } catch {
+    const what = passphrase === undefined ? 'set sslpassword' : 'sslpassword does not open it'
+    throw new TypeError(`postgres: the key in ${file} (sslkey) is encrypted: ${what}`)
+  }
+  return { key, passphrase: passphrase ?? '' }
+}
+
+function endpointsOf(hosts: string, hostaddrs: string, ports: string): Endpoint[] {
+  const addresses = hostaddrs === '' ? [] : hostaddrs.split(',')
+  if (addresses.some((address) => address !== '' && isIP(address) === 0))
+    throw new TypeError('postgres: hostaddr takes IPv4 or IPv6 addresses, not names')
+  const names = hosts === '' ? addresses.map(() => '') : hosts.split(',')
+  if (addresses.length > 0 && names.length !== addresses.length) {
+    const what = `${names.length} hosts and ${addresses.length} hostaddr values don't match`
+    throw new TypeError(`postgres: ${what}`)
+  }
+  const [list, portList] = [names.length === 0 ? [''] : names, ports.split(',')]
   if (portList.length !== 1 && portList.length !== list.length) {
     throw new TypeError('postgres: there is one port for all hosts, or one for each')
   }
@@ -260,6 +332,8 @@ function endpointsOf(hosts: string, ports: string): Endpoint[] {
     if (!/^[0-9]{1,5}$/.test(text) || port < 1 || port > 65_535) {
       throw new TypeError('postgres: a port is a number from 1 to 65535')
     }
-    return { host: host || 'localhost', port }
+    const address = addresses[i] || undefined
+    const it = { host: host || address || 'localhost', port }
+    return address === undefined ? it : { ...it, address }
   })
 }

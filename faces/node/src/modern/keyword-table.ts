@@ -16,8 +16,14 @@ export interface Keyword {
 }
 
 export const KEYWORDS = {
+  /** The section of the service file whose settings hold where nothing else is set. */
+  service: { form: 'text', variable: 'PGSERVICE' },
+  /** The service file. */
+  servicefile: { form: 'text', variable: 'PGSERVICEFILE' },
   /** Names, addresses or directories of Unix sockets, in the order to try them. */
   host: { form: 'text', variable: 'PGHOST' },
+  /** The address of each host, in the same order, which saves the lookup. */
+  hostaddr: { form: 'text', variable: 'PGHOSTADDR' },
   /** One port for all hosts, or one for each. */
   port: { form: 'text', variable: 'PGPORT', otherwise: '5432' },
   /** The database; by default the one with the user's name. */
@@ -26,6 +32,8 @@ export const KEYWORDS = {
   user: { form: 'text', variable: 'PGUSER' },
   /** The password; by default it is looked up in the password file. */
   password: { form: 'text', variable: 'PGPASSWORD' },
+  /** The password file. */
+  passfile: { form: 'text', variable: 'PGPASSFILE' },
   /** The name that the server shows for the connection. */
   application_name: { form: 'text', variable: 'PGAPPNAME' },
   /** The application name to use if no other is given. */
@@ -72,8 +80,24 @@ export const KEYWORDS = {
   sslcert: { form: 'text', variable: 'PGSSLCERT' },
   /** The file with the client's key. */
   sslkey: { form: 'text', variable: 'PGSSLKEY' },
+  /** The password of an encrypted key file. Rust reads no such files. */
+  sslpassword: { form: 'text' },
+  /** Whether the client's certificate is sent if the server asks for it. */
+  sslcertmode: { form: ['disable', 'allow'], variable: 'PGSSLCERTMODE', otherwise: 'allow' },
   /** The file with the authorities that are trusted, or system. */
   sslrootcert: { form: 'text', variable: 'PGSSLROOTCERT' },
+  /** The file with lists of revoked certificates. */
+  sslcrl: { form: 'text', variable: 'PGSSLCRL' },
+  /** Whether the host's name is sent in clear text (SNI). */
+  sslsni: { form: ['0', '1'], variable: 'PGSSLSNI', otherwise: '1' },
+  /** The oldest TLS to speak. */
+  ssl_min_protocol_version: {
+    form: 'text',
+    variable: 'PGSSLMINPROTOCOLVERSION',
+    otherwise: 'TLSv1.2',
+  },
+  /** The newest TLS to speak. */
+  ssl_max_protocol_version: { form: 'text', variable: 'PGSSLMAXPROTOCOLVERSION' },
   /** GSSAPI encryption, which is not supported. */
   gssencmode: { form: ['disable', 'prefer'], variable: 'PGGSSENCMODE', otherwise: 'prefer' },
   /** Whether the login is bound to the TLS connection. */
@@ -146,6 +170,14 @@ export const UNSUPPORTED: { readonly [name: string]: string } = {
   oauth_scope: 'OAuth',
 }
 
+/** Variables that ask for what is not here: what asks for nothing, and what they need. */
+export const LACKING: readonly (readonly [string, string, string])[] = [
+  ['PGSSLCRLDIR', '', 'a directory of revocation lists'],
+  ['PGREQUIREPEER', '', "checking the server's user on a Unix socket"],
+  ['PGMINPROTOCOLVERSION', '3.0', 'min_protocol_version'],
+  ['PGREQUIREAUTH', '', 'require_auth'],
+]
+
 /** What is said of a text that is refused, behind the name of its keyword. */
 export const SAYS = {
   oneOf: 'takes one of ',
@@ -155,4 +187,10 @@ export const SAYS = {
   unknown: 'there is no keyword ',
   needs: ' needs ',
   lacking: ", which isn't in this version: remove it",
+  tooLong: 'the line is too long: libpq reads 1,022 bytes of one',
+  noSetting: 'the line is no keyword=value',
+  nested: "a service can't name another service: write its settings here",
+  ldap: "the line asks an LDAP directory, which isn't in this version: write the settings here",
+  notFound: 'the service has no section in ',
+  noFile: "this service file can't be read: ",
 }

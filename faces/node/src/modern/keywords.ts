@@ -26,7 +26,9 @@ export function readUrl(url: string): Texts {
     const at = pair.indexOf('=')
     const name = decode(at < 0 ? pair : pair.slice(0, at))
     if (at < 0) throw new TypeError(`postgres: the parameter ${name} has no value`)
-    texts.set(known(name), decode(pair.slice(at + 1)))
+    // JDBC's way to require TLS, as in libpq.
+    if (pair === 'ssl=true') texts.set('sslmode', 'require')
+    else texts.set(known(name), decode(pair.slice(at + 1)))
   }
   return texts
 }

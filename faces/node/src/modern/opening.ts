@@ -117,8 +117,12 @@ export class Opening implements Opener, Guide {
 
   #dial(at: number): void {
     const settings = this.#settings
-    const { host, port } = settings.endpoints[this.#plan.host] as Endpoint
-    const address = this.#found === this.#plan.host ? this.#addresses[at] : undefined
+    const given = settings.endpoints[this.#plan.host] as Endpoint
+    const { port } = given
+    // An address wins over the directory of a socket, as in libpq.
+    const host = given.host.startsWith('/') ? (given.address ?? given.host) : given.host
+    const found = this.#found === this.#plan.host ? this.#addresses[at] : undefined
+    const address = given.address ?? found
     this.#endpoint = address === undefined ? { host, port } : { host, port, address }
     try {
       this.#tls = settings.tlsOf(host)
@@ -128,6 +132,7 @@ export class Opening implements Opener, Guide {
     }
     const transport = new Transport({
       ssl: this.#tls ?? false,
+      sendsName: settings.isOn('sslsni'),
       sslNegotiation: settings.said('sslnegotiation'),
       guide: this,
       keepAlive: settings.isOn('keepalives'),

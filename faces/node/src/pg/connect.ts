@@ -11,6 +11,8 @@ export interface TransportOptions {
   stream?: Socket | ((options: TransportOptions) => Socket) | undefined
   /** True, or the options of `tls.connect`. */
   ssl: boolean | ConnectionOptions
+  /** Whether the host's name is sent when TLS begins (SNI); by default it is. */
+  sendsName?: boolean
   /** `postgres`: the server is asked for TLS first. `direct`: TLS begins at once. */
   sslNegotiation: string
   /**
@@ -316,7 +318,7 @@ export class Connection extends EventEmitter {
     }
     if (this.sslNegotiation === 'direct') options.ALPNProtocols = ['postgresql']
     // An IP address must not be sent as a server name (RFC 6066, section 3).
-    if (isIP(host) === 0) options.servername = host
+    if (isIP(host) === 0 && this.#options.sendsName !== false) options.servername = host
     let stream: TLSSocket
     try {
       stream = connectTls(options)

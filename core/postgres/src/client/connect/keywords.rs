@@ -88,13 +88,13 @@ macro_rules! keywords {
 
 keywords! {
     /// The section of the service file whose settings hold where nothing else is set.
-    Service = "service", "PGSERVICE", Text, "", No;
+    Service = "service", "PGSERVICE", Text, "", Yes;
     /// The service file.
-    Servicefile = "servicefile", "PGSERVICEFILE", Text, "", No;
+    Servicefile = "servicefile", "PGSERVICEFILE", Text, "", Yes;
     /// Names, addresses or directories of Unix sockets, in the order to try them.
     Host = "host", "PGHOST", Text, "", Yes;
     /// The address of each host, in the same order, which saves the lookup.
-    Hostaddr = "hostaddr", "PGHOSTADDR", Text, "", No;
+    Hostaddr = "hostaddr", "PGHOSTADDR", Text, "", Yes;
     /// One port for all hosts, or one for each.
     Port = "port", "PGPORT", Text, "5432", Yes;
     /// The database; by default the one with the user's name.
@@ -104,7 +104,7 @@ keywords! {
     /// The password; by default it is looked up in the password file.
     Password = "password", "PGPASSWORD", Text, "", Yes;
     /// The password file.
-    Passfile = "passfile", "PGPASSFILE", Text, "", No;
+    Passfile = "passfile", "PGPASSFILE", Text, "", Yes;
     /// The name that the server shows for the connection.
     ApplicationName = "application_name", "PGAPPNAME", Text, "", Yes;
     /// The application name to use if no other is given.
@@ -145,20 +145,20 @@ keywords! {
     /// The file with the client's key.
     Sslkey = "sslkey", "PGSSLKEY", Text, "", Yes;
     /// The password of an encrypted key file. Rust reads no such files.
-    Sslpassword = "sslpassword", "", Text, "", No;
+    Sslpassword = "sslpassword", "", Text, "", Yes;
     /// Whether the client's certificate is sent if the server asks for it.
-    Sslcertmode = "sslcertmode", "PGSSLCERTMODE", Words(&["disable", "allow"]), "allow", No;
+    Sslcertmode = "sslcertmode", "PGSSLCERTMODE", Words(&["disable", "allow"]), "allow", Yes;
     /// The file with the authorities that are trusted, or system.
     Sslrootcert = "sslrootcert", "PGSSLROOTCERT", Text, "", Yes;
     /// The file with lists of revoked certificates.
-    Sslcrl = "sslcrl", "PGSSLCRL", Text, "", No;
+    Sslcrl = "sslcrl", "PGSSLCRL", Text, "", Yes;
     /// Whether the host's name is sent in clear text (SNI).
-    Sslsni = "sslsni", "PGSSLSNI", Words(&["0", "1"]), "1", No;
+    Sslsni = "sslsni", "PGSSLSNI", Words(&["0", "1"]), "1", Yes;
     /// The oldest TLS to speak.
     SslMinProtocolVersion =
-        "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Text, "TLSv1.2", No;
+        "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Text, "TLSv1.2", Yes;
     /// The newest TLS to speak.
-    SslMaxProtocolVersion = "ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", Text, "", No;
+    SslMaxProtocolVersion = "ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", Text, "", Yes;
     /// GSSAPI encryption, which is not supported.
     Gssencmode = "gssencmode", "PGGSSENCMODE", Words(&["disable", "prefer"]), "prefer", Yes;
     /// Whether the login is bound to the TLS connection.

@@ -54,8 +54,34 @@ pub struct Metrics {
     /// The texts behind which other statements waited on a shared connection, those that held up
     /// most first; up to 32.
     pub slow_neighbours: Vec<SlowNeighbour>,
+    /// What came from the cache of a client of Redis; `None` without one.
+    pub cache: Option<CacheMetrics>,
     /// The connections that are open.
     pub connections: Vec<ConnectionMetrics>,
+}
+
+/// The counters of a cache ([`Config::cache`](crate::redis::Config::cache)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheMetrics {
+    /// Commands that were answered from the cache.
+    pub hits: u64,
+    /// Commands that were sent because the cache did not have their replies. Those that can't be
+    /// cached are in neither number.
+    pub misses: u64,
+    /// Commands that got the reply of another caller, who had sent the same.
+    pub joined: u64,
+    /// Keys that the server said were changed; all of them at once count as one.
+    pub invalidations: u64,
+    /// Replies that were dropped because the cache was full.
+    pub evicted: u64,
+    /// The bytes of the replies in the cache, with all that belongs to them.
+    pub bytes: usize,
+    /// The replies in the cache.
+    pub entries: usize,
+    /// Whether replies are kept: there is a connection, it speaks RESP3, and the server tells which
+    /// keys were changed.
+    pub is_on: bool,
 }
 
 /// The counters of one connection.
@@ -74,6 +100,21 @@ pub struct ConnectionMetrics {
     pub waiting: usize,
     /// What was sent and how it ended.
     pub counts: Counts,
+}
+
+impl From<onetrip_redis::client::cache::Counts> for CacheMetrics {
+    fn from(counts: onetrip_redis::client::cache::Counts) -> CacheMetrics {
+        CacheMetrics {
+            hits: counts.hits,
+            misses: counts.misses,
+            joined: counts.joined,
+            invalidations: counts.invalidations,
+            evicted: counts.evicted,
+            bytes: counts.bytes,
+            entries: counts.entries,
+            is_on: counts.is_on,
+        }
+    }
 }
 
 impl Metrics {

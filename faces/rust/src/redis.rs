@@ -1,5 +1,6 @@
 //! Redis and Valkey: commands that pipeline by themselves over one connection.
 
+mod cached;
 mod call;
 mod client;
 mod cluster;

@@ -12,7 +12,7 @@ use metrics::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::snapshot::snapshot;
-use super::{Counts, Histogram, Metrics};
+use super::{CacheMetrics, Counts, Histogram, Metrics};
 use crate::pool::Pool;
 
 /// How often the counters are published automatically.
@@ -68,13 +68,15 @@ pub(crate) fn publish_change(new: &Metrics, old: &Metrics) {
     count("onetrip_connections_closed_total", new.closed, old.closed);
     count("onetrip_connections_lost_total", new.lost, old.lost);
     counts(&new.counts, &old.counts);
+    cache(&new.cache.unwrap_or_default(), &old.cache.unwrap_or_default());
     waits(&new.waits, &old.waits);
 }
 
 impl Metrics {
     /// The same with all gauges 0.
     pub(crate) fn without_gauges(self) -> Metrics {
-        Metrics { in_flight: 0, queued: 0, waiting: 0, open: 0, idle: 0, ..self }
+        let cache = self.cache.map(|cache| CacheMetrics { bytes: 0, entries: 0, ..cache });
+        Metrics { in_flight: 0, queued: 0, waiting: 0, open: 0, idle: 0, cache, ..self }
     }
 }
 
@@ -109,6 +111,17 @@ fn counts(new: &Counts, old: &Counts) {
     count(name, new.notifications_dropped, old.notifications_dropped);
 }
 
+fn cache(new: &CacheMetrics, old: &CacheMetrics) {
+    let change = |name, new: usize, old: usize| gauge!(name).increment(new as f64 - old as f64);
+    change("onetrip_cache_bytes", new.bytes, old.bytes);
+    change("onetrip_cache_entries", new.entries, old.entries);
+    count("onetrip_cache_hits_total", new.hits, old.hits);
+    count("onetrip_cache_misses_total", new.misses, old.misses);
+    count("onetrip_cache_joined_total", new.joined, old.joined);
+    count("onetrip_cache_invalidations_total", new.invalidations, old.invalidations);
+    count("onetrip_cache_evicted_total", new.evicted, old.evicted);
+}
+
 fn waits(new: &Histogram, old: &Histogram) {
     let waits = histogram!("onetrip_wait_seconds");
     for ((longest, new), (_, old)) in new.buckets().zip(old.buckets()) {
@@ -140,15 +153,17 @@ fn describe() {
     describe_histogram!("onetrip_wait_seconds", Unit::Seconds, "Waits for a connection");
 }
 
-const GAUGES: [(&str, Unit, &str); 5] = [
+const GAUGES: [(&str, Unit, &str); 7] = [
     ("onetrip_requests_in_flight", Unit::Count, "Requests sent and unanswered"),
     ("onetrip_requests_queued", Unit::Count, "Requests that wait for the window"),
     ("onetrip_callers_waiting", Unit::Count, "Callers that wait for room or a connection"),
     ("onetrip_connections_open", Unit::Count, "Connections that are open"),
     ("onetrip_connections_idle", Unit::Count, "Connections on which nothing is unanswered"),
+    ("onetrip_cache_bytes", Unit::Bytes, "Replies in the caches, with all that belongs to them"),
+    ("onetrip_cache_entries", Unit::Count, "Replies in the caches"),
 ];
 
-const COUNTERS: [(&str, Unit, &str); 15] = [
+const COUNTERS: [(&str, Unit, &str); 20] = [
     ("onetrip_connections_opened_total", Unit::Count, "Connections opened"),
     ("onetrip_connections_open_failed_total", Unit::Count, "Attempts to connect that failed"),
     ("onetrip_connections_closed_total", Unit::Count, "Connections closed from this side"),
@@ -164,4 +179,9 @@ const COUNTERS: [(&str, Unit, &str); 15] = [
     ("onetrip_requests_hedged_total", Unit::Count, "Reads sent a second time since they were late"),
     ("onetrip_waited_behind_slow_total", Unit::Count, "Statements behind a slow one"),
     ("onetrip_notifications_dropped_total", Unit::Count, "Notifications that nobody asked for"),
+    ("onetrip_cache_hits_total", Unit::Count, "Commands answered from a cache"),
+    ("onetrip_cache_misses_total", Unit::Count, "Commands whose replies no cache had"),
+    ("onetrip_cache_joined_total", Unit::Count, "Commands answered with another caller's"),
+    ("onetrip_cache_invalidations_total", Unit::Count, "Keys that were changed, as servers say"),
+    ("onetrip_cache_evicted_total", Unit::Count, "Replies dropped since a cache was full"),
 ];

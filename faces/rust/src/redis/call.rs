@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
+use onetrip_redis::client::cache::{FetchId, Writes};
 use onetrip_redis::client::router::FlightId;
 use onetrip_redis::client::scripts::Scripts;
 use onetrip_redis::{Command, Expect, Spec};
@@ -31,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) metered: bool,
     /// In a cluster, the flight whose result is reported.
     pub(crate) flight: Option<FlightId>,
+    /// The fetch of the cache whose result is reported.
+    pub(crate) fetch: Option<FetchId>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,8 +41,8 @@ pub(crate) enum Body {
     One(Item),
     /// Commands with a reply each.
     Many(Vec<Item>),
-    /// The same, encoded.
-    Encoded(Bytes, u32),
+    /// The same, encoded, and what they may change.
+    Encoded(Bytes, u32, Writes),
     /// Commands between MULTI and EXEC.
     Atomic(Vec<Item>),
     /// A call behind ASKING, which has a reply of its own.
@@ -60,6 +63,13 @@ impl Item {
         self.command.len_max() + self.script.as_ref().map_or(0, |script| script.text.len() + 64)
     }
 
+    fn add_writes(&self, writes: &mut Writes) {
+        match &self.script {
+            None => writes.add(&self.command),
+            Some(_) => writes.extend(Writes::of_script()),
+        }
+    }
+
     /// Whether the script is called by its hash on a connection that has run these scripts.
     fn is_known(&self, scripts: &Scripts) -> bool {
         self.script.as_ref().is_some_and(|script| scripts.has(script.sha.as_bytes()))
@@ -78,7 +88,16 @@ impl Item {
 
 impl Call {
     pub(crate) fn one(item: Item, deadline: Time) -> Call {
-        Call { body: Body::One(item), deadline, metered: false, flight: None }
+        Call::of(Body::One(item), deadline)
+    }
+
+    pub(crate) fn of(body: Body, deadline: Time) -> Call {
+        Call { body, deadline, metered: false, flight: None, fetch: None }
+    }
+
+    /// What it may change of the data.
+    pub(crate) fn writes(&self) -> Writes {
+        self.body.writes()
     }
 
     pub(crate) fn len_max(&self) -> usize {
@@ -134,12 +153,26 @@ impl Call {
 }
 
 impl Body {
+    fn writes(&self) -> Writes {
+        let mut writes = Writes::Nothing;
+        match self {
+            Body::One(item) => item.add_writes(&mut writes),
+            Body::Many(items) | Body::Atomic(items) => {
+                items.iter().for_each(|item| item.add_writes(&mut writes));
+            }
+            Body::Encoded(_, _, writes) => return writes.clone(),
+            Body::Asking(body) => return body.writes(),
+            Body::Unwatch | Body::Confirmed(..) => {}
+        }
+        writes
+    }
+
     fn len_max(&self) -> usize {
         match self {
             Body::One(item) => item.len_max(),
             Body::Many(items) => items.iter().map(Item::len_max).sum(),
             Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
-            Body::Encoded(bytes, _) => bytes.len(),
+            Body::Encoded(bytes, ..) => bytes.len(),
             Body::Asking(body) => body.len_max() + 32,
             Body::Unwatch => 32,
             Body::Confirmed(command, _) => command.len_max(),
@@ -156,7 +189,7 @@ impl Body {
             Body::One(item) if item.leaves => Expect::reply().leaving(),
             Body::One(_) => Expect::reply(),
             Body::Many(items) => Expect::replies(items.len() as u32),
-            Body::Encoded(_, count) => Expect::replies(*count),
+            Body::Encoded(_, count, _) => Expect::replies(*count),
             Body::Atomic(items) => Expect::atomic(items.len() as u32),
             Body::Asking(body) => body.expect(&Scripts::default()).behind_asking(),
             Body::Unwatch => Expect::reply().resetting(),
@@ -170,7 +203,7 @@ impl Body {
         match self {
             Body::One(item) => item.encode(scripts, out),
             Body::Confirmed(command, _) => command.encode(out),
-            Body::Encoded(bytes, _) => out.extend_from_slice(bytes),
+            Body::Encoded(bytes, ..) => out.extend_from_slice(bytes),
             Body::Many(items) => {
                 let mut scripts = Known { before: scripts, here: Vec::new() };
                 items.iter().for_each(|item| scripts.encode(item, out));

@@ -18,6 +18,7 @@ pub(crate) use self::inner::Inner;
 #[cfg(feature = "metrics")]
 use self::inner::publish_now_and_then;
 use super::FromReply;
+use super::cached::{Cached, Lookup};
 use super::call::{Call, Item};
 use super::cluster::Cluster;
 use super::commands_from::{FromIter, FromStream};
@@ -25,9 +26,9 @@ use super::config::Config;
 use super::connect::Target;
 
 use super::link::Shared;
-use super::node::{Lease, Node};
+use super::node::{Lease, Node, Sent};
 use super::pipeline::{Atomic, On, Pipeline};
-use super::reply::{Again, Reply};
+use super::reply::{Again, Reply, Unsent};
 use super::script::ScriptCall;
 use super::sends::Sends;
 use super::session::Session;
@@ -60,6 +61,8 @@ pub struct Client {
     timeout: Option<Duration>,
     repeats: bool,
     alone: bool,
+    /// Whether it gets replies from the cache, if there is one.
+    caches: bool,
 }
 
 impl Client {
@@ -77,6 +80,11 @@ impl Client {
     /// # Errors
     /// As [`connect`](Client::connect). Dropping the future gives the connection up.
     pub async fn connect_with(config: &Config) -> Result<Client, Error> {
+        if config.is_cluster && config.cache_bytes > 0 {
+            let message =
+                "`cache` is not for clusters: leave it out, or connect to a single server";
+            return Err(Error::misuse("cache_in_cluster", message));
+        }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
@@ -84,7 +92,8 @@ impl Client {
         let seed = u64::from_le_bytes(seed);
         let target = Target::of(&config);
         let (limits, in_cluster) = (config.limits.clone(), config.is_cluster);
-        let context = Shared::new(limits, in_cluster, Arc::default(), Arc::default());
+        let cached = Cached::new(config.cache_bytes);
+        let context = Shared::new(limits, in_cluster, Arc::default(), Arc::default(), cached);
         let node = Arc::new(Node::new(&config, &target, seed, context));
         let home: Weak<Node> = Arc::downgrade(&node);
         node.context.set_home(home);
@@ -103,7 +112,7 @@ impl Client {
         #[cfg(feature = "metrics")]
         tokio::spawn(publish_now_and_then(Arc::downgrade(&inner)));
         let timeout = inner.config.limits.request_timeout;
-        Ok(Client { inner, timeout, repeats: false, alone: false })
+        Ok(Client { inner, timeout, repeats: false, alone: false, caches: true })
     }
 
     /// Any command, by its name: `client.cmd("OBJECT ENCODING").arg("key").send::<String>()`.
@@ -136,6 +145,13 @@ impl Client {
     #[must_use]
     pub fn alone(&self) -> Client {
         Client { alone: true, ..self.clone() }
+    }
+
+    /// The same client for commands whose replies are to come from the server, although the client
+    /// has a [`cache`](Config::cache). Their replies are not kept either.
+    #[must_use]
+    pub fn uncached(&self) -> Client {
+        Client { caches: false, ..self.clone() }
     }
 
     /// Makes a list of commands that are sent together; see [`Pipeline`].
@@ -313,7 +329,7 @@ impl Client {
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
         match call.into_item(&self.inner.config) {
             Ok(item) if self.alone => self.send_own(item, Cow::Borrowed("EVAL")),
-            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), None),
+            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), None, Lookup::Nothing),
             Err(error) => Reply::refused(error, Cow::Borrowed("EVAL")),
         }
     }
@@ -323,6 +339,7 @@ impl Client {
         item: Item,
         name: Cow<'static, str>,
         spec: Option<&Spec>,
+        found: Lookup,
     ) -> Reply<T> {
         let config = &self.inner.config;
         let (deadline, leaves) = (self.deadline(), item.leaves);
@@ -332,9 +349,30 @@ impl Client {
         if let Some(cluster) = &self.inner.cluster {
             return Reply::new(cluster.send(item, deadline, repeats), name, leaves, None);
         }
-        let call = Call::one(item, deadline);
+        let mut call = Call::one(item, deadline);
         let again = repeats.then(|| Again::new(&self.inner, &call, attempts_max));
-        Reply::new(self.inner.send(call), name, leaves, again)
+        match found {
+            Lookup::Joined(joined) => {
+                return Reply::joined(joined, Unsent::new(&self.inner, call), name, again);
+            }
+            Lookup::Fetch(fetch) => call.fetch = Some(fetch),
+            Lookup::Hit(_) | Lookup::Nothing => {}
+        }
+        let fetch = call.fetch;
+        let sent = self.inner.send(call);
+        if let (Some(fetch), Sent::Refused(_) | Sent::Later(_)) = (fetch, &sent) {
+            // It is not known when it is answered, if ever, so nobody waits for that.
+            self.inner.not_fetched(fetch);
+        }
+        Reply::new(sent, name, leaves, again)
+    }
+
+    /// What the cache has of a command.
+    fn look_up(&self, command: &Command, spec: Option<&'static Spec>) -> Lookup {
+        match &self.inner.node.context.cached {
+            Some(cached) if self.caches && !self.alone => cached.look_up(command, spec),
+            _ => Lookup::Nothing,
+        }
     }
 
     /// Sends a command on a connection of its own.
@@ -361,9 +399,16 @@ impl Sends for Client {
             return Reply::refused(error, name);
         }
         let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
+        let found = match place {
+            Place::Shared => self.look_up(&command, spec),
+            _ => Lookup::Nothing,
+        };
+        if let Lookup::Hit(reply) = found {
+            return Reply::cached(reply, name);
+        }
         let item = Item::new(command, spec);
         match place {
-            Place::Shared if !self.alone => self.send_item(item, name, spec),
+            Place::Shared if !self.alone => self.send_item(item, name, spec, found),
             Place::Shared | Place::Own => self.send_own(item, name),
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)

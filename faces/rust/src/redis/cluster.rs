@@ -191,12 +191,8 @@ impl Cluster {
             None if is_subscription(command) => Body::Confirmed(command.clone(), 1),
             None => Body::One(Item::new(command.clone(), Spec::of(command))),
         };
-        let call = Call {
-            body: if asking { Body::Asking(Box::new(body)) } else { body },
-            deadline,
-            metered: false,
-            flight: Some(flight),
-        };
+        let body = if asking { Body::Asking(Box::new(body)) } else { body };
+        let call = Call { flight: Some(flight), ..Call::of(body, deadline) };
         let Some(node) = nodes.get(&node) else {
             let error = Error::misuse("unknown_node", "the node is no longer part of the cluster");
             return landed.push((flight, Landed::Failed(error)));
@@ -208,7 +204,7 @@ impl Cluster {
 
     fn new_node(&self, id: NodeId, target: &Target, seed: u64) -> Node {
         let (limits, totals) = (self.config.limits.clone(), self.home.context.totals.clone());
-        let context = Shared::new(limits, true, totals, self.sharded.clone());
+        let context = Shared::new(limits, true, totals, self.sharded.clone(), None);
         if let Some(this) = self.this.get() {
             let landing: Weak<dyn Landing + Send + Sync> = this.clone();
             context.set_landing(landing, id);

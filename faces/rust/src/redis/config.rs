@@ -44,6 +44,7 @@ pub struct Config {
     pub(crate) is_cluster: bool,
     pub(crate) replica_reads: bool,
     pub(crate) repeat_reads: bool,
+    pub(crate) cache_bytes: usize,
     pub(crate) limits: Limits,
     /// Settings of TCP and TLS.
     pub(crate) transport: Settings,
@@ -161,6 +162,7 @@ impl Config {
             is_cluster: false,
             replica_reads: false,
             repeat_reads: false,
+            cache_bytes: 0,
             limits: Limits::default(),
             transport: Settings { sslmode: SslMode::Disable, ..Settings::default() },
         }
@@ -238,6 +240,19 @@ impl Config {
     #[must_use]
     pub fn repeat_reads(mut self, repeat_reads: bool) -> Config {
         self.repeat_reads = repeat_reads;
+        self
+    }
+
+    /// How many bytes of replies are kept in the client, until the server says that one of their
+    /// keys was changed (client-side caching). They count with their commands, their keys, and what
+    /// it takes to find them. Default: 0, none. Key `cache`: a number of bytes, or of `KiB`, `MiB` or
+    /// `GiB`.
+    ///
+    /// It needs RESP3 and the right to send CLIENT TRACKING; without them nothing is kept, and
+    /// [`CacheMetrics::is_on`](crate::CacheMetrics) says so. It is not for clusters.
+    #[must_use]
+    pub fn cache(mut self, bytes: usize) -> Config {
+        self.cache_bytes = bytes;
         self
     }
 

@@ -12,7 +12,7 @@ use onetrip_redis::{Command, Redis};
 
 use super::config::{Config, Protocol, Server};
 use super::link::{Engine, Link, PoolSlot, Shared};
-use super::login;
+use super::login::{self, Spoken};
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
 use crate::open::{Failure, Peer, Route, open};
@@ -30,6 +30,8 @@ pub(crate) struct Target {
     pub(crate) reads_replica: bool,
     /// Whether it is for subscriptions by RESP2.
     pub(crate) subscribes: bool,
+    /// Whether the server is to tell which keys that were read on it are changed.
+    pub(crate) tracks: bool,
 }
 
 impl Target {
@@ -39,13 +41,15 @@ impl Target {
             is_node: false,
             reads_replica: false,
             subscribes: false,
+            tracks: false,
         }
     }
 
     /// One node of a cluster.
     pub(crate) fn node(host: &str, port: u16, reads_replica: bool) -> Target {
         let server = Server::Tcp { host: host.to_owned(), port };
-        Target { servers: vec![server], is_node: true, reads_replica, subscribes: false }
+        let servers = vec![server];
+        Target { servers, is_node: true, reads_replica, subscribes: false, tracks: false }
     }
 
     /// Whether it is one node of a cluster.
@@ -54,7 +58,12 @@ impl Target {
     }
 
     pub(crate) fn subscriber(&self) -> Target {
-        Target { subscribes: true, ..self.clone() }
+        Target { subscribes: true, tracks: false, ..self.clone() }
+    }
+
+    /// The same for a connection whose replies are cached.
+    pub(crate) fn tracking(&self, tracks: bool) -> Target {
+        Target { tracks, ..self.clone() }
     }
 }
 
@@ -104,7 +113,7 @@ pub(crate) fn is_loading(error: &Error) -> bool {
 struct Opened {
     stream: Stream,
     route: Route,
-    is_resp3: bool,
+    spoken: Spoken,
 }
 
 async fn try_server(config: &Config, target: &Target, server: &Server) -> Result<Opened, Error> {
@@ -137,9 +146,9 @@ async fn try_peer(
     };
     let route = Route::new(server, peer, tls);
     let mut stream = open(settings, &route).await?;
-    let is_resp3 =
+    let spoken =
         login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Other)?;
-    Ok(Opened { stream, route, is_resp3 })
+    Ok(Opened { stream, route, spoken })
 }
 
 async fn peers(config: &Config, server: &Server) -> Result<Vec<Peer>, Error> {
@@ -192,7 +201,8 @@ fn spawn(
     context: &Arc<Shared>,
     pool_slot: PoolSlot,
 ) -> Arc<Link> {
-    let Opened { stream: Stream { reader, writer, input }, route, is_resp3 } = opened;
+    let Opened { stream: Stream { reader, writer, input }, route, spoken } = opened;
+    let is_resp3 = spoken.is_resp3;
     let limits = &config.limits;
     let limits = onetrip_engine::Limits {
         in_flight_max: limits.in_flight_max,
@@ -209,6 +219,9 @@ fn spawn(
     let engine = |now| Engine::new(now, protocol, limits);
     let link = Link::new(engine, writer, route, is_resp3, context.clone(), pool_slot);
     link.lock().subscribes |= target.subscribes;
+    if spoken.tracks {
+        link.track();
+    }
     tokio::spawn(Driver::new(link.clone(), reader, input).run());
     link
 }
@@ -219,6 +232,8 @@ pub(crate) struct Greeting {
     pub(crate) bytes: BytesMut,
     /// How many replies it has, including that to PING.
     pub(crate) replies: usize,
+    /// Whether the last before PING asks for the changes of keys. It may be refused.
+    pub(crate) tracks: bool,
 }
 
 impl Greeting {
@@ -232,7 +247,7 @@ impl Greeting {
         if let Some(name) = &config.client_name {
             hello = hello.arg("SETNAME").arg(name);
         }
-        Greeting::of([hello], config, target)
+        Greeting::of([hello], config, target, target.tracks)
     }
 
     /// Without HELLO, for servers before Redis 6.
@@ -244,15 +259,22 @@ impl Greeting {
         });
         let name = config.client_name.as_ref();
         let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
-        Greeting::of(auth.into_iter().chain(name), config, target)
+        Greeting::of(auth.into_iter().chain(name), config, target, false)
     }
 
-    fn of(first: impl IntoIterator<Item = Command>, config: &Config, target: &Target) -> Greeting {
+    fn of(
+        first: impl IntoIterator<Item = Command>,
+        config: &Config,
+        target: &Target,
+        tracks: bool,
+    ) -> Greeting {
         let select = (config.database > 0).then(|| Command::new("SELECT").arg(config.database));
         let readonly = target.reads_replica.then(|| Command::new("READONLY"));
+        let tracking = tracks.then(|| Command::new("CLIENT TRACKING").arg("ON"));
         let ping = [Command::new("PING")];
-        let mut greeting = Greeting { bytes: BytesMut::new(), replies: 0 };
-        for command in first.into_iter().chain(select).chain(readonly).chain(ping) {
+        let mut greeting = Greeting { bytes: BytesMut::new(), replies: 0, tracks };
+        let all = first.into_iter().chain(select).chain(readonly).chain(tracking).chain(ping);
+        for command in all {
             command.encode(&mut greeting.bytes);
             greeting.replies += 1;
         }

@@ -57,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) route: Route,
     /// Whether it speaks RESP3.
     pub(crate) is_resp3: bool,
+    /// Its number among those whose replies are cached.
+    pub(crate) tracked: Option<u64>,
     /// Whether messages can be told from replies on it.
     pub(crate) subscribes: bool,
     /// Whether the pool was told that it is gone.
@@ -135,6 +137,7 @@ impl Link {
             released: false,
             route,
             is_resp3,
+            tracked: None,
             subscribes: is_resp3,
             told: false,
             landed: Landings::default(),
@@ -258,10 +261,21 @@ impl Link {
     /// Nobody will take this reply. If the command was not sent, it is taken back.
     pub(crate) fn abandon(&self, token: Token) {
         self.with(|core, now| {
+            if core.serves_others(token) {
+                return core.replies.leave(token);
+            }
             if let Some(ticket) = core.replies.abandon(token) {
                 core.engine.cancel(now, ticket);
             }
         });
+    }
+
+    /// The server tells which keys that are read here were changed: from now on replies are kept.
+    pub(crate) fn track(&self) {
+        let mut core = self.lock();
+        if let (Some(cached), false) = (&self.context.cached, core.engine.is_closed()) {
+            core.tracked = Some(cached.opened());
+        }
     }
 
     /// Says goodbye when everything is answered.

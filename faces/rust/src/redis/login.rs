@@ -14,13 +14,21 @@ use crate::{Error, Kind};
 /// The code of the error of a peer that is not a Redis server.
 pub(crate) const NOT_REDIS: &str = "not_redis";
 
-/// Logs in. Returns whether the connection speaks RESP3.
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spoken {
+    pub(crate) is_resp3: bool,
+    /// Whether the server tells which keys that are read on it were changed.
+    pub(crate) tracks: bool,
+}
+
+/// Logs in.
 pub(crate) async fn log_in(
     stream: &mut Stream,
     config: &Config,
     target: &Target,
     route: &Route,
-) -> Result<bool, Error> {
+) -> Result<Spoken, Error> {
     // Nobody has logged in yet, so no long reply is expected.
     let limits = ScanLimits {
         string_bytes_max: 64 << 10,
@@ -28,13 +36,14 @@ pub(crate) async fn log_in(
         depth_max: 16,
         ..ScanLimits::default()
     };
-    let mut greeter = Greeter { stream, route, scanner: Scanner::new(limits) };
+    let mut greeter = Greeter { stream, route, scanner: Scanner::new(limits), tracks: false };
     let (greeting, is_resp3) = Greeting::best(config, target);
     let answer = greeter.greet(&greeting).await?;
-    let Some(error) = answer else { return Ok(is_resp3) };
+    let tracks = greeter.tracks;
+    let Some(error) = answer else { return Ok(Spoken { is_resp3, tracks }) };
     if is_resp3 && lacks_resp3(&error) {
         return match greeter.greet(&Greeting::resp2(config, target)).await? {
-            None => Ok(false),
+            None => Ok(Spoken { is_resp3: false, tracks: false }),
             Some(error) => Err(refused(error, route)),
         };
     }
@@ -64,6 +73,8 @@ struct Greeter<'a> {
     stream: &'a mut Stream,
     route: &'a Route,
     scanner: Scanner,
+    /// Whether the server has promised to tell which keys were changed.
+    tracks: bool,
 }
 
 impl Greeter<'_> {
@@ -75,6 +86,8 @@ impl Greeter<'_> {
         let mut first = None;
         for left in (0..greeting.replies).rev() {
             match self.reply().await {
+                // Without it nothing is cached, and the rest works.
+                Ok(error) if left == 1 && greeting.tracks => self.tracks = error.is_none(),
                 Ok(error) if left == 0 => first = first.or(error.filter(is_of_ping)),
                 Ok(error) => first = first.or(error),
                 // The server has said why, and has closed the connection.

@@ -8,6 +8,7 @@ use onetrip_engine::pool::Condition;
 use onetrip_engine::{Time, Token};
 use onetrip_redis::redirect::Address;
 
+use super::cached::Cached;
 use super::call::{Body, Call};
 use super::cluster::cell;
 use super::config::Config;
@@ -49,7 +50,10 @@ impl Node {
         seed: u64,
         context: Arc<Shared>,
     ) -> Node {
-        let pool = |purpose, seed| Pool::new(config, target.clone(), &context, purpose, seed);
+        let pool = |purpose, seed| {
+            let tracks = purpose == Purpose::Shared && context.cached.is_some();
+            Pool::new(config, target.tracking(tracks), &context, purpose, seed)
+        };
         Node {
             shared: pool(Purpose::Shared, seed),
             own: pool(Purpose::Own, seed.rotate_left(32)),
@@ -124,6 +128,7 @@ impl Node {
         self.is_closed.store(true, Ordering::SeqCst);
         self.shared.close();
         self.own.close();
+        self.context.cached.iter().for_each(Cached::close);
         // A subscription has no end that could be waited for.
         self.subscriptions.get().into_iter().for_each(|pool| pool.cut());
         // Nodes of a cluster share their readers.
@@ -218,7 +223,7 @@ impl Lease {
             return false;
         }
         let (body, deadline) = (Body::Unwatch, Time::NEVER);
-        let sent = self.link.submit(Call { body, deadline, metered: false, flight: None });
+        let sent = self.link.submit(Call::of(body, deadline));
         sent.is_ok_and(|token| {
             self.link.forget(token);
             true

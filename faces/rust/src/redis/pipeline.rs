@@ -149,7 +149,7 @@ impl<'a> Pipeline<'a> {
         let mut lost = None;
         for items in shares(items) {
             let leaves = items.iter().map(|item| item.leaves).collect();
-            let call = Call { body: Body::Many(items), deadline, metered: false, flight: None };
+            let call = Call::of(Body::Many(items), deadline);
             // Later commands go to the same connection, or fail: they must not overtake.
             let sent = match (&link, &lost) {
                 (_, Some(error)) => Sent::Refused(Error::clone(error)),

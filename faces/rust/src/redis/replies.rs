@@ -7,6 +7,7 @@ use onetrip_engine::{Ticket, Token};
 
 use super::call::Call;
 use crate::Error;
+use onetrip_redis::client::cache::{FetchId, Writes};
 use onetrip_redis::client::router::FlightId;
 
 /// The entries, by token. A token names an entry, and which use of it.
@@ -37,6 +38,10 @@ pub(crate) struct Entry {
     pub(crate) has_scripts: bool,
     /// The same, if their results are among several replies.
     pub(crate) lists_scripts: bool,
+    /// The fetch of the cache that it answers.
+    pub(crate) fetch: Option<FetchId>,
+    /// What its commands may change of what is cached.
+    pub(crate) writes: Writes,
     /// How many bytes are kept, if not the limit of one reply.
     pub(crate) bytes_max: Option<usize>,
 }
@@ -140,7 +145,7 @@ impl Replies {
     pub(crate) fn came(&mut self, token: Token, block: Bytes) {
         let max = self.bytes_max;
         if let Some(entry) = self.entry(token)
-            && matches!(entry.state, State::Waiting)
+            && (matches!(entry.state, State::Waiting) || entry.fetch.is_some())
         {
             entry.reply.add(block, entry.bytes_max.unwrap_or(max));
         }
@@ -227,6 +232,13 @@ impl Replies {
         }
         (entry.state, entry.waker, entry.reply) = (State::Abandoned, None, Received::Nothing);
         entry.ticket
+    }
+
+    /// The caller is gone, and others wait for this reply.
+    pub(crate) fn leave(&mut self, token: Token) {
+        if let Some(entry) = self.entry(token) {
+            (entry.state, entry.waker) = (State::Abandoned, None);
+        }
     }
 
     pub(crate) fn await_room(&mut self, token: Token, call: Call) {

@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use onetrip_engine::Token;
+use onetrip_engine::{Outcome, Time, Token};
 use onetrip_redis::client::repeat::Repeat;
 use tokio::time::Sleep;
 
 use super::FromReply;
+use super::cached::Joined;
 use super::call::Call;
 use super::client::Inner;
 use super::cluster::{self, Next, Roaming};
 use super::decode::decode;
-use super::error::too_large;
+use super::error::{deadline, too_large};
 use super::link::Link;
 use super::node::{Lease, Sent};
 use super::pipeline::checked;
@@ -52,6 +53,10 @@ enum Stage {
     /// It waits for a connection of its own.
     Borrowing(Arc<Cell>),
     Lent(Lease, Token),
+    /// It is in the cache.
+    Cached(Bytes),
+    /// Another caller has sent the same command.
+    Joined(Arc<Joined>, Box<Unsent>),
     /// Sent somewhere in a cluster. The flag: whether an error may leave effects behind.
     Cluster(Arc<cluster::Cell>, bool),
     /// Its connection was lost, or no node took it, and it is sent again after this pause.
@@ -60,6 +65,25 @@ enum Stage {
 }
 
 impl Stage {
+    fn sent(sent: Sent, leaves: bool) -> Stage {
+        match sent {
+            Sent::Refused(error) => Stage::Refused(error),
+            Sent::Here(link, token) => Stage::Here(link, token),
+            Sent::Later(cell) => Stage::Later(cell),
+            Sent::Cluster(cell) => Stage::Cluster(cell, leaves),
+        }
+    }
+
+    fn here(link: Arc<Link>, token: Option<Token>) -> Stage {
+        token.map_or(Stage::Taken, |token| Stage::Here(link, token))
+    }
+
+    fn lent(link: Arc<Link>, token: Option<Token>) -> Stage {
+        let lease = Lease::new(link);
+        lease.has_blocked();
+        token.map_or(Stage::Taken, |token| Stage::Lent(lease, token))
+    }
+
     /// A connection came for it, or none will. Without a token nothing was to be sent.
     fn placed(
         placed: Result<Placed, Error>,
@@ -67,6 +91,50 @@ impl Stage {
     ) -> Stage {
         placed.map_or_else(Stage::Refused, |Placed { link, token }| on(link, token))
     }
+}
+
+/// A call that was not sent, since another caller has sent the same.
+pub(crate) struct Unsent {
+    client: Arc<Inner>,
+    call: Call,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Unsent {
+    pub(crate) fn new(client: &Arc<Inner>, call: Call) -> Box<Unsent> {
+        Box::new(Unsent { client: client.clone(), call, deadline: None })
+    }
+
+    /// Where it is next: in the cache, as the other caller has its reply, or sent.
+    fn poll(&mut self, joined: &Joined, cx: &mut Context<'_>) -> Poll<Stage> {
+        match joined.poll(cx) {
+            Poll::Ready(Some(block)) => Poll::Ready(Stage::Cached(block)),
+            Poll::Ready(None) => {
+                Poll::Ready(Stage::sent(self.client.send(self.call.clone()), false))
+            }
+            Poll::Pending if self.is_late(cx) => {
+                Poll::Ready(Stage::Refused(deadline(Outcome::NotSent)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Whether its deadline has passed; otherwise registers the task to be woken then.
+    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.call.deadline == Time::NEVER {
+            return false;
+        }
+        let at = self.client.node.context.instant(self.call.deadline);
+        let sleep =
+            self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+        sleep.as_mut().poll(cx).is_ready()
+    }
+}
+
+/// A task that is answered from the cache again and again lets the driver have its turn, which reads
+/// that what is kept is not true any more.
+fn have_a_turn(cx: &mut Context<'_>) -> Poll<()> {
+    std::pin::pin!(tokio::task::coop::consume_budget()).poll(cx)
 }
 
 /// What is needed to send a call again.
@@ -98,12 +166,23 @@ impl<T: FromReply> Reply<T> {
         leaves: bool,
         again: Option<Box<Again>>,
     ) -> Reply<T> {
-        let stage = match sent {
-            Sent::Refused(error) => Stage::Refused(error),
-            Sent::Here(link, token) => Stage::Here(link, token),
-            Sent::Later(cell) => Stage::Later(cell),
-            Sent::Cluster(cell) => Stage::Cluster(cell, leaves),
-        };
+        Reply::at(Stage::sent(sent, leaves), name, again)
+    }
+
+    pub(crate) fn cached(block: Bytes, name: Cow<'static, str>) -> Reply<T> {
+        Reply::at(Stage::Cached(block), name, None)
+    }
+
+    pub(crate) fn joined(
+        joined: Arc<Joined>,
+        unsent: Box<Unsent>,
+        name: Cow<'static, str>,
+        again: Option<Box<Again>>,
+    ) -> Reply<T> {
+        Reply::at(Stage::Joined(joined, unsent), name, again)
+    }
+
+    fn at(stage: Stage, name: Cow<'static, str>, again: Option<Box<Again>>) -> Reply<T> {
         let span = Span::of(&name);
         Reply { stage, name, again, roaming: None, span, result: PhantomData }
     }
@@ -119,9 +198,7 @@ impl<T: FromReply> Reply<T> {
     }
 
     pub(crate) fn refused(error: Error, name: Cow<'static, str>) -> Reply<T> {
-        let span = Span::of(&name);
-        let stage = Stage::Refused(error);
-        Reply { stage, name, again: None, roaming: None, span, result: PhantomData }
+        Reply::at(Stage::Refused(error), name, None)
     }
 
     fn poll_block(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
@@ -147,27 +224,29 @@ impl<T: FromReply> Reply<T> {
                     }
                     taken
                 }
-                Stage::Refused(_) => {
-                    let Stage::Refused(error) = std::mem::replace(&mut self.stage, Stage::Taken)
-                    else {
-                        continue;
-                    };
+                Stage::Refused(error) => {
+                    let error = error.clone();
+                    self.stage = Stage::Taken;
                     return Poll::Ready(Err(error));
                 }
                 Stage::Later(cell) => {
                     let placed = std::task::ready!(cell.poll(cx));
-                    self.stage = Stage::placed(placed, |link, token| {
-                        token.map_or(Stage::Taken, |token| Stage::Here(link, token))
-                    });
+                    self.stage = Stage::placed(placed, Stage::here);
                     continue;
                 }
                 Stage::Borrowing(cell) => {
                     let placed = std::task::ready!(cell.poll(cx));
-                    self.stage = Stage::placed(placed, |link, token| {
-                        let lease = Lease::new(link);
-                        lease.has_blocked();
-                        token.map_or(Stage::Taken, |token| Stage::Lent(lease, token))
-                    });
+                    self.stage = Stage::placed(placed, Stage::lent);
+                    continue;
+                }
+                Stage::Cached(block) => {
+                    std::task::ready!(have_a_turn(cx));
+                    let block = std::mem::take(block);
+                    self.stage = Stage::Taken;
+                    return Poll::Ready(Ok(block));
+                }
+                Stage::Joined(joined, unsent) => {
+                    self.stage = std::task::ready!(unsent.poll(joined, cx));
                     continue;
                 }
                 Stage::Cluster(cell, leaves) => {
@@ -210,12 +289,7 @@ impl<T: FromReply> Reply<T> {
             return;
         }
         let Some(again) = &self.again else { return };
-        self.stage = match again.client.send(again.call.clone()) {
-            Sent::Refused(error) => Stage::Refused(error),
-            Sent::Here(link, token) => Stage::Here(link, token),
-            Sent::Later(cell) => Stage::Later(cell),
-            Sent::Cluster(cell) => Stage::Cluster(cell, true),
-        };
+        self.stage = Stage::sent(again.client.send(again.call.clone()), true);
     }
 }
 

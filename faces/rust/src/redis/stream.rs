@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 use onetrip_engine::{Time, Token};
+use onetrip_redis::client::cache::Writes;
 use onetrip_redis::{Command, Spec};
 
 use super::FromReply;
@@ -88,6 +89,8 @@ enum Stage {
 struct Share {
     bytes: BytesMut,
     leaves: Vec<bool>,
+    /// What they may change, if replies are cached.
+    writes: Writes,
 }
 
 /// Commands that share a slot and were sent.
@@ -184,6 +187,9 @@ impl<T, I: CommandSource> CommandStream<T, I> {
                     // It is not known what the command does to its connection.
                     lease.is_spoiled = true;
                 }
+                if self.client.inner.node.context.cached.is_some() {
+                    self.share.writes.add(&command);
+                }
                 command.encode(&mut self.share.bytes);
                 self.share.leaves.push(spec.is_none_or(Spec::may_leave_effects));
             }
@@ -213,19 +219,16 @@ impl<T, I: CommandSource> CommandStream<T, I> {
         let leaves: VecDeque<bool> = self.share.leaves.drain(..).collect();
         let bytes = self.share.bytes.split().freeze();
         let (count, len) = (leaves.len(), bytes.len());
-        let body = Body::Encoded(bytes, count as u32);
-        let (token, ended) = match lease.link.submit(Call {
-            body,
-            deadline: Time::NEVER,
-            metered: true,
-            flight: None,
-        }) {
-            Ok(token) => (token, None),
-            Err((_, error)) => {
-                self.is_over = true;
-                (Token::DISCARD, Some(Err(error)))
-            }
-        };
+        let writes = std::mem::take(&mut self.share.writes);
+        let body = Body::Encoded(bytes, count as u32, writes);
+        let (token, ended) =
+            match lease.link.submit(Call { metered: true, ..Call::of(body, Time::NEVER) }) {
+                Ok(token) => (token, None),
+                Err((_, error)) => {
+                    self.is_over = true;
+                    (Token::DISCARD, Some(Err(error)))
+                }
+            };
         self.sent += count as u64;
         self.in_flight += count;
         self.in_flight_bytes += len;

@@ -30,7 +30,7 @@ fn call(name: &str, channels: &[Channel], family: Family) -> Option<Call> {
     let count = of_it().count() as u32;
     let command = of_it().fold(Command::new(name), |command, channel| command.arg(&channel.name));
     let body = Body::Confirmed(command, count);
-    (count > 0).then_some(Call { body, deadline: Time::NEVER, metered: false, flight: None })
+    (count > 0).then_some(Call::of(body, Time::NEVER))
 }
 
 /// Subscribes to channels that are `new` to their reader, and to those that it `has`. Resolves when

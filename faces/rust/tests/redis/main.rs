@@ -7,6 +7,7 @@ mod kept;
 mod atomic;
 mod backpressure;
 mod blocking;
+mod cached;
 mod cluster;
 mod commands;
 mod conformance;

@@ -1,6 +1,9 @@
 //! The state that the clones of a client share, and the counters that it publishes.
 
 use std::sync::Arc;
+use std::task::Waker;
+
+use onetrip_redis::client::cache::FetchId;
 
 use crate::metrics::Metrics;
 use crate::redis::call::Call;
@@ -24,6 +27,12 @@ impl Inner {
         self.node.send(call)
     }
 
+    /// A fetch of the cache was not sent, or is to be sent some time.
+    pub(super) fn not_fetched(&self, fetch: FetchId) {
+        let cached = self.node.context.cached.iter();
+        cached.flat_map(|cached| cached.failed(fetch)).for_each(Waker::wake);
+    }
+
     pub(super) fn metrics(&self) -> Metrics {
         let nodes = self.cluster.iter().flat_map(|cluster| cluster.nodes());
         let mut metrics = Metrics::default();
@@ -32,6 +41,7 @@ impl Inner {
         }
         // The totals are those of all nodes.
         self.node.context.totals.add_to(&mut metrics);
+        metrics.cache = self.node.context.cached.as_ref().map(|cached| cached.counts().into());
         metrics
     }
 

@@ -83,7 +83,7 @@ impl Roaming {
         // Sent as a list, so that an error is among the replies and its text is kept.
         let body = Body::Many(vec![self.item.clone()]);
         let body = if self.is_asking { Body::Asking(Box::new(body)) } else { body };
-        node.send_own(Call { body, deadline: self.deadline, metered: false, flight: None })
+        node.send_own(Call::of(body, self.deadline))
     }
 
     /// Its replies came. `Ok` if it goes on from there; otherwise its result.

@@ -112,6 +112,7 @@ fn set(mut config: Config, key: &str, value: &str) -> Result<Config, ConfigError
         "cluster" => config.is_cluster = flag(key, value)?,
         "replica_reads" => config.replica_reads = flag(key, value)?,
         "repeat_reads" => config.repeat_reads = flag(key, value)?,
+        "cache" => config.cache_bytes = size(key, value)?,
         "sslmode" => {
             config = config.tls(match value {
                 "disable" => SslMode::Disable,
@@ -171,6 +172,22 @@ fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {
 fn number(key: &str, value: &str) -> Result<usize, ConfigError> {
     let number = value.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| refused(key, "a number from 1"))
+}
+
+/// A number of bytes, with a unit if it has one.
+fn size(key: &str, value: &str) -> Result<usize, ConfigError> {
+    let end = value.find(|it: char| !it.is_ascii_digit()).unwrap_or(value.len());
+    let (digits, unit) = value.split_at(end);
+    let unit: Option<usize> = match unit {
+        "" => Some(1),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    let number = digits.parse::<usize>().ok();
+    let bytes = number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
+    bytes.ok_or_else(|| refused(key, "a number of bytes, or of KiB, MiB or GiB: 64MiB"))
 }
 
 fn time(key: &str, value: &str) -> Result<Duration, ConfigError> {

@@ -29,6 +29,7 @@ impl Core {
         match output {
             Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 let bytes = block.len();
+                self.reply_begins(token);
                 self.replies.came(token, block);
                 match self.replies.has_part(token) {
                     // A reader that takes the reply as it comes is woken.
@@ -42,6 +43,9 @@ impl Core {
             }
             Output::Ended { token, block, end, .. } => self.end(token, block, end),
             Output::Event { event: Event::Push, block } => {
+                if self.context.cached.as_ref().is_some_and(|cached| cached.pushed(&block)) {
+                    return;
+                }
                 let wakers = self.context.pushes.take(&block);
                 self.wakers.extend(wakers);
                 self.landed.unsubscribed.extend(self.unsubscribed(&block));
@@ -64,6 +68,9 @@ impl Core {
                 self.transport.notify();
                 self.full = false;
                 self.wakers.append(&mut self.drained);
+                if let (Some(cached), Some(number)) = (&self.context.cached, self.tracked) {
+                    cached.closed(number);
+                }
                 self.note_end(reason);
             }
             // No groups are opened on these connections, and nothing is cancelled at the server.
@@ -89,6 +96,7 @@ impl Core {
             self.replies.came(token, std::mem::take(&mut block));
         }
         self.doubt_scripts(token, &end);
+        self.tell_cache(token, !matches!(end, End::Failed(_)));
         if let Some(flight) = self.replies.entry(token).and_then(|entry| entry.flight) {
             return self.land(flight, token, block, end);
         }
@@ -98,6 +106,42 @@ impl Core {
         };
         let waker = self.replies.end(token, result);
         self.wakers.extend(waker);
+    }
+
+    /// A part of a reply has come, and its reader may take it: what the commands have changed is
+    /// not true any more.
+    fn reply_begins(&mut self, token: Token) {
+        if let Some(cached) = &self.context.cached
+            && let Some(entry) = self.replies.entry(token)
+        {
+            cached.wrote(&entry.writes);
+        }
+    }
+
+    /// A request has ended: tells the cache what it has changed, or what came of its fetch.
+    pub(super) fn tell_cache(&mut self, token: Token, is_answered: bool) {
+        let (Some(cached), Some(entry)) = (&self.context.cached, self.replies.entry(token)) else {
+            return;
+        };
+        cached.wrote(&entry.writes);
+        let Some(fetch) = entry.fetch.take() else { return };
+        let reply = if is_answered { self.replies.received(token) } else { Bytes::new() };
+        self.wakers.extend(match reply.is_empty() {
+            true => cached.failed(fetch),
+            false => cached.answered(fetch, self.tracked, &reply),
+        });
+    }
+
+    /// Whether others wait for this reply, although its caller is gone.
+    pub(super) fn serves_others(&mut self, token: Token) -> bool {
+        let (Some(cached), Some(entry)) = (&self.context.cached, self.replies.entry(token)) else {
+            return false;
+        };
+        let serves = entry.fetch.is_some_and(|fetch| !cached.left(fetch));
+        if !serves {
+            entry.fetch = None;
+        }
+        serves
     }
 
     fn count(&mut self, end: &End) {

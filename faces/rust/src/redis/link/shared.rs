@@ -10,6 +10,7 @@ use onetrip_redis::client::router::{FlightId, NodeId};
 
 use super::Link;
 use crate::Error;
+use crate::redis::cached::Cached;
 use crate::redis::config::Limits;
 use crate::redis::metrics::Totals;
 use crate::redis::pushes::Pushes;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Whether the configuration says that the server is a node of a cluster.
     pub(crate) in_cluster: bool,
+    /// The replies that are kept, if any are.
+    pub(crate) cached: Option<Cached>,
     /// The zero of the time. It is the same for a client and all nodes of its cluster, which come
     /// later and keep the client's deadlines.
     epoch: Instant,
@@ -50,11 +53,13 @@ impl Shared {
         in_cluster: bool,
         totals: Arc<Totals>,
         pushes: Arc<Pushes>,
+        cached: Option<Cached>,
     ) -> Arc<Shared> {
         static EPOCH: OnceLock<Instant> = OnceLock::new();
         Arc::new(Shared {
             limits,
             in_cluster,
+            cached,
             epoch: *EPOCH.get_or_init(Instant::now),
             resp3: AtomicBool::new(false),
             subscribed: Mutex::default(),
@@ -177,9 +182,9 @@ mod tests {
 
     #[test]
     fn a_deadline_means_the_same_to_a_node_that_comes_later() {
-        let client = Shared::new(Limits::default(), false, Arc::default(), Arc::default());
+        let client = Shared::new(Limits::default(), false, Arc::default(), Arc::default(), None);
         while client.now() == Time::ZERO {}
-        let node = Shared::new(Limits::default(), false, Arc::default(), Arc::default());
+        let node = Shared::new(Limits::default(), false, Arc::default(), Arc::default(), None);
         assert_eq!(client.instant(Time::ZERO), node.instant(Time::ZERO));
     }
 }

@@ -3,6 +3,8 @@
 use onetrip_engine::{Ticket, Time, Token};
 
 use super::{Core, Landed};
+use onetrip_redis::client::cache::Writes;
+
 use crate::config::WhenFull;
 use crate::redis::call::{Body, Call, Item};
 use crate::transport;
@@ -39,8 +41,14 @@ impl Core {
         }
         let idle = transport::is_idle(&self.engine);
         let len = call.len_max();
+        let writes = self.context.cached.as_ref().map_or(Writes::Nothing, |cached| {
+            let writes = call.writes();
+            cached.wrote(&writes);
+            writes
+        });
         if self.engine.has_room(1, len) {
             let token = self.replies.add();
+            self.concerns_cache(token, &call, writes);
             self.submit_reserved(now, token, &call);
             let Core { transport, engine, .. } = self;
             transport.wrote(engine, now, idle, false);
@@ -50,7 +58,7 @@ impl Core {
             return Err((call, error));
         }
         match always_waits || self.may_park(len) {
-            true => self.await_room(call),
+            true => self.await_room(call, writes),
             false => Err((call, queue_full())),
         }
     }
@@ -75,6 +83,7 @@ impl Core {
             }
             Err(_) => {
                 let error = self.refusal().unwrap_or_else(queue_full);
+                self.tell_cache(token, false);
                 if let Some(flight) = call.flight {
                     self.replies.remove(token);
                     return self.landed.flights.push((flight, Landed::Failed(error)));
@@ -95,6 +104,15 @@ impl Core {
         }
     }
 
+    /// Notes what the cache is told when this has ended.
+    fn concerns_cache(&mut self, token: Token, call: &Call, writes: Writes) {
+        if (call.fetch.is_some() || writes != Writes::Nothing)
+            && let Some(entry) = self.replies.entry(token)
+        {
+            (entry.fetch, entry.writes) = (call.fetch, writes);
+        }
+    }
+
     /// Whether a call of this length may wait for room in the queue.
     fn may_park(&self, len: usize) -> bool {
         let limits = &self.context.limits;
@@ -105,7 +123,7 @@ impl Core {
     }
 
     /// Lets a call wait for room in the queue.
-    fn await_room(&mut self, call: Call) -> Result<Token, (Call, Error)> {
+    fn await_room(&mut self, call: Call, writes: Writes) -> Result<Token, (Call, Error)> {
         let token = self.replies.add();
         let Some(ticket) = self.engine.wait(token, call.deadline) else {
             self.replies.remove(token);
@@ -115,6 +133,7 @@ impl Core {
             entry.ticket = Some(ticket);
             entry.flight = call.flight;
         }
+        self.concerns_cache(token, &call, writes);
         self.replies.await_room(token, call);
         Ok(token)
     }

@@ -106,7 +106,7 @@ fn send(on: &On<'_>, items: Vec<Item>, may_block: bool) -> Pending {
             false => Pending::of(cluster.send_atomic(items, deadline)),
         };
     }
-    let call = Call { body: Body::Atomic(items), deadline, metered: false, flight: None };
+    let call = Call::of(Body::Atomic(items), deadline);
     match on.lease {
         Some(lease) if may_block => lease.has_blocked(),
         None if may_block => return Pending::Borrowing(on.inner.node.send_own(call)),

@@ -41,7 +41,8 @@ typedef struct onetrip_completion {
 
 enum {
     ONETRIP_READY = 1,         /* the login has succeeded. a: process id; for Redis the protocol,
-                                  2 or 3. Block: server settings, pairs of name and value, each
+                                  2 or 3. b: for Redis, whether the server tells which
+                                  keys are changed. Block: server settings, pairs of name and value, each
                                   ended by a zero byte */
     ONETRIP_DATA = 2,          /* whole messages of a reply. a: the number of the statement that
                                   described its rows; 0: the reply does so itself */

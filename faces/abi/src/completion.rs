@@ -30,6 +30,7 @@ pub struct Completion {
 /// The kinds of records.
 pub mod kind {
     /// The login is complete. `a`: the server's process number; for Redis the protocol, 2 or 3.
+    /// `b`: for Redis, whether the server tells which keys are changed (`tracking`).
     /// Block: the settings that the server reported, as pairs of name and value, each ended by a
     /// zero byte.
     pub const READY: u32 = 1;

@@ -107,9 +107,9 @@ impl Redis {
                 Progress::Failed { reason, is_final, block } => {
                     return self.end((reason, is_final), block, to);
                 }
-                Progress::Ready { protocol, fields } => {
+                Progress::Ready { protocol, tracks, fields } => {
                     self.login = None;
-                    to.push(kind::READY, 0, (protocol, 0), fields);
+                    to.push(kind::READY, 0, (protocol, tracks.into()), fields);
                 }
             }
         }

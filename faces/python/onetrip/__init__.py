@@ -12,7 +12,7 @@ import os
 
 from . import _native
 from ._batch import Batch, BatchReport
-from ._client import Database, Metrics, Pipeline, Session, Transaction, connect
+from ._client import CacheMetrics, Database, Metrics, Pipeline, Session, Transaction, connect
 from ._flow import Stream
 from ._listen import Gap, Listener, Notification
 from ._native import Arrow, Call, Record
@@ -31,6 +31,7 @@ __all__ = [
     "Arrow",
     "Batch",
     "BatchReport",
+    "CacheMetrics",
     "Call",
     "ConnectionLostError",
     "Database",

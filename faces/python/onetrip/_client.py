@@ -201,6 +201,25 @@ class Transaction(Flows):
 
 
 @dataclass(frozen=True)
+class CacheMetrics:
+    """The numbers of a cache."""
+
+    #: Commands that were answered from it, that were sent as it did not have their replies, and
+    #: that got the reply of another caller who had sent the same.
+    hits: int
+    misses: int
+    joined: int
+    #: Keys that the server said were changed, and replies that were dropped as it was full.
+    invalidations: int
+    evicted: int
+    #: The replies in it, and their bytes with all that belongs to them.
+    bytes: int
+    entries: int
+    #: Whether replies are kept: the server speaks RESP3, and tells which keys were changed.
+    is_on: bool
+
+
+@dataclass(frozen=True)
 class Metrics:
     """The numbers of a client. Those that count up never go down."""
 
@@ -220,6 +239,8 @@ class Metrics:
     sent_again: int
     bytes_sent: int
     bytes_received: int
+    #: What came from the cache of a client of Redis.
+    cache: CacheMetrics | None = None
 
 
 class Pipeline(_native.Scope):

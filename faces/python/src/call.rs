@@ -174,6 +174,11 @@ impl Call {
         }
     }
 
+    /// Whether it waits for what this side has to do first.
+    pub(crate) fn is_made(&self) -> bool {
+        self.now.with(|it| it.stage == Stage::Made).unwrap_or(false)
+    }
+
     /// Whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
         let is_over = |it: &mut Progress| matches!(it.stage, Stage::Over | Stage::Taken);

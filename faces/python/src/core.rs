@@ -22,7 +22,7 @@ use crate::call::{Call, Encoded, Portal, Want, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::{Acting, Elsewhere, Local, Turn};
-use crate::redis::Router;
+use crate::redis::{RedisCache, Router};
 use crate::settings::pairs;
 use crate::state::State;
 use crate::statement::{Described, Statement};
@@ -501,6 +501,11 @@ impl Core {
     #[pyo3(name = "check")]
     fn check_caller(&self, py: Python<'_>) -> PyResult<()> {
         self.check(py)
+    }
+
+    /// Keeps replies of its connection in this cache.
+    fn begin_cache(&self, cache: Py<RedisCache>) -> PyResult<()> {
+        Ok(self.state.with(|state| state.cache = Some(cache))?)
     }
 
     /// Carries out what the pool wants first.

@@ -40,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<local::Turn>()?;
+    module.add_class::<redis::RedisCache>()?;
     module.add_class::<redis::RedisScope>()?;
     module.add_class::<redis::Router>()?;
     module.add_class::<redis::Spec>()?;

@@ -1,6 +1,7 @@
 //! Redis: commands, their replies, and where they go. `Core`, `State` and `Link` are those of
 //! PostgreSQL.
 
+mod cache;
 mod cluster;
 mod encode;
 mod ending;
@@ -8,6 +9,7 @@ mod reply;
 mod request;
 mod scope;
 
+pub(crate) use cache::{RedisCache, tell};
 pub(crate) use cluster::Router;
 pub(crate) use ending::{ended, told};
 pub(crate) use reply::push;

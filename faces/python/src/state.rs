@@ -61,6 +61,10 @@ pub(crate) struct State {
     /// Bytes of one result that are kept.
     result_bytes_max: usize,
     pub(crate) counts: Counts,
+    /// The replies that a client of Redis keeps, if any are.
+    pub(crate) cache: Option<Py<redis::RedisCache>>,
+    /// Calls that were answered by it since bytes were received.
+    pub(crate) hits: u32,
 }
 
 /// What was counted since the client was opened.
@@ -103,6 +107,8 @@ impl State {
             asked: 0,
             result_bytes_max: if result_bytes_max == 0 { usize::MAX } else { result_bytes_max },
             counts: Counts::default(),
+            cache: None,
+            hits: 0,
         }
     }
 
@@ -280,6 +286,11 @@ impl State {
     /// A call has ended: whoever waits hears of it.
     pub(crate) fn finish(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
         let it = call.get();
+        if let Want::Redis(request) = &it.want
+            && !it.is_over()
+        {
+            redis::tell(self, py, (call, request), failure.is_none());
+        }
         let failure = match &it.want {
             Want::Redis(request) => failure.map(|failure| redis::told(py, request, failure)),
             _ => failure,
@@ -323,6 +334,14 @@ impl State {
         self.arm(now, at);
     }
 
+    /// Another call has asked for the same; behind this time it is sent, which fails as it is late.
+    pub(crate) fn wait(&mut self, now: Time, until: Option<Time>, call: &Bound<'_, Call>) {
+        if let Some(at) = until {
+            self.pausing.push((at, call.clone().unbind()));
+            self.arm(now, at);
+        }
+    }
+
     /// A reply begins anew.
     fn drop_rows(&mut self, call: &Py<Call>) {
         let rows = call.get().restart();
@@ -335,7 +354,7 @@ impl State {
             std::mem::take(&mut self.pausing).into_iter().partition(|(at, _)| *at <= now);
         self.pausing = later;
         let due: Vec<_> = due;
-        for (_, call) in due.into_iter().filter(|(_, call)| !call.get().is_over()) {
+        for (_, call) in due.into_iter().filter(|(_, call)| call.get().is_made()) {
             self.counts.sent_again += 1;
             match call.get().want {
                 Want::Redis(_) if is_alone(call.get()) => self.checkout(py, now, call.bind(py)),
@@ -412,6 +431,7 @@ impl State {
     /// Takes nothing new. What waits until its text is described was taken.
     pub(crate) fn close(&mut self, py: Python<'_>, now: Time) {
         self.is_closing = true;
+        self.cache.iter().for_each(|cache| cache.get().close());
         for (_, call) in std::mem::take(&mut self.pausing) {
             self.fail(py, call.bind(py), unsent("closed", "the client was closed"));
         }
@@ -435,6 +455,7 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         link.connection.borrow_mut().receive(now, bytes);
         self.counts.received += bytes.len() as u64;
+        self.hits = 0;
         self.walk(py, now, number);
         self.pool.answered(now, number);
         self.walk_pool(py, now);

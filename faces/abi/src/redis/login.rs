@@ -19,6 +19,8 @@ pub(super) struct Login {
     left: usize,
     /// RESP3 is asked for, unless the server has refused it.
     protocol: u32,
+    /// Whether the server tells which keys were changed.
+    tracks: bool,
     /// The text of the first error that matters.
     error: Option<Bytes>,
     /// What the server reports of itself.
@@ -27,7 +29,7 @@ pub(super) struct Login {
 
 pub(super) enum Progress {
     More,
-    Ready { protocol: u32, fields: Bytes },
+    Ready { protocol: u32, tracks: bool, fields: Bytes },
     Failed { reason: u32, is_final: bool, block: Bytes },
 }
 
@@ -46,6 +48,7 @@ impl Login {
             scanner: Scanner::new(limits),
             out: BytesMut::new(),
             left: 0,
+            tracks: false,
             error: None,
             fields: BytesMut::new(),
         };
@@ -62,11 +65,17 @@ impl Login {
         let database = settings.database;
         let select = (database > 0).then(|| Command::new("SELECT").arg(database));
         let readonly = settings.readonly.then(|| Command::new("READONLY"));
-        let commands = first.into_iter().chain(select).chain(readonly);
+        let tracking = self.tracking().then(|| Command::new("CLIENT TRACKING").arg("ON"));
+        let commands = first.into_iter().chain(select).chain(readonly).chain(tracking);
         for command in commands.chain([Command::new("PING")]) {
             command.encode(&mut self.out);
             self.left += 1;
         }
+    }
+
+    /// Whether the command before PING asks for the changes of keys. It may be refused.
+    fn tracking(&self) -> bool {
+        self.settings.tracking && self.protocol == 3
     }
 
     pub(super) fn transmit(&self) -> &[u8] {
@@ -93,7 +102,8 @@ impl Login {
             match self.error.take() {
                 None => {
                     let fields = std::mem::take(&mut self.fields).freeze();
-                    return Progress::Ready { protocol: self.protocol, fields };
+                    let tracks = self.tracks && self.protocol == 3;
+                    return Progress::Ready { protocol: self.protocol, tracks, fields };
                 }
                 Some(error) if self.protocol == 3 && lacks_resp3(&error) => {
                     self.protocol = 2;
@@ -112,7 +122,9 @@ impl Login {
             return;
         }
         self.left -= 1;
-        if matches!(kind, b'-' | b'!') {
+        if self.left == 1 && self.tracking() {
+            self.tracks = !matches!(kind, b'-' | b'!');
+        } else if matches!(kind, b'-' | b'!') {
             let text = error_text(frame);
             // The user may not be allowed to send PING, or a script may be running. Neither
             // prevents the login.

@@ -19,6 +19,9 @@ pub(super) struct Settings {
     pub(super) subscriber: bool,
     /// The connection may read from a replica of a cluster. Default false.
     pub(super) readonly: bool,
+    /// The server is to tell which keys that were read here are changed. Only with RESP3. Default
+    /// false.
+    pub(super) tracking: bool,
     /// The longest reply in bytes; a reply is kept until it is complete. Default 513 MiB.
     reply_bytes_max: u64,
     pub(super) limits: Limits,
@@ -34,6 +37,7 @@ impl Default for Settings {
             protocol: 3,
             subscriber: false,
             readonly: false,
+            tracking: false,
             reply_bytes_max: ScanLimits::default().push_bytes_max,
             limits: Limits {
                 in_flight_max: 10_000,
@@ -80,6 +84,7 @@ impl Settings {
             }
             "subscriber" => self.subscriber = flag(name, value)?,
             "readonly" => self.readonly = flag(name, value)?,
+            "tracking" => self.tracking = flag(name, value)?,
             "reply_bytes_max" => self.reply_bytes_max = number(name, value)?,
             _ => return Err(format!("{name} is not a setting")),
         }

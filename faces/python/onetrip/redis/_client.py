@@ -12,7 +12,7 @@ from ssl import SSLContext
 from typing import Any, Generic, TypeVar
 
 from .. import _native
-from .._client import Metrics
+from .._client import CacheMetrics, Metrics
 from ..errors import Error, MisuseError, _make
 from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
@@ -90,6 +90,13 @@ class Client(_Scope, Commands[T], Generic[T]):
         """
         return Client[T](self._parts, {**self._how, "alone": True})
 
+    def uncached(self) -> Client[T]:
+        """The same client for commands whose replies are to come from the server.
+
+        Their replies are not kept either; see ``cache``.
+        """
+        return Client[T](self._parts, {**self._how, "caches": False})
+
     def timeout(self, seconds: float) -> Client[T]:
         """The same client with this limit for each command, from its call to its reply; 0 for none.
 
@@ -100,7 +107,9 @@ class Client(_Scope, Commands[T], Generic[T]):
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand, of all connections."""
         all_of = [host.core.metrics() for host in self._parts.hosts()]
-        return Metrics(**{name: sum(of[name] for of in all_of) for name in all_of[0]})
+        cache = self._parts.cache
+        kept = None if cache is None else CacheMetrics(**cache.metrics())
+        return Metrics(**{name: sum(of[name] for of in all_of) for name in all_of[0]}, cache=kept)
 
     async def stream(
         self,
@@ -274,7 +283,8 @@ class _Parts:
     def __init__(self, config: Config) -> None:
         loop = asyncio.get_running_loop()
         self.config = config
-        self.shared = RedisHost(loop, config, is_shared=True)
+        self.cache = _native.RedisCache(config.cache) if config.cache else None
+        self.shared = RedisHost(loop, config, is_shared=True, cache=self.cache)
         self.own = RedisHost(loop, config, is_shared=False)
         self.hub = Hub(
             lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True), config.how()
@@ -347,7 +357,8 @@ class Connecting:
         return self._open().__await__()
 
     def _made(self) -> Client[str]:
-        return Client[str](_Parts(self._config), self._config.how())
+        parts = _Parts(self._config)
+        return Client[str](parts, {**self._config.how(), "cache": parts.cache})
 
     async def _open(self) -> Client[str]:
         client = self._made()

@@ -60,7 +60,7 @@ class Config:
     ) -> None:
         texts, servers, is_tls = _read_url(url) if url is not None else ({}, [], False)
         texts.update({name: value for name, value in settings.items() if value is not None})
-        known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, "port")
+        known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, "port", "cache")
         for name in texts:
             if name not in known:
                 raise ValueError(f"onetrip: {name} is not a setting")
@@ -74,6 +74,12 @@ class Config:
         )
         #: Gives each new connection its user and password, or its password alone.
         self.provider: Callable[[], Awaitable[tuple[str, ...]]] | None = None
+        #: Bytes of replies that are kept.
+        self.cache = _size("cache", texts.get("cache", 0))
+        if self.cache and self.cluster:
+            raise ValueError(
+                "onetrip: cache is not for clusters: leave it out, or connect to a single server"
+            )
         self.servers = _servers(texts, servers)
         self.is_node = False
         if self.cluster:
@@ -89,6 +95,8 @@ class Config:
         """How commands are sent."""
         return {
             "raw": raw,
+            "cache": None,
+            "caches": True,
             "repeatable": False,
             "alone": False,
             "repeat_reads": self.repeat_reads,
@@ -115,12 +123,13 @@ class Config:
         }
         return [(name, str(value)) for name, value in settings.items()]
 
-    async def of_engine(self, is_subscriber: bool) -> list[tuple[str, str]]:
+    async def of_engine(self, is_subscriber: bool, tracks: bool) -> list[tuple[str, str]]:
         names = ("protocol", "reply_bytes_max", "in_flight_bytes_max", "queue_bytes_max")
         settings = [(name, str(self.numbers[name])) for name in (*names, "stall_timeout_ms")]
         settings.append(("database", str(self.numbers["db"])))
         settings.append(("readonly", "1" if self.is_node and self.replica_reads else "0"))
         settings.append(("subscriber", "1" if is_subscriber else "0"))
+        settings.append(("tracking", "1" if tracks else "0"))
         login = {"user": self.user, "password": self.password, "client_name": self.client_name}
         if self.provider is not None:
             *user, password = await self.provider()
@@ -139,6 +148,17 @@ def _number(name: str, value: Any) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"onetrip: {name} takes a whole number of at least 0")
     return int(text)
+
+
+_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _size(name: str, value: Any) -> int:
+    match = re.fullmatch(r"([0-9]{1,15})(|KiB|MiB|GiB)", str(value))
+    if match is None:
+        raise ValueError(f"onetrip: {name} takes a number of bytes, or of KiB, MiB or GiB: 64MiB")
+    digits, unit = match.groups()
+    return int(digits) * _UNITS[unit]
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -29,8 +29,11 @@ class RedisHost(Host):
         *,
         is_shared: bool,
         is_subscriber: bool = False,
+        cache: _native.RedisCache | None = None,
     ) -> None:
         self.redis, self.is_subscriber = config, is_subscriber
+        #: Whether the server is to tell which keys that were read are changed.
+        self.tracks = cache is not None
         self.attempts = 0
         self.on_push: Callable[[bytes], object] | None = None
         self.on_given_up: Callable[[int], object] | None = None
@@ -38,6 +41,8 @@ class RedisHost(Host):
         #: Those of its cluster, which end with it.
         self.nodes: Nodes | None = None
         self._begin(loop, config.of_pool(is_shared), 0)
+        if cache is not None:
+            self.core.begin_cache(cache)
         self.core.begin_pool()
 
     def opening(self, number: int) -> Opening:
@@ -113,7 +118,7 @@ class RedisOpening(Opening):
                 lambda: wire, server.host, server.port, ssl=context
             )
         self.login = self.loop.create_future()
-        wire.log_in(await config.of_engine(self.host.is_subscriber))
+        wire.log_in(await config.of_engine(self.host.is_subscriber, self.host.tracks))
         await self.login
 
     def refused(

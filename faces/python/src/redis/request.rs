@@ -1,14 +1,16 @@
 //! A command as it is sent, or a list of commands that run as one.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use onetrip_abi::host::{Flight, Packed};
 use onetrip_engine::Time;
+use onetrip_redis::client::cache::{FetchId, Writes};
 use onetrip_redis::client::repeat::Repeat;
 use onetrip_redis::client::shape::Shape;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use super::cache::RedisCache;
 use super::cluster::Router;
 use crate::call::Call;
 use crate::local::Local;
@@ -51,6 +53,10 @@ pub(crate) struct Request {
     pub(super) repeat: Option<Local<Repeat>>,
     /// The commands of a list.
     pub(crate) parts: Vec<Py<Call>>,
+    /// The cache that is told of its end, what it may change there, and what it fetches.
+    pub(super) cache: Option<Py<RedisCache>>,
+    pub(super) writes: Writes,
+    pub(super) fetch: OnceLock<FetchId>,
     /// Nobody awaits it but the router of a cluster.
     pub(super) flight: Option<(Py<Router>, Flight)>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onetrip_abi::host::Packed;
 use onetrip_engine::Time;
+use onetrip_redis::client::cache::{Found, Writes};
 use onetrip_redis::client::repeat::Repeats;
 use onetrip_redis::client::session::{On, Traces, refusal};
 use onetrip_redis::client::shape::Shape;
@@ -14,6 +15,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use super::cache::RedisCache;
 use super::cluster::Router;
 use super::encode::arguments;
 use super::request::{Request, Spec};
@@ -21,6 +23,9 @@ use crate::call::{Call, Want, unsent};
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::local::Local;
+
+/// After so many calls that were answered from the cache one goes to the server.
+const HITS_MAX: u32 = 1_000;
 
 /// Where commands go.
 #[pyclass(subclass, module = "onetrip._native")]
@@ -46,6 +51,9 @@ pub(crate) struct RedisScope {
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 struct How {
+    /// The replies that are kept, if any are, and whether its commands get them.
+    cache: Option<Py<RedisCache>>,
+    caches: bool,
     raw: bool,
     repeatable: bool,
     repeat_reads: bool,
@@ -109,7 +117,7 @@ impl RedisScope {
         if number != 0 && self.traces.note(known, &command) {
             Core::run(self.own.bind(py), |state, _, _| state.send_scripts_as_texts(number))?;
         }
-        let mut request = self.request(&spec.name, pack(known, &command));
+        let mut request = self.request(py, &spec.name, pack(known, &command));
         request.shape = spec.shape;
         request.is_own |= place == Place::Own;
         if number == 0 && self.list.is_none() {
@@ -118,19 +126,65 @@ impl RedisScope {
             let repeats = Repeats { all, reads, attempts_max };
             request.repeat = repeats.of(known, seed).map(Local::new);
         }
+        if request.cache.is_some() {
+            request.writes = Writes::of(&command);
+            let is_shared = number == 0 && self.list.is_none() && !request.is_own;
+            if is_shared && self.how.caches && known.is_some_and(Known::is_cacheable) {
+                return self.look_up(py, (&command, known), request);
+            }
+        }
         self.submit(py, request)
     }
 
     /// What a command sends, with a deadline from now on.
-    fn request(&self, name: &Arc<str>, packed: Packed) -> Request {
+    fn request(&self, py: Python<'_>, name: &Arc<str>, packed: Packed) -> Request {
         let How { raw, alone: is_own, timeout_ms, .. } = self.how;
         let after = |ms| self.shared.get().time().after(Duration::from_millis(ms));
         let deadline = Some(timeout_ms).filter(|it| *it > 0).map(after);
-        Request { name: name.clone(), packed, raw, is_own, deadline, ..Request::default() }
+        let cache = self.how.cache.as_ref().map(|cache| cache.clone_ref(py));
+        let name = name.clone();
+        Request { name, packed, raw, is_own, deadline, cache, ..Request::default() }
+    }
+
+    /// Answers a command from the cache, or with the reply to the same one of another caller, or
+    /// sends it.
+    fn look_up<'py>(
+        &mut self,
+        py: Python<'py>,
+        (command, known): (&Command, Option<&'static Known>),
+        request: Request,
+    ) -> PyResult<Bound<'py, Call>> {
+        let (cache, deadline) =
+            (self.how.cache.as_ref().map(|it| it.clone_ref(py)), request.deadline);
+        let call = self.call(py, Want::Redis(Box::new(request)), false)?;
+        let join = || call.clone().unbind();
+        let found = cache.map_or(Found::Nothing, |it| it.get().look_up(command, known, join));
+        Core::run(self.shared.bind(py), |state, py, now| match found {
+            // A task that is answered here again and again lets the event loop have its turn, which
+            // reads that what is kept is not true any more.
+            Found::Hit(_) if state.hits >= HITS_MAX => state.place(py, now, &call),
+            Found::Hit(reply) => {
+                state.hits += 1;
+                let _ = call.get().now.with(|it| it.blocks = vec![reply]);
+                state.finish(py, call.as_unbound(), None);
+            }
+            Found::Joined => state.wait(now, deadline, &call),
+            Found::Fetch(fetch) => {
+                if let Want::Redis(request) = &call.get().want {
+                    let _ = request.fetch.set(fetch);
+                }
+                state.place(py, now, &call);
+            }
+            Found::Nothing => state.place(py, now, &call),
+        })?;
+        Ok(call)
     }
 
     fn submit<'py>(&mut self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, Call>> {
         let is_own = self.number != 0 || request.is_own;
+        if let (Some(cache), None) = (&request.cache, &self.list) {
+            cache.get().wrote(&request.writes);
+        }
         let call = self.call(py, Want::Redis(Box::new(request)), is_own)?;
         if let Some(list) = &mut self.list {
             list.push(call.clone().unbind());
@@ -213,8 +267,14 @@ impl RedisScope {
             Want::Redis(request) => Some(&request.packed),
             _ => None,
         }));
-        let request = self.request(&"EXEC".into(), packed);
-        self.submit(py, Request { parts, is_own: false, ..request })
+        let mut writes = Writes::Nothing;
+        for part in &parts {
+            if let Want::Redis(request) = &part.get().want {
+                writes.extend(request.writes.clone());
+            }
+        }
+        let request = self.request(py, &"EXEC".into(), packed);
+        self.submit(py, Request { parts, writes, is_own: false, ..request })
     }
 
     /// The commands of a list are not sent.

@@ -87,6 +87,7 @@ impl State {
         (reason, is_final): (u32, bool),
         block: &Bytes,
     ) {
+        self.cache.iter().for_each(|cache| cache.get().closed(number));
         let Some(link) = self.links.get_mut(&number) else { return };
         let text = String::from_utf8_lossy(block);
         match reason {

@@ -82,9 +82,17 @@ impl State {
                 self.tell("notified", number, Some(Said::Bytes(block)));
             }
             kind::EVENT if a == event::PUSH => {
+                if self.cache.as_ref().is_some_and(|cache| cache.get().pushed(&block)) {
+                    return;
+                }
                 self.tell("pushed", number, Some(Said::Bytes(block)));
             }
-            kind::READY => self.tell("ready", number, Some(Said::Bytes(block))),
+            kind::READY => {
+                if let (Some(cache), true) = (&self.cache, b != 0) {
+                    cache.get().opened(number);
+                }
+                self.tell("ready", number, Some(Said::Bytes(block)));
+            }
             kind::CLOSED => self.lost(py, now, number, (a, b != 0), &block),
             kind::CANCEL => self.tell("cancel", number, None),
             kind::ASTRAY => {

@@ -95,12 +95,16 @@ fn program() -> Result<PathBuf> {
 /// Builds it beside this program, where cargo keeps what was built, so a run that is killed leaves
 /// nothing elsewhere.
 fn build() -> Result<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/libpq_peer.c");
+    built(&Path::new(env!("CARGO_MANIFEST_DIR")).join("c/libpq_peer.c"), "libpq_peer")
+}
+
+/// A program on libpq, under this name.
+pub fn built(source: &Path, name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe().context("cannot find the directory of this program")?;
-    let path = path.with_file_name("libpq_peer");
+    let path = path.with_file_name(name);
     // Under a name of this process first: another run may be building or using it.
-    let unfinished = path.with_file_name(format!("libpq_peer-{}", std::process::id()));
-    compile(&source, &unfinished)?;
+    let unfinished = path.with_file_name(format!("{name}-{}", std::process::id()));
+    compile(source, &unfinished)?;
     std::fs::rename(&unfinished, &path).context("cannot keep the libpq program")?;
     Ok(path)
 }

@@ -10,6 +10,7 @@ mod concurrency;
 mod copy;
 mod counted;
 mod engine_depth;
+mod failover;
 mod floor;
 mod in_flight;
 mod inserts;
@@ -67,7 +68,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 48] = [
+const ALL: [Group; 50] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -103,6 +104,7 @@ const ALL: [Group; 48] = [
     Group { names: &["overload_rss"], run: overload::run },
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["chaos"], run: chaos::run },
+    Group { names: &["failover"], run: failover::run },
     Group { names: &["chaos_sessions"], run: chaos_sessions::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["redis_1000"], run: redis::thousand },

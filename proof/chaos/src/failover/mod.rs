@@ -60,7 +60,8 @@ pub struct Outcome {
 }
 
 /// Runs the faults on a cluster of its own. `beside` starts what else is to live through them, given
-/// the cluster; it is dropped when the last fault is over.
+/// the cluster; it is dropped when the last fault is over. It may write numbers to the table
+/// `probed`, as the probe does.
 ///
 /// # Panics
 /// If the lab fails, for example to start the cluster, or if the cluster does not recover.

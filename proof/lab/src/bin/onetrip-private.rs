@@ -5,12 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use onetrip_lab::postgres::patroni;
 use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
-usage: onetrip-private [--rtt MS] [--standby] COMMAND [ARGUMENT…]
+usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
   Starts private servers, runs COMMAND with these variables, and stops the servers when it ends:
     ONETRIP_TEST_POSTGRES  the URL of a PostgreSQL server
     ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
@@ -19,7 +20,10 @@ usage: onetrip-private [--rtt MS] [--standby] COMMAND [ARGUMENT…]
                            transaction mode, on two connections, without prepared statements
   --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
   --standby starts a streaming standby of the PostgreSQL server, which asks for 12 or later:
-    ONETRIP_TEST_STANDBY   its URL";
+    ONETRIP_TEST_STANDBY   its URL
+  --patroni starts a cluster of three PostgreSQL servers under Patroni, too:
+    ONETRIP_TEST_PATRONI       its URL with three hosts, which asks for the primary
+    ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,11 +38,13 @@ fn main() -> ExitCode {
     }
     let with_standby = arguments.first().is_some_and(|it| it == "--standby");
     arguments.drain(..usize::from(with_standby));
+    let with_patroni = arguments.first().is_some_and(|it| it == "--patroni");
+    arguments.drain(..usize::from(with_patroni));
     let Some((program, arguments)) = arguments.split_first() else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(program, arguments, rtt, with_standby) {
+    match run(program, arguments, rtt, (with_standby, with_patroni)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("onetrip-private: {error}");
@@ -51,7 +57,7 @@ fn run(
     program: &str,
     arguments: &[String],
     rtt: Option<Duration>,
-    with_standby: bool,
+    (with_standby, with_patroni): (bool, bool),
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let server = postgres::PrivatePostgres::start(postgres::Options::default())?;
     let mut far = Vec::new();
@@ -81,7 +87,14 @@ fn run(
     let poolers = poolers(&server)?;
     let urls: Vec<String> = poolers.iter().map(PrivatePgBouncer::url).collect();
     command.env("ONETRIP_TEST_POOLERS", urls.join(" "));
+    let cluster = with_patroni.then(patroni::Cluster::start).transpose()?;
+    if let Some(cluster) = &cluster {
+        let rest = cluster.nodes().iter().map(patroni::Node::rest_url).collect::<Vec<_>>();
+        command.env("ONETRIP_TEST_PATRONI", cluster.url());
+        command.env("ONETRIP_TEST_PATRONI_REST", rest.join(" "));
+    }
     let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
+    drop(cluster);
     drop(poolers);
     drop(standby);
     server.stop()?;

@@ -119,6 +119,12 @@ impl Node {
         self.port
     }
 
+    /// The URL of Patroni's REST API, past the proxy.
+    #[must_use]
+    pub fn rest_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.rest)
+    }
+
     /// The way that clients and replicas take to PostgreSQL.
     #[must_use]
     pub fn proxy(&self) -> &Proxy {

@@ -42,6 +42,7 @@ pub mod postgres;
 mod random;
 pub mod redis;
 mod report;
+pub mod runbooks;
 pub mod sessions;
 mod writer;
 

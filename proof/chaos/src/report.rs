@@ -90,12 +90,19 @@ impl fmt::Display for Report {
         )?;
         let faults = self.faults.iter().map(|(kind, count)| format!("{count} × {kind:?}"));
         f.write_str(&faults.collect::<Vec<_>>().join(", "))?;
-        let Some(pause) = self.pause_max else { return Ok(()) };
         let Tally { copied, lost_by_server, .. } = self.tally;
-        write!(
-            f,
-            "; {copied} rows were acknowledged after WAIT 1; of the others the servers lost \
-             {lost_by_server}; the client wrote again {pause:.1?} after a replica took over, at most"
-        )
+        if copied > 0 {
+            write!(
+                f,
+                "; {copied} rows were acknowledged after WAIT 1; of the others the servers lost \
+                 {lost_by_server}"
+            )?;
+        }
+        match self.pause_max {
+            Some(pause) => {
+                write!(f, "; a server took writes for {pause:.1?} before the client wrote, at most")
+            }
+            None => Ok(()),
+        }
     }
 }

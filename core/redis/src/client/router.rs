@@ -73,6 +73,7 @@ mod refresh;
 mod sharded;
 mod slab;
 mod submit;
+mod subscribing;
 
 use std::collections::VecDeque;
 

@@ -11,6 +11,7 @@ use onetrip_redis::client::router::FlightId;
 use onetrip_redis::client::scripts::Scripts;
 use onetrip_redis::{Command, Expect, Spec};
 
+use super::published::Family;
 use super::script::ScriptText;
 
 /// One command of a call.
@@ -51,6 +52,16 @@ pub(crate) enum Body {
     Unwatch,
     /// A subscription, confirmed by one push for each of so many channels.
     Confirmed(Command, u32),
+}
+
+impl Body {
+    /// A command, or the subscription to one sharded channel.
+    pub(crate) fn of(command: &Command) -> Body {
+        match command.name() == Family::Sharded.subscribe().as_bytes() {
+            true => Body::Confirmed(command.clone(), 1),
+            false => Body::One(Item::new(command.clone(), Spec::of(command))),
+        }
+    }
 }
 
 impl Item {

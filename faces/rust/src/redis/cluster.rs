@@ -21,9 +21,9 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time};
+use onetrip_redis::Command;
 use onetrip_redis::client::router::{self, FlightId, NodeId, Output, SUBSCRIBES_AGAIN};
 use onetrip_redis::table::Described;
-use onetrip_redis::{Command, Spec};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -40,7 +40,6 @@ pub(crate) use cell::Cell;
 pub(crate) use roaming::{Next, Roaming};
 
 use landing::{finish, report};
-use sharded::{is_subscription, unsubscribe};
 use state::State;
 use topology::{TOPOLOGY_TIMEOUT, ask};
 use watch::{Watch, watch};
@@ -166,7 +165,7 @@ impl Cluster {
                 let opened = self.new_node(node, &target, seed);
                 state.nodes.insert(node, Arc::new(opened));
             }
-            Output::Unsubscribe { node, channel } => unsubscribe(state, node, channel),
+            Output::Unsubscribe { node, channel } => state.unsubscribe(node, &channel),
             Output::Resubscribed { channel } => self.resubscribed(channel),
             Output::Close { node } => {
                 if let Some(node) = state.nodes.remove(&node) {
@@ -186,11 +185,7 @@ impl Cluster {
             None if token == SUBSCRIBES_AGAIN => (None, Time::NEVER),
             None => return,
         };
-        let body = match own {
-            Some(body) => body,
-            None if is_subscription(command) => Body::Confirmed(command.clone(), 1),
-            None => Body::One(Item::new(command.clone(), Spec::of(command))),
-        };
+        let body = own.unwrap_or_else(|| Body::of(command));
         let body = if asking { Body::Asking(Box::new(body)) } else { body };
         let call = Call { flight: Some(flight), ..Call::of(body, deadline) };
         let Some(node) = nodes.get(&node) else {

@@ -3,16 +3,12 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Time};
-use onetrip_redis::Command;
-use onetrip_redis::client::router::NodeId;
+use onetrip_engine::Outcome;
 
-use super::super::call::{Body, Call};
 use super::super::published::Family;
 use super::super::pushes::{Channel, Reader};
 use super::super::sent::Pending;
 use super::Cluster;
-use super::state::State;
 use crate::{Error, Kind};
 
 impl Cluster {
@@ -68,21 +64,6 @@ impl Drop for Unconfirmed<'_> {
             self.cluster.unsubscribe_from(self.reader, &self.channels);
         }
     }
-}
-
-/// Whether the replies to a command are confirmations.
-pub(super) fn is_subscription(command: &Command) -> bool {
-    command.name() == Family::Sharded.subscribe().as_bytes()
-}
-
-/// Unsubscribes from a channel at a node. Without a connection there is nothing to do.
-pub(super) fn unsubscribe(state: &State, node: NodeId, channel: Bytes) {
-    let link = state.nodes.get(&node).and_then(|node| node.shared.current());
-    let Some(link) = link else { return };
-    let command = Command::new(Family::Sharded.unsubscribe()).arg(&channel);
-    let body = Body::Confirmed(command, 1);
-    let call = Call::of(body, Time::NEVER);
-    link.say(call).into_iter().for_each(|token| link.forget(token));
 }
 
 fn needs_resp3() -> Error {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use onetrip_engine::Time;
+use onetrip_redis::Command;
 use onetrip_redis::client::router::{FlightId, Limits, NodeId, Router};
 
-use super::super::call::Body;
+use super::super::call::{Body, Call};
 use super::super::link::Landed;
 use super::super::node::Node;
+use super::super::published::Family;
 use super::cell::Cell;
 use crate::Error;
 
@@ -52,6 +54,16 @@ impl State {
     /// Whether nothing is left to do.
     pub(super) fn is_over(&self) -> bool {
         self.closed && self.router.unanswered() == 0
+    }
+
+    /// Unsubscribes from a sharded channel at a node. Without a connection there is nothing to do.
+    pub(super) fn unsubscribe(&self, node: NodeId, channel: &[u8]) {
+        let link = self.nodes.get(&node).and_then(|node| node.shared.current());
+        let Some(link) = link else { return };
+        let command = Command::new(Family::Sharded.unsubscribe()).arg(channel);
+        let body = Body::Confirmed(command, 1);
+        let call = Call { body, deadline: Time::NEVER, metered: false, flight: None };
+        link.say(call).into_iter().for_each(|token| link.forget(token));
     }
 
     pub(super) fn next_deadline(&self) -> Time {

@@ -3,7 +3,8 @@
 //! [`Server::start`] gives a server within a tenth of a second. It listens on 127.0.0.1 and on a
 //! Unix socket in a directory of its own, asks for a password, keeps nothing on disk, touches no
 //! other server of the machine, does not run as root, and ends with the process that started it,
-//! however that process ends. [`Cluster::start`] gives several that share the hash slots.
+//! however that process ends. [`Cluster::start`] gives several that share the hash slots,
+//! [`Sentinels::start`] a master and replicas that Sentinels watch over.
 //!
 //! This module has: finding the program (`installation`), its configuration (`settings`), its life
 //! (`server`), the server shared by the tests of one binary (`shared`), clusters (`cluster`), the
@@ -22,6 +23,7 @@ mod cluster;
 mod installation;
 pub mod model;
 mod plain;
+mod sentinels;
 mod server;
 mod settings;
 mod shared;
@@ -31,6 +33,7 @@ pub use crate::private::LabError;
 pub use cluster::{Cluster, ClusterSettings, HASH_SLOTS};
 pub use installation::{Installation, REDIS_SERVER_VARIABLE};
 pub use plain::{Answer, Plain};
+pub use sentinels::{SentinelSettings, Sentinels};
 pub use server::Server;
 pub use settings::{ClientCertificates, Settings, Tls};
 pub use shared::{found_or_skipped, shared};

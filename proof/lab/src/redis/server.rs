@@ -236,7 +236,10 @@ impl Server {
         let said_before = self.work.log_text().len();
         let mut shell = self.account.command("/bin/sh");
         shell.stderr(self.work.log()?);
-        let arguments = [self.work.data().join(CONFIGURATION).display().to_string()];
+        let mut arguments = vec![self.work.data().join(CONFIGURATION).display().to_string()];
+        if self.settings.sentinel {
+            arguments.push("--sentinel".to_owned());
+        }
         let path = self.installation.path();
         let directory = self.work.path();
         let supervisor = Supervisor::start(shell, directory, path, &arguments, &SIGNALS_OF_REDIS)

@@ -23,6 +23,8 @@ pub struct Settings {
     /// If given, it runs as a node of a cluster, and a node that does not answer for this long
     /// counts as dead. Default: none.
     pub cluster_node_timeout: Option<Duration>,
+    /// Whether it is a Sentinel, which watches over other servers. Default: no.
+    pub sentinel: bool,
     /// Further lines of the configuration, by name and value. They override all of the above.
     pub settings: Vec<(String, String)>,
 }
@@ -62,6 +64,7 @@ impl Default for Settings {
             users: Vec::new(),
             debug_command: false,
             cluster_node_timeout: None,
+            sentinel: false,
             settings: Vec::new(),
         }
     }

@@ -26,6 +26,7 @@ mod reply;
 mod script;
 mod sends;
 mod sent;
+mod sentinel;
 mod session;
 mod stream;
 mod subscribing;
@@ -35,7 +36,7 @@ mod turns;
 
 pub use client::{Client, Cmd};
 pub use commands_from::{CommandSource, FromIter, FromStream};
-pub use config::{Address, Config, Limits, Protocol};
+pub use config::{Address, Config, Limits, Protocol, Reads};
 pub use from_reply::{FromReply, Mismatch};
 pub use onetrip_redis::reply::{Attributes, ErrorReply, Items, Kind as ReplyKind, Pairs};
 pub use onetrip_redis::reply::{Malformed, Reply as ReplyView};

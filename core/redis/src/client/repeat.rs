@@ -40,6 +40,8 @@ pub struct Repeat {
     retry: Retry,
     /// An attempt was lost that may have run.
     may_have_run: bool,
+    /// Whether it is sent again only if nothing of it was sent.
+    only_unsent: bool,
 }
 
 impl Repeat {
@@ -48,12 +50,22 @@ impl Repeat {
     #[must_use]
     pub fn new(attempts_max: u32, seed: u64) -> Repeat {
         let limits = RetryLimits { attempts_max, ..RetryLimits::default() };
-        Repeat { retry: Retry::new(limits, seed), may_have_run: false }
+        Repeat { retry: Retry::new(limits, seed), may_have_run: false, only_unsent: false }
+    }
+
+    /// A command that goes on by itself if nothing of it was sent when its connection was lost: its
+    /// server is another one by now, as Sentinels say.
+    #[must_use]
+    pub fn unsent(seed: u64) -> Repeat {
+        Repeat { only_unsent: true, ..Repeat::new(UNSENT_ATTEMPTS_MAX, seed) }
     }
 
     /// Its connection was lost. Returns the pause before it is sent again; `None` if it is not.
     pub fn lost(&mut self, outcome: Outcome) -> Option<Duration> {
         self.may_have_run |= outcome == Outcome::Unknown;
+        if self.only_unsent && outcome != Outcome::NotSent {
+            return None;
+        }
         self.retry.failed()
     }
 
@@ -66,6 +78,10 @@ impl Repeat {
         }
     }
 }
+
+/// How often a command is sent in all whose connections are lost before it leaves. Each attempt
+/// waits for a connection.
+const UNSENT_ATTEMPTS_MAX: u32 = 10;
 
 impl std::fmt::Debug for Repeat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,6 +116,14 @@ mod tests {
         ] {
             assert_eq!(repeat.outcome(last), known);
         }
+    }
+
+    #[test]
+    fn what_was_not_sent_goes_on_and_what_was_does_not() {
+        let mut repeat = Repeat::unsent(1);
+        assert!(repeat.lost(Outcome::NotSent).is_some());
+        assert_eq!(repeat.lost(Outcome::Unknown), None);
+        assert_eq!(repeat.lost(Outcome::Rejected), None);
     }
 
     #[test]

@@ -50,12 +50,13 @@ use crate::reply::Reply;
 pub use answer::Login;
 pub use limits::Limits;
 pub use line::LineId;
+pub use reads::Reads;
 pub use role::{Role, lost_its_role, unfit};
 
 use answer::Questions;
 use believe::Seen;
 use peers::Peer;
-use reads::Reads;
+use reads::Replicas;
 use rounds::Rounds;
 
 /// What to ask for, and how.
@@ -130,7 +131,7 @@ pub struct Sentinels {
     number: u64,
     /// Whether it may be connected to.
     is_confirmed: bool,
-    reads: Reads,
+    reads: Replicas,
     outputs: VecDeque<Output>,
     /// Lines that were opened.
     opened: u64,
@@ -161,7 +162,7 @@ impl Sentinels {
             known: 0,
             number: 0,
             is_confirmed: false,
-            reads: Reads::new(wants_replicas, seed),
+            reads: Replicas::new(wants_replicas, seed),
             limits,
             outputs: VecDeque::new(),
             opened: 0,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use onetrip_engine::Time;
 use onetrip_redis::client::repeat::Repeats;
+use onetrip_redis::client::sentinel::Role;
 use onetrip_redis::{Command, Place, Spec, ToArg};
 
 pub(crate) use self::checks::{check, check_length, misplaced, name_of};
@@ -23,7 +24,7 @@ use super::call::{Call, Item};
 use super::cluster::Cluster;
 use super::commands_from::{FromIter, FromStream};
 use super::config::Config;
-use super::connect::Target;
+use super::sentinel::Sentinel;
 
 use super::link::Shared;
 use super::node::{Lease, Node, Sent};
@@ -90,14 +91,23 @@ impl Client {
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let config = Arc::new(config.clone());
         let seed = u64::from_le_bytes(seed);
-        let target = Target::of(&config);
         let (limits, in_cluster) = (config.limits.clone(), config.is_cluster);
         let cached = Cached::new(config.cache_bytes);
-        let context = Shared::new(limits, in_cluster, Arc::default(), Arc::default(), cached);
-        let node = Arc::new(Node::new(&config, &target, seed, context));
+        let context =
+            Shared::new(limits.clone(), in_cluster, Arc::default(), Arc::default(), cached);
+        let sentinel = Sentinel::start(&config, &context, seed)?;
+        let node = Arc::new(Node::new(&config, &sentinel.master, seed, context));
         let home: Weak<Node> = Arc::downgrade(&node);
         node.context.set_home(home);
-        node.shared.open_first().await?;
+        node.shared.open_first().await.inspect_err(|_| sentinel.close())?;
+        let replica = sentinel.replica.as_ref().map(|target| {
+            let totals = node.context.totals.clone();
+            let context = Shared::new(limits, false, totals, Arc::default(), None);
+            Arc::new(Node::new(&config, target, seed.rotate_left(8), context))
+        });
+        if let Some(replica) = &replica {
+            replica.shared.warm();
+        }
         let cluster = match config.is_cluster {
             true => Some(Cluster::open(&config, &node, seed).await?),
             false => None,
@@ -106,6 +116,8 @@ impl Client {
             config,
             node,
             cluster,
+            discovery: sentinel.discovery,
+            replica,
             #[cfg(feature = "metrics")]
             published: std::sync::Mutex::default(),
         });
@@ -350,7 +362,18 @@ impl Client {
             return Reply::new(cluster.send(item, deadline, repeats), name, leaves, None);
         }
         let mut call = Call::one(item, deadline);
-        let again = repeats.then(|| Again::new(&self.inner, &call, attempts_max));
+        let role = match &found {
+            // Its connection tracks keys.
+            Lookup::Fetch(_) | Lookup::Joined(_) => Role::Master,
+            Lookup::Hit(_) | Lookup::Nothing => self.inner.role_for(spec),
+        };
+        let again = match repeats {
+            true => Some(Again::new(&self.inner, &call, role, attempts_max)),
+            false if self.inner.discovery.is_some() => {
+                Some(Again::unsent(&self.inner, &call, role))
+            }
+            false => None,
+        };
         match found {
             Lookup::Joined(joined) => {
                 return Reply::joined(joined, Unsent::new(&self.inner, call), name, again);
@@ -359,7 +382,7 @@ impl Client {
             Lookup::Hit(_) | Lookup::Nothing => {}
         }
         let fetch = call.fetch;
-        let sent = self.inner.send(call);
+        let sent = self.inner.send_to(role, call);
         if let (Some(fetch), Sent::Refused(_) | Sent::Later(_)) = (fetch, &sent) {
             // It is not known when it is answered, if ever, so nobody waits for that.
             self.inner.not_fetched(fetch);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use onetrip_redis::client::sentinel::Login;
+pub use onetrip_redis::client::sentinel::Reads;
 pub use way::Address;
 
 use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
@@ -25,7 +27,9 @@ use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
 ///
 /// # URLs
 /// `redis://[[user]:password@][host][:port][/database][?key=value&…]`, `rediss://…` with TLS, and
-/// `unix:[//][user:password@]/path/to/socket[?db=2&…]`. Of several servers, `host:port,host:port`,
+/// `unix:[//][user:password@]/path/to/socket[?db=2&…]`. With Sentinels:
+/// `redis+sentinel://[[user]:password@]host:port,host:port/master[/database][?key=value&…]`, and
+/// `rediss+sentinel://…` with TLS to Sentinels and servers; their port is 26379 by default. Of several servers, `host:port,host:port`,
 /// the first that answers is asked for the topology of a cluster. Characters outside of ASCII, and
 /// `@ : / ? # %` in a user or password, must be percent-encoded. The keys are the setters' names
 /// below; times are in milliseconds (`…_ms`). An unknown key is an error.
@@ -42,6 +46,7 @@ pub struct Config {
     pub(crate) client_name: Option<String>,
     pub(crate) protocol: Protocol,
     pub(crate) is_cluster: bool,
+    pub(crate) sentinel: Option<Sentinel>,
     pub(crate) replica_reads: bool,
     pub(crate) repeat_reads: bool,
     pub(crate) cache_bytes: usize,
@@ -55,6 +60,16 @@ pub struct Config {
 pub(crate) enum Server {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
+}
+
+/// The servers are Sentinels.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Sentinel {
+    /// The name of the master in their configuration.
+    pub(crate) master: String,
+    /// The login at the Sentinels.
+    pub(crate) login: Login,
+    pub(crate) reads: Reads,
 }
 
 /// The protocol version to use.
@@ -160,6 +175,7 @@ impl Config {
             client_name: None,
             protocol: Protocol::Best,
             is_cluster: false,
+            sentinel: None,
             replica_reads: false,
             repeat_reads: false,
             cache_bytes: 0,
@@ -232,6 +248,46 @@ impl Config {
     pub fn replica_reads(mut self, replica_reads: bool) -> Config {
         self.replica_reads = replica_reads;
         self
+    }
+
+    /// The servers are Sentinels, of which a majority must be reachable: they are asked which server
+    /// is the master with this name in their configuration, and the client follows it when it
+    /// changes. User, password and database are for the master; TLS is for both. Default: no.
+    #[must_use]
+    pub fn sentinel(mut self, master: impl Into<String>) -> Config {
+        self.of_sentinels().master = master.into();
+        self
+    }
+
+    /// The ACL user to log in to the Sentinels as. Default: their user `default`. Key
+    /// `sentinel_username`.
+    #[must_use]
+    pub fn sentinel_user(mut self, user: impl Into<String>) -> Config {
+        self.of_sentinels().login.user = Some(user.into());
+        self
+    }
+
+    /// The password for the Sentinels. Default: none. Key `sentinel_password`.
+    #[must_use]
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Config {
+        self.of_sentinels().login.password = Some(password.into());
+        self
+    }
+
+    /// With Sentinels: who answers commands that only read, and that are sent by themselves. Default:
+    /// the master. Key `reads`: `master`, `replica`, `prefer_replica`.
+    #[must_use]
+    pub fn reads(mut self, reads: Reads) -> Config {
+        self.of_sentinels().reads = reads;
+        self
+    }
+
+    fn of_sentinels(&mut self) -> &mut Sentinel {
+        self.sentinel.get_or_insert_with(|| Sentinel {
+            master: "mymaster".into(),
+            login: Login::default(),
+            reads: Reads::Master,
+        })
     }
 
     /// Whether commands that only read (according to the server's table of commands) are sent again
@@ -308,6 +364,11 @@ impl Config {
             true => vec![Server::Tcp { host: "127.0.0.1".into(), port: PORT }],
             false => self.servers.clone(),
         }
+    }
+
+    /// Whether nothing else than the master may answer reads.
+    pub(crate) fn reads_replicas(&self) -> Reads {
+        self.sentinel.as_ref().map_or(Reads::Master, |sentinel| sentinel.reads)
     }
 
     /// The transport's settings, with those that follow from others.

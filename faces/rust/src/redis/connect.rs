@@ -7,12 +7,14 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::BytesMut;
+use onetrip_redis::client::sentinel::Role;
 use onetrip_redis::scan::ScanLimits;
 use onetrip_redis::{Command, Redis};
 
 use super::config::{Config, Protocol, Server};
 use super::link::{Engine, Link, PoolSlot, Shared};
 use super::login::{self, Spoken};
+use super::sentinel::Seat;
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
 use crate::open::{Failure, Peer, Route, open};
@@ -21,7 +23,7 @@ use crate::tls::Setup;
 use crate::{Error, Kind, Outcome};
 
 /// The server of a pool: one server, or the first that answers of several.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     servers: Vec<Server>,
     /// Whether it is one node of a cluster.
@@ -32,6 +34,10 @@ pub(crate) struct Target {
     pub(crate) subscribes: bool,
     /// Whether the server is to tell which keys that were read on it are changed.
     pub(crate) tracks: bool,
+    /// Who knows the server, if Sentinels do.
+    pub(crate) seat: Option<Seat>,
+    /// The role that the server must have.
+    role: Option<Role>,
 }
 
 impl Target {
@@ -42,14 +48,34 @@ impl Target {
             reads_replica: false,
             subscribes: false,
             tracks: false,
+            seat: None,
+            role: None,
         }
+    }
+
+    /// The server that has a role, as Sentinels say.
+    pub(crate) fn seated(config: &Config, seat: Seat) -> Target {
+        Target { seat: Some(seat), ..Target::of(config) }
+    }
+
+    /// The same on this server, which must have this role.
+    pub(crate) fn on(&self, host: &str, port: u16, role: Role) -> Target {
+        let servers = vec![Server::Tcp { host: host.to_owned(), port }];
+        Target { servers, seat: None, role: Some(role), ..self.clone() }
     }
 
     /// One node of a cluster.
     pub(crate) fn node(host: &str, port: u16, reads_replica: bool) -> Target {
         let server = Server::Tcp { host: host.to_owned(), port };
-        let servers = vec![server];
-        Target { servers, is_node: true, reads_replica, subscribes: false, tracks: false }
+        Target {
+            servers: vec![server],
+            is_node: true,
+            reads_replica,
+            subscribes: false,
+            tracks: false,
+            seat: None,
+            role: None,
+        }
     }
 
     /// Whether it is one node of a cluster.
@@ -87,6 +113,19 @@ pub(crate) async fn connect(
     context: &Arc<Shared>,
     pool_slot: PoolSlot,
 ) -> Result<Arc<Link>, Error> {
+    match &target.seat {
+        Some(seat) => seat.connect(config, target, context, pool_slot).await,
+        None => connect_to(config, target, context, pool_slot).await,
+    }
+}
+
+/// The same for servers that are known.
+pub(crate) async fn connect_to(
+    config: &Config,
+    target: &Target,
+    context: &Arc<Shared>,
+    pool_slot: PoolSlot,
+) -> Result<Arc<Link>, Error> {
     let mut last = None;
     for server in &target.servers {
         match try_server(config, target, server).await {
@@ -117,6 +156,20 @@ struct Opened {
 }
 
 async fn try_server(config: &Config, target: &Target, server: &Server) -> Result<Opened, Error> {
+    try_peers(config, Some(target), server).await
+}
+
+/// Connects to a server, without a login.
+pub(crate) async fn dial(config: &Config, server: &Server) -> Result<Stream, Error> {
+    try_peers(config, None, server).await.map(|opened| opened.stream)
+}
+
+/// Connects to the first address of a server that can be reached, and logs in if there is a target.
+async fn try_peers(
+    config: &Config,
+    target: Option<&Target>,
+    server: &Server,
+) -> Result<Opened, Error> {
     let settings = config.transport();
     let mut last = None;
     for peer in peers(config, server).await? {
@@ -134,25 +187,34 @@ async fn try_server(config: &Config, target: &Target, server: &Server) -> Result
 async fn try_peer(
     config: &Config,
     settings: &Settings,
-    target: &Target,
+    target: Option<&Target>,
     server: &Server,
     peer: Peer,
 ) -> Result<Opened, Failure> {
+    let route = route(settings, server, peer);
+    let mut stream = open(settings, &route).await?;
+    let spoken = match target {
+        Some(target) => {
+            login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Other)?
+        }
+        None => Spoken::default(),
+    };
+    Ok(Opened { stream, route, spoken })
+}
+
+fn route(settings: &Settings, server: &Server, peer: Peer) -> Route {
     let tls = match (&peer, server) {
         (Peer::Tcp(address), Server::Tcp { host, .. }) if settings.sslmode != SslMode::Disable => {
             Some(Arc::new(Setup::new(settings, host, address.ip()).at_once()))
         }
         _ => None,
     };
-    let route = Route::new(server, peer, tls);
-    let mut stream = open(settings, &route).await?;
-    let spoken =
-        login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Other)?;
-    Ok(Opened { stream, route, spoken })
+    Route::new(server, peer, tls)
 }
 
 async fn peers(config: &Config, server: &Server) -> Result<Vec<Peer>, Error> {
-    if let (Some(address), false) = (config.through, config.is_cluster) {
+    if let (Some(address), false) = (config.through, config.is_cluster || config.sentinel.is_some())
+    {
         return Ok(vec![Peer::Tcp(address)]);
     }
     match server {
@@ -234,6 +296,8 @@ pub(crate) struct Greeting {
     pub(crate) replies: usize,
     /// Whether the last before PING asks for the changes of keys. It may be refused.
     pub(crate) tracks: bool,
+    /// The role that the server must have. ROLE comes before those two.
+    pub(crate) role: Option<Role>,
 }
 
 impl Greeting {
@@ -272,9 +336,11 @@ impl Greeting {
         let readonly = target.reads_replica.then(|| Command::new("READONLY"));
         let tracking = tracks.then(|| Command::new("CLIENT TRACKING").arg("ON"));
         let ping = [Command::new("PING")];
-        let mut greeting = Greeting { bytes: BytesMut::new(), replies: 0, tracks };
-        let all = first.into_iter().chain(select).chain(readonly).chain(tracking).chain(ping);
-        for command in all {
+        let role = target.role.map(|_| Command::new("ROLE"));
+        let before = first.into_iter().chain(select).chain(readonly).chain(role).chain(tracking);
+        let mut greeting =
+            Greeting { bytes: BytesMut::new(), replies: 0, tracks, role: target.role };
+        for command in before.chain(ping) {
             command.encode(&mut greeting.bytes);
             greeting.replies += 1;
         }

@@ -17,6 +17,7 @@ use onetrip_redis::client::scripts::Scripts;
 pub(crate) use self::shared::{Home, Landed, Landing, Landings, Shared};
 use super::call::Call;
 use super::replies::{Replies, Taken};
+use super::sentinel::Seat;
 use crate::error::CONNECTION_ENDED;
 use crate::metrics::Counts;
 use crate::open::Route;
@@ -65,6 +66,10 @@ pub(crate) struct Core {
     told: bool,
     /// What is to be reported to the cluster once the lock is released.
     landed: Landings,
+    /// Whether Sentinels know its server.
+    is_seated: bool,
+    /// The error with which its server said that it is no master any more.
+    demoted: Option<Error>,
 }
 
 /// `Debug` shows the place in the pool only: the rest holds callers' commands and replies.
@@ -87,6 +92,8 @@ pub(crate) trait Owner: Send + Sync {
 pub(crate) struct PoolSlot {
     owner: Weak<dyn Owner>,
     pub(crate) id: ConnectionId,
+    /// If Sentinels know the server: who is told when it is lost, and the server's use number.
+    seat: Option<(Seat, u64)>,
 }
 
 impl std::fmt::Debug for PoolSlot {
@@ -97,11 +104,24 @@ impl std::fmt::Debug for PoolSlot {
 
 impl PoolSlot {
     pub(crate) fn new(owner: Weak<dyn Owner>, id: ConnectionId) -> PoolSlot {
-        PoolSlot { owner, id }
+        PoolSlot { owner, id, seat: None }
     }
 
-    /// The connection is gone.
-    pub(crate) fn lost(&self) {
+    /// The connection is one to the server with this number.
+    pub(crate) fn seated(self, seat: Seat, number: u64) -> PoolSlot {
+        PoolSlot { seat: Some((seat, number)), ..self }
+    }
+
+    /// The number of its server, if Sentinels know it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.seat.as_ref().map(|(_, number)| *number)
+    }
+
+    /// The connection is gone; `why`, unless it ended as it should. No lock may be held.
+    pub(crate) fn lost(&self, why: Option<&Error>) {
+        if let (Some((seat, number)), Some(why)) = (&self.seat, why) {
+            seat.lost(*number, &why.to_string());
+        }
         if let Some(owner) = self.owner() {
             owner.lost(self.id);
         }
@@ -141,6 +161,8 @@ impl Link {
             subscribes: is_resp3,
             told: false,
             landed: Landings::default(),
+            is_seated: pool_slot.number().is_some(),
+            demoted: None,
         };
         Arc::new(Link { core: Mutex::new(core), context, pool_slot })
     }
@@ -162,8 +184,8 @@ impl Link {
         drop(core);
         wakers.into_iter().for_each(Waker::wake);
         self.context.landed(landed);
-        if gone {
-            self.pool_slot.lost();
+        if let Some(why) = gone {
+            self.pool_slot.lost(why.as_ref());
         }
         result
     }
@@ -306,11 +328,11 @@ impl Core {
         }
     }
 
-    /// Whether the pool is to be told that it is gone; true once.
-    pub(crate) fn take_gone(&mut self) -> bool {
-        let gone = self.engine.is_closed() && !self.told;
+    /// Whether the pool is to be told that it is gone, once; and why, unless it ended as it should.
+    pub(crate) fn take_gone(&mut self) -> Option<Option<Error>> {
+        let gone = (self.engine.is_closed() || self.demoted.is_some()) && !self.told;
         self.told |= gone;
-        gone
+        gone.then(|| self.demoted.clone().or_else(|| self.why_lost()))
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -2,6 +2,7 @@
 //! the server has no HELLO.
 
 use onetrip_engine::Outcome;
+use onetrip_redis::client::sentinel::{Role, unfit};
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
 use super::config::Config;
@@ -11,11 +12,14 @@ use crate::open::Route;
 use crate::socket::Stream;
 use crate::{Error, Kind};
 
+/// The code of the error of a server that has another role than Sentinels said.
+const OTHER_ROLE: &str = "other_role";
+
 /// The code of the error of a peer that is not a Redis server.
 pub(crate) const NOT_REDIS: &str = "not_redis";
 
 /// What a connection speaks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spoken {
     pub(crate) is_resp3: bool,
     /// Whether the server tells which keys that are read on it were changed.
@@ -64,6 +68,7 @@ fn is_of_ping(error: &Error) -> bool {
 
 fn refused(error: Error, route: &Route) -> Error {
     match is_loading(&error) {
+        _ if error.code() == OTHER_ROLE => error,
         true => error.about(format_args!("{route} is not ready")),
         false => error.about(format_args!("{route} refused the login")),
     }
@@ -85,7 +90,8 @@ impl Greeter<'_> {
         self.stream.write_all(&greeting.bytes).await.map_err(lost)?;
         let mut first = None;
         for left in (0..greeting.replies).rev() {
-            match self.reply().await {
+            let role = greeting.role.filter(|_| left == 1 + usize::from(greeting.tracks));
+            match self.reply(role).await {
                 // Without it nothing is cached, and the rest works.
                 Ok(error) if left == 1 && greeting.tracks => self.tracks = error.is_none(),
                 Ok(error) if left == 0 => first = first.or(error.filter(is_of_ping)),
@@ -98,11 +104,15 @@ impl Greeter<'_> {
         Ok(first)
     }
 
-    async fn reply(&mut self) -> Result<Option<Error>, Error> {
+    /// The error in the next reply. `role` if the reply says which role the server has.
+    async fn reply(&mut self, role: Option<Role>) -> Result<Option<Error>, Error> {
         loop {
             let scan = self.scanner.scan(&self.stream.input).map_err(|_| not_redis(self.route))?;
             if let Scan::Whole { len, start, kind } = scan {
                 let frame = self.stream.input.split_to(len);
+                if let Some(role) = role {
+                    return Ok(self.unfit(role, &frame));
+                }
                 let error = matches!(kind, b'-' | b'!');
                 return Ok(error.then(|| from_frame(&frame[start..], Outcome::NotSent, false)));
             }
@@ -114,6 +124,15 @@ impl Greeter<'_> {
                 return Err(transport(self.route, &why));
             }
         }
+    }
+}
+
+impl Greeter<'_> {
+    /// Why a server is not what it was looked up as.
+    fn unfit(&self, role: Role, frame: &[u8]) -> Option<Error> {
+        let why = onetrip_redis::Reply::read(frame).ok().and_then(|(it, _)| unfit(role, &it))?;
+        let message = format!("{} is not {role}: {why}", self.route);
+        Some(Error::new(Kind::Transport, Outcome::NotSent, OTHER_ROLE, message))
     }
 }
 

@@ -88,13 +88,12 @@ impl Pool {
     ) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             config: config.clone(),
-            target,
             context: context.clone(),
             purpose,
             was_open: AtomicBool::new(false),
             current: RwLock::new(None),
             state: Mutex::new(State {
-                policy: policy::Pool::new(limits(config, purpose), seed),
+                policy: policy::Pool::new(limits(config, &target, purpose), seed),
                 links: HashMap::new(),
                 opening: HashMap::new(),
                 to_open: Vec::new(),
@@ -108,7 +107,11 @@ impl Pool {
             }),
             changed: Arc::default(),
             runtime: Handle::current(),
+            target,
         });
+        if let Some(seat) = &pool.target.seat {
+            seat.belongs_to(&pool);
+        }
         tokio::spawn(watch(Watch(Arc::downgrade(&pool)), pool.changed.clone()));
         pool
     }
@@ -235,6 +238,16 @@ impl Pool {
         self.with(|state, _| state.policy.cut());
     }
 
+    /// The server has this number from now on, or there is none. Connections to another one are
+    /// closed at once: what it still acknowledges would be lost.
+    pub(crate) fn leave(self: &Arc<Self>, number: Option<u64>) {
+        let links: Vec<Arc<Link>> = self.lock().links.values().cloned().collect();
+        for link in links.into_iter().filter(|link| link.pool_slot.number() != number) {
+            let error = link.lock().lost("Sentinels name another server by now");
+            link.abort(error);
+        }
+    }
+
     /// How many callers wait in line.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().callers.len()
@@ -257,6 +270,9 @@ impl std::fmt::Debug for Pool {
     }
 }
 
+/// The pauses between attempts that wait by themselves.
+const SEATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(10));
+
 /// Any number of commands fit: those beyond the window wait at the connection.
 const IDLE: Load = Load {
     unanswered: 0,
@@ -273,13 +289,15 @@ fn load_of(_: &HashMap<ConnectionId, Arc<Link>>, _: ConnectionId) -> Load {
     IDLE
 }
 
-fn limits(config: &Config, purpose: Purpose) -> policy::Limits {
+fn limits(config: &Config, target: &Target, purpose: Purpose) -> policy::Limits {
     let limits = &config.limits;
+    // Where Sentinels know the server, an attempt waits for what they say, and so for their pauses.
+    let backoff = if target.seat.is_some() { SEATED_BACKOFF } else { limits.backoff };
     let common = policy::Limits {
         wait_timeout: limits.wait_timeout,
         waiting_max: limits.queue_max,
-        backoff_min: limits.backoff.0,
-        backoff_max: limits.backoff.1,
+        backoff_min: backoff.0,
+        backoff_max: backoff.1,
         lifetime: std::time::Duration::MAX,
         ..policy::Limits::default()
     };

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_redis::client::repeat::Repeat;
+use onetrip_redis::client::sentinel::Role;
 use tokio::time::Sleep;
 
 use super::FromReply;
@@ -141,15 +142,35 @@ fn have_a_turn(cx: &mut Context<'_>) -> Poll<()> {
 pub(crate) struct Again {
     client: Arc<Inner>,
     call: Call,
+    role: Role,
     repeat: Repeat,
 }
 
 impl Again {
-    pub(crate) fn new(client: &Arc<Inner>, call: &Call, attempts_max: u32) -> Box<Again> {
+    pub(crate) fn new(
+        client: &Arc<Inner>,
+        call: &Call,
+        role: Role,
+        attempts_max: u32,
+    ) -> Box<Again> {
+        Again::with(client, call, role, |seed| Repeat::new(attempts_max, seed))
+    }
+
+    /// For a call that is sent again only if nothing of it was sent.
+    pub(crate) fn unsent(client: &Arc<Inner>, call: &Call, role: Role) -> Box<Again> {
+        Again::with(client, call, role, Repeat::unsent)
+    }
+
+    fn with(
+        client: &Arc<Inner>,
+        call: &Call,
+        role: Role,
+        repeat: impl FnOnce(u64) -> Repeat,
+    ) -> Box<Again> {
         // Replies made one after the other have different addresses, which is random enough for the
         // pauses.
-        let repeat = Repeat::new(attempts_max, std::ptr::from_ref(call) as u64);
-        Box::new(Again { client: client.clone(), call: call.clone(), repeat })
+        let repeat = repeat(std::ptr::from_ref(call) as u64);
+        Box::new(Again { client: client.clone(), call: call.clone(), role, repeat })
     }
 
     /// Its last error, with what is known by all attempts.
@@ -289,7 +310,8 @@ impl<T: FromReply> Reply<T> {
             return;
         }
         let Some(again) = &self.again else { return };
-        self.stage = Stage::sent(again.client.send(again.call.clone()), true);
+        let sent = again.client.send_to(again.role, again.call.clone());
+        self.stage = Stage::sent(sent, true);
     }
 }
 

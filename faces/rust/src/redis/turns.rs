@@ -43,8 +43,8 @@ impl Driven for Link {
         drop(core);
         wakers.drain(..).for_each(Waker::wake);
         self.context.landed(landed);
-        if gone {
-            self.pool_slot.lost();
+        if let Some(why) = gone {
+            self.pool_slot.lost(why.as_ref());
         }
         stopped
     }
@@ -77,8 +77,8 @@ impl Driven for Link {
         drop(core);
         wakers.drain(..).for_each(Waker::wake);
         self.context.landed(landed);
-        if gone {
-            self.pool_slot.lost();
+        if let Some(why) = gone {
+            self.pool_slot.lost(why.as_ref());
         }
         Dispatched { bytes, need, open, stopped }
     }
@@ -126,7 +126,7 @@ impl Driven for Link {
             core.transport.let_go();
         });
         self.context.totals.ended(self);
-        self.pool_slot.lost();
+        self.pool_slot.lost(None);
     }
 }
 

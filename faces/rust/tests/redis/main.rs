@@ -16,6 +16,7 @@ mod documented;
 mod published;
 mod refusals;
 mod scripts;
+mod sentinel;
 mod sharded;
 mod spans;
 mod streams;

@@ -16,7 +16,7 @@ struct TlsServer {
 }
 
 /// An authority: its key for signing, and its certificate in PEM.
-fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
+pub(crate) fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::new(vec![]).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -27,7 +27,7 @@ fn authority(name: &str) -> (Issuer<'static, KeyPair>, String) {
 }
 
 /// A certificate for these names, and its key, in PEM.
-fn identity(issuer: &Issuer<'static, KeyPair>, names: &[&str]) -> (String, String) {
+pub(crate) fn identity(issuer: &Issuer<'static, KeyPair>, names: &[&str]) -> (String, String) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let params = CertificateParams::new(names).unwrap();
     let key = KeyPair::generate().unwrap();

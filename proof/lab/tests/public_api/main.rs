@@ -41,6 +41,7 @@ const BELOW: [(&str, &[&str]); 3] = [
             "Kind",
             "Malformed",
             "Pairs",
+            "Reads",
             "Reply",
             "ToArg",
             "Value",

@@ -8,7 +8,7 @@ use crate::redirect::Address;
 use crate::reply::Reply;
 
 /// The login at a Sentinel. `Debug` shows nothing of it.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
     /// The ACL user; without one, the Sentinel's user `default`.
     pub user: Option<String>,

@@ -5,9 +5,36 @@ use std::time::Duration;
 use onetrip_engine::Time;
 
 use super::Server;
+use super::role::Role;
 use crate::redirect::Address;
+use crate::table::Spec;
 
-pub(super) struct Reads {
+/// Who answers commands that only read, and that a client sends by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// The master.
+    #[default]
+    Master,
+    /// A replica. While there is none, reads wait, and fail as if the server were away.
+    Replica,
+    /// A replica while a connection to one stands, otherwise the master.
+    PreferReplica,
+}
+
+impl Reads {
+    /// Where a command goes. `is_connected`: whether a connection to a replica stands.
+    #[must_use]
+    pub fn role_for(self, spec: Option<&Spec>, is_connected: bool) -> Role {
+        let only_reads = spec.is_some_and(Spec::is_readonly);
+        match self {
+            Reads::Replica if only_reads => Role::Replica,
+            Reads::PreferReplica if only_reads && is_connected => Role::Replica,
+            _ => Role::Master,
+        }
+    }
+}
+
+pub(super) struct Replicas {
     wanted: bool,
     /// Replicas that the Sentinels call well.
     well: Vec<Address>,
@@ -18,9 +45,9 @@ pub(super) struct Reads {
     seed: u64,
 }
 
-impl Reads {
-    pub(super) fn new(wanted: bool, seed: u64) -> Reads {
-        Reads { wanted, well: Vec::new(), resting: Vec::new(), current: None, number: 0, seed }
+impl Replicas {
+    pub(super) fn new(wanted: bool, seed: u64) -> Replicas {
+        Replicas { wanted, well: Vec::new(), resting: Vec::new(), current: None, number: 0, seed }
     }
 
     pub(super) fn server(&self) -> Option<Server> {
@@ -72,5 +99,28 @@ impl Reads {
         let changed = self.current != before;
         self.number += u64::from(changed);
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+
+    #[test]
+    fn only_commands_that_read_go_to_replicas_and_the_option_says_what_else_they_do() {
+        let role = |reads: Reads, name: &str, is_connected| {
+            reads.role_for(Spec::of(&Command::new(name)), is_connected)
+        };
+        for is_connected in [false, true] {
+            for reads in [Reads::Master, Reads::Replica, Reads::PreferReplica] {
+                assert_eq!(role(reads, "SET", is_connected), Role::Master);
+                assert_eq!(role(reads, "NOSUCH", is_connected), Role::Master);
+            }
+            assert_eq!(role(Reads::Master, "GET", is_connected), Role::Master);
+            assert_eq!(role(Reads::Replica, "GET", is_connected), Role::Replica);
+        }
+        assert_eq!(role(Reads::PreferReplica, "GET", true), Role::Replica);
+        assert_eq!(role(Reads::PreferReplica, "GET", false), Role::Master);
     }
 }

@@ -5,11 +5,15 @@ use std::task::Waker;
 
 use onetrip_redis::client::cache::FetchId;
 
+use onetrip_redis::Spec;
+use onetrip_redis::client::sentinel::Role;
+
 use crate::metrics::Metrics;
 use crate::redis::call::Call;
 use crate::redis::cluster::Cluster;
 use crate::redis::config::Config;
 use crate::redis::node::{Node, Sent};
+use crate::redis::sentinel::Discovery;
 
 /// The state that clones share.
 pub(crate) struct Inner {
@@ -17,6 +21,10 @@ pub(crate) struct Inner {
     /// The server; in a cluster, the servers of the configuration.
     pub(crate) node: Arc<Node>,
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// Who knows the server, if Sentinels do.
+    pub(crate) discovery: Option<Arc<Discovery>>,
+    /// The replica for reads, with Sentinels.
+    pub(crate) replica: Option<Arc<Node>>,
     /// The counters as they were last published.
     #[cfg(feature = "metrics")]
     pub(super) published: std::sync::Mutex<Metrics>,
@@ -33,10 +41,25 @@ impl Inner {
         cached.flat_map(|cached| cached.failed(fetch)).for_each(Waker::wake);
     }
 
+    /// Sends a call to the server with this role.
+    pub(crate) fn send_to(&self, role: Role, call: Call) -> Sent {
+        match (role, &self.replica) {
+            (Role::Replica, Some(replica)) => replica.send(call),
+            _ => self.node.send(call),
+        }
+    }
+
+    /// The role of the server that a command goes to.
+    pub(crate) fn role_for(&self, spec: Option<&Spec>) -> Role {
+        let Some(replica) = &self.replica else { return Role::Master };
+        let is_connected = replica.shared.current().is_some();
+        self.config.reads_replicas().role_for(spec, is_connected)
+    }
+
     pub(super) fn metrics(&self) -> Metrics {
         let nodes = self.cluster.iter().flat_map(|cluster| cluster.nodes());
         let mut metrics = Metrics::default();
-        for node in nodes.chain([self.node.clone()]) {
+        for node in nodes.chain([self.node.clone()]).chain(self.replica.clone()) {
             metrics.waiting += node.waiting();
         }
         // The totals are those of all nodes.
@@ -61,6 +84,8 @@ impl Inner {
     pub(super) fn close(&self) {
         self.node.close();
         self.cluster.iter().for_each(|cluster| cluster.close());
+        self.replica.iter().for_each(|replica| replica.close());
+        self.discovery.iter().for_each(|discovery| discovery.close());
     }
 }
 

@@ -62,7 +62,7 @@ impl State {
         let Some(link) = link else { return };
         let command = Command::new(Family::Sharded.unsubscribe()).arg(channel);
         let body = Body::Confirmed(command, 1);
-        let call = Call { body, deadline: Time::NEVER, metered: false, flight: None };
+        let call = Call::of(body, Time::NEVER);
         link.say(call).into_iter().for_each(|token| link.forget(token));
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::{Config, PORT, Protocol, Server};
+use super::{Config, PORT, Protocol, Reads, Server};
 use crate::config::error::Place;
 use crate::config::{ConfigError, ConfigErrorKind as Kind, RootCert, SslMode, WhenFull};
 
@@ -17,31 +17,63 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
     let config = match (scheme, rest.strip_prefix("//")) {
         ("redis" | "valkey", Some(rest)) => servers(config, rest)?,
         ("rediss" | "valkeys", Some(rest)) => servers(config.tls(SslMode::VerifyFull), rest)?,
+        ("redis+sentinel" | "valkey+sentinel", Some(rest)) => sentinels(config, rest)?,
+        ("rediss+sentinel" | "valkeys+sentinel", Some(rest)) => {
+            sentinels(config.tls(SslMode::VerifyFull), rest)?
+        }
         ("unix" | "redis+unix" | "valkey+unix", rest_of_two) => {
             socket(config, rest_of_two.unwrap_or(rest))?
         }
         _ => {
-            let what = "the scheme is none of redis://, rediss:// and unix:";
+            let what = "the scheme is none of redis://, rediss://, redis+sentinel://, rediss+sentinel:// and unix:";
             return Err(fault(Kind::Scheme, what));
         }
     };
-    query.split('&').filter(|pair| !pair.is_empty()).try_fold(config, |config, pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        set(config, key, &decode(value)?)
-    })
+    let is_sentinel = config.sentinel.is_some();
+    let config =
+        query.split('&').filter(|pair| !pair.is_empty()).try_fold(config, |config, pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            set(config, key, &decode(value)?)
+        })?;
+    match config.sentinel.is_some() == is_sentinel {
+        true => Ok(config),
+        false => Err(fault(Kind::Keyword, "settings of Sentinels go with redis+sentinel://")),
+    }
 }
 
 fn servers(config: Config, rest: &str) -> Result<Config, ConfigError> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (mut config, hosts) = login(config, authority)?;
     for host in hosts.split(',').filter(|host| !host.is_empty()) {
-        config.servers.push(server(host)?);
+        config.servers.push(server(host, PORT)?);
     }
     if !path.is_empty() {
         config.database = database(path)?;
     }
     Ok(config)
 }
+
+/// Reads `hosts/master/database`.
+fn sentinels(config: Config, rest: &str) -> Result<Config, ConfigError> {
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (mut config, hosts) = login(config, authority)?;
+    for host in hosts.split(',').filter(|host| !host.is_empty()) {
+        config.servers.push(server(host, SENTINEL_PORT)?);
+    }
+    let (master, database_part) = path.split_once('/').unwrap_or((path, ""));
+    if config.servers.is_empty() || master.is_empty() {
+        let what =
+            "a URL of Sentinels names them and the master: redis+sentinel://host,host/mymaster";
+        return Err(fault(Kind::Host, what));
+    }
+    if !database_part.is_empty() {
+        config.database = database(database_part)?;
+    }
+    Ok(config.sentinel(decode(master)?))
+}
+
+/// The port of a Sentinel.
+const SENTINEL_PORT: u16 = 26379;
 
 fn socket(config: Config, rest: &str) -> Result<Config, ConfigError> {
     let (login_part, path) = match rest.find('@') {
@@ -68,7 +100,7 @@ fn login(mut config: Config, authority: &str) -> Result<(Config, &str), ConfigEr
     Ok((config, hosts))
 }
 
-fn server(text: &str) -> Result<Server, ConfigError> {
+fn server(text: &str, default_port: u16) -> Result<Server, ConfigError> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest
@@ -83,7 +115,7 @@ fn server(text: &str) -> Result<Server, ConfigError> {
     };
     let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
     let port = match port {
-        "" => PORT,
+        "" => default_port,
         digits => match digits.parse() {
             Ok(port) if port > 0 => port,
             _ => return Err(fault(Kind::Port, "a port is a number from 1 to 65535")),
@@ -111,6 +143,16 @@ fn set(mut config: Config, key: &str, value: &str) -> Result<Config, ConfigError
         }
         "cluster" => config.is_cluster = flag(key, value)?,
         "replica_reads" => config.replica_reads = flag(key, value)?,
+        "sentinel_username" => config = config.sentinel_user(value),
+        "sentinel_password" => config = config.sentinel_password(value),
+        "reads" => {
+            config = config.reads(match value {
+                "master" => Reads::Master,
+                "replica" => Reads::Replica,
+                "prefer_replica" => Reads::PreferReplica,
+                _ => return Err(refused(key, "master, replica or prefer_replica")),
+            });
+        }
         "repeat_reads" => config.repeat_reads = flag(key, value)?,
         "cache" => config.cache_bytes = size(key, value)?,
         "sslmode" => {
@@ -239,7 +281,11 @@ pub(super) fn redacted(config: &Config) -> String {
     let hosts: Vec<String> = servers.iter().map(ToString::to_string).collect();
     let database =
         if config.database > 0 { format!("/{}", config.database) } else { String::new() };
-    format!("redis{tls}://{login}{}{database}", hosts.join(","))
+    let (scheme, master) = match &config.sentinel {
+        Some(sentinel) => ("+sentinel", format!("/{}", encode(&sentinel.master))),
+        None => ("", String::new()),
+    };
+    format!("redis{tls}{scheme}://{login}{}{master}{database}", hosts.join(","))
 }
 
 #[cfg(test)]
@@ -279,6 +325,29 @@ mod tests {
         let config = parse("rediss://cache?sslmode=require").unwrap();
         assert_eq!(config.transport().sslmode, SslMode::Require);
         assert_eq!(config.transport().sslrootcert, None);
+    }
+
+    #[test]
+    fn a_url_of_sentinels_names_them_the_master_and_two_logins() {
+        let text = "redis+sentinel://app:p@s1,s2:7/my%20master/3?sentinel_username=w\
+                    &sentinel_password=q&reads=replica";
+        let config = parse(text).unwrap();
+        let tcp = |host: &str, port| Server::Tcp { host: host.into(), port };
+        assert_eq!(config.servers, [tcp("s1", 26379), tcp("s2", 7)]);
+        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("app"), Some("p")));
+        assert_eq!((config.database, config.reads_replicas()), (3, Reads::Replica));
+        let sentinel = config.sentinel.as_ref().unwrap();
+        assert_eq!(sentinel.master, "my master");
+        assert_eq!(sentinel.login.user.as_deref(), Some("w"));
+        assert_eq!(sentinel.login.password.as_deref(), Some("q"));
+        assert_eq!(config.redacted_url(), "redis+sentinel://app:***@s1:26379,s2:7/my%20master/3");
+        assert_eq!(
+            parse("rediss+sentinel://s/m").unwrap().transport().sslmode,
+            SslMode::VerifyFull
+        );
+        for text in ["redis+sentinel:///m", "redis+sentinel://s", "redis://h?reads=replica"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

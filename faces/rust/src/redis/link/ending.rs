@@ -4,6 +4,7 @@ use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
 use onetrip_redis::Event;
 use onetrip_redis::client::router::{FlightId, unsubscribed};
+use onetrip_redis::client::sentinel::lost_its_role;
 
 use super::{Core, Landed, closed};
 use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
@@ -102,7 +103,14 @@ impl Core {
         }
         let result = match end {
             End::Complete | End::Provisional => Ok(()),
-            End::Failed(failure) => Err(self.error_of(failure, &block)),
+            End::Failed(failure) => {
+                let by_server = failure.cause == Cause::Server;
+                let error = self.error_of(failure, &block);
+                if by_server {
+                    self.note_demotion(&error);
+                }
+                Err(error)
+            }
         };
         let waker = self.replies.end(token, result);
         self.wakers.extend(waker);
@@ -142,6 +150,16 @@ impl Core {
             entry.fetch = None;
         }
         serves
+    }
+
+    /// If the server is no master any more, this connection takes nothing new: it says goodbye when
+    /// all is answered, and the pool opens another one.
+    fn note_demotion(&mut self, error: &Error) {
+        if self.is_seated && error.redis_code().is_some_and(lost_its_role) {
+            self.demoted.get_or_insert_with(|| error.clone());
+            self.released = true;
+            self.transport.notify();
+        }
     }
 
     fn count(&mut self, end: &End) {

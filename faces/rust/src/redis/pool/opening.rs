@@ -42,6 +42,11 @@ impl Pool {
         }
     }
 
+    /// Opens the first connection in the background.
+    pub(crate) fn warm(self: &Arc<Self>) {
+        self.with(|_, _| {});
+    }
+
     /// The server is loading its data. Further attempts follow automatically, and this waits for
     /// them as a call does.
     async fn wait_for_first(self: &Arc<Self>) -> Result<(), Error> {

@@ -24,6 +24,7 @@ mod pushes;
 mod replies;
 mod reply;
 mod script;
+mod seat;
 mod sends;
 mod sent;
 mod sentinel;

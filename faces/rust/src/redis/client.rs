@@ -95,11 +95,11 @@ impl Client {
         let cached = Cached::new(config.cache_bytes);
         let context =
             Shared::new(limits.clone(), in_cluster, Arc::default(), Arc::default(), cached);
-        let sentinel = Sentinel::start(&config, &context, seed)?;
+        let mut sentinel = Sentinel::start(&config, &context, seed)?;
         let node = Arc::new(Node::new(&config, &sentinel.master, seed, context));
         let home: Weak<Node> = Arc::downgrade(&node);
         node.context.set_home(home);
-        node.shared.open_first().await.inspect_err(|_| sentinel.close())?;
+        node.shared.open_first().await?;
         let replica = sentinel.replica.as_ref().map(|target| {
             let totals = node.context.totals.clone();
             let context = Shared::new(limits, false, totals, Arc::default(), None);
@@ -116,7 +116,7 @@ impl Client {
             config,
             node,
             cluster,
-            discovery: sentinel.discovery,
+            discovery: sentinel.discovery.take(),
             replica,
             #[cfg(feature = "metrics")]
             published: std::sync::Mutex::default(),

@@ -366,8 +366,8 @@ impl Config {
         }
     }
 
-    /// Whether nothing else than the master may answer reads.
-    pub(crate) fn reads_replicas(&self) -> Reads {
+    /// Who answers commands that only read.
+    pub(crate) fn reads_from(&self) -> Reads {
         self.sentinel.as_ref().map_or(Reads::Master, |sentinel| sentinel.reads)
     }
 

@@ -14,7 +14,7 @@ use onetrip_redis::{Command, Redis};
 use super::config::{Config, Protocol, Server};
 use super::link::{Engine, Link, PoolSlot, Shared};
 use super::login::{self, Spoken};
-use super::sentinel::Seat;
+use super::seat::Seat;
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
 use crate::open::{Failure, Peer, Route, open};
@@ -35,7 +35,7 @@ pub(crate) struct Target {
     /// Whether the server is to tell which keys that were read on it are changed.
     pub(crate) tracks: bool,
     /// Who knows the server, if Sentinels do.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) seat: Option<Arc<dyn Seat>>,
     /// The role that the server must have.
     role: Option<Role>,
 }
@@ -54,7 +54,7 @@ impl Target {
     }
 
     /// The server that has a role, as Sentinels say.
-    pub(crate) fn seated(config: &Config, seat: Seat) -> Target {
+    pub(crate) fn seated(config: &Config, seat: Arc<dyn Seat>) -> Target {
         Target { seat: Some(seat), ..Target::of(config) }
     }
 
@@ -114,7 +114,7 @@ pub(crate) async fn connect(
     pool_slot: PoolSlot,
 ) -> Result<Arc<Link>, Error> {
     match &target.seat {
-        Some(seat) => seat.connect(config, target, context, pool_slot).await,
+        Some(seat) => seat.clone().connect(config, target, context, pool_slot).await,
         None => connect_to(config, target, context, pool_slot).await,
     }
 }

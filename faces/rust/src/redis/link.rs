@@ -17,7 +17,6 @@ use onetrip_redis::client::scripts::Scripts;
 pub(crate) use self::shared::{Home, Landed, Landing, Landings, Shared};
 use super::call::Call;
 use super::replies::{Replies, Taken};
-use super::sentinel::Seat;
 use crate::error::CONNECTION_ENDED;
 use crate::metrics::Counts;
 use crate::open::Route;
@@ -87,13 +86,19 @@ pub(crate) trait Owner: Send + Sync {
     fn release(self: Arc<Self>, link: &Arc<Link>, condition: Condition);
 }
 
+/// Whoever knows the server of a connection, and hears that it was lost.
+pub(crate) trait Loss: Send + Sync {
+    /// A connection to the server with this number was lost. No lock may be held.
+    fn lost(&self, number: u64, why: &str);
+}
+
 /// The place of a connection in its pool.
 #[derive(Clone)]
 pub(crate) struct PoolSlot {
     owner: Weak<dyn Owner>,
     pub(crate) id: ConnectionId,
     /// If Sentinels know the server: who is told when it is lost, and the server's use number.
-    seat: Option<(Seat, u64)>,
+    seat: Option<(Arc<dyn Loss>, u64)>,
 }
 
 impl std::fmt::Debug for PoolSlot {
@@ -108,7 +113,7 @@ impl PoolSlot {
     }
 
     /// The connection is one to the server with this number.
-    pub(crate) fn seated(self, seat: Seat, number: u64) -> PoolSlot {
+    pub(crate) fn seated(self, seat: Arc<dyn Loss>, number: u64) -> PoolSlot {
         PoolSlot { seat: Some((seat, number)), ..self }
     }
 

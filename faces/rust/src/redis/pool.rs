@@ -31,6 +31,7 @@ use self::clock::{Watch, watch};
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Landed, Link, Owner, Shared};
+use super::seat::Leave;
 use crate::Error;
 
 /// What the connections of a pool are for.
@@ -110,7 +111,8 @@ impl Pool {
             target,
         });
         if let Some(seat) = &pool.target.seat {
-            seat.belongs_to(&pool);
+            let leaving: std::sync::Weak<Pool> = Arc::downgrade(&pool);
+            seat.belongs_to(leaving);
         }
         tokio::spawn(watch(Watch(Arc::downgrade(&pool)), pool.changed.clone()));
         pool
@@ -238,19 +240,19 @@ impl Pool {
         self.with(|state, _| state.policy.cut());
     }
 
-    /// The server has this number from now on, or there is none. Connections to another one are
-    /// closed at once: what it still acknowledges would be lost.
-    pub(crate) fn leave(self: &Arc<Self>, number: Option<u64>) {
+    /// How many callers wait in line.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().callers.len()
+    }
+}
+
+impl Leave for Pool {
+    fn leave(&self, number: Option<u64>) {
         let links: Vec<Arc<Link>> = self.lock().links.values().cloned().collect();
         for link in links.into_iter().filter(|link| link.pool_slot.number() != number) {
             let error = link.lock().lost("Sentinels name another server by now");
             link.abort(error);
         }
-    }
-
-    /// How many callers wait in line.
-    pub(crate) fn waiting(&self) -> usize {
-        self.lock().callers.len()
     }
 }
 

@@ -7,6 +7,7 @@
 mod line;
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,8 +20,9 @@ use tokio::task::AbortHandle;
 
 use super::config::{self, Config};
 use super::connect::{Target, connect_to};
-use super::link::{Link, PoolSlot, Shared};
-use super::pool::{Pool, wait_until};
+use super::link::{Link, Loss, PoolSlot, Shared};
+use super::pool::wait_until;
+use super::seat::{Leave, Seat};
 use crate::{Error, Kind, Outcome};
 
 /// What the clones of a client know of its Sentinels.
@@ -38,22 +40,23 @@ pub(crate) struct Discovery {
 struct State {
     policy: Sentinels,
     lines: HashMap<LineId, AbortHandle>,
-    pools: Vec<(Role, Weak<Pool>)>,
+    pools: Vec<(Role, Weak<dyn Leave>)>,
     is_closed: bool,
 }
 
 /// What a pool needs to find its server: who knows it, and in which role.
 #[derive(Clone)]
-pub(crate) struct Seat {
+struct Seated {
     discovery: Arc<Discovery>,
     role: Role,
 }
 
-/// Where a client finds its servers.
+/// Where a client that is being opened finds its servers.
 pub(crate) struct Sentinel {
     pub(crate) master: Target,
     /// For reads, if they go to a replica.
     pub(crate) replica: Option<Target>,
+    /// Taken by the client once it is open.
     pub(crate) discovery: Option<Arc<Discovery>>,
 }
 
@@ -75,13 +78,16 @@ impl Sentinel {
             discovery: Some(discovery),
         })
     }
+}
 
-    pub(crate) fn close(&self) {
+/// If no client came of it, the Sentinels are not asked any more.
+impl Drop for Sentinel {
+    fn drop(&mut self) {
         self.discovery.iter().for_each(|discovery| discovery.close());
     }
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for Seated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Seat({})", self.role)
     }
@@ -127,8 +133,8 @@ impl Discovery {
         Ok(discovery)
     }
 
-    pub(crate) fn seat(self: &Arc<Self>, role: Role) -> Seat {
-        Seat { discovery: self.clone(), role }
+    fn seat(self: &Arc<Self>, role: Role) -> Arc<Seated> {
+        Arc::new(Seated { discovery: self.clone(), role })
     }
 
     /// Asks nobody any more.
@@ -216,15 +222,32 @@ async fn tick(this: Arc<Discovery>) {
     }
 }
 
-impl Seat {
-    /// Its pool is told when its server is another one.
-    pub(crate) fn belongs_to(&self, pool: &Arc<Pool>) {
-        self.discovery.lock().pools.push((self.role, Arc::downgrade(pool)));
+impl Loss for Seated {
+    fn lost(&self, number: u64, why: &str) {
+        self.discovery.with(|policy, now| policy.handle_lost(now, self.role, number, why));
+    }
+}
+
+impl Seat for Seated {
+    fn belongs_to(&self, pool: Weak<dyn Leave>) {
+        self.discovery.lock().pools.push((self.role, pool));
     }
 
+    fn connect<'a>(
+        self: Arc<Self>,
+        config: &'a Config,
+        target: &'a Target,
+        context: &'a Arc<Shared>,
+        pool_slot: PoolSlot,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<Link>, Error>> + Send + 'a>> {
+        Box::pin(async move { self.connect_it(config, target, context, pool_slot).await })
+    }
+}
+
+impl Seated {
     /// Connects to the server, once it is known. Gives an attempt up when the server is another one
     /// meanwhile.
-    pub(crate) async fn connect(
+    async fn connect_it(
         &self,
         config: &Config,
         target: &Target,
@@ -235,7 +258,7 @@ impl Seat {
             let server = self.find(config.limits.wait_timeout).await?;
             let number = server.number;
             let to = target.on(&server.address.host, server.address.port, self.role);
-            let slot = pool_slot.clone().seated(self.clone(), number);
+            let slot = pool_slot.clone().seated(Arc::new(self.clone()), number);
             let result = tokio::select! {
                 result = connect_to(config, &to, context, slot) => result,
                 () = self.leaves(number) => continue,
@@ -243,15 +266,10 @@ impl Seat {
             let role = self.role;
             match &result {
                 Ok(_) => self.discovery.with(|policy, now| policy.handle_ready(now, role, number)),
-                Err(error) => self.lost(number, &error.to_string()),
+                Err(error) => Loss::lost(self, number, &error.to_string()),
             }
             return result;
         }
-    }
-
-    /// A connection to the server with this number was lost.
-    pub(crate) fn lost(&self, number: u64, why: &str) {
-        self.discovery.with(|policy, now| policy.handle_lost(now, self.role, number, why));
     }
 
     /// The server, once it is known.

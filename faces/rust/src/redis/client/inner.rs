@@ -53,7 +53,7 @@ impl Inner {
     pub(crate) fn role_for(&self, spec: Option<&Spec>) -> Role {
         let Some(replica) = &self.replica else { return Role::Master };
         let is_connected = replica.shared.current().is_some();
-        self.config.reads_replicas().role_for(spec, is_connected)
+        self.config.reads_from().role_for(spec, is_connected)
     }
 
     pub(super) fn metrics(&self) -> Metrics {

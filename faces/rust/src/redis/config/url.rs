@@ -145,14 +145,7 @@ fn set(mut config: Config, key: &str, value: &str) -> Result<Config, ConfigError
         "replica_reads" => config.replica_reads = flag(key, value)?,
         "sentinel_username" => config = config.sentinel_user(value),
         "sentinel_password" => config = config.sentinel_password(value),
-        "reads" => {
-            config = config.reads(match value {
-                "master" => Reads::Master,
-                "replica" => Reads::Replica,
-                "prefer_replica" => Reads::PreferReplica,
-                _ => return Err(refused(key, "master, replica or prefer_replica")),
-            });
-        }
+        "reads" => config = config.reads(reads(key, value)?),
         "repeat_reads" => config.repeat_reads = flag(key, value)?,
         "cache" => config.cache_bytes = size(key, value)?,
         "sslmode" => {
@@ -201,6 +194,15 @@ fn set(mut config: Config, key: &str, value: &str) -> Result<Config, ConfigError
         _ => return Err(fault(Kind::Keyword, "a key behind the question mark isn't known")),
     }
     Ok(config)
+}
+
+fn reads(key: &str, value: &str) -> Result<Reads, ConfigError> {
+    match value {
+        "master" => Ok(Reads::Master),
+        "replica" => Ok(Reads::Replica),
+        "prefer_replica" => Ok(Reads::PreferReplica),
+        _ => Err(refused(key, "master, replica or prefer_replica")),
+    }
 }
 
 fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {
@@ -335,7 +337,7 @@ mod tests {
         let tcp = |host: &str, port| Server::Tcp { host: host.into(), port };
         assert_eq!(config.servers, [tcp("s1", 26379), tcp("s2", 7)]);
         assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("app"), Some("p")));
-        assert_eq!((config.database, config.reads_replicas()), (3, Reads::Replica));
+        assert_eq!((config.database, config.reads_from()), (3, Reads::Replica));
         let sentinel = config.sentinel.as_ref().unwrap();
         assert_eq!(sentinel.master, "my master");
         assert_eq!(sentinel.login.user.as_deref(), Some("w"));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Limits;
+use super::limits::RESOLUTION;
 use crate::Time;
 use crate::jitter::Jitter;
 
@@ -15,11 +16,14 @@ pub(super) struct Backoff {
     permanent: bool,
     /// No attempt is made before this moment.
     until: Time,
+    /// A connection was lost, and no attempt since then was quick: how long one took before. Other
+    /// clients may have lost theirs at the same moment.
+    lost: Option<Duration>,
 }
 
 impl Backoff {
     pub(super) fn new() -> Backoff {
-        Backoff { failures: 0, failed: Time::ZERO, permanent: false, until: Time::ZERO }
+        Backoff { failures: 0, failed: Time::ZERO, permanent: false, until: Time::ZERO, lost: None }
     }
 
     /// The moment before which no attempt is made.
@@ -37,9 +41,28 @@ impl Backoff {
         self.failing() && self.permanent && now < self.until
     }
 
-    pub(super) fn succeeded(&mut self) {
+    /// An attempt succeeded, and took this long. If that is about what one takes, the server is not
+    /// busy with the logins of others.
+    pub(super) fn succeeded(&mut self, took: Duration) {
         self.failures = 0;
         self.until = Time::ZERO;
+        self.lost = self.lost.filter(|usual| took > 2 * (*usual).max(RESOLUTION));
+    }
+
+    /// A connection was lost. `usual` is how long it takes to open one.
+    pub(super) fn lost(&mut self, usual: Duration) {
+        self.lost.get_or_insert(usual);
+    }
+
+    /// Nobody waits for a connection any more.
+    pub(super) fn satisfied(&mut self) {
+        self.lost = None;
+    }
+
+    /// Whether only one attempt is made at a time: after a failure, one shows whether the server
+    /// can be reached again; after a loss, all clients of the server may come at once.
+    pub(super) fn one_by_one(&self) -> bool {
+        self.failing() || self.lost.is_some()
     }
 
     /// An attempt that began at `started` failed. Attempts that ran together fail for the same

@@ -33,6 +33,9 @@ impl Pool {
         self.claim(now, load_of);
         self.serve_shared(None, now, load_of);
         self.open_for(self.callers(), now);
+        if self.waiters.len() == 0 && self.opening() == 0 && self.connections.serving() > 0 {
+            self.backoff.satisfied();
+        }
         self.announce_freed();
     }
 
@@ -189,8 +192,7 @@ impl Pool {
     }
 
     fn may_open(&self) -> bool {
-        // After a failure, one attempt shows whether the server can be reached again.
-        let opening_max = if self.backoff.failing() { 1 } else { self.limits.opening_max };
+        let opening_max = if self.backoff.one_by_one() { 1 } else { self.limits.opening_max };
         self.connections.len() < self.limits.connections_max && self.opening() < opening_max
     }
 

@@ -18,8 +18,8 @@ impl Pool {
         }
         self.undecided = true;
         self.opens += 1;
-        self.backoff.succeeded();
         let slot = self.connections.slot_mut(index);
+        self.backoff.succeeded(now.since(slot.since));
         if now >= slot.expires {
             // It was retired in the meantime.
             return self.close_now(index);
@@ -65,6 +65,7 @@ impl Pool {
         self.undecided = true;
         let opened = self.connections.slot(index).opened;
         self.connections.leave(index);
+        self.backoff.lost(self.opening_time);
         let pause = self.limits.backoff_min;
         if now < opened.after(pause) {
             self.backoff.pause(now, pause, &mut self.jitter);

@@ -49,7 +49,8 @@ pub struct Limits {
     /// Connections that may be opened at the same time. Default 4; 0 counts as 1. Opening costs the
     /// server a new process and a password check, and when a server comes back, all its clients ask
     /// for that at once. The price: a burst of ten callers waits for three rounds of opening
-    /// instead of one. While the last attempt failed, only one is opened at a time.
+    /// instead of one. While the last attempt failed, only one is opened at a time; and after a
+    /// connection was lost, until one was opened as quickly as before, or nobody waits any more.
     pub opening_max: usize,
     /// The pause after a failed attempt to open a connection. Default 100 ms; less than 1 ms counts
     /// as 1 ms. It doubles with each failure up to `backoff_max`, is reset by a success, and is

@@ -14,4 +14,5 @@ mod neighbours;
 mod opening;
 mod placing;
 mod resets;
+mod storm;
 mod waiting;

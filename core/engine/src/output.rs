@@ -91,6 +91,10 @@ pub enum Output<E> {
     /// A cancel was sent, and it may still arrive at any time. The connection finishes what it has
     /// and must then be closed.
     Astray,
+    /// The server is not what the host wants any more
+    /// ([`Protocol::is_leaving`](crate::Protocol::is_leaving)). The connection finishes what it has
+    /// and must then be closed. Announced once.
+    Leaving,
     /// The connection ended. This comes before the ends of the requests in it; every submitted
     /// request still gets one.
     Closed(CloseReason),
@@ -131,6 +135,7 @@ impl<E: fmt::Debug> fmt::Debug for Output<E> {
                 f.debug_struct("NotCancelled").field("token", token).finish()
             }
             Output::Astray => f.write_str("Astray"),
+            Output::Leaving => f.write_str("Leaving"),
             Output::Closed(reason) => f.debug_tuple("Closed").field(reason).finish(),
         }
     }

@@ -101,6 +101,13 @@ pub trait Protocol {
         0
     }
 
+    /// Whether the session is to get no new work, because its server is not what the host wants any
+    /// more: see [`Output::Leaving`](crate::Output::Leaving). Asked after each read; once true, it
+    /// stands.
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
     /// Whether the server is certain to skip this request although it has not said so yet. It
     /// decides the outcome if the connection ends first.
     fn is_skipped(&self, _expect: &Self::Expect) -> bool {

@@ -25,6 +25,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
 use crate::bodies::is_well_formed;
+use crate::client::connect::{Session, TargetSessionAttrs};
 use crate::client::position::Position;
 use crate::message::tag::backend;
 use crate::message::{
@@ -44,6 +45,12 @@ pub struct Postgres {
     statements_lost: bool,
     /// The server gave up waiting for a synchronous standby, since the last ReadyForQuery.
     unconfirmed: bool,
+    /// What the host wants of the server.
+    target: TargetSessionAttrs,
+    /// What the server has reported since the login.
+    reported: Session,
+    /// The server refused to write (25006), and nothing shows that its user wanted that.
+    refused_to_write: bool,
     /// Bytes still to come of a message that is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number, each with the bytes that prepare it anew if the server lost
@@ -95,6 +102,9 @@ impl Postgres {
             session_changed: false,
             statements_lost: false,
             unconfirmed: false,
+            target: TargetSessionAttrs::Any,
+            reported: Session::default(),
+            refused_to_write: false,
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
@@ -108,6 +118,12 @@ impl Postgres {
     /// on beyond its segment.
     pub fn identify(&mut self, process_id: i32, unique: u64) {
         self.ownership.identify(process_id, unique);
+    }
+
+    /// What the server has to be. Where that is a server that takes writes, and this one does not
+    /// any more, the connection takes no new work: see [`Protocol::is_leaving`].
+    pub fn target(&mut self, target: TargetSessionAttrs) {
+        self.target = target;
     }
 
     /// The host will send requests ahead of the answers to others, on a connection that is neither
@@ -246,6 +262,9 @@ impl Postgres {
             return Ok(Step::Fatal(len));
         }
         let Some(head) = head else { return Err(Violation("an error that answers nothing")) };
+        // Of a session of one's own it is not known whether its user set it read only.
+        self.refused_to_write |= error.fields.value(field::CODE) == Some(b"25006")
+            && !(self.session_changed && self.ownership.is_lent());
         if head.failed {
             return Err(Violation("a second error for one request"));
         }
@@ -272,7 +291,11 @@ impl Postgres {
 
     /// The server reports a setting. Hosts keep them by name, so their number is limited.
     fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
-        let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut texts = body.split(|byte| *byte == 0);
+        let (name, value) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
+        if let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) {
+            self.reported.note(name, value);
+        }
         if !self.parameters.iter().any(|known| **known == *name) {
             if self.parameters.len() >= PARAMETERS_MAX {
                 return Err(Violation("more settings than a server has"));
@@ -503,6 +526,23 @@ impl Protocol for Postgres {
 
     fn begin_len(&self) -> usize {
         OWED_LEN_MAX
+    }
+
+    /// A standby, or a primary that is being taken out of service, answers reads as before. A
+    /// connection that is to write leaves it.
+    fn is_leaving(&self) -> bool {
+        let Session { is_standby, is_read_only, .. } = self.reported;
+        // Whoever has the session may have set that, and the reset takes it back.
+        let is_own = self.ownership.is_lent() || self.is_resetting();
+        match self.target {
+            TargetSessionAttrs::Primary => self.refused_to_write || is_standby == Some(true),
+            TargetSessionAttrs::ReadWrite => {
+                self.refused_to_write
+                    || is_standby == Some(true)
+                    || is_read_only == Some(true) && !is_own
+            }
+            _ => false,
+        }
     }
 
     fn is_skipped(&self, expect: &Expect) -> bool {

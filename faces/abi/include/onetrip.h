@@ -59,8 +59,9 @@ enum {
                                   are in use; once for each FULL */
     ONETRIP_CANCEL = 9,        /* open a socket for a cancel, and call onetrip_begin_cancel */
     ONETRIP_NOT_CANCELLED = 10, /* a cancel that was asked for is not made */
-    ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once all its
-                                  requests are answered */
+    ONETRIP_ASTRAY = 11,       /* close the connection once all its requests are answered. a: 0 if a
+                                  cancel may still arrive, 1 if the server is no longer what
+                                  target_session_attrs asks for */
     ONETRIP_CLOSED = 12,       /* the connection has ended. a: why. b: 1 if a retry can't
                                   help; of a message of PostgreSQL's
                                   onetrip_postgres_may_mend says so. Block: the server's
@@ -189,6 +190,7 @@ onetrip_connection *onetrip_echo_new(void);
  * - pieces (0: a row or a part of a COPY longer than 128 KiB is put together; 1: it comes as
  *   ONETRIP_PIECE)
  * - message_bytes_max (1 GiB: the longest message that is put together)
+ * - target_session_attrs ("any"): see ONETRIP_ASTRAY;
  * - hold_begin (0; 1: a plain BEGIN outside a transaction is answered at once, and sent with the
  *   first statement behind it. If only a COMMIT or ROLLBACK follows, nothing is sent. If the server
  *   refuses the BEGIN, all requests up to the end of the transaction end as ONETRIP_END_BEGIN. With

@@ -60,8 +60,9 @@ pub mod kind {
     pub const CANCEL: u32 = 9;
     /// A cancel that was wanted is not sent. The request goes on.
     pub const NOT_CANCELLED: u32 = 10;
-    /// A cancel was sent, and it may still arrive at any time. Close the connection once it has
-    /// answered its requests.
+    /// Close the connection once it has answered its requests. `a`: 0 if a cancel was sent that may
+    /// still arrive at any time, 1 if the server no longer is what `target_session_attrs` asks for,
+    /// so that whoever has the connection to itself may go on.
     pub const ASTRAY: u32 = 11;
     /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:
     /// 1 if time does not mend the reason, such as a wrong password; of a message of PostgreSQL's

@@ -33,6 +33,7 @@ impl Connect {
             sslmode: SslMode::Prefer,
             sslnegotiation: SslNegotiation::Postgres,
             target_session_attrs: TargetSessionAttrs::Any,
+            identifies: false,
             load_balance_hosts: LoadBalanceHosts::Disable,
             connect_timeout: None,
             seed,
@@ -50,7 +51,7 @@ impl Connect {
             Action::Dial { host, address } => (action::DIAL, host, address),
             Action::AskForTls => (action::ASK_FOR_TLS, 0, 0),
             Action::BeginTls => (action::BEGIN_TLS, 0, 0),
-            Action::LogIn => (action::LOG_IN, 0, 0),
+            Action::LogIn | Action::Identify => (action::LOG_IN, 0, 0),
             Action::Done => (action::DONE, 0, 0),
             Action::Failed => (action::FAILED, 0, 0),
         }
@@ -83,7 +84,8 @@ impl Connect {
                     2 => Some(true),
                     _ => None,
                 });
-                plan.handle_logged_in(Session { is_standby, is_read_only }).err()
+                let session = Session { is_standby, is_read_only, ..Session::default() };
+                plan.handle_logged_in(session).err()
             }
             _ => None,
         };

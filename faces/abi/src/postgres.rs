@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::{Load, Task, Timings, Workload};
 use onetrip_engine::{CancelEnd, Connection, Pace, Time, Token, Violation, Wanted};
+use onetrip_postgres::client::connect::TargetSessionAttrs;
 use onetrip_postgres::client::statements::{Closing, Seen};
 use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
@@ -176,11 +177,13 @@ impl Postgres {
         let sends_ahead = !limits.one_segment && limits.in_flight_max > 1;
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
+        let mut protocol = Protocol::new(TransactionStatus::Idle);
+        protocol.target(settings.as_ref().map_or(TargetSessionAttrs::Any, |it| it.target));
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
             login: None,
-            engine: Connection::new(now, Protocol::new(TransactionStatus::Idle), limits),
+            engine: Connection::new(now, protocol, limits),
             statements: Statements::new(threshold, max, unique),
             unique,
             uses: Vec::new(),

@@ -173,6 +173,14 @@ impl Speaks for Protocol {
         }
     }
 
+    fn is_leaving(&self) -> bool {
+        match self {
+            Protocol::Postgres(postgres) => postgres.is_leaving(),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => false,
+        }
+    }
+
     fn one_segment(&self) -> bool {
         match self {
             Protocol::Postgres(postgres) => postgres.one_segment(),

@@ -289,7 +289,8 @@ impl Redis {
             | Output::Room { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }
-            | Output::Astray => {}
+            | Output::Astray
+            | Output::Leaving => {}
         }
     }
 

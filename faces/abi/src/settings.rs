@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use onetrip_engine::Limits;
+use onetrip_postgres::client::connect::TargetSessionAttrs;
+use onetrip_postgres::client::connect::keywords::TARGETS;
 use onetrip_postgres::startup::StartupConfig;
 
 /// The settings of a connection to PostgreSQL.
@@ -28,6 +30,9 @@ pub(crate) struct Settings {
     pub(crate) ask_password: bool,
     /// Whether a plain BEGIN waits for the first statement behind it. Default: no.
     pub(crate) hold_begin: bool,
+    /// What the server has to be. Where that is one that takes writes, a connection whose server
+    /// does not any more is reported as `ASTRAY`. Default: any.
+    pub(crate) target: TargetSessionAttrs,
 }
 
 /// Why the settings are refused, in one line.
@@ -44,6 +49,7 @@ impl Settings {
             message_bytes_max: 1 << 30,
             ask_password: false,
             hold_begin: false,
+            target: TargetSessionAttrs::Any,
         };
         for (name, value) in pairs(bytes)? {
             settings.set(name, value)?;
@@ -69,6 +75,11 @@ impl Settings {
             "scram_iterations_max" => startup.scram_iterations_max = number(name, value)?,
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
             "hold_begin" => self.hold_begin = flag(name, value)?,
+            "target_session_attrs" => {
+                let word = TARGETS.iter().position(|word| *word == value);
+                let target = word.and_then(|at| TargetSessionAttrs::ALL.get(at));
+                self.target = *target.ok_or_else(|| format!("{name} is not {value}"))?;
+            }
             "ask_password" => self.ask_password = flag(name, value)?,
             "message_bytes_max" => self.message_bytes_max = number(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,

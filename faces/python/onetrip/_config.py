@@ -20,6 +20,7 @@ _KEYWORDS = {name: (variable, default) for name, variable, default in _native.ke
 
 #: What the engine is told of a connection, under the same names.
 _OF_ENGINE = (
+    "target_session_attrs",
     "scram_iterations_max",
     "in_flight_max",
     "in_flight_bytes_max",

@@ -64,6 +64,7 @@ impl Plan {
             load_balance_hosts: word(ORDERS, &LoadBalanceHosts::ALL, &order)?,
             connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
             seed,
+            identifies: false,
         };
         let policy = Local::new(Policy::new(Time::ZERO, settings));
         Ok(Plan { policy, start: Instant::now() })
@@ -76,7 +77,7 @@ impl Plan {
             Action::Dial { host, address } => ("dial", host, address),
             Action::AskForTls => ("ask", 0, 0),
             Action::BeginTls => ("tls", 0, 0),
-            Action::LogIn => ("login", 0, 0),
+            Action::LogIn | Action::Identify => ("login", 0, 0),
             Action::Done => ("done", 0, 0),
             Action::Failed => ("failed", 0, 0),
         })?)
@@ -109,7 +110,7 @@ impl Plan {
     }
 
     fn logged_in(&self, is_standby: Option<bool>, is_read_only: Option<bool>) -> PyResult<Refused> {
-        let session = Session { is_standby, is_read_only };
+        let session = Session { is_standby, is_read_only, ..Session::default() };
         let refused = self.policy.with(|plan| plan.handle_logged_in(session))?;
         Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
     }

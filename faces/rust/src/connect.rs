@@ -2,12 +2,13 @@
 //! `onetrip_postgres::client::connect`, which decides what is tried, in which order.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use onetrip_engine::{Limits, Time};
 use onetrip_postgres::Postgres;
 use onetrip_postgres::client::connect::{self, Action, Fault, Host, Plan, Session, Verdict, plan};
+use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::startup::{self, Ready};
 
 use crate::cancel::CancelKey;
@@ -15,7 +16,7 @@ use crate::config::{Address, Config, Endpoint, ProtocolVersion, Resolved, Settin
 use crate::core::slot::PoolSlot;
 use crate::core::{Connection, Context, Engine};
 use crate::driver::Driver;
-use crate::login::log_in;
+use crate::login::{identify, log_in};
 use crate::open::{Failure, Peer, Route, begin_tls, dial, refused};
 use crate::socket::Stream;
 use crate::tls;
@@ -28,11 +29,27 @@ pub(crate) async fn connect(
     pool_slot: PoolSlot,
 ) -> Result<Arc<Connection>, Error> {
     let settings = config.settings();
-    Ok(spawn(establish(config).await?, settings, context, pool_slot))
+    let opened = establish(config, &context.lineage).await?;
+    let connection = spawn(opened, settings, context, pool_slot);
+    close_former(context);
+    Ok(connection)
+}
+
+/// Closes connections to servers that are former primaries, now that another one was seen: nothing
+/// more is sent there.
+fn close_former(context: &Context) {
+    let lineage = *context.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+    for connection in context.totals.live() {
+        connection.with(|core, _| {
+            if let Some(refusal) = core.identity.and_then(|it| lineage.refuses(it)) {
+                core.refuse_server(refusal);
+            }
+        });
+    }
 }
 
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
-pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
+pub(crate) async fn establish(config: &Config, lineage: &Mutex<Lineage>) -> Result<Opened, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     let no_host = || Error::misuse("config", "there is no host to connect to");
     let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
@@ -44,6 +61,8 @@ pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
         peers: Vec::new(),
         way: None,
         login: None,
+        identity: None,
+        lineage,
         errors: Vec::new(),
     };
     connecting.run(plan).await
@@ -66,6 +85,7 @@ fn plan_of(resolved: &Resolved) -> plan::Settings {
         // If the system has no random bytes, the login fails anyway, so the order of hosts is no
         // matter.
         seed: getrandom::u64().unwrap_or_default(),
+        identifies: true,
     }
 }
 
@@ -89,6 +109,8 @@ pub(crate) struct Opened {
     pub(crate) stream: Stream,
     pub(crate) ready: Ready,
     pub(crate) route: Route,
+    /// Which server it is, if it was asked and said so.
+    identity: Option<Identity>,
     /// About how long a round trip takes.
     trip: Duration,
 }
@@ -105,6 +127,9 @@ struct Connecting<'a> {
     way: Option<(Stream, Route)>,
     /// The result of the login, and how long a round trip took.
     login: Option<(Ready, Duration)>,
+    identity: Option<Identity>,
+    /// What the client has seen of servers.
+    lineage: &'a Mutex<Lineage>,
     /// In the order in which the plan is told of them.
     errors: Vec<Error>,
 }
@@ -124,7 +149,7 @@ impl Connecting<'_> {
         }
         match (self.way.take(), self.login.take()) {
             (Some((stream, route)), Some((ready, trip))) if plan.action() == Action::Done => {
-                Ok(Opened { stream, ready, route, trip })
+                Ok(Opened { stream, ready, route, identity: self.identity, trip })
             }
             _ => Err(self.error(plan.verdict())),
         }
@@ -171,7 +196,15 @@ impl Connecting<'_> {
                 begin_tls(stream, route).await?;
                 plan.handle_secured();
             }
+            Action::Identify => {
+                let Some((ready, _)) = &mut self.login else { return Ok(()) };
+                self.identity = identify(stream, route, ready).await.map_err(Failure::Other)?;
+                let mut lineage = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+                let identified = plan.handle_identified(self.identity, &mut lineage);
+                identified.map_err(|refusal| refused(route, refusal))?;
+            }
             _ => {
+                self.identity = None;
                 let login = log_in(stream, self.resolved, self.endpoint, route).await;
                 let (ready, trip) = login.map_err(Failure::Other)?;
                 check_protocol(&ready, self.resolved.settings(), self.endpoint)
@@ -263,7 +296,7 @@ fn spawn(
         cancel_wait_max: settings.cancel_timeout,
         ..Limits::default()
     };
-    let Opened { stream: Stream { reader, writer, input }, ready, route, trip } = opened;
+    let Opened { stream: Stream { reader, writer, input }, ready, route, identity, trip } = opened;
     let way = (route, CancelKey::new(ready.process_id, ready.secret_key));
     // The login has read random bytes for its nonce, so there are some.
     let unique = getrandom::u64().unwrap_or_default();
@@ -272,9 +305,11 @@ fn spawn(
     // trip.
     let process_id = if settings.one_segment { 0 } else { ready.process_id };
     protocol.identify(process_id, unique);
+    protocol.target(settings.target_session_attrs);
     let engine = |now| Engine::new(now, protocol, limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), pool_slot, trip);
+    connection.with(|core, _| core.identity = identity);
     context.totals.opened(&connection);
     tokio::spawn(Driver::new(connection.clone(), reader, input).run());
     connection

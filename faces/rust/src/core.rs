@@ -29,6 +29,8 @@ use onetrip_engine::pool::{Condition, TextKey, Timings, Workload};
 use onetrip_engine::{
     Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
+use onetrip_postgres::client::connect;
+use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::types::look_up::LookUps;
@@ -84,6 +86,8 @@ pub(crate) struct Context {
     epoch: Instant,
     pub(crate) totals: Totals,
     pub(crate) notices: Subscribers,
+    /// What the client has seen of servers, so that it uses no former primary.
+    pub(crate) lineage: Mutex<Lineage>,
 }
 
 /// The settings that concern requests.
@@ -123,6 +127,7 @@ impl Context {
             epoch: Instant::now(),
             totals: Totals::default(),
             notices: Subscribers::default(),
+            lineage: Mutex::default(),
         })
     }
 
@@ -194,6 +199,8 @@ pub(crate) struct Core {
     awaiting_bytes_max: usize,
     /// How the connection was opened; another connection to the same server is opened so, too.
     pub(crate) route: Route,
+    /// Which server it leads to, if that was asked.
+    pub(crate) identity: Option<Identity>,
     /// The key that a CancelRequest on another connection names.
     pub(crate) key: CancelKey,
     /// Whether a cancel is to be sent.
@@ -271,6 +278,7 @@ impl Connection {
             scratch: BytesMut::new(),
             awaiting_bytes_max: context.options.waiting_bytes_max,
             route,
+            identity: None,
             key,
             cancel_due: false,
             cancels_on: context.cancels.is_on,
@@ -460,7 +468,7 @@ impl Core {
     pub(crate) fn condition(&mut self) -> Condition {
         // What happened to this user's dropped stream does not concern the next user.
         self.rest = Rest::Read;
-        if !self.engine.is_open() || self.engine.is_astray() {
+        if !self.engine.is_open() || self.engine.is_leaving() {
             return Condition::Broken;
         }
         // It is not known what was changed, so it may be a lock that others wait for.
@@ -730,7 +738,7 @@ impl Core {
             Output::Cancel => self.cancel_is_due(now),
             Output::NotCancelled { token } => self.replies.not_cancelled(token),
             // The pool then gives the connection no more work.
-            Output::Astray => self.reports = true,
+            Output::Astray | Output::Leaving => self.reports = true,
             Output::Closed(reason) => {
                 // Whoever closed it, only the driver lets go of the socket.
                 self.notify();
@@ -916,6 +924,12 @@ impl Core {
     }
 
     // --- the end ---
+
+    /// The server must not be used any more.
+    pub(crate) fn refuse_server(&mut self, refusal: connect::Refusal) {
+        let message = format!("{}{}", self.route, refusal.text());
+        self.close(Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message));
+    }
 
     /// The peer closed the connection or the socket failed.
     pub(crate) fn close(&mut self, error: Error) {

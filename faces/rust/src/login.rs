@@ -3,6 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
+use onetrip_postgres::client::identity::{Asking, Identity};
 use onetrip_postgres::startup::{
     self, AuthMethods, NONCE_LEN, Ready, Startup, StartupConfig, StartupError,
 };
@@ -46,6 +48,32 @@ pub(crate) async fn log_in(
                 return Err(lost(route, &error.to_string()).with_source(error));
             }
             (Some(ending), _) => return Err(ending.into_error(|why| lost(route, why))),
+        }
+    }
+}
+
+/// Asks the server which it is. Settings that it reports meanwhile are added to `ready`.
+pub(crate) async fn identify(
+    stream: &mut Stream,
+    route: &Route,
+    ready: &mut Ready,
+) -> Result<Option<Identity>, Error> {
+    let (mut asking, mut question) = (Asking::default(), BytesMut::new());
+    let sent = asking.write(&mut question).map_err(|error| lost(route, &error.to_string()));
+    sent?;
+    let sent = stream.write_all(&question).await;
+    sent.map_err(|error| lost(route, &error.to_string()).with_source(error))?;
+    loop {
+        let received = stream.read().await;
+        let parameter =
+            |name: &str, value: &str| ready.parameters.push((name.into(), value.into()));
+        let answer = asking.handle_bytes(&mut stream.input, parameter);
+        let answer = answer.map_err(|violation| lost(route, &violation.to_string()))?;
+        if let Some(answer) = answer {
+            return Ok(answer.identity);
+        }
+        if let Some(ending) = received.end {
+            return Err(ending.into_error(|why| lost(route, why)));
         }
     }
 }

@@ -305,7 +305,7 @@ impl Pool {
                 drop(core);
                 return self.forget_lost(state, now, id);
             }
-            if core.engine.is_astray() {
+            if core.engine.is_leaving() {
                 state.policy.retire(id);
             }
             if core.duty == Duty::Returning && core.is_at_rest() {

@@ -53,6 +53,10 @@ impl<P: Protocol> Connection<P> {
             }
         };
         self.deliver(input, &mut taken);
+        if !self.leaving && self.protocol.is_leaving() {
+            self.leaving = true;
+            self.outputs.push_back(Output::Leaving);
+        }
         self.fill(now);
         need.max(1)
     }

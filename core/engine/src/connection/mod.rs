@@ -88,6 +88,8 @@ pub struct Connection<P: Protocol> {
     last_progress: Time,
     /// Requests that were sent again so far.
     healed: u64,
+    /// [`Output::Leaving`] was announced.
+    leaving: bool,
     life: Life,
 }
 
@@ -120,6 +122,7 @@ impl<P: Protocol> Connection<P> {
             next_look: now,
             last_progress: now,
             healed: 0,
+            leaving: false,
             life: Life::Open,
         }
     }
@@ -203,6 +206,12 @@ impl<P: Protocol> Connection<P> {
     /// Whether the connection takes new requests.
     pub fn is_open(&self) -> bool {
         self.life == Life::Open
+    }
+
+    /// Whether the connection must be closed once it has finished what it has: after
+    /// [`Output::Astray`] or [`Output::Leaving`].
+    pub fn is_leaving(&self) -> bool {
+        self.leaving || self.is_astray()
     }
 
     /// Whether the connection has ended.

@@ -571,6 +571,7 @@ impl Host {
                 Output::Cancel | Output::NotCancelled { .. } | Output::Astray => {
                     panic!("nobody wanted a cancel")
                 }
+                Output::Leaving => panic!("the server stays what it is"),
             }
         }
         self.check_limits();

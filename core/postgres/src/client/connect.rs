@@ -59,14 +59,18 @@ pub struct Session {
     pub is_standby: Option<bool>,
     /// `default_transaction_read_only`.
     pub is_read_only: Option<bool>,
+    /// Whether the server can be asked which it is
+    /// ([`is_asked`](super::identity::is_asked)).
+    pub can_be_asked: bool,
 }
 
 impl Session {
-    /// Takes this parameter if it is one of the two.
+    /// Takes this parameter if it says something about the server.
     pub fn note(&mut self, name: &str, value: &str) {
         match name {
             "in_hot_standby" => self.is_standby = Some(value == "on"),
             "default_transaction_read_only" => self.is_read_only = Some(value == "on"),
+            "server_version" => self.can_be_asked = super::identity::is_asked(value),
             _ => {}
         }
     }

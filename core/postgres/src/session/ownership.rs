@@ -211,6 +211,10 @@ impl Ownership {
         self.reset != Reset::No
     }
 
+    pub(super) fn is_lent(&self) -> bool {
+        self.holder == Holder::Lent
+    }
+
     #[inline]
     pub(super) fn unusable(&self) -> Option<&'static str> {
         self.unusable

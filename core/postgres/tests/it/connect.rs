@@ -9,12 +9,15 @@ use onetrip_postgres::client::connect::{
     Action, Fault, Host, LoadBalanceHosts, Plan, Refusal, Session, Settings, SslMode,
     SslNegotiation, TargetSessionAttrs,
 };
+use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::message::ssl_request::Answer;
 
-const PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(false) };
-const LOCKED_PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(true) };
-const STANDBY: Session = Session { is_standby: Some(true), is_read_only: Some(false) };
-const OLD: Session = Session { is_standby: None, is_read_only: None };
+const OLD: Session = Session { is_standby: None, is_read_only: None, can_be_asked: false };
+const PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(false), ..OLD };
+const LOCKED_PRIMARY: Session = Session { is_read_only: Some(true), ..PRIMARY };
+const STANDBY: Session = Session { is_standby: Some(true), ..PRIMARY };
+/// The same, and it can be asked which server it is.
+const ASKED: Session = Session { can_be_asked: true, ..PRIMARY };
 
 fn settings(hosts: &[Host]) -> Settings {
     Settings {
@@ -25,6 +28,7 @@ fn settings(hosts: &[Host]) -> Settings {
         load_balance_hosts: LoadBalanceHosts::Disable,
         connect_timeout: None,
         seed: 1,
+        identifies: true,
     }
 }
 
@@ -413,4 +417,51 @@ fn each_refusal_names_its_code_and_says_what_it_is_about() {
         assert_eq!(refusal.code(), code);
         assert!(refusal.text().contains(word), "{refusal:?}");
     }
+}
+
+fn primary(timeline: u32) -> Option<Identity> {
+    Some(Identity { system: 7, is_standby: false, timeline })
+}
+
+/// Logs in at each host, up to the question which server it is.
+fn asks_which(settings: Settings) -> Option<Plan> {
+    let mut plan = plan(settings);
+    plan.handle_connected();
+    plan.handle_logged_in(ASKED).unwrap();
+    (plan.action() == Action::Identify).then_some(plan)
+}
+
+#[test]
+fn a_client_that_may_meet_several_servers_asks_each_which_it_is() {
+    let one = || settings(&[Host::Address]);
+    assert!(asks_which(one()).is_none(), "one server, whatever it is");
+    assert!(asks_which(settings(&[Host::Address, Host::Address])).is_some());
+    let target_session_attrs = TargetSessionAttrs::ReadWrite;
+    assert!(asks_which(Settings { target_session_attrs, ..one() }).is_some());
+    let told = Settings { target_session_attrs, identifies: false, ..one() };
+    assert!(asks_which(told).is_none(), "a host that can't");
+}
+
+#[test]
+fn a_server_that_does_not_say_which_it_is_is_taken_as_it_is() {
+    let mut lineage = Lineage::default();
+    let mut plan = asks_which(settings(&[Host::Address, Host::Address])).unwrap();
+    plan.handle_identified(None, &mut lineage).unwrap();
+    assert_eq!((plan.action(), lineage), (Action::Done, Lineage::default()));
+}
+
+#[test]
+fn behind_a_former_primary_the_next_host_is_tried() {
+    let mut lineage = Lineage::default();
+    let mut first = asks_which(settings(&[Host::Address, Host::Address])).unwrap();
+    first.handle_identified(primary(2), &mut lineage).unwrap();
+    let mut plan = asks_which(settings(&[Host::Address, Host::Address])).unwrap();
+    let refused = plan.handle_identified(primary(1), &mut lineage);
+    assert_eq!(refused, Err(Refusal::FormerPrimary));
+    fail(&mut plan, Fault::Server, "a is a former primary");
+    assert_eq!(plan.action(), dial(1, 0));
+    plan.handle_connected();
+    plan.handle_logged_in(ASKED).unwrap();
+    plan.handle_identified(primary(2), &mut lineage).unwrap();
+    assert_eq!(plan.action(), Action::Done);
 }

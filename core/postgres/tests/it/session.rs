@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Limits, Output, Protocol, Step, Time, Violation};
+use onetrip_postgres::client::connect::TargetSessionAttrs;
 use onetrip_postgres::message::copy_response::{self, CopyDirection};
 use onetrip_postgres::message::{
     Bind, EncodeError, Format, Frame, FrontendMessage, IsNull, LARGE_LEN_MAX, TransactionStatus,
@@ -274,4 +275,64 @@ fn a_notification_ahead_of_the_end_of_a_reset_is_for_the_user_before_though_one_
     engine.handle_written(Time::ZERO, sent.len());
     read.unsplit(notified);
     assert_eq!(told(&mut engine, read), [Event::StaleNotification, Event::Notification]);
+}
+
+/// Whether a connection for this target leaves after the messages, which come as an answer.
+fn leaves(target: TargetSessionAttrs, session: &mut Postgres, messages: &[BytesMut]) -> bool {
+    session.target(target);
+    let mut expect = rows_expected();
+    for message in messages {
+        session.step(message, Some(&mut expect)).unwrap();
+    }
+    session.is_leaving()
+}
+
+fn parameter(name: &str, value: &str) -> BytesMut {
+    message(b'S', [name, "\0", value, "\0"].concat().as_bytes())
+}
+
+fn refused_to_write() -> BytesMut {
+    message(b'E', b"SERROR\0VERROR\0C25006\0Mcannot execute INSERT\0\0")
+}
+
+#[test]
+fn a_connection_that_is_to_write_leaves_a_server_that_turned_read_only() {
+    use TargetSessionAttrs as Target;
+    let standby = || [parameter("in_hot_standby", "on")];
+    let read_only = || [parameter("default_transaction_read_only", "on")];
+    for target in Target::ALL {
+        let writes = matches!(target, Target::ReadWrite | Target::Primary);
+        assert_eq!(leaves(target, &mut session(), &standby()), writes, "{target:?}");
+        assert_eq!(leaves(target, &mut session(), &[refused_to_write()]), writes, "{target:?}");
+        let asked = target == Target::ReadWrite;
+        assert_eq!(leaves(target, &mut session(), &read_only()), asked, "{target:?}");
+        assert!(!leaves(target, &mut session(), &[parameter("in_hot_standby", "off")]));
+    }
+}
+
+#[test]
+fn what_the_user_of_a_session_set_is_no_reason_to_leave() {
+    let mut session = session();
+    session.lend();
+    let set = [message(b'C', b"SET\0"), parameter("default_transaction_read_only", "on")];
+    assert!(!leaves(TargetSessionAttrs::ReadWrite, &mut session, &set));
+    assert!(!leaves(TargetSessionAttrs::ReadWrite, &mut session, &[refused_to_write()]));
+    let standby = [parameter("in_hot_standby", "on")];
+    assert!(leaves(TargetSessionAttrs::ReadWrite, &mut session, &standby), "nobody can set this");
+}
+
+#[test]
+fn a_connection_that_leaves_says_so_once_and_answers_what_it_has() {
+    let mut protocol = session();
+    protocol.target(TargetSessionAttrs::ReadWrite);
+    let mut client = Connection::new(Time::ZERO, protocol, Limits::default());
+    let mut input = parameter("in_hot_standby", "on");
+    input.extend_from_slice(&parameter("in_hot_standby", "on"));
+    client.handle_bytes(Time::ZERO, &mut input);
+    let mut leaving = 0;
+    while let Some(output) = client.poll_output() {
+        leaving += u32::from(matches!(output, Output::Leaving));
+    }
+    assert_eq!(leaving, 1);
+    assert!(client.is_leaving() && client.is_open());
 }

@@ -88,6 +88,7 @@ impl Postgres {
                 to.push(kind::NOT_CANCELLED, token.0 as u32, (0, 0), Bytes::new());
             }
             Output::Astray => to.push(kind::ASTRAY, 0, (0, 0), Bytes::new()),
+            Output::Leaving => to.push(kind::ASTRAY, 0, (1, 0), Bytes::new()),
             Output::Closed(reason) => self.note_closed(reason, to),
             #[cfg(feature = "redis")]
             Output::Event { event: Event::Redis(_), .. } => {}

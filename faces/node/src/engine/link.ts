@@ -57,8 +57,11 @@ export interface Owner {
   read?(goesOn: boolean): void
   /** Send a cancel on a socket of its own: call `beginCancel`, then `cancelEnded`. */
   cancel(): void
-  /** A statement changed the state of the session in a way that other users must not see. */
-  astray(): void
+  /**
+   * Close the connection once it has answered all. `stays`: its server is not what is wanted any
+   * more, and whoever has it to itself may go on.
+   */
+  astray(stays: boolean): void
   /** `requests` waited behind one whose text has this key, and which took `millis` milliseconds. */
   heldUp?(key: number, requests: number, millis: number): void
   /** The engine has forgotten this statement. */
@@ -399,7 +402,7 @@ export class Link extends Wire<Receiver> {
     else if (kind === Kind.READ) owner.read?.(a !== 0)
     else if (kind === Kind.CANCEL) owner.cancel()
     else if (kind === Kind.PASSWORD) owner.password?.(a)
-    else if (kind === Kind.ASTRAY) owner.astray()
+    else if (kind === Kind.ASTRAY) owner.astray(a !== 0)
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }

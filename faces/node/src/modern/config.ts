@@ -231,6 +231,7 @@ const LOOPBACK = /^(?:(?:::ffff:)?127\.\d+\.\d+\.\d+|::1)$/
 const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
 
 const OF_ENGINE = [
+  'target_session_attrs',
   'scram_iterations_max',
   'in_flight_max',
   'in_flight_bytes_max',

@@ -335,9 +335,9 @@ export class Connection implements Owner, Reached {
     sendCancel(this.#link, this.#transport, this.#endpoint)
   }
 
-  astray(): void {
+  astray(stays: boolean): void {
     this.#host.changed(this)
-    if (!this.isShared) this.#link?.terminate()
+    if (!this.isShared && !stays) this.#link?.terminate()
   }
 
   heldUp(key: number, requests: number, millis: number): void {

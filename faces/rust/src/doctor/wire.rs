@@ -1,6 +1,7 @@
 //! A probe's own connection. The probe decides which messages are written. What comes is read
 //! without the engine, which would not go on after an answer that it can't explain.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -60,7 +61,7 @@ pub(super) enum Trouble {
 impl Wire {
     /// Connects as the configuration says.
     pub(super) async fn open(config: &Config) -> Result<Wire, Error> {
-        let Opened { stream, ready, route, .. } = establish(config).await?;
+        let Opened { stream, ready, route, .. } = establish(config, &Mutex::default()).await?;
         let process_id = ready.process_id;
         let key = CancelKey::new(process_id, ready.secret_key);
         let settings = config.settings().clone();

@@ -65,7 +65,7 @@ impl Task {
         gone: oneshot::Receiver<Infallible>,
     ) -> Result<Task, Error> {
         let (config, context) = (pool.config(), pool.context.clone());
-        let link = Link::new(establish(&config).await?, context.now());
+        let link = Link::new(establish(&config, &context.lineage).await?, context.now());
         let mut state = State::new([], seed());
         // The first connection was opened just now, so the next may be opened at once.
         state.handle_opened(Time::ZERO);
@@ -176,10 +176,10 @@ impl Task {
     async fn reconnect(&mut self) -> bool {
         let mut pause = self.state.handle_lost(self.context.now());
         loop {
-            let config = self.config.clone();
+            let (config, context) = (self.config.clone(), self.context.clone());
             let attempt = async move {
                 tokio::time::sleep(pause).await;
-                establish(&config).await
+                establish(&config, &context.lineage).await
             };
             let attempted = tokio::select! {
                 biased;

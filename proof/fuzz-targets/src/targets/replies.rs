@@ -119,6 +119,7 @@ fn note(connection: &mut Connection<Postgres>, told: &mut Told) {
             | Output::Cancel
             | Output::NotCancelled { .. }
             | Output::Astray => panic!("no request was cancelled"),
+            Output::Leaving => panic!("nothing was wanted of the server"),
             Output::Full | Output::Drained => {}
         }
     }

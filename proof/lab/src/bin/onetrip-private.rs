@@ -19,8 +19,8 @@ usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
     ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: in
                            transaction mode, on two connections, without prepared statements
   --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
-  --standby starts a streaming standby of the PostgreSQL server, which asks for 12 or later:
-    ONETRIP_TEST_STANDBY   its URL
+  --standby starts a streaming standby of the PostgreSQL server:
+    ONETRIP_TEST_STANDBY   its URL; not set before PostgreSQL 12
   --patroni starts a cluster of three PostgreSQL servers under Patroni, too:
     ONETRIP_TEST_PATRONI       its URL with three hosts, which asks for the primary
     ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts";
@@ -65,7 +65,7 @@ fn run(
     command
         .args(arguments)
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
-    let standby = match with_standby {
+    let standby = match with_standby && server.major() >= 12 {
         true => Some(server.start_standby(postgres::Options::default())?),
         false => None,
     };

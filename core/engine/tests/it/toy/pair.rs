@@ -240,6 +240,7 @@ impl Pair {
             }
             Output::Cancel => Out::Cancel,
             Output::NotCancelled { token } => Out::NotCancelled(token.0),
+            Output::Leaving => unreachable!("the toy's server stays what it is"),
             Output::Astray => Out::Astray,
             Output::Closed(reason) => Out::Closed(reason),
         })

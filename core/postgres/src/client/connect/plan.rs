@@ -10,6 +10,7 @@ use super::{
     LoadBalanceHosts, Refusal, Session, SslMode, SslNegotiation, TargetSessionAttrs, begins_tls,
     is_about_access, is_final,
 };
+use crate::client::identity::{Identity, Lineage};
 use crate::message::ssl_request::Answer;
 
 /// How a host of the list is given.
@@ -40,6 +41,10 @@ pub struct Settings {
     pub connect_timeout: Option<Duration>,
     /// The seed of the random order.
     pub seed: u64,
+    /// Whether the host carries out [`Action::Identify`]. It is asked for only where the client may
+    /// meet more than one server: with several hosts, or with another `target_session_attrs` than
+    /// "any".
+    pub identifies: bool,
 }
 
 /// What the host must do next. Hosts are named by their index in the list.
@@ -61,6 +66,8 @@ pub enum Action {
     BeginTls,
     /// Log in.
     LogIn,
+    /// Ask the server which it is ([`Asking`](crate::client::identity::Asking)).
+    Identify,
     /// Nothing: the connection is ready.
     Done,
     /// Nothing: there is no connection. See [`Plan::verdict`].
@@ -231,12 +238,40 @@ impl Plan {
     pub fn handle_logged_in(&mut self, session: Session) -> Result<(), Refusal> {
         if self.action == Action::LogIn {
             match session.fits(self.wanted) {
+                Some(true) if self.identifies() && session.can_be_asked => {
+                    self.action = Action::Identify;
+                }
                 Some(true) => self.action = Action::Done,
                 Some(false) => return Err(Refusal::Target),
                 None => return Err(Refusal::TargetUnknown),
             }
         }
         Ok(())
+    }
+
+    /// The server has said which it is, if it did. The client keeps the lineage; connections that
+    /// it refuses from now on are to be closed.
+    ///
+    /// # Errors
+    /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
+    pub fn handle_identified(
+        &mut self,
+        server: Option<Identity>,
+        lineage: &mut Lineage,
+    ) -> Result<(), Refusal> {
+        if self.action == Action::Identify {
+            if let Some(server) = server {
+                lineage.admit(server)?;
+            }
+            self.action = Action::Done;
+        }
+        Ok(())
+    }
+
+    fn identifies(&self) -> bool {
+        let target = self.settings.target_session_attrs;
+        let is_of_many = self.settings.hosts.len() > 1 || target != TargetSessionAttrs::Any;
+        self.settings.identifies && is_of_many
     }
 
     /// The action has failed. The host has put the error at the end of its list.

@@ -18,6 +18,10 @@ pub enum Refusal {
     Target,
     /// The server doesn't say whether it is what `target_session_attrs` asks for.
     TargetUnknown,
+    /// The server takes writes on a timeline from before a promotion that was seen.
+    FormerPrimary,
+    /// The server takes writes, and belongs to another cluster than the primary before it.
+    OtherCluster,
 }
 
 impl Refusal {
@@ -28,6 +32,8 @@ impl Refusal {
             Refusal::ErrorForTls | Refusal::EarlyBytes | Refusal::NoAlpn => "tls_failed",
             Refusal::NotPostgres => "connect_failed",
             Refusal::Target | Refusal::TargetUnknown => "target_session_attrs",
+            Refusal::FormerPrimary => "former_primary",
+            Refusal::OtherCluster => "other_cluster",
         }
     }
 
@@ -55,6 +61,14 @@ impl Refusal {
             Refusal::TargetUnknown => {
                 " is too old to say whether it is what target_session_attrs asks for (14 or newer \
                  is)"
+            }
+            Refusal::FormerPrimary => {
+                " is a former primary: another was promoted since, so what is written here would be \
+                 lost; make it a standby"
+            }
+            Refusal::OtherCluster => {
+                " belongs to another cluster than the primary before it (system_identifier): take \
+                 it off the list, or connect anew"
             }
         }
     }

@@ -79,7 +79,8 @@ impl Core {
             | Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }
-            | Output::Astray => {}
+            | Output::Astray
+            | Output::Leaving => {}
         }
     }
 

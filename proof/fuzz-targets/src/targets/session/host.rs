@@ -302,6 +302,7 @@ impl Host {
             | Output::Cancel
             | Output::NotCancelled { .. }
             | Output::Astray => panic!("no request was cancelled"),
+            Output::Leaving => panic!("nothing was wanted of the server"),
             Output::Event { .. } | Output::Full | Output::Drained => {}
         }
     }

@@ -25,7 +25,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
 use crate::bodies::is_well_formed;
-use crate::client::connect::{Session, TargetSessionAttrs};
+use crate::client::connect::TargetSessionAttrs;
 use crate::client::position::Position;
 use crate::message::tag::backend;
 use crate::message::{
@@ -48,7 +48,8 @@ pub struct Postgres {
     /// What the host wants of the server.
     target: TargetSessionAttrs,
     /// What the server has reported since the login.
-    reported: Session,
+    is_standby: bool,
+    is_read_only: bool,
     /// The server refused to write (25006), and nothing shows that its user wanted that.
     refused_to_write: bool,
     /// Bytes still to come of a message that is handed over in pieces.
@@ -103,7 +104,8 @@ impl Postgres {
             statements_lost: false,
             unconfirmed: false,
             target: TargetSessionAttrs::Any,
-            reported: Session::default(),
+            is_standby: false,
+            is_read_only: false,
             refused_to_write: false,
             piece_left: 0,
             statements: Vec::new(),
@@ -263,8 +265,9 @@ impl Postgres {
         }
         let Some(head) = head else { return Err(Violation("an error that answers nothing")) };
         // Of a session of one's own it is not known whether its user set it read only.
-        self.refused_to_write |= error.fields.value(field::CODE) == Some(b"25006")
-            && !(self.session_changed && self.ownership.is_lent());
+        let code = error.fields.value(field::CODE);
+        self.refused_to_write |=
+            code == Some(b"25006") && !(self.session_changed && self.ownership.is_lent());
         if head.failed {
             return Err(Violation("a second error for one request"));
         }
@@ -285,7 +288,7 @@ impl Postgres {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
         };
-        let cancelled = error.fields.value(field::CODE) == Some(b"57014");
+        let cancelled = code == Some(b"57014");
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
@@ -293,8 +296,10 @@ impl Postgres {
     fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         let mut texts = body.split(|byte| *byte == 0);
         let (name, value) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
-        if let (Ok(name), Ok(value)) = (str::from_utf8(name), str::from_utf8(value)) {
-            self.reported.note(name, value);
+        match name {
+            b"in_hot_standby" => self.is_standby = value == b"on",
+            b"default_transaction_read_only" => self.is_read_only = value == b"on",
+            _ => {}
         }
         if !self.parameters.iter().any(|known| **known == *name) {
             if self.parameters.len() >= PARAMETERS_MAX {
@@ -531,15 +536,12 @@ impl Protocol for Postgres {
     /// A standby, or a primary that is being taken out of service, answers reads as before. A
     /// connection that is to write leaves it.
     fn is_leaving(&self) -> bool {
-        let Session { is_standby, is_read_only, .. } = self.reported;
         // Whoever has the session may have set that, and the reset takes it back.
         let is_own = self.ownership.is_lent() || self.is_resetting();
         match self.target {
-            TargetSessionAttrs::Primary => self.refused_to_write || is_standby == Some(true),
+            TargetSessionAttrs::Primary => self.refused_to_write || self.is_standby,
             TargetSessionAttrs::ReadWrite => {
-                self.refused_to_write
-                    || is_standby == Some(true)
-                    || is_read_only == Some(true) && !is_own
+                self.refused_to_write || self.is_standby || self.is_read_only && !is_own
             }
             _ => false,
         }

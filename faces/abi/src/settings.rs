@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use onetrip_engine::Limits;
 use onetrip_postgres::client::connect::TargetSessionAttrs;
-use onetrip_postgres::client::connect::keywords::TARGETS;
 use onetrip_postgres::startup::StartupConfig;
 
 /// The settings of a connection to PostgreSQL.
@@ -75,11 +74,12 @@ impl Settings {
             "scram_iterations_max" => startup.scram_iterations_max = number(name, value)?,
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
             "hold_begin" => self.hold_begin = flag(name, value)?,
-            "target_session_attrs" => {
-                let word = TARGETS.iter().position(|word| *word == value);
-                let target = word.and_then(|at| TargetSessionAttrs::ALL.get(at));
-                self.target = *target.ok_or_else(|| format!("{name} is not {value}"))?;
-            }
+            // The plan of connecting has read it before; only these two matter behind the login.
+            "target_session_attrs" => match value {
+                "read-write" => self.target = TargetSessionAttrs::ReadWrite,
+                "primary" => self.target = TargetSessionAttrs::Primary,
+                _ => {}
+            },
             "ask_password" => self.ask_password = flag(name, value)?,
             "message_bytes_max" => self.message_bytes_max = number(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,

@@ -36,6 +36,7 @@ mod jitter;
 mod limits;
 mod line;
 pub mod memory;
+mod numbers;
 mod outcome;
 mod output;
 mod pace;
@@ -47,6 +48,7 @@ mod time;
 
 pub use connection::{CancelEnd, Connection, Wanted};
 pub use limits::Limits;
+pub use numbers::{NumberHasher, NumberMap};
 pub use outcome::{Cause, CloseReason, Failure, Outcome};
 pub use output::{End, Output};
 pub use pace::Pace;

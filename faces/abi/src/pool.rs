@@ -2,14 +2,12 @@
 //! drives. The policy decides which connection is used, when another is opened, which caller is
 //! next, and what expires.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use onetrip_engine::pool::{
     Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
     TextKey, Ticket,
 };
-use onetrip_engine::{Time, Token};
+use onetrip_engine::{NumberMap, Time, Token};
 
 use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
 use crate::handle::{Handle, Lent};
@@ -20,12 +18,12 @@ use crate::settings::{Invalid, flag, millis, number, pairs};
 #[derive(Debug)]
 pub struct Pool<H = Handle> {
     policy: Policy,
-    members: HashMap<u32, Member<H>>,
+    members: NumberMap<u32, Member<H>>,
     /// The host's number of each connection.
-    numbers: HashMap<ConnectionId, u32>,
+    numbers: NumberMap<ConnectionId, u32>,
     next: u32,
     /// The callers that wait, by token, and the text that a shared one will submit.
-    waiting: HashMap<u32, (Ticket, TextKey)>,
+    waiting: NumberMap<u32, (Ticket, TextKey)>,
     /// Connections with placed requests that the host was told about, and may not have submitted
     /// yet.
     placed: Vec<u32>,
@@ -59,10 +57,10 @@ impl<H: Lent> Pool<H> {
         };
         let mut pool = Pool {
             policy: Policy::new(limits, seed),
-            members: HashMap::new(),
-            numbers: HashMap::new(),
+            members: NumberMap::default(),
+            numbers: NumberMap::default(),
             next: 1,
-            waiting: HashMap::new(),
+            waiting: NumberMap::default(),
             placed: Vec::new(),
             texts: None,
             closed: false,
@@ -392,8 +390,8 @@ impl<H: Lent> Pool<H> {
 }
 
 fn load_of<H: Lent>(
-    members: &HashMap<u32, Member<H>>,
-    numbers: &HashMap<ConnectionId, u32>,
+    members: &NumberMap<u32, Member<H>>,
+    numbers: &NumberMap<ConnectionId, u32>,
     id: ConnectionId,
 ) -> Load {
     let member = numbers.get(&id).and_then(|number| members.get(number));

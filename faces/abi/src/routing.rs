@@ -1,11 +1,10 @@
 //! A cluster with what its host keeps of it, for hosts in Rust: who waits for a command, what was
 //! sent for it, and the nodes.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Time};
+use onetrip_engine::{NumberMap, Outcome, Time};
 use onetrip_redis::Reply;
 use onetrip_redis::client::router::Limits;
 
@@ -17,8 +16,8 @@ use crate::redis::packed::Packed;
 #[allow(missing_debug_implementations, reason = "it holds what nobody should read")]
 pub struct Routing<C, F, N> {
     cluster: Cluster,
-    calls: HashMap<u32, (C, Vec<F>)>,
-    nodes: HashMap<u32, (N, (String, u16))>,
+    calls: NumberMap<u32, (C, Vec<F>)>,
+    nodes: NumberMap<u32, (N, (String, u16))>,
     tokens: u32,
     armed: Time,
 }
@@ -57,8 +56,8 @@ impl<C, F, N> Routing<C, F, N> {
     pub fn new(limits: Limits, seed: u64) -> Routing<C, F, N> {
         Routing {
             cluster: Cluster::new(limits, seed),
-            calls: HashMap::new(),
-            nodes: HashMap::new(),
+            calls: NumberMap::default(),
+            nodes: NumberMap::default(),
             tokens: 0,
             armed: Time::NEVER,
         }

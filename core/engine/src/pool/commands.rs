@@ -59,7 +59,7 @@ impl Pool {
         }
         let of = self.timings.expected(key);
         let load = self.load(first, &mut load_of);
-        let others = self.shared_loads(&mut load_of).filter(|(index, _)| *index != first);
+        let others = self.shared_loads(Some(first), &mut load_of);
         match self.hedges.judge(now, &self.limits, of, load, others) {
             Hedge::On(index) => Hedge::On(self.connections.slot(index).id),
             Hedge::At(at) => Hedge::At(at),

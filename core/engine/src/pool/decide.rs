@@ -120,7 +120,7 @@ impl Pool {
     }
 
     pub(super) fn choice(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Choice<usize> {
-        super::choose(now, &self.limits, of, self.shared_loads(load_of))
+        super::choose(now, &self.limits, of, self.shared_loads(None, load_of))
     }
 
     /// The connection that an exclusive caller can have now.
@@ -224,7 +224,7 @@ impl Pool {
     fn spare(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let mut quick: usize = 0;
         let mut best = None;
-        for (index, load) in self.shared_loads(load_of) {
+        for (index, load) in self.shared_loads(None, load_of) {
             if !load.is_slow(now, &self.limits) {
                 quick += 1;
                 let rank = load.rank(now, &self.limits, Expected::Untold);
@@ -352,8 +352,14 @@ impl Pool {
         slot.promised.on(Load { since, ..load })
     }
 
-    pub(super) fn shared_loads(&self, load_of: LoadOf<'_>) -> impl Iterator<Item = (usize, Load)> {
-        let shared = self.connections.list(State::Shared).iter();
-        shared.map(|index| (*index, self.load(*index, load_of)))
+    /// The loads of the connections with shared work, except for one.
+    pub(super) fn shared_loads(
+        &self,
+        except: Option<usize>,
+        load_of: LoadOf<'_>,
+    ) -> impl Iterator<Item = (usize, Load)> {
+        let shared = self.connections.list(State::Shared).iter().copied();
+        let others = shared.filter(move |index| Some(*index) != except);
+        others.map(|index| (index, self.load(index, load_of)))
     }
 }

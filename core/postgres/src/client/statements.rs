@@ -11,11 +11,11 @@
 //! `T` is the host's data for a statement. It is dropped when nothing refers to the statement any
 //! more.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
+use onetrip_engine::NumberMap;
 
 use crate::message::tag::backend;
 use crate::message::{
@@ -27,7 +27,7 @@ use crate::{Expect, Names, Postgres, StatementId};
 /// The statements that one connection knows.
 #[derive(Debug)]
 pub struct Statements<T> {
-    known: HashMap<u64, Known<T>>,
+    known: NumberMap<u64, Known<T>>,
     /// How many statements prepared by counting are kept.
     max: usize,
     uses: u64,
@@ -183,7 +183,7 @@ impl<T> Statements<T> {
     /// random, and different for each connection.
     pub fn new(max: usize, unique: u64) -> Statements<T> {
         Statements {
-            known: HashMap::new(),
+            known: NumberMap::default(),
             max,
             uses: 0,
             names: 0,

@@ -1,7 +1,7 @@
 //! The texts that were used: what each shows, and how often it was used. A frequent text is worth
 //! preparing.
 
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 
 use crate::sql::{Traits, classify};
 
@@ -83,9 +83,9 @@ impl Texts {
         let threshold = self.threshold;
         self.texts.retain(|_, text| text.uses >= threshold);
         if self.texts.len() > self.max / 2 {
-            let mut used: Vec<u64> = self.texts.values().map(|text| text.used).collect();
-            let (_, median, _) = used.select_nth_unstable(self.texts.len() / 2);
-            self.texts.retain(|_, text| text.used > *median);
+            let used: BinaryHeap<u64> = self.texts.values().map(|text| text.used).collect();
+            let median = used.into_sorted_vec()[self.texts.len() / 2];
+            self.texts.retain(|_, text| text.used > median);
         }
     }
 }

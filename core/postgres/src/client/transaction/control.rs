@@ -167,8 +167,8 @@ impl<'a> Iterator for Words<'a> {
             0 => rest.chars().next()?.len_utf8(),
             len => len,
         };
-        let (word, rest) = rest.split_at(len);
-        self.0 = rest;
+        let (word, behind) = rest.split_at_checked(len)?;
+        self.0 = behind;
         Some(word)
     }
 }

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use onetrip_engine::Time;
+use onetrip_engine::{Outcome, Time};
 
 use super::identity::Identity;
 use super::position::{Position, Wanted, read_lsn};
@@ -168,6 +168,30 @@ impl Default for Limits {
     }
 }
 
+/// A read, as far as it matters to where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Where it may go.
+    pub reads: Reads,
+    /// What it must show.
+    pub wanted: Wanted,
+    /// Until when it waits for a replica.
+    pub until: Time,
+}
+
+impl Read {
+    /// Whether it is sent elsewhere after this end on a replica: nothing of it has run. `skipped`:
+    /// its guard has failed.
+    pub fn goes_elsewhere(outcome: Outcome, skipped: bool) -> bool {
+        skipped || outcome == Outcome::NotSent
+    }
+
+    /// Whether it then goes to the primary, and not to another replica.
+    pub fn gives_up(&self, now: Time) -> bool {
+        self.reads != Reads::Replica && now >= self.until
+    }
+}
+
 /// What a read would find at a server now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outlook {
@@ -181,6 +205,13 @@ pub struct Outlook {
     pub unanswered: usize,
 }
 
+/// Waits that differ by less are taken for the same, so that replicas at the same distance take
+/// turns.
+const JITTER_US: u128 = 500;
+
+/// One read of so many goes to any replica that has room.
+const EXPLORE_EVERY: usize = 16;
+
 /// Where a read goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -188,7 +219,9 @@ pub enum Route {
     Replica(usize),
     /// To the primary.
     Primary,
-    /// Nowhere yet: only replicas may serve it, and none will do.
+    /// Nowhere yet: it waits a while ([`Replicas::retry_pause`]) and is tried again.
+    Wait,
+    /// Nowhere: only replicas may serve it, none will do, and it has waited for long enough.
     Nowhere,
 }
 
@@ -243,34 +276,50 @@ impl Replicas {
         Replicas { servers, limits, turn: 0 }
     }
 
-    /// Where a read goes that must show what is `wanted`. `outlooks` are those of the servers.
+    /// Where a read goes. `outlooks` are those of the servers.
     pub fn choose(
         &mut self,
         now: Time,
-        reads: Reads,
-        wanted: Wanted,
+        read: Read,
         outlooks: &[Outlook],
         primary: Outlook,
     ) -> Route {
+        let Read { reads, wanted, until } = read;
+        if reads == Reads::Primary {
+            return Route::Primary;
+        }
         let elsewhere = match reads {
+            _ if now < until => Route::Wait,
             Reads::Replica => Route::Nowhere,
             Reads::Primary | Reads::PreferReplica => Route::Primary,
         };
-        if reads == Reads::Primary || wanted == Wanted::Unknown {
+        if wanted == Wanted::Unknown {
             return elsewhere;
         }
         self.turn = self.turn.wrapping_add(1);
+        // Now and then the wait does not count: a round trip that was measured as too long is measured
+        // again only if something goes there.
+        let explores = self.turn.is_multiple_of(EXPLORE_EVERY);
+        let begin = if explores { self.turn / EXPLORE_EVERY } else { self.turn };
         let count = self.servers.len();
         let mut best: Option<(usize, Outlook)> = None;
-        for at in (0..count).map(|it| (it + self.turn) % count) {
+        for at in (0..count).map(|it| (it + begin) % count) {
             let (Some(server), Some(outlook)) = (self.servers.get_mut(at), outlooks.get(at)) else {
                 continue;
             };
-            let serves = server.is_in && outlook.is_open && server.is_recent(now, &self.limits);
+            if server.is_in && !outlook.is_open {
+                // All of its connections have ended. Why, the probe will show.
+                server.leave(now, &self.limits, 0);
+            }
+            let serves = server.is_in && server.is_recent(now, &self.limits);
             if !serves || !server.may_show(now, wanted) {
                 continue;
             }
-            let rank = |it: &Outlook| (it.wait, it.unanswered);
+            // Differences within the jitter of a round trip don't count.
+            let rank = |it: &Outlook| match explores && it.has_room {
+                true => (0, 0),
+                false => (1 + it.wait.as_micros() / JITTER_US, it.unanswered),
+            };
             if best.as_ref().is_none_or(|(_, best)| rank(outlook) < rank(best)) {
                 best = Some((at, *outlook));
             }

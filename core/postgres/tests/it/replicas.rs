@@ -7,7 +7,7 @@ use onetrip_engine::Time;
 use onetrip_postgres::client::identity::Identity;
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
-    Guarded, Limits, Outlook, Proof, Reads, Replicas, Report, Route, replayed_in,
+    Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route, replayed_in,
 };
 
 const SYSTEM: u64 = 7;
@@ -36,9 +36,14 @@ fn replicas(count: usize, limits: Limits) -> Replicas {
     replicas
 }
 
+/// A read of which nothing is asked.
+fn read(reads: Reads) -> Read {
+    Read { reads, wanted: Wanted::Nothing, until: Time::ZERO }
+}
+
 fn choose(replicas: &mut Replicas, now: Time, reads: Reads, wanted: Wanted) -> Route {
     let outlooks = [OPEN; 4];
-    replicas.choose(now, reads, wanted, &outlooks, OPEN)
+    replicas.choose(now, Read { reads, wanted, until: Time::ZERO }, &outlooks, OPEN)
 }
 
 #[test]
@@ -54,11 +59,13 @@ fn reads_take_turns_and_prefer_the_shorter_wait() {
         .collect();
     assert_eq!(turns.len(), 2);
     let slow = Outlook { wait: Duration::from_millis(5), ..OPEN };
-    for _ in 0..4 {
+    let mut to_slow = 0;
+    for _ in 0..64 {
         let outlooks = [slow, OPEN];
-        let route = replicas.choose(ms(2), Reads::Replica, Wanted::Nothing, &outlooks, OPEN);
-        assert_eq!(route, Route::Replica(1));
+        let route = replicas.choose(ms(2), read(Reads::Replica), &outlooks, OPEN);
+        to_slow += usize::from(route == Route::Replica(0));
     }
+    assert_eq!(to_slow, 2, "a few look whether it is still so slow");
 }
 
 #[test]
@@ -71,7 +78,7 @@ fn the_primary_helps_out_where_replicas_are_busy_and_it_is_not() {
         (Reads::PreferReplica, Outlook { has_room: true, ..busy }, Route::Replica(0)),
         (Reads::Primary, OPEN, Route::Primary),
     ] {
-        let chosen = replicas.choose(ms(2), reads, Wanted::Nothing, &[outlook], OPEN);
+        let chosen = replicas.choose(ms(2), read(reads), &[outlook], OPEN);
         assert_eq!(chosen, route, "{reads:?} {outlook:?}");
     }
 }
@@ -154,6 +161,18 @@ fn an_older_timeline_or_another_cluster_serves_no_token_however_far_it_is() {
         choose(&mut replicas, ms(121), Reads::Replica, Wanted::At(at(50))),
         Route::Replica(0)
     );
+}
+
+#[test]
+fn a_read_waits_for_a_replica_for_as_long_as_it_says() {
+    let mut replicas = replicas(1, Limits::default());
+    replicas.handle_guard(ms(2), 0, &at(200), Guarded::Behind(None));
+    let wanted = Wanted::At(at(200));
+    for (reads, end) in [(Reads::PreferReplica, Route::Primary), (Reads::Replica, Route::Nowhere)] {
+        let read = Read { reads, wanted, until: ms(3) };
+        assert_eq!(replicas.choose(ms(2), read, &[OPEN], OPEN), Route::Wait);
+        assert_eq!(replicas.choose(ms(3), read, &[OPEN], OPEN), end);
+    }
 }
 
 #[test]
@@ -280,7 +299,7 @@ struct Connection {
 }
 
 /// A read on its way.
-struct Read {
+struct Flying {
     address: usize,
     wanted: Position,
     life: u64,
@@ -307,7 +326,7 @@ struct World {
     acknowledged: Vec<u64>,
     /// Questions on their way: when the answer comes, and what it says.
     questions: Vec<(u64, Position)>,
-    reads: Vec<Read>,
+    reads: Vec<Flying>,
     writes: u64,
     now: u64,
     delay: u64,
@@ -452,7 +471,8 @@ impl World {
         };
         let outlooks: Vec<Outlook> = self.connections.iter().map(outlook).collect();
         let now = self.time();
-        let mut route = self.replicas.choose(now, Reads::PreferReplica, wanted, &outlooks, OPEN);
+        let read = Read { reads: Reads::PreferReplica, wanted, until: Time::ZERO };
+        let mut route = self.replicas.choose(now, read, &outlooks, OPEN);
         if self.defect == Defect::NoTimelines && self.connections[1].is_some() {
             route = Route::Replica(1);
         }
@@ -461,7 +481,7 @@ impl World {
             return;
         };
         let Some(connection) = self.connections[address] else { return };
-        self.reads.push(Read {
+        self.reads.push(Flying {
             address,
             wanted: position,
             life: connection.life,
@@ -477,13 +497,13 @@ impl World {
         let (due, later) =
             std::mem::take(&mut self.reads).into_iter().partition(|read| read.arrives <= now);
         self.reads = later;
-        let due: Vec<Read> = due;
+        let due: Vec<Flying> = due;
         for read in due {
             self.answer_read(&read);
         }
     }
 
-    fn answer_read(&mut self, read: &Read) {
+    fn answer_read(&mut self, read: &Flying) {
         let (now, server) = (self.time(), self.servers[read.server].clone());
         if server.life != read.life {
             // The connection was lost meanwhile.
@@ -514,7 +534,7 @@ impl World {
 
     /// Every write that was acknowledged when the read was called, and that the cluster still has,
     /// is there.
-    fn check(&mut self, read: &Read, server: &Server) {
+    fn check(&mut self, read: &Flying, server: &Server) {
         let primary = &self.servers[self.primary];
         let acknowledged = &self.acknowledged[..read.acknowledged];
         let missing = acknowledged.iter().find(|it| !server.shows(**it) && primary.shows(**it));
@@ -569,11 +589,13 @@ impl World {
     fn fail_over(&mut self) {
         let standbys: Vec<usize> =
             (0..3).filter(|at| *at != self.primary && self.servers[*at].is_standby).collect();
-        let Some(new) = standbys.get(self.random.next(standbys.len().max(1) as u64) as usize)
-        else {
-            return;
-        };
-        let (new, old) = (*new, self.primary);
+        // No sound cluster promotes a server that has gone another way: the number of its timeline
+        // would be larger, and still not lead on from the others.
+        let last = &self.servers[self.primary];
+        let sound: Vec<usize> =
+            standbys.iter().copied().filter(|at| self.servers[*at].is_part_of(last)).collect();
+        let pick = self.random.next(sound.len().max(1) as u64) as usize;
+        let (Some(&new), old) = (sound.get(pick), self.primary) else { return };
         if let Some(zombie) = self.zombie.take() {
             let to = self.servers[old].clone();
             self.servers[zombie].rewind(&to);
@@ -636,7 +658,7 @@ fn run(seed: u64, defect: Defect) -> Result<(u64, u64), String> {
 
 #[test]
 fn no_read_on_a_replica_misses_a_write_that_the_cluster_has() {
-    const SEEDS: u64 = 100;
+    const SEEDS: u64 = 60;
     let first = std::env::var("ONETRIP_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = first.map_or(0..SEEDS, |seed| seed..seed + 1);
     let (mut served, mut fell_back) = (0, 0);

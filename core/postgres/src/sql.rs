@@ -19,7 +19,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use lexer::{Lexer, Token, is, lower, starts};
-pub use refusal::{Place, Refusal, refusal, refusal_of_one};
+pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};
 pub use skeleton::{Skeleton, skeleton};
 
 /// What the text of a statement shows. For a text of several statements: what any of them shows.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onetrip_engine::Time;
+use onetrip_postgres::client::position::{self, Position, Wanted};
 
 use crate::config::Config;
 use crate::doctor::{Diagnosis, neighbours};
@@ -13,7 +14,9 @@ use crate::methods::statement_methods;
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::pool::Pool;
+use crate::reads::Reads;
 use crate::repeatable::Repeatable;
+use crate::replicas::ReplicaSet;
 use crate::session::Session;
 use crate::statement::unprepared;
 use crate::streams::stream_methods;
@@ -54,9 +57,12 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// Closes the pool when the last client is dropped.
+/// Closes the pools when the last client is dropped.
 #[derive(Debug)]
-struct Handle(Arc<Pool>);
+struct Handle {
+    pool: Arc<Pool>,
+    replicas: Option<Arc<ReplicaSet>>,
+}
 
 impl Client {
     /// Connects as a URL or a string of `keyword=value` pairs says. The environment (`PGHOST` and
@@ -77,7 +83,12 @@ impl Client {
     /// As [`connect`](Client::connect). Dropping the future gives the connection up.
     pub async fn connect_with(config: &Config) -> Result<Client, Error> {
         let pool = Pool::open(config.clone()).await?;
-        Ok(Client { executor: Executor::of_pool(&pool), handle: Arc::new(Handle(pool)) })
+        let replicas = ReplicaSet::of(&pool)?;
+        if let Some(replicas) = &replicas {
+            replicas.probe_all();
+        }
+        let executor = Executor::of_pool(&pool);
+        Ok(Client { executor, handle: Arc::new(Handle { pool, replicas }) })
     }
 
     /// Takes a connection of the caller's own: for transactions, for session state, or for
@@ -169,6 +180,40 @@ impl Client {
     /// connection, and neighbouring reads share a sync point: see [`Repeatable`].
     pub fn repeatable(&self) -> Repeatable<'_> {
         Repeatable::new(self)
+    }
+
+    /// Reads that replicas may serve, and that show what this client wrote: see [`Reads`]. With the
+    /// default of [`reads`](crate::config::Settings::reads) they go to the primary.
+    pub fn reads(&self) -> Reads<'_> {
+        Reads::new(self)
+    }
+
+    /// The position in the log behind all writes that this client had acknowledged before the call.
+    /// It can be handed to another process, or put into a cookie, for
+    /// [`Reads::after`]. No trip where [`reads`](crate::config::Settings::reads) is set and the
+    /// position is known, which it mostly is once a write was acknowledged; otherwise one, to the
+    /// primary.
+    ///
+    /// # Errors
+    /// The server can't be asked; or it is a standby (`no_position`).
+    ///
+    /// Cancel safe.
+    pub async fn position(&self) -> Result<Position, Error> {
+        let known = self.replicas().map(|replicas| replicas.newest().wanted());
+        if let Some(Wanted::At(position)) = known {
+            return Ok(position);
+        }
+        let row = self.query_one(position::QUESTION, &[]).await?;
+        let text = |at: usize| row.try_get::<Option<String>>(at).ok().flatten();
+        let (system, timeline, lsn) = (text(0), text(1), text(2));
+        let texts = [system.as_deref(), timeline.as_deref(), lsn.as_deref()];
+        position::read(texts).ok_or_else(|| {
+            Error::misuse(
+                "no_position",
+                "the server is a standby, which writes nothing, so there is no position: connect to \
+                 the primary (target_session_attrs=primary)",
+            )
+        })
     }
 
     /// Examines what is between this client and its server, and what may be relied on there: a
@@ -301,12 +346,12 @@ impl Client {
     /// Cancel safe: if the future is dropped, the client is closed all the same, and nothing is
     /// cut.
     pub async fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let pool = self.pool();
-        pool.close();
-        if tokio::time::timeout(timeout, pool.ended()).await.is_ok() {
+        let handle = &self.handle;
+        handle.close();
+        if tokio::time::timeout(timeout, handle.ended()).await.is_ok() {
             return Ok(());
         }
-        let ((waiting, left), millis) = (pool.cut(), timeout.as_millis());
+        let ((waiting, left), millis) = (handle.cut(), timeout.as_millis());
         let message = format!(
             "{left} connections were still in use and {waiting} callers in line after {millis} ms: \
              the former were cut, the latter refused; give close() more time, or end sessions first"
@@ -319,13 +364,45 @@ impl Client {
     }
 
     fn pool(&self) -> &Arc<Pool> {
-        &self.handle.0
+        &self.handle.pool
+    }
+
+    pub(crate) fn replicas(&self) -> Option<&Arc<ReplicaSet>> {
+        self.handle.replicas.as_ref()
+    }
+}
+
+impl Handle {
+    fn close(&self) {
+        self.pool.close();
+        self.pools().for_each(|pool| pool.close());
+    }
+
+    /// The pools of the replicas.
+    fn pools(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.replicas.iter().flat_map(|replicas| replicas.pools())
+    }
+
+    async fn ended(&self) {
+        self.pool.ended().await;
+        for pool in self.pools() {
+            pool.ended().await;
+        }
+    }
+
+    /// As [`Pool::cut`], for all.
+    fn cut(&self) -> (usize, usize) {
+        let all = std::iter::once(&self.pool).chain(self.pools());
+        all.fold((0, 0), |(waiting, left), pool| {
+            let (more_waiting, more_left) = pool.cut();
+            (waiting + more_waiting, left + more_left)
+        })
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.close();
+        self.close();
     }
 }
 

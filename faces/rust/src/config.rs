@@ -30,15 +30,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub use endpoint::{Address, Endpoint, Resolved};
 pub use error::{ConfigError, ConfigErrorKind};
 pub use settings::{
-    AuthMethod, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, RequireAuth, Settings,
-    TargetSessionAttrs, WhenFull,
+    AuthMethod, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, Reads, RequireAuth,
+    Settings, TargetSessionAttrs, WhenFull,
 };
 pub use tls::{ChannelBinding, RootCert, SslCertMode, SslMode, SslNegotiation, TlsVersion};
 
 use ConfigErrorKind as Kind;
 use environment::Surroundings;
 use error::Place;
-use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
+pub(crate) use keyword::Keyword;
+use keyword::{KEYWORDS, Row, UNSUPPORTED_VARIABLES, bit};
 
 /// How to reach a database: built with setters, or read from a URL or `keyword=value` pairs.
 ///
@@ -295,6 +296,22 @@ impl Config {
             exists: &|path| path.exists(),
             system_user: &environment::system_user,
         })
+    }
+
+    /// The same with only one of its servers.
+    pub(crate) fn only_host(&self, place: usize) -> Config {
+        let port = self.ports.get(place).or(self.ports.first()).copied();
+        Config {
+            hosts: self.hosts.get(place).cloned().into_iter().collect(),
+            hostaddrs: self.hostaddrs.get(place).copied().into_iter().collect(),
+            ports: port.into_iter().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether this keyword was set.
+    pub(crate) fn has(&self, keyword: Keyword) -> bool {
+        self.given & bit(keyword) != 0
     }
 
     fn give(mut self, keyword: Keyword) -> Config {

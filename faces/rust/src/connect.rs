@@ -306,6 +306,9 @@ fn spawn(
     let process_id = if settings.one_segment { 0 } else { ready.process_id };
     protocol.identify(process_id, unique);
     protocol.target(settings.target_session_attrs);
+    if context.newest.is_some() {
+        protocol.watch_positions();
+    }
     let engine = |now| Engine::new(now, protocol, limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), pool_slot, trip);

@@ -15,6 +15,7 @@
 pub(crate) mod cancelling;
 mod leading;
 mod pipelined;
+pub(crate) mod positions;
 mod preparing;
 mod room;
 pub(crate) mod slot;
@@ -32,6 +33,7 @@ use onetrip_engine::{
 use onetrip_postgres::client::connect;
 use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
+use onetrip_postgres::client::replicas::Proof;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::types::look_up::LookUps;
 use onetrip_postgres::message::{
@@ -53,6 +55,7 @@ use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::load::LoadCell;
+use crate::replicas::SharedNewest;
 use crate::replies::{AwaitingRoom, Part, Replies};
 use crate::room_waiters::RoomWaiters;
 use crate::socket::{Reader, Writer};
@@ -88,6 +91,10 @@ pub(crate) struct Context {
     pub(crate) notices: Subscribers,
     /// What the client has seen of servers, so that it uses no former primary.
     pub(crate) lineage: Mutex<Lineage>,
+    /// What is known of the position of writes, if that is asked for.
+    pub(crate) newest: Option<SharedNewest>,
+    /// Whether the connections lead to a replica.
+    pub(crate) is_replica: bool,
 }
 
 /// The settings that concern requests.
@@ -116,8 +123,8 @@ pub(crate) struct Options {
 }
 
 impl Context {
-    pub(crate) fn new(options: Options, cancels: Cancels, timings: Arc<Timings>) -> Arc<Context> {
-        Arc::new(Context {
+    pub(crate) fn new(options: Options, cancels: Cancels, timings: Arc<Timings>) -> Context {
+        Context {
             options,
             metadata_cache: Arc::default(),
             types: Arc::default(),
@@ -128,7 +135,9 @@ impl Context {
             totals: Totals::default(),
             notices: Subscribers::default(),
             lineage: Mutex::default(),
-        })
+            newest: None,
+            is_replica: false,
+        }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -229,6 +238,12 @@ pub(crate) struct Core {
     pub(crate) notifications: Option<Arc<Buffer<Notification>>>,
     /// What `tracing` is to be told once the lock is released.
     pub(crate) untold: trace::Untold,
+    /// What the guards on this connection have shown.
+    pub(crate) proof: Proof,
+    /// Whether writes were acknowledged here whose position is not known, as the client was told.
+    is_uncertain: bool,
+    /// Whether the client was told that the connection was lost while it was uncertain.
+    is_lost_told: bool,
 }
 
 /// `Debug` shows the place in the pool only: the rest holds callers' statements and replies.
@@ -295,6 +310,9 @@ impl Connection {
             told: false,
             notifications: None,
             untold: Default::default(),
+            proof: Proof::default(),
+            is_uncertain: false,
+            is_lost_told: false,
         };
         Arc::new(Connection { core: Mutex::new(core), context, pool_slot, load })
     }
@@ -588,6 +606,7 @@ impl Core {
                 break;
             }
         }
+        self.settle_positions(now);
         if self.next_deadline() < self.armed {
             self.notify();
         }
@@ -721,7 +740,9 @@ impl Core {
                     self.end(now, token, Bytes::new(), end);
                 }
             }
-            Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
+            Output::Event { event: Event::ParameterStatus, block } => {
+                self.keep_parameter(now, &block);
+            }
             Output::Event { event: Event::Notification, block } => self.notified_by(&block),
             Output::Event { event: Event::StaleNotification, .. } => {
                 self.transport.counts.notifications_dropped += 1;
@@ -893,10 +914,14 @@ impl Core {
         self.untold.notice(&self.context, block);
     }
 
-    fn keep_parameter(&mut self, block: &[u8]) {
+    fn keep_parameter(&mut self, now: Time, block: &[u8]) {
         if let Some(body) = block.get(Header::LEN..)
             && let Ok(parameter) = ParameterStatus::decode(body)
         {
+            if self.context.is_replica && (parameter.name, parameter.value) == PROMOTED {
+                // It is no replica any more. What was sent is still answered.
+                self.engine.terminate(now);
+            }
             self.parameters.insert(parameter.name.into(), parameter.value.into());
         }
     }
@@ -1126,6 +1151,9 @@ impl Core {
         self.engine.protocol().status()
     }
 }
+
+/// What a server reports once it has been promoted.
+const PROMOTED: (&str, &str) = ("in_hot_standby", "off");
 
 fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);

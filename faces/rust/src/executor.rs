@@ -9,6 +9,7 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
+use onetrip_postgres::client::replicas::{Read, Route};
 use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::client::transaction::front::write_command;
@@ -24,7 +25,9 @@ use crate::lead::{Lead, Part};
 use crate::metadata::{Metadata, MetadataCache};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Pool, QueueEntry, Work};
+use crate::reads::Moving;
 use crate::repeat::{Again, Repeat};
+use crate::replicas::{Guard, ReplicaSet};
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::statement::{Source, Statement, ToStatement};
@@ -75,6 +78,7 @@ pub(crate) struct Outgoing<'a> {
 }
 
 /// A request that is kept until there is a connection for it.
+#[derive(Clone)]
 pub(crate) struct Kept {
     expect: Expect,
     pub(crate) key: TextKey,
@@ -335,6 +339,152 @@ impl Executor {
             first_use.deadline = sent.deadline;
         }
         Ok(Reply::of(sent).reading(text, encoded.traits.commit()).repeating(repeat))
+    }
+
+    /// Submits a read that may go to a replica. Without replicas it goes to the primary.
+    pub(crate) fn run_read<T: FromReply>(
+        &self,
+        set: Option<(&Arc<ReplicaSet>, Read)>,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<T> {
+        let source = statement.to_statement();
+        let span = Span::of(&self.context, source);
+        let alone = statement.is_alone();
+        with_scratch(|out| {
+            let submitted = self.try_read(set, alone, source, params, out);
+            submitted.unwrap_or_else(Reply::refused).traced(span)
+        })
+    }
+
+    fn try_read<T: FromReply>(
+        &self,
+        set: Option<(&Arc<ReplicaSet>, Read)>,
+        alone: bool,
+        source: Source<'_>,
+        params: Params<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Reply<T>, Error> {
+        let key = |own: TextKey| if alone { TextKey::ALONE } else { own };
+        let encoded = match self.encode(source, params, out) {
+            // The primary is asked, once for each text, so that no guard is needed for that.
+            Err(Unready::Ask(first_use)) => {
+                check_read(first_use.metadata.traits)?;
+                return self.ask(key(first_use.key()), first_use);
+            }
+            Err(Unready::Error(error)) => return Err(error),
+            Ok(encoded) => encoded,
+        };
+        check_read(encoded.traits)?;
+        let message = match &encoded.bound {
+            Some(bound) => Message::Bound(bound, out),
+            None => {
+                out.extend_from_slice(&SYNC);
+                Message::Whole(out)
+            }
+        };
+        let (part, joins, key) = (Part::Statement, false, key(encoded.key));
+        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
+        let Some((set, read)) = set else {
+            return self.read_here(outgoing, encoded.text);
+        };
+        let route = set.route(read, key);
+        if route == Route::Primary {
+            return self.read_here(outgoing, encoded.text);
+        }
+        let deadline = self.deadline_now();
+        // A second try in another format needs a guard of its own, so it is the primary's.
+        let (text, first_use) = match encoded.text {
+            Text::New(first_use) => (Text::Unseen(first_use.metadata.clone()), Some(first_use)),
+            text => (text, None),
+        };
+        let moving = Moving::new(self.clone(), set.clone(), read, outgoing.to_owned(), deadline);
+        let at = match route {
+            Route::Replica(at) => moving.submit(at),
+            _ => At::Later(moving.wait()),
+        };
+        let sent = Sent { at, lead: None, deadline };
+        Ok(Reply::of(sent).reading(text, false).moving(moving, first_use))
+    }
+
+    fn read_here<T: FromReply>(
+        &self,
+        outgoing: Outgoing<'_>,
+        mut text: Text,
+    ) -> Result<Reply<T>, Error> {
+        let sent = self.submit(outgoing)?;
+        if let Text::New(first_use) = &mut text {
+            first_use.deadline = sent.deadline;
+        }
+        Ok(Reply::of(sent).reading(text, false))
+    }
+
+    /// Submits a read on a replica, behind its guard unless the connection has shown that it needs
+    /// none.
+    pub(crate) fn submit_guarded(
+        &self,
+        core: &mut Core,
+        now: Time,
+        kept: &Kept,
+        guard: Option<&Guard>,
+        deadline: Time,
+    ) -> Result<Token, Error> {
+        let outgoing = kept.outgoing();
+        match guard.filter(|guard| !core.proof.covers(&guard.position)) {
+            None => self.submit_on(core, now, &outgoing, deadline),
+            Some(guard) => {
+                let token = self.submit_behind(core, now, &outgoing, guard, deadline)?;
+                core.begin_task(now, token, outgoing.key);
+                Ok(token)
+            }
+        }
+    }
+
+    fn submit_behind(
+        &self,
+        core: &mut Core,
+        now: Time,
+        outgoing: &Outgoing<'_>,
+        guard: &Guard,
+        deadline: Time,
+    ) -> Result<Token, Error> {
+        core.with_scratch(|core, bytes| {
+            let (guard, guard_len) = core.write_guard(guard, bytes)?;
+            let guard_token = guard.token;
+            let read = match outgoing.message {
+                Message::Whole(whole) => {
+                    bytes.extend_from_slice(whole);
+                    Ok((outgoing.expect, None))
+                }
+                Message::Bound(bound, values) => core
+                    .assemble(outgoing.expect, bound, values, Scope::Fixed, bytes)
+                    .inspect(|_| bytes.extend_from_slice(&SYNC)),
+            };
+            let (expect, statement) = read.inspect_err(|_| core.replies.remove(guard_token))?;
+            let cancel_late = self.context.options.cancel_on_timeout;
+            let request = isolated(core, expect);
+            let request = Request { deadline, pinned: true, cancel_late, ..request };
+            let token = request.token;
+            if let Some(entry) = core.replies.entry(token) {
+                entry.statement = statement;
+            }
+            let requests = vec![(guard, guard_len), (request, bytes.len() - guard_len)];
+            let refuse = self.context.options.refuse_when_full;
+            core.submit(now, requests, bytes, refuse).inspect_err(|_| {
+                core.replies.remove(guard_token);
+                core.replies.remove(token);
+            })?;
+            Ok(token)
+        })
+    }
+
+    /// The same for statements of a pool.
+    pub(crate) fn on(&self, pool: &Arc<Pool>) -> Executor {
+        Executor {
+            target: Target::Any(pool.clone()),
+            context: pool.context.clone(),
+            ..self.clone()
+        }
     }
 
     fn repeat(&self, again: Again, hedged: bool) -> Repeat {
@@ -726,10 +876,19 @@ impl Executor {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
             let expect = Expect::sync().parse().bind().execute().leaves_nothing();
+            let expect = if part == Part::Commit { expect.commits() } else { expect };
             let message = Message::Whole(&bytes);
             self.submit(Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
+    }
+}
+
+/// Refuses a text that shows more than a read.
+fn check_read(traits: Traits) -> Result<(), Error> {
+    match sql::refusal_of_read(traits) {
+        None => Ok(()),
+        Some(refusal) => Err(Error::misuse(refusal.code(), refusal.to_string())),
     }
 }
 
@@ -779,6 +938,17 @@ fn write_values(
     }
     let formats = if each.is_empty() { Formats::AllBinary } else { Formats::Each(&each) };
     metadata.with_formats(|results| bind::write_values(out, formats, count, write, results))
+}
+
+/// Writes parameters that are texts.
+pub(crate) fn write_texts(
+    out: &mut BytesMut,
+    metadata: &Metadata,
+    texts: &[String],
+) -> Result<(), Error> {
+    let params: Vec<&(dyn postgres_types::ToSql + Sync)> =
+        texts.iter().map(|text| text as &(dyn postgres_types::ToSql + Sync)).collect();
+    Ok(write_values(out, metadata, &params)?)
 }
 
 fn write_text(

@@ -100,8 +100,10 @@ mod parting;
 mod pipeline;
 mod pipelines;
 mod pool;
+mod reads;
 mod repeat;
 mod repeatable;
+mod replicas;
 mod replies;
 mod reply;
 mod room_waiters;
@@ -135,10 +137,12 @@ pub use notice::{Notice, Notices};
 pub use notification::{Event, Notification, Notifications};
 pub use onetrip_engine::Outcome;
 pub use onetrip_postgres::client::pipeline::PipelineStatus;
+pub use onetrip_postgres::client::position::{Position, PositionError};
 pub use onetrip_postgres::message::{ServerError, TransactionStatus};
 pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
 
+pub use reads::Reads;
 pub use repeatable::Repeatable;
 pub use reply::{FromReply, Reply};
 #[cfg(feature = "fuzzing")]

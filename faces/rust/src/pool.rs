@@ -32,12 +32,13 @@ use onetrip_engine::pool::{
     self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, TextKey,
 };
 use onetrip_engine::{Outcome, Time, Token};
+use onetrip_postgres::client::replicas::Outlook;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::cancel::Cancels;
-use crate::config::{Config, Settings, WhenFull};
+use crate::config::{Config, Keyword, Reads, Settings, TargetSessionAttrs, WhenFull};
 use crate::core::slot::Owner;
 use crate::core::{Connection, Context, Duty, Options};
 use crate::metrics::Publisher;
@@ -85,21 +86,49 @@ struct State {
 impl Pool {
     /// Opens a pool, and its first connection.
     pub(crate) async fn open(config: Config) -> Result<Arc<Pool>, Error> {
+        let reads = config.settings().reads != Reads::Primary;
+        let config = match reads && !config.has(Keyword::TargetSessionAttrs) {
+            true => config.target_session_attrs(TargetSessionAttrs::Primary),
+            false => config,
+        };
+        let newest = reads.then(Arc::default);
+        let pool = Pool::new(config, |context| context.newest = newest)?;
+        pool.open_first().await?;
+        pool.watch();
+        Ok(pool)
+    }
+
+    /// A pool for a replica, beside that of the primary, whose statements it knows. Nothing is
+    /// opened yet.
+    pub(crate) fn beside(primary: &Pool, config: Config) -> Result<Arc<Pool>, Error> {
+        let kin = &primary.context;
+        let pool = Pool::new(config, |context| {
+            context.metadata_cache = kin.metadata_cache.clone();
+            context.types = kin.types.clone();
+            context.is_replica = true;
+        })?;
+        pool.watch();
+        Ok(pool)
+    }
+
+    fn new(config: Config, set: impl FnOnce(&mut Context)) -> Result<Arc<Pool>, Error> {
         let resolved = config.resolve().map_err(Error::config)?;
         let settings = resolved.settings().clone();
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let policy = policy::Pool::new(limits(&settings), u64::from_le_bytes(seed));
-        let pool = Arc::new(Pool {
+        let mut context = Context::new(
+            options(&settings, trace::Options::new(&resolved)),
+            Cancels::new(&settings),
+            policy.timings().clone(),
+        );
+        set(&mut context);
+        Ok(Arc::new(Pool {
             hedges: policy.hedges().clone(),
             limits: policy.limits().clone(),
             config: Arc::new(config),
-            context: Context::new(
-                options(&settings, trace::Options::new(&resolved)),
-                Cancels::new(&settings),
-                policy.timings().clone(),
-            ),
+            context: Arc::new(context),
             state: Mutex::new(State {
                 policy,
                 connections: HashMap::new(),
@@ -116,10 +145,11 @@ impl Pool {
             changed: Arc::default(),
             over: Notify::new(),
             runtime: Handle::current(),
-        });
-        pool.open_first().await?;
-        tokio::spawn(watch(Watch(Arc::downgrade(&pool)), pool.changed.clone()));
-        Ok(pool)
+        }))
+    }
+
+    fn watch(self: &Arc<Self>) {
+        self.runtime.spawn(watch(Watch(Arc::downgrade(self)), self.changed.clone()));
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -489,6 +519,26 @@ impl Pool {
     /// How many callers wait in line.
     pub(crate) fn waiting(&self) -> usize {
         self.hints().waiting()
+    }
+
+    /// What a read with this text would find here now.
+    pub(crate) fn outlook(&self, key: TextKey) -> Outlook {
+        let list = self.exchange.cells.shared();
+        let (mut work, mut unanswered, mut trip) = (Duration::ZERO, self.waiting(), Duration::MAX);
+        for load in list.iter().map(|connection| connection.load.get()) {
+            work += load.expected;
+            unanswered += load.unanswered;
+            trip = trip.min(load.trip);
+        }
+        let max = self.limits.connections_max;
+        let waiting = u32::try_from(self.waiting()).unwrap_or(u32::MAX);
+        work += self.context.timings.expected(key).takes().saturating_mul(waiting);
+        Outlook {
+            is_open: !list.is_empty(),
+            has_room: unanswered < max,
+            wait: trip.saturating_add(work / u32::try_from(max).unwrap_or(u32::MAX)),
+            unanswered,
+        }
     }
 
     /// All connections, for every use.

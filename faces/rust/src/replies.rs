@@ -9,10 +9,12 @@ use onetrip_engine::pool::Task;
 use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Member;
+use onetrip_postgres::client::replicas::Guarded;
 
 use crate::Error;
 use crate::cancelled::{Answer, Cancelled};
 use crate::lead::Note;
+use crate::replicas::Guard;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
 
@@ -28,6 +30,8 @@ pub(crate) struct Replies {
     owner_epoch: u32,
     /// Callers whose cancel has got its result.
     pub(crate) wakers: Vec<Waker>,
+    /// Guards that have ended.
+    pub(crate) guards: Vec<(Guard, Guarded)>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +59,8 @@ pub(crate) struct Entry {
     pub(crate) note: Option<Note>,
     /// Whether it ends a transaction. If so, it is not cancelled when nobody waits for it any more.
     pub(crate) ends: bool,
+    /// If it is a guard in front of a read, what is told of its end.
+    pub(crate) guard: Option<Guard>,
     /// Who waits for the result of a cancel.
     answers: Vec<Arc<Answer>>,
     /// The columns of the prepared statement as of this reply.
@@ -387,6 +393,12 @@ impl Replies {
         }
         if let Some(note) = entry.note.take() {
             note.ended(result.as_ref().err());
+        }
+        if let Some(guard) = entry.guard.take() {
+            let guarded = guard.judge(&entry.blocks, result.as_ref().err());
+            self.guards.push((guard, guarded));
+            self.remove(token);
+            return None;
         }
         match entry.state {
             State::Abandoned => {

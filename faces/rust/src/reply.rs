@@ -21,6 +21,7 @@ use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::pool::QueueEntry;
+use crate::reads::Moving;
 use crate::repeat::{Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
@@ -47,6 +48,9 @@ pub struct Reply<T> {
     cancel_target: OnceLock<Arc<CancelTarget>>,
     span: Span,
     deadline: Time,
+    /// If it is a read on a replica, how it goes elsewhere; and what is asked for the format of its
+    /// columns.
+    moving: Option<(Moving, Option<Box<FirstUse>>)>,
     /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
     result: PhantomData<fn() -> T>,
@@ -169,6 +173,12 @@ impl<T> Reply<T> {
         self
     }
 
+    /// Sets how it goes to another server.
+    pub(crate) fn moving(mut self, moving: Moving, first_use: Option<Box<FirstUse>>) -> Reply<T> {
+        self.moving = Some((moving, first_use));
+        self
+    }
+
     /// Sets how it is repeated.
     pub(crate) fn repeating(mut self, repeat: Option<Repeat>) -> Reply<T> {
         self.repeating = repeat.map(|repeat| Repeating::new(repeat, self.deadline));
@@ -184,6 +194,7 @@ impl<T> Reply<T> {
             cancel_target: OnceLock::new(),
             span: Default::default(),
             deadline: Time::NEVER,
+            moving: None,
             repeating: None,
             result: PhantomData,
         }
@@ -237,7 +248,7 @@ impl<T> Reply<T> {
         }
         Poll::Ready(match placed {
             Ok(placed) => Ok(Some(placed)),
-            Err(error) if self.repeats(&error, None) => Ok(None),
+            Err(error) if self.repeats(&error, None) || self.moves(&error) => Ok(None),
             Err(error) => Err(self.failed(error)),
         })
     }
@@ -257,6 +268,21 @@ impl<T> Reply<T> {
             self.note_place();
         }
         repeats
+    }
+
+    /// Whether it goes to another server after this error. Once it is the primary's, it stays there.
+    fn moves(&mut self, error: &Error) -> bool {
+        let Some((moving, first_use)) = &mut self.moving else { return false };
+        let queue_entry = match first_use.take().filter(|_| lacks_binary_form(error)) {
+            Some(first_use) => Some(moving.ask(first_use)),
+            None => moving.next(error),
+        };
+        let moves = queue_entry.is_some();
+        if let Some(queue_entry) = queue_entry {
+            self.stage = Stage::At(At::Later(queue_entry));
+            self.note_place();
+        }
+        moves
     }
 
     /// Its last error, with the outcome over all attempts.
@@ -347,7 +373,7 @@ impl<T: FromReply> Reply<T> {
             this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_owner, owner_epoch, .. } = taken;
             if let Err(error) = &result
-                && this.repeats(error, Some(&connection))
+                && (this.repeats(error, Some(&connection)) || this.moves(error))
             {
                 continue;
             }

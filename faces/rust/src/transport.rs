@@ -99,6 +99,7 @@ impl Transport {
 
     pub(crate) fn write_now<P: Protocol>(&mut self, engine: &mut Connection<P>, now: Time) {
         self.pace.written();
+        engine.end_flight(now);
         while !engine.transmit().is_empty() {
             match self.writer.try_write(engine.transmit()) {
                 Ok(bytes) if bytes > 0 => self.handle_written(engine, now, bytes),
@@ -133,6 +134,7 @@ impl Transport {
             return Ok(());
         }
         self.pace.written();
+        engine.end_flight(now);
         while !engine.transmit().is_empty() {
             match self.writer.poll_write(cx, engine.transmit()) {
                 Poll::Ready(bytes) => match bytes? {

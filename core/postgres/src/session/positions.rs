@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use super::{Expect, Own};
-use crate::client::position::Position;
+use crate::client::position::{self, Position, QUESTION};
 use crate::client::statements::NAME_PREFIX;
 use crate::message::{Close, DataRow, Formats, SYNC, Target, bind, execute, parse};
 
@@ -52,13 +52,6 @@ const TRIES_MAX: u8 = 3;
 
 /// So many questions are in flight at most.
 const QUESTIONS_MAX: usize = 64;
-
-/// On a standby nothing can be written, so there is no position.
-const QUESTION: &str = "select s.system_identifier::pg_catalog.text, \
-     ('x' operator(pg_catalog.||) pg_catalog.substr(pg_catalog.pg_walfile_name(l.lsn), 1, 8))\
-     ::pg_catalog.bit(32)::pg_catalog.int8::pg_catalog.text, l.lsn::pg_catalog.text \
-     from pg_catalog.pg_control_system() s, (select case when pg_catalog.pg_is_in_recovery() then null \
-     else pg_catalog.pg_current_wal_insert_lsn() end as lsn) l";
 
 impl Positions {
     pub(super) fn watch(&mut self) {
@@ -134,12 +127,9 @@ impl Positions {
     pub(super) fn learn(&mut self, body: &[u8]) {
         let Ok(row) = DataRow::decode(body) else { return };
         let text = |at: usize| std::str::from_utf8(row.values.clone().nth(at)??).ok();
-        self.row = match (text(0), text(1), text(2)) {
-            (Some(system), Some(timeline), Some(lsn)) => {
-                Position::read(system, timeline, lsn).map(Some)
-            }
-            (Some(_), None, None) => Some(None),
-            _ => None,
+        self.row = match [text(0), text(1), text(2)] {
+            [Some(_), None, None] => Some(None),
+            texts => position::read(texts).map(Some),
         };
     }
 

@@ -45,6 +45,8 @@ pub enum Refusal {
     Several,
     /// Several statements in one text, in an interface where each text is one statement.
     NotOne,
+    /// More than a read, where replicas may serve it.
+    NotARead,
     /// A statement of a transaction or savepoint whose end was already requested.
     TransactionEnded,
 }
@@ -102,6 +104,11 @@ impl Refusal {
                 "several\0this text holds several statements, and only one is allowed here: send \
                  them as a pipeline\0"
             }
+            Refusal::NotARead => {
+                "not_a_read\0this text shows more than a read (one SELECT, VALUES, TABLE or WITH, \
+                 without INTO, row locks or a writing WITH), and replicas serve reads: run it on the \
+                 client itself\0"
+            }
             Refusal::TransactionEnded => {
                 "transaction_ended\0the transaction or savepoint has ended, so this was not sent: \
                  finish its pipelines before you end it\0"
@@ -138,6 +145,12 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     ];
     let broken = |&&(bit, applies, _): &&(Traits, bool, Refusal)| applies && traits.has(bit);
     rules.iter().find(broken).map(|&(_, _, refusal)| refusal)
+}
+
+/// Why a statement with these traits is not sent where a replica may serve it; `None` if it may be.
+#[must_use]
+pub fn refusal_of_read(traits: Traits) -> Option<Refusal> {
+    (!traits.read_only_select()).then_some(Refusal::NotARead)
 }
 
 /// Like [`refusal`], for an interface where each text is one statement, in sessions too.

@@ -1,7 +1,8 @@
 //! Keywords of a configuration; `onetrip_postgres` has their table.
 
+pub(crate) use onetrip_postgres::client::connect::keywords::Keyword;
 pub(super) use onetrip_postgres::client::connect::keywords::{
-    Form, KEYWORDS, Keyword, Row, SWITCH, UNSUPPORTED, UNSUPPORTED_VARIABLES, says,
+    Form, KEYWORDS, Row, SWITCH, UNSUPPORTED, UNSUPPORTED_VARIABLES, says,
 };
 
 /// The keyword's bit in the set of keywords that were given.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
+    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, Reads,
     RequireAuth, RootCert, SslCertMode, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion,
     WhenFull,
 };
@@ -305,6 +305,20 @@ impl Config {
     pub fn slow_head(mut self, value: Duration) -> Config {
         self.settings.slow_head = value;
         self.give(Keyword::SlowHeadMs)
+    }
+
+    /// Sets [`reads`](super::Settings::reads).
+    #[must_use]
+    pub fn reads(mut self, value: Reads) -> Config {
+        self.settings.reads = value;
+        self.give(Keyword::Reads)
+    }
+
+    /// Sets [`max_lag`](super::Settings::max_lag).
+    #[must_use]
+    pub fn max_lag(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.max_lag = value.into();
+        self.give(Keyword::MaxLagMs)
     }
 
     /// Sets [`idle_order`](super::Settings::idle_order).

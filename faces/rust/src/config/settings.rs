@@ -7,6 +7,7 @@ use std::time::Duration;
 pub use onetrip_engine::pool::IdleOrder;
 use onetrip_engine::pool::Limits;
 pub use onetrip_postgres::client::connect::{LoadBalanceHosts, TargetSessionAttrs};
+pub use onetrip_postgres::client::replicas::Reads;
 
 use super::tls::{ChannelBinding, RootCert, SslCertMode, SslMode, SslNegotiation, TlsVersion};
 
@@ -169,6 +170,17 @@ pub struct Settings {
     /// statements wait. If the time passes, the connection whose statement was to be cancelled
     /// finishes its requests, and is closed. Default 5 s. Keyword `cancel_timeout_ms`, at least 1.
     pub cancel_timeout: Duration,
+    /// Where the reads of [`Client::reads`](crate::Client::reads) go, out of the servers of the
+    /// list. Each replica gets a pool of its own, with the limits of this client. With anything but
+    /// the default, `target_session_attrs` is `primary` unless it was set, and flights that may
+    /// have written carry a question for their position. Default: to the primary, as all else.
+    /// Keyword `reads` (primary, `prefer_replica`, replica).
+    pub reads: Reads,
+    /// How far a replica may be behind to serve reads, by the time of the last transaction that it
+    /// has replayed; one that has replayed all that it received, and receives, is not behind. The
+    /// clocks of the servers must agree for that. Default: no limit. Keyword `max_lag_ms`; 0 is no
+    /// limit.
+    pub max_lag: Option<Duration>,
 }
 
 impl Settings {
@@ -234,6 +246,8 @@ impl Default for Settings {
             cancel_on_drop: false,
             cancels_max: 4,
             cancel_timeout: Duration::from_secs(5),
+            reads: Reads::default(),
+            max_lag: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::{Form, Keyword, SWITCH, bit, says};
 use super::{
-    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
+    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, Reads,
     RequireAuth, RootCert, Settings, SslCertMode, SslMode, SslNegotiation, TargetSessionAttrs,
     TlsVersion, WhenFull,
 };
@@ -217,6 +217,10 @@ impl Config {
             Keyword::CancelsMax => settings.cancels_max = value.count(defaults.cancels_max)?,
             Keyword::CancelTimeoutMs => {
                 settings.cancel_timeout = value.millis(defaults.cancel_timeout)?;
+            }
+            Keyword::Reads => settings.reads = value.word(Reads::Primary, &Reads::ALL)?,
+            Keyword::MaxLagMs => {
+                settings.max_lag = value.duration(Duration::from_millis, defaults.max_lag)?;
             }
             Keyword::OneSegment => settings.one_segment = value.switch(defaults.one_segment)?,
         }

@@ -40,6 +40,7 @@ mod queries;
 mod refusals;
 mod refused;
 mod repeatable;
+mod replicas;
 mod result_limit;
 mod row_streams;
 mod rows;

@@ -219,6 +219,10 @@ keywords! {
     CancelsMax = "cancels_max", "", From(0), "4", No;
     /// Milliseconds that such a cancel may take.
     CancelTimeoutMs = "cancel_timeout_ms", "", From(1), "5000", No;
+    /// Where reads go that may go to a replica.
+    Reads = "reads", "", Words(&["primary", "prefer_replica", "replica"]), "primary", No;
+    /// Milliseconds that a replica may be behind; 0: any number.
+    MaxLagMs = "max_lag_ms", "", Limit, "0", No;
     /// Whether the next segment waits until the sync point before it is answered.
     OneSegment = "one_segment", "", Switch, "0", No;
 }
@@ -254,6 +258,8 @@ pub const NOT_IN_PYTHON: &[Keyword] = &[
     Keyword::CancelsMax,
     Keyword::CancelTimeoutMs,
     Keyword::OneSegment,
+    Keyword::Reads,
+    Keyword::MaxLagMs,
 ];
 
 /// Off and on, alternating.

@@ -1,0 +1,225 @@
+//! The replicas of a client: a pool for each server of its list, and where reads go.
+//! [`onetrip_postgres::client::replicas`] decides; this carries it out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use onetrip_engine::pool::TextKey;
+use onetrip_engine::{Outcome, Time};
+use onetrip_postgres::client::position::{Newest, Position};
+use onetrip_postgres::client::replicas::{
+    GUARD, Guarded, Limits, Outlook, PROBE, Read, Replicas, Report, Route, guard_values,
+    replayed_in,
+};
+use onetrip_postgres::message::{DataRow, tag::backend};
+use onetrip_postgres::sql;
+use postgres_types::Type;
+
+use crate::config::{Config, Reads, TargetSessionAttrs};
+use crate::error::ABORTED;
+use crate::executor::Executor;
+use crate::metadata::Metadata;
+use crate::pool::Pool;
+use crate::rows::Blocks;
+use crate::statement::unprepared;
+use crate::statements::Bound;
+use crate::{Error, Kind, Row};
+
+/// What a client knows of the position of its writes, shared by its connections.
+pub(crate) type SharedNewest = Arc<Mutex<Newest>>;
+
+/// The replicas of one client.
+pub(crate) struct ReplicaSet {
+    reads: Reads,
+    primary: Arc<Pool>,
+    pools: Vec<Arc<Pool>>,
+    state: Mutex<Replicas>,
+    newest: SharedNewest,
+    guard: Arc<Metadata>,
+    /// How long a read waits for a replica that may only go to one.
+    wait_timeout: Duration,
+}
+
+/// The guard in front of one read, or of several.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    set: Arc<ReplicaSet>,
+    /// The number of the replica.
+    at: usize,
+    pub(crate) position: Position,
+}
+
+impl std::fmt::Debug for ReplicaSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplicaSet").field("reads", &self.reads).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Guard({}, {})", self.at, self.position)
+    }
+}
+
+impl ReplicaSet {
+    /// The replicas that the configuration of the primary's pool asks for. Nothing is opened yet.
+    pub(crate) fn of(primary: &Arc<Pool>) -> Result<Option<Arc<ReplicaSet>>, Error> {
+        let config = primary.config();
+        let Some(newest) = primary.context.newest.clone() else { return Ok(None) };
+        let pools = config.each_host().map_err(Error::config)?.into_iter().map(|config| {
+            // A server that has been promoted is refused, and so is one that never was a standby.
+            let config = config.target_session_attrs(TargetSessionAttrs::Standby);
+            Pool::beside(primary, config)
+        });
+        let pools: Vec<Arc<Pool>> = pools.collect::<Result<_, _>>()?;
+        let settings = config.settings();
+        let limits = Limits { max_lag: settings.max_lag, ..Limits::default() };
+        let text = vec![Type::TEXT; 3];
+        let guard = Metadata::new(GUARD.into(), text, sql::classify(GUARD), Vec::new());
+        Ok(Some(Arc::new(ReplicaSet {
+            reads: settings.reads,
+            primary: primary.clone(),
+            state: Mutex::new(Replicas::new(pools.len(), limits)),
+            pools,
+            newest,
+            guard,
+            wait_timeout: settings.wait_timeout,
+        })))
+    }
+
+    pub(crate) fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
+    pub(crate) fn primary(&self) -> &Arc<Pool> {
+        &self.primary
+    }
+
+    pub(crate) fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, Replicas> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A read that must show what is `wanted`, and waits for a replica for up to `bound`.
+    pub(crate) fn read(
+        &self,
+        wanted: onetrip_postgres::client::position::Wanted,
+        bound: Option<Duration>,
+    ) -> Read {
+        let bound = bound.or((self.reads == Reads::Replica).then_some(self.wait_timeout));
+        let until = bound.map_or(Time::ZERO, |bound| self.primary.now().after(bound));
+        Read { reads: self.reads, wanted, until }
+    }
+
+    /// Where a read with this text goes now.
+    pub(crate) fn route(self: &Arc<Self>, read: Read, key: TextKey) -> Route {
+        let outlooks: Vec<Outlook> = self.pools.iter().map(|pool| pool.outlook(key)).collect();
+        let (now, primary) = (self.primary.now(), self.primary.outlook(key));
+        let mut state = self.state();
+        let route = state.choose(now, read, &outlooks, primary);
+        let probe = state.poll_probe(now);
+        drop(state);
+        if let Some(at) = probe {
+            self.probe(at);
+        }
+        route
+    }
+
+    /// Probes all of which nothing is known.
+    pub(crate) fn probe_all(self: &Arc<Self>) {
+        loop {
+            let probe = self.state().poll_probe(self.primary.now());
+            let Some(at) = probe else { return };
+            self.probe(at);
+        }
+    }
+
+    fn probe(self: &Arc<Self>, at: usize) {
+        let set = self.clone();
+        let Some(pool) = self.pools.get(at).cloned() else { return };
+        let executor = Executor::of_pool(&pool).within(PROBE_TIMEOUT);
+        self.primary.spawn(async move {
+            let answer = executor.run::<Row>(&unprepared(PROBE), &[]).await;
+            let report = answer.ok().and_then(|row| {
+                let text = |at: usize| row.try_get::<Option<String>>(at).ok().flatten();
+                let texts: Vec<Option<String>> = (0..5).map(text).collect();
+                Report::read(std::array::from_fn(|at| texts[at].as_deref()))
+            });
+            let random = getrandom::u64().unwrap_or_default();
+            set.state().handle_probe(set.primary.now(), at, report, random);
+        });
+    }
+
+    /// The guard for this replica.
+    pub(crate) fn guard(self: &Arc<Self>, at: usize, position: Position) -> Guard {
+        Guard { set: self.clone(), at, position }
+    }
+
+    /// How long a read that waits for a replica pauses.
+    pub(crate) fn retry_pause(&self) -> Duration {
+        self.state().retry_pause()
+    }
+
+    /// Whether a read that ended so on a replica is sent elsewhere.
+    pub(crate) fn goes_elsewhere(error: &Error) -> bool {
+        // The caller's own deadline and cancel hold everywhere.
+        let is_callers = matches!(error.kind(), Kind::Timeout | Kind::Cancelled);
+        !is_callers && Read::goes_elsewhere(error.outcome(), error.code() == ABORTED)
+    }
+}
+
+impl Guard {
+    /// The statement, and its values.
+    pub(crate) fn statement(&self) -> (Bound, [String; 3]) {
+        let bound = Bound { metadata: self.set.guard.clone(), explicit: None };
+        (bound, guard_values(&self.position))
+    }
+
+    /// How it ended.
+    pub(crate) fn judge(&self, blocks: &Blocks, error: Option<&Error>) -> Guarded {
+        let Some(error) = error else {
+            let row = blocks.messages().find(|(tag, _)| *tag == backend::DATA_ROW);
+            let text = row.and_then(|(_, body)| {
+                let row = DataRow::decode(body).ok()?;
+                std::str::from_utf8(row.values.clone().next()??).ok()
+            });
+            let told = text.map(|text| format!("replayed so far: {text}"));
+            return Guarded::Passed(told.and_then(|told| replayed_in(&told)));
+        };
+        match error.server() {
+            // The conversion that is made to fail.
+            Some(server) if server.code == "22P02" => Guarded::Behind(replayed_in(&server.message)),
+            _ => Guarded::Failed,
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&self, now: Time, guarded: Guarded) {
+        self.set.state().handle_guard(now, self.at, &self.position, guarded);
+    }
+}
+
+/// Nobody could serve a read that only replicas may serve.
+pub(crate) fn no_replica() -> Error {
+    Error::new(
+        Kind::Transport,
+        Outcome::NotSent,
+        "no_replica",
+        "no replica can serve this read: all are down, or have not replayed what it must show; \
+         wait longer (or_wait), or let the primary help out (reads=prefer_replica)",
+    )
+}
+
+/// How long a probe may take, the opening of a connection included.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Every server of the list by itself.
+impl Config {
+    fn each_host(&self) -> Result<Vec<Config>, crate::config::ConfigError> {
+        let count = self.resolve()?.endpoints().len();
+        Ok((0..count).map(|at| self.only_host(at)).collect())
+    }
+}

@@ -1,0 +1,254 @@
+//! Reads on replicas: one primary and two streaming standbys, which apply at once or with a delay.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use onetrip::{Client, Outcome, Position};
+use onetrip_lab::postgres::{Options, PrivatePostgres, Shutdown};
+
+use crate::support::{failed, run_long, skipped, until};
+
+/// One primary and two standbys.
+struct Cluster {
+    primary: PrivatePostgres,
+    standbys: Vec<PrivatePostgres>,
+}
+
+impl Cluster {
+    /// Standbys that apply this late. `None`, with a word about it, where the server is too old.
+    fn start(delays: [&str; 2]) -> Option<Cluster> {
+        let options = || Options::default().setting("synchronous_commit", "on");
+        let primary = PrivatePostgres::start(options()).unwrap();
+        if primary.major() < 14 {
+            skipped("standbys say what they are from PostgreSQL 14 on");
+            return None;
+        }
+        let standby = |delay: &str| {
+            let options = options().setting("recovery_min_apply_delay", delay);
+            primary.start_standby(options).unwrap()
+        };
+        let standbys = delays.into_iter().map(standby).collect();
+        Some(Cluster { primary, standbys })
+    }
+
+    fn url(&self, settings: &str) -> String {
+        let servers = std::iter::once(&self.primary).chain(&self.standbys);
+        let hosts: Vec<String> =
+            servers.map(|server| format!("127.0.0.1:{}", server.port())).collect();
+        let (hosts, password) = (hosts.join(","), self.primary.password());
+        format!("postgres://postgres:{password}@{hosts}/postgres?{settings}")
+    }
+
+    async fn client(&self, settings: &str) -> Client {
+        Client::connect(&self.url(settings)).await.unwrap()
+    }
+
+    /// A client, once both standbys serve reads and have the table `t`.
+    async fn ready(&self, settings: &str) -> Client {
+        let client = self.client(settings).await;
+        client.execute("create table t (n int)", &[]).await.unwrap();
+        client.execute("insert into t values (0)", &[]).await.unwrap();
+        self.seen_by(client).await
+    }
+
+    /// Another client, of a cluster that has the table.
+    async fn ready_too(&self, settings: &str) -> Client {
+        self.seen_by(self.client(settings).await).await
+    }
+
+    async fn seen_by(&self, client: Client) -> Client {
+        let mut seen = Vec::new();
+        until(async || {
+            let read = client.reads().stale().query_one(TABLE_AND_PORT, &[]).await.unwrap();
+            let (is_there, port) = (read.get::<bool>(0), read.get::<i32>(1));
+            if is_there && port != self.port() && !seen.contains(&port) {
+                seen.push(port);
+            }
+            seen.len() == self.standbys.len()
+        })
+        .await;
+        client
+    }
+
+    fn port(&self) -> i32 {
+        self.primary.port().into()
+    }
+}
+
+const TABLE_AND_PORT: &str = "select to_regclass('t') is not null, inet_server_port()";
+const NEWEST: &str = "select max(n), inet_server_port() from t";
+
+/// How many reads of older positions a test waits for.
+const LATER: i32 = 500;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Writes, reads at once what was written, and reads once more later. No read may lack a write, and
+/// the later ones are the replicas' to serve.
+async fn writes_are_shown(cluster: &Cluster, delay: Duration) {
+    let client = cluster.ready("reads=prefer_replica").await;
+    let settled = delay + Duration::from_millis(100);
+    let (mut old, mut served, mut later) = (VecDeque::new(), 0, 0);
+    for n in 1.. {
+        if later >= LATER {
+            break;
+        }
+        client.execute("update t set n = $1", &[&n]).await.unwrap();
+        let own = client.reads().query_one(NEWEST, &[]).await.unwrap();
+        assert!(own.get::<i32>(0) >= n, "a stale read: {} and not {n}", own.get::<i32>(0));
+        let position = client.position().await.unwrap();
+        old.push_back((Instant::now(), n, position));
+        while let Some((since, written, position)) = old.front().copied()
+            && since.elapsed() >= settled
+        {
+            old.pop_front();
+            let row = client.reads().after(&position).query_one(NEWEST, &[]).await.unwrap();
+            assert!(row.get::<i32>(0) >= written, "a stale read of an older position");
+            later += 1;
+            served += i32::from(row.get::<i32>(1) != cluster.port());
+        }
+    }
+    println!("{served} of {later} reads of positions older than {settled:?} went to replicas");
+    assert!(served * 100 >= later * 95, "{served} of {later} went to replicas");
+}
+
+#[test]
+fn reads_show_ones_own_writes_and_replicas_serve_them_once_they_can() {
+    run_long(PATIENCE, async {
+        for delay in ["0", "10ms", "1s"] {
+            let Some(cluster) = Cluster::start([delay; 2]) else { return };
+            let delay = match delay {
+                "0" => Duration::ZERO,
+                "10ms" => Duration::from_millis(10),
+                _ => Duration::from_secs(1),
+            };
+            writes_are_shown(&cluster, delay).await;
+        }
+    });
+}
+
+#[test]
+fn a_position_is_a_token_for_another_client_and_waits_for_its_replica() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["20ms"; 2]) else { return };
+        let writer = cluster.ready("reads=replica").await;
+        let reader = cluster.ready_too("reads=replica").await;
+        for n in 1..=50 {
+            writer.execute("update t set n = $1", &[&n]).await.unwrap();
+            let token = writer.position().await.unwrap().to_string();
+            let position: Position = token.parse().unwrap();
+            let row = reader.reads().after(&position).query_one(NEWEST, &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(0), n);
+            assert_ne!(row.get::<i32>(1), cluster.port(), "only replicas may serve it");
+        }
+    });
+}
+
+#[test]
+fn every_way_of_writing_is_seen_by_the_next_read() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["200ms"; 2]) else { return };
+        let client = cluster.ready("reads=prefer_replica").await;
+        client
+            .session()
+            .await
+            .unwrap()
+            .script(
+                "create function step() returns int language sql as 'update t set n = n + 1 \
+                 returning n'",
+            )
+            .await
+            .unwrap();
+        let (mut wanted, client) = (0, &client);
+        let mut shown = async |what: &str| {
+            wanted += 1;
+            let row = client.reads().query_one(NEWEST, &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(0), wanted, "{what}");
+        };
+        for _ in 0..3 {
+            client.execute("update t set n = n + 1", &[]).await.unwrap();
+            shown("a statement").await;
+            client.query_one("select step()", &[]).await.unwrap();
+            shown("a function").await;
+            let transaction = client.begin().await.unwrap();
+            transaction.execute("update t set n = n + 1", &[]).await.unwrap();
+            transaction.commit().await.unwrap();
+            shown("a transaction").await;
+            let mut pipeline = client.pipeline();
+            drop(pipeline.execute("update t set n = n + 1", &[]));
+            pipeline.finish().await.unwrap();
+            shown("a pipeline").await;
+            let session = client.session().await.unwrap();
+            session.script("begin; update t set n = n + 1; commit").await.unwrap();
+            shown("a script").await;
+            session.execute("update t set n = n + 1", &[]).await.unwrap();
+            shown("a session").await;
+            drop(session);
+            let rows: [(i32,); 1] = [(1,)];
+            client.batch("update t set n = n + $1", rows).atomic().await.unwrap();
+            shown("a batch").await;
+        }
+    });
+}
+
+#[test]
+fn what_is_no_read_is_refused() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0"; 2]) else { return };
+        let client = cluster.ready("reads=prefer_replica").await;
+        for text in [
+            "update t set n = 1",
+            "with gone as (delete from t returning n) select * from gone",
+            "select n from t for update",
+            "create table u ()",
+        ] {
+            failed(client.reads().query(text, &[]).await, Outcome::NotSent, "not_a_read");
+        }
+    });
+}
+
+#[test]
+fn a_replica_that_dies_leaves_and_comes_back() {
+    run_long(PATIENCE, async {
+        let Some(mut cluster) = Cluster::start(["0"; 2]) else { return };
+        let client = cluster.ready("reads=prefer_replica").await;
+        for _ in 0..2 {
+            let ports: Vec<i32> =
+                cluster.standbys.iter().map(|standby| standby.port().into()).collect();
+            cluster.standbys.iter_mut().for_each(|it| it.shut_down(Shutdown::Immediate).unwrap());
+            let mut served = 0;
+            until(async || {
+                // A read that was in flight on a replica may be lost with it.
+                let read = client.reads().stale().query_one(NEWEST, &[]).await;
+                served += i32::from(read.is_ok_and(|row| row.get::<i32>(1) == cluster.port()));
+                served >= 3
+            })
+            .await;
+            cluster.standbys.iter_mut().for_each(|standby| standby.start_again().unwrap());
+            until(async || {
+                let read = client.reads().stale().query_one(NEWEST, &[]).await.unwrap();
+                ports.contains(&read.get::<i32>(1))
+            })
+            .await;
+        }
+    });
+}
+
+#[test]
+fn a_promoted_replica_is_none_any_more() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0"; 2]) else { return };
+        let client = cluster.ready("reads=replica").await;
+        let promoted = &cluster.standbys[0];
+        let direct = Client::connect(&promoted.url()).await.unwrap();
+        direct.query("select pg_promote()", &[]).await.unwrap();
+        let port = i32::from(promoted.port());
+        let mut others = 0;
+        until(async || {
+            let read = client.reads().stale().query_one(NEWEST, &[]).await.unwrap();
+            others = if read.get::<i32>(1) == port { 0 } else { others + 1 };
+            others >= 50
+        })
+        .await;
+    });
+}

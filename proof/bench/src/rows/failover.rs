@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use onetrip::{Client, Config};
@@ -35,6 +35,9 @@ const WRITE: &str = "insert into probed values (1) returning inet_server_port()"
 
 /// Between two writes, and before the next attempt to connect.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a program may take until its first write.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The writes of a program by the time of the first on each port in turn.
 type Firsts = Arc<Mutex<Vec<(SystemTime, u16)>>>;
@@ -163,6 +166,12 @@ fn start<'a>(peers: &'a Peers, cluster: &Cluster) -> (Writers, BTreeMap<&'a str,
     let own = Firsts::default();
     firsts.insert(OURS, own.clone());
     thread::spawn(move || ours(&url, &own));
+    // A program that is still being started at the first fault would seem to pause.
+    let has_begun = |firsts: &Firsts| firsts.lock().is_ok_and(|firsts| !firsts.is_empty());
+    let deadline = Instant::now() + START_TIMEOUT;
+    while !firsts.values().all(has_begun) && Instant::now() < deadline {
+        thread::sleep(PAUSE);
+    }
     (Writers(children), firsts)
 }
 

@@ -210,8 +210,8 @@ impl Client {
         position::read(texts).ok_or_else(|| {
             Error::misuse(
                 "no_position",
-                "the server is a standby, which writes nothing, so there is no position: connect to \
-                 the primary (target_session_attrs=primary)",
+                "the server is a standby, which writes nothing, so there is no position: connect \
+                 to the primary (target_session_attrs=primary)",
             )
         })
     }

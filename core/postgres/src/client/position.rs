@@ -102,12 +102,13 @@ impl fmt::Display for PositionError {
 
 impl std::error::Error for PositionError {}
 
-/// The question for the position of everything that was acknowledged before it was asked. Its row has
-/// three texts, which [`read`] takes. On a standby, which writes nothing, two of them are NULL.
+/// The question for the position of everything that was acknowledged before it was asked. Its row
+/// has three texts, which [`read`] takes. On a standby, which writes nothing, two of them are NULL.
 pub const QUESTION: &str = "select s.system_identifier::pg_catalog.text, \
      ('x' operator(pg_catalog.||) pg_catalog.substr(pg_catalog.pg_walfile_name(l.lsn), 1, 8))\
      ::pg_catalog.bit(32)::pg_catalog.int8::pg_catalog.text, l.lsn::pg_catalog.text \
-     from pg_catalog.pg_control_system() s, (select case when pg_catalog.pg_is_in_recovery() then null \
+     from pg_catalog.pg_control_system() s, \
+     (select case when pg_catalog.pg_is_in_recovery() then null \
      else pg_catalog.pg_current_wal_insert_lsn() end as lsn) l";
 
 /// Reads the texts of the row. `None` if they can't be the answer of a primary.

@@ -31,7 +31,8 @@ use super::position::{Position, Wanted, read_lsn};
 pub const GUARD: &str = "select case when s.system_identifier::pg_catalog.text = $1 \
      and greatest(c.timeline_id, r.min_recovery_end_timeline) >= $2::pg_catalog.int8 \
      and pg_catalog.pg_last_wal_replay_lsn() >= $3::pg_catalog.pg_lsn \
-     and pg_catalog.current_setting('transaction_isolation') in ('read committed', 'read uncommitted') \
+     and pg_catalog.current_setting('transaction_isolation') \
+     in ('read committed', 'read uncommitted') \
      then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
      else ('onetrip: not replayed yet, not run, replayed so far: ' \
      || coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
@@ -60,7 +61,8 @@ pub const PROBE: &str = "select s.system_identifier::text, pg_is_in_recovery()::
      greatest(c.timeline_id, r.min_recovery_end_timeline)::text, pg_last_wal_replay_lsn()::text, \
      (case when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() and exists \
      (select from pg_stat_wal_receiver w where coalesce(w.status, 'streaming') = 'streaming') \
-     then 0 else ceil(extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000) \
+     then 0 \
+     else ceil(extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000) \
      end)::int8::text \
      from pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() r";
 
@@ -297,8 +299,8 @@ impl Replicas {
             return elsewhere;
         }
         self.turn = self.turn.wrapping_add(1);
-        // Now and then the wait does not count: a round trip that was measured as too long is measured
-        // again only if something goes there.
+        // Now and then the wait does not count: a round trip that was measured as too long is
+        // measured again only if something goes there.
         let explores = self.turn.is_multiple_of(EXPLORE_EVERY);
         let begin = if explores { self.turn / EXPLORE_EVERY } else { self.turn };
         let count = self.servers.len();

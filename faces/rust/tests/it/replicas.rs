@@ -70,6 +70,19 @@ impl Cluster {
         client
     }
 
+    /// Whether all standbys say that they have replayed this.
+    async fn has_replayed(&self, position: &Position) -> bool {
+        for standby in &self.standbys {
+            let direct = Client::connect(&standby.url()).await.unwrap();
+            let asked = "select pg_last_wal_replay_lsn() >= $1::text::pg_lsn";
+            let row = direct.query_one(asked, &[&position.lsn_text()]).await.unwrap();
+            if !row.get::<bool>(0) {
+                return false;
+            }
+        }
+        true
+    }
+
     fn port(&self) -> i32 {
         self.primary.port().into()
     }
@@ -79,7 +92,7 @@ const TABLE_AND_PORT: &str = "select to_regclass('t') is not null, inet_server_p
 const NEWEST: &str = "select max(n), inet_server_port() from t";
 
 /// How many reads of older positions a test waits for.
-const LATER: i32 = 500;
+const LATER: i32 = 300;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -88,7 +101,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 async fn writes_are_shown(cluster: &Cluster, delay: Duration) {
     let client = cluster.ready("reads=prefer_replica").await;
     let settled = delay + Duration::from_millis(100);
-    let (mut old, mut served, mut later) = (VecDeque::new(), 0, 0);
+    let (mut old, mut served, mut later, mut late) = (VecDeque::new(), 0, 0, 0);
     for n in 1.. {
         if later >= LATER {
             break;
@@ -102,13 +115,22 @@ async fn writes_are_shown(cluster: &Cluster, delay: Duration) {
             && since.elapsed() >= settled
         {
             old.pop_front();
+            let was_there = cluster.has_replayed(&position).await;
             let row = client.reads().after(&position).query_one(NEWEST, &[]).await.unwrap();
             assert!(row.get::<i32>(0) >= written, "a stale read of an older position");
+            // On a busy machine the standbys themselves may be later than that.
+            let is_served = row.get::<i32>(1) != cluster.port();
+            if !is_served && !was_there {
+                late += 1;
+                continue;
+            }
             later += 1;
-            served += i32::from(row.get::<i32>(1) != cluster.port());
+            served += i32::from(is_served);
         }
     }
-    println!("{served} of {later} reads of positions older than {settled:?} went to replicas");
+    println!(
+        "{served} of {later} reads of positions older than {settled:?} went to replicas, {late} late"
+    );
     assert!(served * 100 >= later * 95, "{served} of {later} went to replicas");
 }
 

@@ -3,6 +3,7 @@
 //!
 //! * [`connect`]: the way to a server, as a plan that the host carries out.
 //! * [`statements`]: which texts a connection has prepared, and under which names.
+//! * [`names`]: how generated names begin.
 //! * [`named`]: statements under names that the user chose.
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
 //! * [`first_use`]: what an error says of the first use of a text.
@@ -22,6 +23,7 @@ pub mod first_use;
 pub mod identity;
 pub mod listener;
 pub mod named;
+pub mod names;
 pub mod pipeline;
 pub mod position;
 pub mod replicas;

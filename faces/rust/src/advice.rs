@@ -1,7 +1,7 @@
 //! Advice for errors that a pooler causes. The server's message describes a consequence, and the
 //! pooler's says what failed but not why.
 
-use onetrip_postgres::client::statements::NAME_PREFIX;
+use onetrip_postgres::client::names::NAME_PREFIX;
 use onetrip_postgres::message::ServerError;
 
 /// The advice to append to the error's message, if the error is one of those.

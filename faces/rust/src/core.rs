@@ -33,6 +33,7 @@ use onetrip_engine::{
 use onetrip_postgres::client::connect;
 use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
+use onetrip_postgres::client::position::Newest;
 use onetrip_postgres::client::replicas::Proof;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::types::look_up::LookUps;
@@ -55,7 +56,6 @@ use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::load::LoadCell;
-use crate::replicas::SharedNewest;
 use crate::replies::{AwaitingRoom, Part, Replies};
 use crate::room_waiters::RoomWaiters;
 use crate::socket::{Reader, Writer};
@@ -92,7 +92,7 @@ pub(crate) struct Context {
     /// What the client has seen of servers, so that it uses no former primary.
     pub(crate) lineage: Mutex<Lineage>,
     /// What is known of the position of writes, if that is asked for.
-    pub(crate) newest: Option<SharedNewest>,
+    pub(crate) newest: Option<Arc<Mutex<Newest>>>,
     /// Whether the connections lead to a replica.
     pub(crate) is_replica: bool,
 }

@@ -83,6 +83,7 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod guard;
 mod hedge;
 mod home;
 mod lead;

@@ -11,10 +11,11 @@ use onetrip_postgres::client::replicas::{Read, Route};
 use crate::core::Core;
 use crate::executor::{At, Executor, Kept};
 use crate::first_use::FirstUse;
+use crate::guard::Guard;
 use crate::params::Params;
 use crate::pool::{QueueEntry, Work};
 use crate::repeat::Again;
-use crate::replicas::{Guard, ReplicaSet, no_replica};
+use crate::replicas::{ReplicaSet, no_replica};
 use crate::reply::{FromReply, Reply};
 use crate::{Client, Error, Row, Rows, ToStatement};
 

@@ -7,57 +7,30 @@ use std::time::Duration;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::position::{Newest, Position};
-use onetrip_postgres::client::replicas::{
-    GUARD, Guarded, Limits, Outlook, PROBE, Read, Replicas, Report, Route, guard_values,
-    replayed_in,
-};
-use onetrip_postgres::message::{DataRow, tag::backend};
-use onetrip_postgres::sql;
-use postgres_types::Type;
+use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report, Route};
 
 use crate::config::{Config, Reads, TargetSessionAttrs};
 use crate::error::ABORTED;
 use crate::executor::Executor;
-use crate::metadata::Metadata;
+use crate::guard::{Guard, Standing};
 use crate::pool::Pool;
-use crate::rows::Blocks;
 use crate::statement::unprepared;
-use crate::statements::Bound;
 use crate::{Error, Kind, Row};
-
-/// What a client knows of the position of its writes, shared by its connections.
-pub(crate) type SharedNewest = Arc<Mutex<Newest>>;
 
 /// The replicas of one client.
 pub(crate) struct ReplicaSet {
     reads: Reads,
     primary: Arc<Pool>,
     pools: Vec<Arc<Pool>>,
-    state: Mutex<Replicas>,
-    newest: SharedNewest,
-    guard: Arc<Metadata>,
+    standing: Arc<Standing>,
+    newest: Arc<Mutex<Newest>>,
     /// How long a read waits for a replica that may only go to one.
     wait_timeout: Duration,
-}
-
-/// The guard in front of one read, or of several.
-#[derive(Clone)]
-pub(crate) struct Guard {
-    set: Arc<ReplicaSet>,
-    /// The number of the replica.
-    at: usize,
-    pub(crate) position: Position,
 }
 
 impl std::fmt::Debug for ReplicaSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReplicaSet").field("reads", &self.reads).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Guard({}, {})", self.at, self.position)
     }
 }
 
@@ -74,15 +47,12 @@ impl ReplicaSet {
         let pools: Vec<Arc<Pool>> = pools.collect::<Result<_, _>>()?;
         let settings = config.settings();
         let limits = Limits { max_lag: settings.max_lag, ..Limits::default() };
-        let text = vec![Type::TEXT; 3];
-        let guard = Metadata::new(GUARD.into(), text, sql::classify(GUARD), Vec::new());
         Ok(Some(Arc::new(ReplicaSet {
             reads: settings.reads,
             primary: primary.clone(),
-            state: Mutex::new(Replicas::new(pools.len(), limits)),
+            standing: Standing::new(Replicas::new(pools.len(), limits)),
             pools,
             newest,
-            guard,
             wait_timeout: settings.wait_timeout,
         })))
     }
@@ -100,7 +70,7 @@ impl ReplicaSet {
     }
 
     fn state(&self) -> MutexGuard<'_, Replicas> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.lock()
     }
 
     /// A read that must show what is `wanted`, and waits for a replica for up to `bound`.
@@ -154,8 +124,8 @@ impl ReplicaSet {
     }
 
     /// The guard for this replica.
-    pub(crate) fn guard(self: &Arc<Self>, at: usize, position: Position) -> Guard {
-        Guard { set: self.clone(), at, position }
+    pub(crate) fn guard(&self, at: usize, position: Position) -> Guard {
+        Guard::new(&self.standing, at, position)
     }
 
     /// How long a read that waits for a replica pauses.
@@ -168,37 +138,6 @@ impl ReplicaSet {
         // The caller's own deadline and cancel hold everywhere.
         let is_callers = matches!(error.kind(), Kind::Timeout | Kind::Cancelled);
         !is_callers && Read::goes_elsewhere(error.outcome(), error.code() == ABORTED)
-    }
-}
-
-impl Guard {
-    /// The statement, and its values.
-    pub(crate) fn statement(&self) -> (Bound, [String; 3]) {
-        let bound = Bound { metadata: self.set.guard.clone(), explicit: None };
-        (bound, guard_values(&self.position))
-    }
-
-    /// How it ended.
-    pub(crate) fn judge(&self, blocks: &Blocks, error: Option<&Error>) -> Guarded {
-        let Some(error) = error else {
-            let row = blocks.messages().find(|(tag, _)| *tag == backend::DATA_ROW);
-            let text = row.and_then(|(_, body)| {
-                let row = DataRow::decode(body).ok()?;
-                std::str::from_utf8(row.values.clone().next()??).ok()
-            });
-            let told = text.map(|text| format!("replayed so far: {text}"));
-            return Guarded::Passed(told.and_then(|told| replayed_in(&told)));
-        };
-        match error.server() {
-            // The conversion that is made to fail.
-            Some(server) if server.code == "22P02" => Guarded::Behind(replayed_in(&server.message)),
-            _ => Guarded::Failed,
-        }
-    }
-
-    /// It has ended.
-    pub(crate) fn ended(&self, now: Time, guarded: Guarded) {
-        self.set.state().handle_guard(now, self.at, &self.position, guarded);
     }
 }
 

@@ -13,8 +13,8 @@ use onetrip_postgres::client::replicas::Guarded;
 
 use crate::Error;
 use crate::cancelled::{Answer, Cancelled};
+use crate::guard::Guard;
 use crate::lead::Note;
-use crate::replicas::Guard;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
 

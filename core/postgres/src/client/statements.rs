@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::NumberMap;
 
+use super::names::NAME_PREFIX;
 use crate::message::tag::backend;
 use crate::message::{
     Close, Describe, EncodeError, ErrorResponse, Target, error_response::field, execute,
@@ -651,9 +652,6 @@ pub fn is_preparable(traits: Traits) -> bool {
         || traits.several()
         || traits.savepoint())
 }
-
-/// The prefix of all generated statement names.
-pub const NAME_PREFIX: &str = "onetrip_";
 
 /// The messages that prepare a statement anew: Close, since the name may still be taken; Parse with
 /// the same parameter types, since calls that were encoded before must keep their meaning; and

@@ -28,7 +28,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{Expect, Names};
-use crate::client::statements::NAME_PREFIX;
+use crate::client::names::NAME_PREFIX;
 use crate::message::{
     Close, DataRow, Describe, EncodeError, Formats, SYNC, Target, TransactionStatus, bind, execute,
     parse,

@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use super::{Expect, Own};
+use crate::client::names::NAME_PREFIX;
 use crate::client::position::{self, Position, QUESTION};
-use crate::client::statements::NAME_PREFIX;
 use crate::message::{Close, DataRow, Formats, SYNC, Target, bind, execute, parse};
 
 /// What is known of the positions of a connection's writes.

@@ -7,7 +7,7 @@ use onetrip_postgres::client::replicas::Guarded;
 use super::Core;
 use crate::Error;
 use crate::executor::write_texts;
-use crate::replicas::Guard;
+use crate::guard::Guard;
 use crate::statements::Scope;
 use bytes::BytesMut;
 use onetrip_engine::Token;

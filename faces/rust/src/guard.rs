@@ -1,0 +1,85 @@
+//! The guard in front of a read on a replica. [`onetrip_postgres::client::replicas`] has the rules.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use onetrip_engine::Time;
+use onetrip_postgres::client::position::Position;
+use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas, guard_values, replayed_in};
+use onetrip_postgres::message::{DataRow, tag::backend};
+use onetrip_postgres::sql;
+use postgres_types::Type;
+
+use crate::Error;
+use crate::metadata::Metadata;
+use crate::rows::Blocks;
+use crate::statements::Bound;
+
+/// What is known of the replicas of a client.
+pub(crate) struct Standing {
+    replicas: Mutex<Replicas>,
+    /// The guard, as a statement.
+    guard: Arc<Metadata>,
+}
+
+/// The guard in front of one read, or of several.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    standing: Arc<Standing>,
+    /// The number of the replica.
+    at: usize,
+    pub(crate) position: Position,
+}
+
+impl Standing {
+    pub(crate) fn new(replicas: Replicas) -> Arc<Standing> {
+        let text = vec![Type::TEXT; 3];
+        let guard = Metadata::new(GUARD.into(), text, sql::classify(GUARD), Vec::new());
+        Arc::new(Standing { replicas: Mutex::new(replicas), guard })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Replicas> {
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guard({}, {})", self.at, self.position)
+    }
+}
+
+impl Guard {
+    pub(crate) fn new(standing: &Arc<Standing>, at: usize, position: Position) -> Guard {
+        Guard { standing: standing.clone(), at, position }
+    }
+
+    /// The statement, and its values.
+    pub(crate) fn statement(&self) -> (Bound, [String; 3]) {
+        let bound = Bound { metadata: self.standing.guard.clone(), explicit: None };
+        (bound, guard_values(&self.position))
+    }
+
+    /// How it ended.
+    pub(crate) fn judge(&self, blocks: &Blocks, error: Option<&Error>) -> Guarded {
+        let Some(error) = error else {
+            let row = blocks.messages().find(|(tag, _)| *tag == backend::DATA_ROW);
+            let text = row.and_then(|(_, body)| {
+                let row = DataRow::decode(body).ok()?;
+                std::str::from_utf8(row.values.clone().next()??).ok()
+            });
+            let told = text.map(|text| format!("replayed so far: {text}"));
+            return Guarded::Passed(told.and_then(|told| replayed_in(&told)));
+        };
+        match error.server() {
+            // The conversion that is made to fail.
+            Some(server) if server.code == "22P02" => Guarded::Behind(replayed_in(&server.message)),
+            _ => Guarded::Failed,
+        }
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&self, now: Time, guarded: Guarded) {
+        self.standing.lock().handle_guard(now, self.at, &self.position, guarded);
+    }
+}

@@ -9,7 +9,6 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
-use onetrip_postgres::client::replicas::{Read, Route};
 use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::client::transaction::front::write_command;
@@ -26,9 +25,7 @@ use crate::lead::{Lead, Part};
 use crate::metadata::{Metadata, MetadataCache};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Pool, QueueEntry, Work};
-use crate::reads::Moving;
 use crate::repeat::{Again, Repeat};
-use crate::replicas::ReplicaSet;
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::statement::{Source, Statement, ToStatement};
@@ -69,13 +66,13 @@ pub(crate) struct Encoded {
 
 /// A request that is to be submitted.
 pub(crate) struct Outgoing<'a> {
-    expect: Expect,
-    key: TextKey,
+    pub(crate) expect: Expect,
+    pub(crate) key: TextKey,
     /// Its role in the transaction around it.
-    part: Part,
+    pub(crate) part: Part,
     /// Whether it may share a sync point with neighbours of its kind.
-    joins: bool,
-    message: Message<'a>,
+    pub(crate) joins: bool,
+    pub(crate) message: Message<'a>,
 }
 
 /// A request that is kept until there is a connection for it.
@@ -96,7 +93,7 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Outgoing<'_> {
-    fn to_owned(&self) -> Kept {
+    pub(crate) fn to_owned(&self) -> Kept {
         let (bound, bytes) = match self.message {
             Message::Whole(bytes) => (None, bytes),
             Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
@@ -169,7 +166,7 @@ impl Runs {
     }
 }
 
-enum Message<'a> {
+pub(crate) enum Message<'a> {
     /// All messages, with the Sync.
     Whole(&'a [u8]),
     /// A prepared statement and the values for it.
@@ -342,84 +339,6 @@ impl Executor {
         Ok(Reply::of(sent).reading(text, encoded.traits.commit()).repeating(repeat))
     }
 
-    /// Submits a read that may go to a replica. Without replicas it goes to the primary.
-    pub(crate) fn run_read<T: FromReply>(
-        &self,
-        set: Option<(&Arc<ReplicaSet>, Read)>,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<T> {
-        let source = statement.to_statement();
-        let span = Span::of(&self.context, source);
-        let alone = statement.is_alone();
-        with_scratch(|out| {
-            let submitted = self.try_read(set, alone, source, params, out);
-            submitted.unwrap_or_else(Reply::refused).traced(span)
-        })
-    }
-
-    fn try_read<T: FromReply>(
-        &self,
-        set: Option<(&Arc<ReplicaSet>, Read)>,
-        alone: bool,
-        source: Source<'_>,
-        params: Params<'_>,
-        out: &mut BytesMut,
-    ) -> Result<Reply<T>, Error> {
-        let key = |own: TextKey| if alone { TextKey::ALONE } else { own };
-        let encoded = match self.encode(source, params, out) {
-            // The primary is asked, once for each text, so that no guard is needed for that.
-            Err(Unready::Ask(first_use)) => {
-                check_read(first_use.metadata.traits)?;
-                return self.ask(key(first_use.key()), first_use);
-            }
-            Err(Unready::Error(error)) => return Err(error),
-            Ok(encoded) => encoded,
-        };
-        check_read(encoded.traits)?;
-        let message = match &encoded.bound {
-            Some(bound) => Message::Bound(bound, out),
-            None => {
-                out.extend_from_slice(&SYNC);
-                Message::Whole(out)
-            }
-        };
-        let (part, joins, key) = (Part::Statement, false, key(encoded.key));
-        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
-        let Some((set, read)) = set else {
-            return self.read_here(outgoing, encoded.text);
-        };
-        let route = set.route(read, key);
-        if route == Route::Primary {
-            return self.read_here(outgoing, encoded.text);
-        }
-        let deadline = self.deadline_now();
-        // A second try in another format needs a guard of its own, so it is the primary's.
-        let (text, first_use) = match encoded.text {
-            Text::New(first_use) => (Text::Unseen(first_use.metadata.clone()), Some(first_use)),
-            text => (text, None),
-        };
-        let moving = Moving::new(self.clone(), set.clone(), read, outgoing.to_owned(), deadline);
-        let at = match route {
-            Route::Replica(at) => moving.submit(at),
-            _ => At::Later(moving.wait()),
-        };
-        let sent = Sent { at, lead: None, deadline };
-        Ok(Reply::of(sent).reading(text, false).moving(moving, first_use))
-    }
-
-    fn read_here<T: FromReply>(
-        &self,
-        outgoing: Outgoing<'_>,
-        mut text: Text,
-    ) -> Result<Reply<T>, Error> {
-        let sent = self.submit(outgoing)?;
-        if let Text::New(first_use) = &mut text {
-            first_use.deadline = sent.deadline;
-        }
-        Ok(Reply::of(sent).reading(text, false))
-    }
-
     /// Submits a read on a replica, behind its guard unless the connection has shown that it needs
     /// none.
     pub(crate) fn submit_guarded(
@@ -514,7 +433,7 @@ impl Executor {
     }
 
     /// Sends a statement with a Describe in front.
-    fn ask<T: FromReply>(
+    pub(crate) fn ask<T: FromReply>(
         &self,
         key: TextKey,
         mut first_use: Box<FirstUse>,
@@ -882,14 +801,6 @@ impl Executor {
             self.submit(Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
-    }
-}
-
-/// Refuses a text that shows more than a read.
-fn check_read(traits: Traits) -> Result<(), Error> {
-    match sql::refusal_of_read(traits) {
-        None => Ok(()),
-        Some(refusal) => Err(Error::misuse(refusal.code(), refusal.to_string())),
     }
 }
 

@@ -4,19 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::BytesMut;
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::client::position::{Position, Wanted};
 use onetrip_postgres::client::replicas::{Read, Route};
+use onetrip_postgres::message::SYNC;
+use onetrip_postgres::sql::{self, Traits};
 
 use crate::core::Core;
-use crate::executor::{At, Executor, Kept};
+use crate::executor::{At, Executor, Kept, Message, Outgoing, Sent, Unready, with_scratch};
 use crate::first_use::FirstUse;
 use crate::guard::Guard;
+use crate::lead::Part;
 use crate::params::Params;
 use crate::pool::{QueueEntry, Work};
-use crate::repeat::Again;
+use crate::repeat::{Again, Moves};
 use crate::replicas::{ReplicaSet, no_replica};
-use crate::reply::{FromReply, Reply};
+use crate::reply::{FromReply, Reply, Text};
+use crate::statement::Source;
+use crate::trace::Span;
 use crate::{Client, Error, Row, Rows, ToStatement};
 
 /// A client's reads, which replicas may serve. Made by [`Client::reads`].
@@ -267,9 +274,10 @@ impl Moving {
             return;
         }
     }
+}
 
-    /// It ended with this error on a replica. Where it goes next, if anywhere.
-    pub(crate) fn next(&self, error: &Error) -> Option<Arc<QueueEntry>> {
+impl Moves for Moving {
+    fn next(&self, error: &Error) -> Option<Arc<QueueEntry>> {
         let Parts { set, read, kept, deadline, is_settled, .. } = &*self.0;
         if is_settled.load(Ordering::Relaxed) {
             return None;
@@ -286,11 +294,98 @@ impl Moving {
         Some(queue_entry)
     }
 
-    /// The replica refused the format of a column: the primary is asked which it has.
-    pub(crate) fn ask(&self, mut first_use: Box<FirstUse>) -> Arc<QueueEntry> {
+    fn ask(&self, mut first_use: Box<FirstUse>) -> Arc<QueueEntry> {
         first_use.lacks_binary_form = true;
         let queue_entry = QueueEntry::new(self.0.set.primary().clone());
         self.submit_to_primary(&queue_entry, Again::Asking(first_use));
         queue_entry
+    }
+}
+
+impl Executor {
+    /// Submits a read that may go to a replica. Without replicas it goes to the primary.
+    pub(crate) fn run_read<T: FromReply>(
+        &self,
+        set: Option<(&Arc<ReplicaSet>, Read)>,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<T> {
+        let source = statement.to_statement();
+        let span = Span::of(&self.context, source);
+        let alone = statement.is_alone();
+        with_scratch(|out| {
+            let submitted = self.try_read(set, alone, source, params, out);
+            submitted.unwrap_or_else(Reply::refused).traced(span)
+        })
+    }
+
+    fn try_read<T: FromReply>(
+        &self,
+        set: Option<(&Arc<ReplicaSet>, Read)>,
+        alone: bool,
+        source: Source<'_>,
+        params: Params<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Reply<T>, Error> {
+        let key = |own: TextKey| if alone { TextKey::ALONE } else { own };
+        let encoded = match self.encode(source, params, out) {
+            // The primary is asked, once for each text, so that no guard is needed for that.
+            Err(Unready::Ask(first_use)) => {
+                check_read(first_use.metadata.traits)?;
+                return self.ask(key(first_use.key()), first_use);
+            }
+            Err(Unready::Error(error)) => return Err(error),
+            Ok(encoded) => encoded,
+        };
+        check_read(encoded.traits)?;
+        let message = match &encoded.bound {
+            Some(bound) => Message::Bound(bound, out),
+            None => {
+                out.extend_from_slice(&SYNC);
+                Message::Whole(out)
+            }
+        };
+        let (part, joins, key) = (Part::Statement, false, key(encoded.key));
+        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
+        let Some((set, read)) = set else {
+            return self.read_here(outgoing, encoded.text);
+        };
+        let route = set.route(read, key);
+        if route == Route::Primary {
+            return self.read_here(outgoing, encoded.text);
+        }
+        let deadline = self.deadline_now();
+        // A second try in another format needs a guard of its own, so it is the primary's.
+        let (text, first_use) = match encoded.text {
+            Text::New(first_use) => (Text::Unseen(first_use.metadata.clone()), Some(first_use)),
+            text => (text, None),
+        };
+        let moving = Moving::new(self.clone(), set.clone(), read, outgoing.to_owned(), deadline);
+        let at = match route {
+            Route::Replica(at) => moving.submit(at),
+            _ => At::Later(moving.wait()),
+        };
+        let sent = Sent { at, lead: None, deadline };
+        Ok(Reply::of(sent).reading(text, false).moving(Box::new(moving), first_use))
+    }
+
+    fn read_here<T: FromReply>(
+        &self,
+        outgoing: Outgoing<'_>,
+        mut text: Text,
+    ) -> Result<Reply<T>, Error> {
+        let sent = self.submit(outgoing)?;
+        if let Text::New(first_use) = &mut text {
+            first_use.deadline = sent.deadline;
+        }
+        Ok(Reply::of(sent).reading(text, false))
+    }
+}
+
+/// Refuses a text that shows more than a read.
+fn check_read(traits: Traits) -> Result<(), Error> {
+    match sql::refusal_of_read(traits) {
+        None => Ok(()),
+        Some(refusal) => Err(Error::misuse(refusal.code(), refusal.to_string())),
     }
 }

@@ -1,5 +1,6 @@
 //! Repeatable statements, which are sent again when their connection is lost.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -31,6 +32,14 @@ pub(crate) enum Again {
     Encoded(Kept),
     /// With a Describe in front.
     Asking(Box<FirstUse>),
+}
+
+/// How a read on a replica goes to another server.
+pub(crate) trait Moves: Debug + Send + Sync {
+    /// It ended with this error. Returns its place in line where it goes next, if anywhere.
+    fn next(&self, error: &Error) -> Option<Arc<QueueEntry>>;
+    /// The replica refused the format of a column: the primary is asked which it has.
+    fn ask(&self, first_use: Box<FirstUse>) -> Arc<QueueEntry>;
 }
 
 impl Again {

@@ -21,8 +21,7 @@ use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::pool::QueueEntry;
-use crate::reads::Moving;
-use crate::repeat::{Repeat, Repeating};
+use crate::repeat::{Moves, Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::trace::Span;
@@ -50,7 +49,7 @@ pub struct Reply<T> {
     deadline: Time,
     /// If it is a read on a replica, how it goes elsewhere; and what is asked for the format of its
     /// columns.
-    moving: Option<(Moving, Option<Box<FirstUse>>)>,
+    moving: Option<(Box<dyn Moves>, Option<Box<FirstUse>>)>,
     /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
     result: PhantomData<fn() -> T>,
@@ -174,7 +173,11 @@ impl<T> Reply<T> {
     }
 
     /// Sets how it goes to another server.
-    pub(crate) fn moving(mut self, moving: Moving, first_use: Option<Box<FirstUse>>) -> Reply<T> {
+    pub(crate) fn moving(
+        mut self,
+        moving: Box<dyn Moves>,
+        first_use: Option<Box<FirstUse>>,
+    ) -> Reply<T> {
         self.moving = Some((moving, first_use));
         self
     }

@@ -47,9 +47,10 @@ pub struct Reply<T> {
     cancel_target: OnceLock<Arc<CancelTarget>>,
     span: Span,
     deadline: Time,
-    /// If it is a read on a replica, how it goes elsewhere; and what is asked for the format of its
-    /// columns.
-    moving: Option<(Box<dyn Moves>, Option<Box<FirstUse>>)>,
+    /// If it is a read on a replica, how it goes elsewhere.
+    moving: Option<Box<dyn Moves>>,
+    /// What it then asks for the format of its columns.
+    asking: Option<Box<FirstUse>>,
     /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
     result: PhantomData<fn() -> T>,
@@ -178,7 +179,7 @@ impl<T> Reply<T> {
         moving: Box<dyn Moves>,
         first_use: Option<Box<FirstUse>>,
     ) -> Reply<T> {
-        self.moving = Some((moving, first_use));
+        (self.moving, self.asking) = (Some(moving), first_use);
         self
     }
 
@@ -198,6 +199,7 @@ impl<T> Reply<T> {
             span: Default::default(),
             deadline: Time::NEVER,
             moving: None,
+            asking: None,
             repeating: None,
             result: PhantomData,
         }
@@ -275,8 +277,8 @@ impl<T> Reply<T> {
 
     /// Whether it goes to another server after this error. Once it is the primary's, it stays there.
     fn moves(&mut self, error: &Error) -> bool {
-        let Some((moving, first_use)) = &mut self.moving else { return false };
-        let queue_entry = match first_use.take().filter(|_| lacks_binary_form(error)) {
+        let Some(moving) = &self.moving else { return false };
+        let queue_entry = match self.asking.take().filter(|_| lacks_binary_form(error)) {
             Some(first_use) => Some(moving.ask(first_use)),
             None => moving.next(error),
         };

@@ -16,6 +16,7 @@ usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
     ONETRIP_TEST_POSTGRES  the URL of a PostgreSQL server
     ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
     ONETRIP_REDIS_SERVER   its program, for commands that start servers of their own
+    ONETRIP_PRIVATE        this program, for commands that start servers of their own
     ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: in
                            transaction mode, on two connections, without prepared statements
   --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
@@ -64,6 +65,7 @@ fn run(
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .env("ONETRIP_PRIVATE", std::env::current_exe()?)
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
     let standby = match with_standby && server.major() >= 12 {
         true => Some(server.start_standby(postgres::Options::default())?),

@@ -1,0 +1,157 @@
+// A real primary and its standby: a commit that was not replicated is not acknowledged, and a
+// client of both follows the primary.
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { test, type TestContext } from 'node:test'
+
+import type { PostgresError } from '../src/modern'
+import type { Sql } from '../src/modern/sql'
+import { Client, Pool, type Result } from '../src/pg'
+import { client, failure } from './modern/client'
+import { pair, until } from './pair'
+
+const limits = { timeout: 60_000 }
+
+/** A server whose commits wait for a standby that does not exist, and a client that does not wait. */
+async function waiting(t: TestContext): Promise<{ url: string; observer: Sql }> {
+  const { primary: url } = await pair(t)
+  const observer = client({ url, options: '-c synchronous_commit=local', connectionsMax: 1 })
+  await observer`create table t (id int)`
+  await observer`alter system set synchronous_standby_names = 'nobody'`
+  await observer`select pg_reload_conf()`
+  await until(async () => {
+    const { names } = await observer`select current_setting('synchronous_standby_names') as names`.one()
+    return names === 'nobody'
+  })
+  return { url, observer }
+}
+
+/** Cancels the next wait for the standby while `work` goes on, which must end as unconfirmed. */
+async function unconfirmed(observer: Sql, work: PromiseLike<unknown>): Promise<void> {
+  const [error] = await Promise.all([
+    failure(work),
+    until(async () => {
+      const cancelled = await observer`
+        select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`
+      return cancelled.length > 0
+    }),
+  ])
+  assert.deepEqual([error.outcome, error.code], ['Unknown', 'sync_replication_canceled'], String(error))
+  assert.match(error.message, /synchronous standby/)
+}
+
+async function idsOf(sql: Sql): Promise<number[]> {
+  return (await sql<{ id: number }>`select id from t order by id`).map(({ id }) => id)
+}
+
+test('no way of writing acknowledges a commit whose wait for a standby was cancelled', limits, async (t) => {
+  const { url, observer } = await waiting(t)
+  const sql = client({ url, connectionsMax: 1 })
+
+  await unconfirmed(observer, sql`insert into t values (${1})`)
+  await unconfirmed(observer, sql`insert into t values (${2}) returning id`)
+  await unconfirmed(observer, sql.pipeline([sql`insert into t values (3)`, sql`insert into t values (4)`]))
+  await unconfirmed(
+    observer,
+    sql.begin(async (tx) => {
+      await tx`insert into t values (5)`
+    }),
+  )
+  await unconfirmed(
+    observer,
+    sql.begin((tx) => [tx`insert into t values (6)`, tx`select 1`]),
+  )
+  await unconfirmed(observer, pipeline(Readable.from(['7\n']), sql.copyFrom`copy t from stdin`))
+  const session = await sql.session()
+  await session`begin`
+  await session`insert into t values (8)`
+  await unconfirmed(observer, session`commit`)
+  session.release()
+
+  assert.deepEqual(await idsOf(observer), [1, 2, 3, 4, 5, 6, 7, 8], 'all of it stands here')
+  assert.deepEqual(await sql`select ${42}::int4 as n`.one(), { n: 42 })
+})
+
+test('nor does any way of the drop-in for pg', limits, async (t) => {
+  const { url: connectionString, observer } = await waiting(t)
+  const one = new Client({ connectionString })
+  const pool = new Pool({ connectionString, max: 1 })
+  await one.connect()
+
+  await unconfirmed(observer, one.query('insert into t values (1)'))
+  await unconfirmed(observer, one.query('insert into t values ($1) returning id', [2]))
+  const named = { name: 'insert', text: 'insert into t values ($1)', values: [3] }
+  await unconfirmed(observer, one.query(named))
+  await unconfirmed(observer, one.query('insert into t values (4); insert into t values (5)'))
+  await one.query('begin')
+  await one.query('insert into t values (6)')
+  await unconfirmed(observer, one.query('commit'))
+  await unconfirmed(observer, pool.query('insert into t values ($1)', [7]))
+  const called = new Promise((resolve, reject) => {
+    const callback = (error: Error | null): void => (error ? reject(error) : resolve(undefined))
+    pool.query('insert into t values (8)', callback)
+  })
+  await unconfirmed(observer, called)
+
+  assert.deepEqual(await idsOf(observer), [1, 2, 3, 4, 5, 6, 7, 8], 'all of it stands here')
+  for (const side of [one, pool]) {
+    const { rows } = (await side.query('select $1::int4 as n', [42])) as Result
+    assert.deepEqual(rows, [{ n: 42 }])
+    await side.end()
+  }
+})
+
+/** As operators do it without ending sessions: the former primary is set read only. */
+test('after its server turned read only, the next statement goes to the new primary', limits, async (t) => {
+  const { primary, standby } = await pair(t)
+  if (standby === '') return t.diagnostic('not tested: a standby that can be promoted asks for PostgreSQL 12')
+  const [former, next] = [client({ url: primary }), client({ url: standby })]
+  const hosts = [primary, standby].map((url) => new URL(url).host)
+  const sql = client({
+    url: primary.replace(hosts[0] as string, hosts.join()),
+    targetSessionAttrs: 'read-write',
+    applicationName: 'under-test',
+    connectionsMax: 1,
+    waitTimeoutMs: 40_000,
+  })
+  await former`create table t (id int)`
+
+  /** Writes a row, and says on which server. */
+  const write = async (id: number): Promise<string> => {
+    const { port } = await sql`insert into t values (${id}) returning inet_server_port() as port`.one()
+    return `127.0.0.1:${port}`
+  }
+  assert.equal(await write(0), hosts[0])
+  await former`alter system set default_transaction_read_only = on`
+  await former`select pg_reload_conf()`
+
+  const [acknowledged, refused]: [number[], PostgresError[]] = [[0], []]
+  const written = (async () => {
+    for (let id = 1; ; id++) {
+      try {
+        const where = await write(id)
+        acknowledged.push(id)
+        if (where === hosts[1]) return
+      } catch (error) {
+        refused.push(error as PostgresError)
+      }
+    }
+  })()
+  await until(async () => {
+    const theirs = await former`select from pg_stat_activity where application_name = 'under-test'`
+    return theirs.length === 0
+  })
+  const { position } = await former<{ position: string }>`select pg_current_wal_flush_lsn()::text as position`.one()
+  await until(async () => {
+    const { there } = await next`select pg_last_wal_replay_lsn() >= ${position}::pg_lsn as there`.one()
+    return there === true
+  })
+  await next`select pg_promote()`
+  await written
+
+  assert.deepEqual(await idsOf(next), acknowledged)
+  // At most the one statement that met the read-only server.
+  const said = refused.map(({ code, outcome }) => [code, outcome])
+  assert.deepEqual(said, said.slice(0, 1).map(() => ['25006', 'Rejected']))
+})

@@ -56,6 +56,9 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         #: Those of them that open a connection of the pool.
         self._dials: set[asyncio.Task[None]] = set()
+        #: What was seen of servers, and which of them each connection leads to.
+        self.lineage = _native.Lineage()
+        self._identities: dict[int, tuple[str, str, str]] = {}
         self._over = self._is_closing = False
         self._process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
@@ -148,8 +151,17 @@ class Host:
             # A peer that takes no bytes would be waited for.
             opening.transport.abort() if is_broken else opening.transport.close()
 
+    def identified(self, number: int, row: tuple[str, str, str]) -> None:
+        """A connection leads to this server: those that lead to a former primary are closed."""
+        self._identities[number] = row
+        for other, seen in list(self._identities.items()):
+            why = self.lineage.refuses(seen)
+            if why is not None:
+                self.core.destroy(other, f"the server{why}")
+
     def gone(self, number: int) -> None:
         self._transports.pop(number, None)
+        self._identities.pop(number, None)
         _, gone = self._listening.pop(number, (None, None))
         if gone is not None and not gone.done():
             gone.set_result(None)

@@ -92,6 +92,8 @@ class Opening:
             await self._ask()
         elif action == "tls":
             await self._secure()
+        elif action == "identify":
+            await self._identify()
         else:
             await self._log_in()
 
@@ -188,10 +190,23 @@ class Opening:
         self.login = self.loop.create_future()
         self.wire.log_in(settings, os.urandom(18))
         said = await self.login
-        on = {"on": True, "off": False}
-        standby, read_only = said.get("in_hot_standby"), said.get("default_transaction_read_only")
-        self._refuse_if(self.plan.logged_in(on.get(standby or ""), on.get(read_only or "")))
+        self._refuse_if(self.plan.logged_in(said))
         self.host.parameters = said
+
+    async def _identify(self) -> None:
+        core = self.host.core
+        core.lend(self.number)
+        row: tuple[str, str, str] | None = None
+        try:
+            rows = await _native.Scope(core, self.number).fetch(_native.Lineage.QUESTION)
+            row = (rows[0][0], rows[0][1], rows[0][2])
+        except Error:
+            # A server that does not say is taken as it is, if it is still there.
+            self._stay()
+        core.vouch(self.number)
+        self._refuse_if(self.plan.identified(row, self.host.lineage))
+        if row is not None:
+            self.host.identified(self.number, row)
 
     def refused(
         self, text: str, fields: dict[str, str] | None = None, is_final: bool = False

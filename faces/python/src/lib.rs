@@ -37,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<listening::Listening>()?;
     module.add_class::<core::RowWriter>()?;
     module.add_class::<core::Scope>()?;
+    module.add_class::<plan::Lineage>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<local::Turn>()?;

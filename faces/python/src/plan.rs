@@ -1,5 +1,6 @@
 //! The plan of how a client comes to a server. The host has sockets and TLS.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use onetrip_engine::{Retry, RetryLimits, Time};
@@ -12,6 +13,7 @@ use onetrip_postgres::client::connect::{
     SslNegotiation, TargetSessionAttrs,
 };
 use onetrip_postgres::client::connect::{passfile, service as file_of_services};
+use onetrip_postgres::client::identity::{Identity, Lineage as Seen, QUESTION};
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
 use pyo3::exceptions::PyValueError;
@@ -35,6 +37,41 @@ fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> PyResult<T> {
 impl Plan {
     fn time(&self) -> Time {
         Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+}
+
+/// The texts of the answer to the question which server it is.
+type Texts = (String, String, String);
+
+fn read((system, is_standby, timeline): &Texts) -> Option<Identity> {
+    Identity::read(system, is_standby, timeline)
+}
+
+/// What a client has seen of servers.
+#[pyclass(frozen, module = "onetrip._native")]
+#[derive(Debug)]
+pub(crate) struct Lineage {
+    seen: Local<Seen>,
+}
+
+#[pymethods]
+impl Lineage {
+    #[new]
+    fn new() -> Lineage {
+        Lineage { seen: Local::new(Seen::default()) }
+    }
+
+    /// The question which server it is.
+    #[classattr]
+    #[pyo3(name = "QUESTION")]
+    fn question() -> &'static str {
+        QUESTION
+    }
+
+    /// Why a server with this answer must not be used any more: what stands behind its name.
+    fn refuses(&self, row: Texts) -> PyResult<Option<&'static str>> {
+        let refusal = self.seen.with(|seen| read(&row).and_then(|server| seen.refuses(server)))?;
+        Ok(refusal.map(|refusal| refusal.text()))
     }
 }
 
@@ -64,7 +101,7 @@ impl Plan {
             load_balance_hosts: word(ORDERS, &LoadBalanceHosts::ALL, &order)?,
             connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
             seed,
-            identifies: false,
+            identifies: true,
         };
         let policy = Local::new(Policy::new(Time::ZERO, settings));
         Ok(Plan { policy, start: Instant::now() })
@@ -77,7 +114,8 @@ impl Plan {
             Action::Dial { host, address } => ("dial", host, address),
             Action::AskForTls => ("ask", 0, 0),
             Action::BeginTls => ("tls", 0, 0),
-            Action::LogIn | Action::Identify => ("login", 0, 0),
+            Action::LogIn => ("login", 0, 0),
+            Action::Identify => ("identify", 0, 0),
             Action::Done => ("done", 0, 0),
             Action::Failed => ("failed", 0, 0),
         })?)
@@ -109,9 +147,20 @@ impl Plan {
         Ok(self.policy.with(Policy::handle_secured)?)
     }
 
-    fn logged_in(&self, is_standby: Option<bool>, is_read_only: Option<bool>) -> PyResult<Refused> {
-        let session = Session { is_standby, is_read_only, ..Session::default() };
+    /// What the server reported of itself, by name.
+    fn logged_in(&self, said: HashMap<String, String>) -> PyResult<Refused> {
+        let mut session = Session::default();
+        said.iter().for_each(|(name, value)| session.note(name, value));
         let refused = self.policy.with(|plan| plan.handle_logged_in(session))?;
+        Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
+    }
+
+    /// The texts of the row that answers the question which server it is; none where it did not say.
+    fn identified(&self, row: Option<Texts>, lineage: &Lineage) -> PyResult<Refused> {
+        let server = row.as_ref().and_then(read);
+        let refused = lineage
+            .seen
+            .with(|seen| self.policy.with(|plan| plan.handle_identified(server, seen)))??;
         Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
     }
 

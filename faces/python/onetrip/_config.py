@@ -295,8 +295,7 @@ def _add_service(texts: dict[str, str]) -> None:
             # The first line of a keyword counts, as in libpq.
             texts.setdefault(name, text)
         return
-    where = ", ".join(files)
-    raise ValueError(f"onetrip: the service has no section in a service file: {where}")
+    raise ValueError(f"onetrip: the service has no section in {', '.join(files)}")
 
 
 def _add_environment(texts: dict[str, str]) -> None:

@@ -168,7 +168,7 @@ async def test_nobody_there() -> None:
         ("postgres://h/x?sslmode=maybe", "sslmode takes one of"),
         ("postgres://h:99999/x", "a port is a number"),
         ("postgres://h/x?connections_max=0", "must be at least 1"),
-        ("postgres://h/x?service=y", "service file"),
+        ("postgres://h/x?service=y", "the service has no section in "),
     ],
 )
 def test_a_wrong_setting_is_named(dsn: str, why: str) -> None:

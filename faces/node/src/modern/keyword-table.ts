@@ -191,6 +191,6 @@ export const SAYS = {
   noSetting: 'the line is no keyword=value',
   nested: "a service can't name another service: write its settings here",
   ldap: "the line asks an LDAP directory, which isn't in this version: write the settings here",
-  notFound: 'the service has no section in a service file: ',
+  notFound: 'the service has no section in ',
   noFile: "this service file can't be read: ",
 }

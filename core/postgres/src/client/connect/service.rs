@@ -82,7 +82,7 @@ pub mod says {
     pub const LDAP: &str =
         "the line asks an LDAP directory, which isn't in this version: write the settings here";
     /// The files follow in which the section was looked for.
-    pub const NOT_FOUND: &str = "the service has no section in a service file: ";
+    pub const NOT_FOUND: &str = "the service has no section in ";
     /// The path of a file that was named follows.
     pub const NO_FILE: &str = "this service file can't be read: ";
 }

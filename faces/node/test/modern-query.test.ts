@@ -299,7 +299,7 @@ test('wrong settings are refused by name, and never shown', () => {
     [{ slowHeadMs: 1e300 }, /slow_head_ms must be at most 2147483647/],
     [{ slowHeadMs: Infinity }, /slow_head_ms must be at most 2147483647/],
     [{ slowHeadMs: NaN }, /slow_head_ms takes a whole number/],
-    ['postgres://h/db?service=secret', /the service has no section in a service file: /],
+    ['postgres://h/db?service=secret', /the service has no section in /],
     [{ tpyes: {} }, /there is no keyword tpyes/],
     [{ types: { nope: String } }, /nope is not a built-in type/],
   ] as const) {

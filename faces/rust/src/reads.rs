@@ -81,7 +81,9 @@ impl<'a> Reads<'a> {
         Reads { client, shows: Shows::Own, bound: None, timeout: None }
     }
 
-    /// The same, but they show all writes up to this position, and not those of this client.
+    /// The same, but they show all writes up to this position. It takes the place of the client's own
+    /// newest position, and of one that was given before: a read may then miss a later write of this
+    /// client. For both, take the later one of it and [`Client::position`].
     #[must_use]
     pub fn after(&self, position: &Position) -> Reads<'a> {
         Reads { shows: Shows::After(*position), ..self.clone() }
@@ -170,7 +172,7 @@ struct Parts {
     read: Read,
     kept: Kept,
     deadline: Time,
-    /// It has gone to the primary, and goes nowhere else any more.
+    /// It has gone to the primary, or has failed, and goes nowhere else any more.
     is_settled: AtomicBool,
 }
 
@@ -270,6 +272,8 @@ impl Moving {
                 }
                 Route::Nowhere => no_replica(),
             };
+            // It is not moved once more.
+            self.0.is_settled.store(true, Ordering::Relaxed);
             queue_entry.fail(failed).into_iter().for_each(|it| it.wake());
             return;
         }

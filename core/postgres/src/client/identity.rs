@@ -16,12 +16,14 @@ use crate::message::{BackendMessage, EncodeError, Query, Violation, frame, max_l
 /// A primary knows its timeline. A standby knows two that it has passed: that of its last
 /// restartpoint, and that up to which its files must be replayed to be consistent. So the answer of
 /// a standby may be older than what it replays, and never newer.
-pub const QUESTION: &str = "select s.system_identifier::text, pg_is_in_recovery()::text, \
-     (case when pg_is_in_recovery() \
+pub const QUESTION: &str = "select s.system_identifier::pg_catalog.text, \
+     pg_catalog.pg_is_in_recovery()::pg_catalog.text, (case when pg_catalog.pg_is_in_recovery() \
      then greatest(c.timeline_id, r.min_recovery_end_timeline) \
-     else ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int \
-     end)::text \
-     from pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() r";
+     else ('x' operator(pg_catalog.||) pg_catalog.substr(\
+     pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 1, 8))\
+     ::pg_catalog.bit(32)::pg_catalog.int4 end)::pg_catalog.text \
+     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+     pg_catalog.pg_control_recovery() r";
 
 /// The answer to [`QUESTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

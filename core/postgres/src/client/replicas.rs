@@ -26,16 +26,18 @@ use super::position::{Position, Wanted, read_lsn};
 /// - the statement behind it takes a snapshot of its own. At REPEATABLE READ it would see with the
 ///   snapshot that was taken before the guard was evaluated.
 ///
+/// All names in it are those of the catalogue, so that nothing in a search path stands in for them.
 /// The conversion that fails names how far the server is, and holds a function's result, since the
 /// planner would evaluate a constant one.
-pub const GUARD: &str = "select case when s.system_identifier::pg_catalog.text = $1 \
-     and greatest(c.timeline_id, r.min_recovery_end_timeline) >= $2::pg_catalog.int8 \
-     and pg_catalog.pg_last_wal_replay_lsn() >= $3::pg_catalog.pg_lsn \
-     and pg_catalog.current_setting('transaction_isolation') \
-     in ('read committed', 'read uncommitted') \
+pub const GUARD: &str = "select case when \
+     s.system_identifier::pg_catalog.text operator(pg_catalog.=) $1 \
+     and greatest(c.timeline_id, r.min_recovery_end_timeline) \
+     operator(pg_catalog.>=) $2::pg_catalog.int8 \
+     and pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) $3::pg_catalog.pg_lsn \
+     and pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') \
      then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
-     else ('onetrip: not replayed yet, not run, replayed so far: ' \
-     || coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
+     else ('onetrip: not replayed yet, not run, replayed so far: ' operator(pg_catalog.||) \
+     coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
      ::pg_catalog.text end \
      from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
      pg_catalog.pg_control_recovery() r";
@@ -57,14 +59,19 @@ pub fn replayed_in(message: &str) -> Option<u64> {
 
 /// What a probe asks: who the server is, how far it has replayed, and how many milliseconds it is
 /// behind. A standby that has replayed all that it received, and receives, is not behind.
-pub const PROBE: &str = "select s.system_identifier::text, pg_is_in_recovery()::text, \
-     greatest(c.timeline_id, r.min_recovery_end_timeline)::text, pg_last_wal_replay_lsn()::text, \
-     (case when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() and exists \
-     (select from pg_stat_wal_receiver w where coalesce(w.status, 'streaming') = 'streaming') \
-     then 0 \
-     else ceil(extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000) \
-     end)::int8::text \
-     from pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() r";
+pub const PROBE: &str = "select s.system_identifier::pg_catalog.text, \
+     pg_catalog.pg_is_in_recovery()::pg_catalog.text, \
+     greatest(c.timeline_id, r.min_recovery_end_timeline)::pg_catalog.text, \
+     pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, \
+     (case when pg_catalog.pg_last_wal_receive_lsn() \
+     operator(pg_catalog.=) pg_catalog.pg_last_wal_replay_lsn() \
+     and exists (select from pg_catalog.pg_stat_wal_receiver w \
+     where coalesce(w.status, 'streaming') operator(pg_catalog.=) 'streaming') \
+     then 0 else pg_catalog.ceil(extract(epoch from pg_catalog.clock_timestamp() \
+     operator(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp()) \
+     operator(pg_catalog.*) 1000) end)::pg_catalog.int8::pg_catalog.text \
+     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+     pg_catalog.pg_control_recovery() r";
 
 /// The answer to a [`PROBE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

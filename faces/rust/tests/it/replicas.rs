@@ -274,3 +274,41 @@ fn a_promoted_replica_is_none_any_more() {
         .await;
     });
 }
+
+#[test]
+fn operators_of_others_do_not_stand_in_for_those_of_the_guard() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["1s", "1s"]) else { return };
+        let session = cluster.client("").await.session().await.unwrap();
+        let always = "create schema s; create function s.yes(pg_lsn, pg_lsn) returns bool
+            language sql as 'select true';
+            create operator s.>= (leftarg = pg_lsn, rightarg = pg_lsn, function = s.yes);
+            alter role postgres set search_path = public, s, pg_catalog";
+        session.script(always).await.unwrap();
+        drop(cluster.ready("reads=prefer_replica").await);
+        // Its connections were opened on standbys that know the search path.
+        let client = cluster.ready_too("reads=prefer_replica").await;
+        for n in 1..=20 {
+            client.execute("update t set n = $1", &[&n]).await.unwrap();
+            let row = client.reads().query_one(NEWEST, &[]).await.unwrap();
+            assert!(row.get::<i32>(0) >= n, "a stale read: {} and not {n}", row.get::<i32>(0));
+        }
+    });
+}
+
+#[test]
+fn a_read_that_only_replicas_may_serve_fails_in_time_where_there_is_none() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0", "0"]) else { return };
+        let url = cluster.primary.url();
+        let client = Client::connect(&format!("{url}?reads=replica&wait_timeout_ms=500")).await;
+        let client = client.unwrap();
+        for _ in 0..3 {
+            let read = client.reads().query_one("select 1", &[]);
+            failed(read.await, Outcome::NotSent, "no_replica");
+        }
+        let bound = Duration::from_millis(100);
+        let read = client.reads().or_wait(bound).query_one("select 1", &[]);
+        failed(read.await, Outcome::NotSent, "no_replica");
+    });
+}

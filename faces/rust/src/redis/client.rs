@@ -86,6 +86,11 @@ impl Client {
                 "`cache` is not for clusters: leave it out, or connect to a single server";
             return Err(Error::misuse("cache_in_cluster", message));
         }
+        if config.is_cluster && config.sentinel.is_some() {
+            let message = "Sentinels know no clusters: leave `cluster` out, or name nodes of the \
+                           cluster in a redis:// URL";
+            return Err(Error::misuse("sentinel_of_cluster", message));
+        }
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;

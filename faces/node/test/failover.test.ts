@@ -20,10 +20,22 @@ async function waiting(t: TestContext): Promise<{ url: string; observer: Sql }> 
   await observer`create table t (id int)`
   await observer`alter system set synchronous_standby_names = 'nobody'`
   await observer`select pg_reload_conf()`
+  // Writes wait once the checkpointer has read the setting.
+  const writer = client({ url, connectionsMax: 1 })
+  await observer`create table canary (id int)`
   await until(async () => {
-    const { names } = await observer`select current_setting('synchronous_standby_names') as names`.one()
-    return names === 'nobody'
+    let ended = false
+    const waited = writer`insert into canary values (1)`.then(
+      () => !(ended = true),
+      () => (ended = true),
+    )
+    while (!ended) {
+      await observer`
+        select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`
+    }
+    return await waited
   })
+  await writer.end()
   return { url, observer }
 }
 

@@ -29,10 +29,12 @@ pub(crate) async fn connect(
     pool_slot: PoolSlot,
 ) -> Result<Arc<Connection>, Error> {
     let settings = config.settings();
-    let opened = establish(config, &context.lineage).await?;
-    let connection = spawn(opened, settings, context, pool_slot);
+    let opened = establish(config, &context.lineage).await;
+    let connection = opened.map(|opened| spawn(opened, settings, context, pool_slot));
+    // One that was refused may have taught something, too.
     close_former(context);
-    Ok(connection)
+    context.primary.iter().for_each(|primary| close_former(primary));
+    connection
 }
 
 /// Closes connections to servers that are former primaries, now that another one was seen: nothing

@@ -90,11 +90,11 @@ pub(crate) struct Context {
     pub(crate) totals: Totals,
     pub(crate) notices: Subscribers,
     /// What the client has seen of servers, so that it uses no former primary.
-    pub(crate) lineage: Mutex<Lineage>,
+    pub(crate) lineage: Arc<Mutex<Lineage>>,
     /// What is known of the position of writes, if that is asked for.
     pub(crate) newest: Option<Arc<Mutex<Newest>>>,
-    /// Whether the connections lead to a replica.
-    pub(crate) is_replica: bool,
+    /// That of the primary, if the connections lead to a replica.
+    pub(crate) primary: Option<Arc<Context>>,
 }
 
 /// The settings that concern requests.
@@ -134,9 +134,9 @@ impl Context {
             epoch: Instant::now(),
             totals: Totals::default(),
             notices: Subscribers::default(),
-            lineage: Mutex::default(),
+            lineage: Arc::default(),
             newest: None,
-            is_replica: false,
+            primary: None,
         }
     }
 
@@ -918,7 +918,7 @@ impl Core {
         if let Some(body) = block.get(Header::LEN..)
             && let Ok(parameter) = ParameterStatus::decode(body)
         {
-            if self.context.is_replica && (parameter.name, parameter.value) == PROMOTED {
+            if self.context.primary.is_some() && (parameter.name, parameter.value) == PROMOTED {
                 // It is no replica any more. What was sent is still answered.
                 self.engine.terminate(now);
             }

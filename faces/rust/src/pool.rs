@@ -105,7 +105,8 @@ impl Pool {
         let pool = Pool::new(config, |context| {
             context.metadata_cache = kin.metadata_cache.clone();
             context.types = kin.types.clone();
-            context.is_replica = true;
+            context.lineage = kin.lineage.clone();
+            context.primary = Some(kin.clone());
         })?;
         pool.watch();
         Ok(pool)

@@ -56,31 +56,37 @@ impl Identity {
 /// server before that serves anybody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
-    /// The cluster, and the highest timeline on which a server of it took writes.
-    primary: Option<(u64, u32)>,
+    /// Clusters, the one that was met last in front, and the highest timeline on which a server of
+    /// each took writes.
+    clusters: [Option<(u64, u32)>; CLUSTERS_MAX],
 }
+
+/// A cluster that is replaced by another one under the same names, as by a blue-green deployment, is
+/// another history. More of them are not remembered.
+const CLUSTERS_MAX: usize = 4;
 
 impl Lineage {
     /// Remembers a server, unless it must not be used.
     ///
     /// # Errors
-    /// It would take writes, although a server of a later timeline, or of another cluster, was the
-    /// primary before it.
+    /// It would take writes, although a server of a later timeline was the primary before it.
     pub fn admit(&mut self, server: Identity) -> Result<(), Refusal> {
-        let refusal = self.refuses(server);
-        if !server.is_standby && refusal.is_none() {
-            self.primary = Some((server.system, server.timeline));
+        if let Some(refusal) = self.refuses(server) {
+            return Err(refusal);
         }
-        refusal.map_or(Ok(()), Err)
+        if !server.is_standby {
+            let is_it = |known: &Option<(u64, u32)>| known.is_some_and(|it| it.0 == server.system);
+            let at = self.clusters.iter().position(is_it).unwrap_or(CLUSTERS_MAX - 1);
+            self.clusters[..=at].rotate_right(1);
+            self.clusters[0] = Some((server.system, server.timeline));
+        }
+        Ok(())
     }
 
     /// Why a server must not be used: asked of connections that are open, once another was opened.
     pub fn refuses(&self, server: Identity) -> Option<Refusal> {
-        let (system, timeline) = self.primary.filter(|_| !server.is_standby)?;
-        match server.system == system {
-            false => Some(Refusal::OtherCluster),
-            true => (server.timeline < timeline).then_some(Refusal::FormerPrimary),
-        }
+        let (_, timeline) = self.clusters.iter().flatten().find(|it| it.0 == server.system)?;
+        (!server.is_standby && server.timeline < *timeline).then_some(Refusal::FormerPrimary)
     }
 }
 
@@ -198,11 +204,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_another_cluster_is_refused_and_not_remembered() {
+    fn another_cluster_has_a_history_of_its_own() {
         let mut lineage = Lineage::default();
-        assert_eq!(lineage.admit(primary(7, 2)), Ok(()));
-        assert_eq!(lineage.admit(primary(8, 9)), Err(Refusal::OtherCluster));
-        assert_eq!(lineage.admit(primary(7, 2)), Ok(()));
+        assert_eq!(lineage.admit(primary(7, 5)), Ok(()));
+        assert_eq!(lineage.admit(primary(8, 1)), Ok(()));
+        assert_eq!(lineage.admit(primary(7, 4)), Err(Refusal::FormerPrimary));
+        assert_eq!(lineage.admit(primary(7, 5)), Ok(()));
+        for system in 10..10 + CLUSTERS_MAX as u64 - 1 {
+            assert_eq!(lineage.admit(primary(system, 1)), Ok(()));
+        }
+        assert_eq!(lineage.refuses(primary(7, 4)), Some(Refusal::FormerPrimary), "still known");
+        assert_eq!(lineage.admit(primary(20, 1)), Ok(()));
+        assert_eq!(lineage.refuses(primary(7, 4)), None, "the one that was met longest ago");
     }
 
     #[test]

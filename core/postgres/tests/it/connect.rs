@@ -451,6 +451,18 @@ fn a_server_that_does_not_say_which_it_is_is_taken_as_it_is() {
 }
 
 #[test]
+fn a_primary_teaches_its_timeline_where_a_standby_is_wanted() {
+    let wants_a_standby = Settings {
+        target_session_attrs: TargetSessionAttrs::Standby,
+        ..settings(&[Host::Address])
+    };
+    let (mut lineage, mut plan) = (Lineage::default(), asks_which(wants_a_standby).unwrap());
+    let refused = plan.handle_identified(primary(2), &mut lineage);
+    assert_eq!(refused, Err(Refusal::Target));
+    assert_eq!(lineage.refuses(primary(1).unwrap()), Some(Refusal::FormerPrimary));
+}
+
+#[test]
 fn behind_a_former_primary_the_next_host_is_tried() {
     let mut lineage = Lineage::default();
     let mut first = asks_which(settings(&[Host::Address, Host::Address])).unwrap();

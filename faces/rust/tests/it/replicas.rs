@@ -70,17 +70,13 @@ impl Cluster {
         client
     }
 
-    /// Whether all standbys say that they have replayed this.
-    async fn has_replayed(&self, position: &Position) -> bool {
+    /// A client of each standby alone.
+    async fn direct(&self) -> Vec<Client> {
+        let mut clients = Vec::new();
         for standby in &self.standbys {
-            let direct = Client::connect(&standby.url()).await.unwrap();
-            let asked = "select pg_last_wal_replay_lsn() >= $1::text::pg_lsn";
-            let row = direct.query_one(asked, &[&position.lsn_text()]).await.unwrap();
-            if !row.get::<bool>(0) {
-                return false;
-            }
+            clients.push(Client::connect(&standby.url()).await.unwrap());
         }
-        true
+        clients
     }
 
     fn port(&self) -> i32 {
@@ -96,10 +92,22 @@ const LATER: i32 = 300;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Whether all standbys say that they have replayed this.
+async fn have_replayed(standbys: &[Client], position: &Position) -> bool {
+    for standby in standbys {
+        let asked = "select pg_last_wal_replay_lsn() >= $1::text::pg_lsn";
+        let row = standby.query_one(asked, &[&position.lsn_text()]).await.unwrap();
+        if !row.get::<bool>(0) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Writes, reads at once what was written, and reads once more later. No read may lack a write, and
 /// the later ones are the replicas' to serve.
 async fn writes_are_shown(cluster: &Cluster, delay: Duration) {
-    let client = cluster.ready("reads=prefer_replica").await;
+    let (client, direct) = (cluster.ready("reads=prefer_replica").await, cluster.direct().await);
     let settled = delay + Duration::from_millis(100);
     let (mut old, mut served, mut later, mut late) = (VecDeque::new(), 0, 0, 0);
     for n in 1.. {
@@ -115,7 +123,7 @@ async fn writes_are_shown(cluster: &Cluster, delay: Duration) {
             && since.elapsed() >= settled
         {
             old.pop_front();
-            let was_there = cluster.has_replayed(&position).await;
+            let was_there = have_replayed(&direct, &position).await;
             let row = client.reads().after(&position).query_one(NEWEST, &[]).await.unwrap();
             assert!(row.get::<i32>(0) >= written, "a stale read of an older position");
             // On a busy machine the standbys themselves may be later than that.
@@ -310,5 +318,27 @@ fn a_read_that_only_replicas_may_serve_fails_in_time_where_there_is_none() {
         let bound = Duration::from_millis(100);
         let read = client.reads().or_wait(bound).query_one("select 1", &[]);
         failed(read.await, Outcome::NotSent, "no_replica");
+    });
+}
+
+#[test]
+fn a_promotion_that_reads_have_met_moves_the_writes() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0"; 2]) else { return };
+        let client = cluster.ready("reads=prefer_replica&connections_max=2").await;
+        let promoted = &cluster.standbys[0];
+        let direct = Client::connect(&promoted.url()).await.unwrap();
+        direct.query("select pg_promote()", &[]).await.unwrap();
+        let port = i32::from(promoted.port());
+        let write = "update t set n = n returning inet_server_port()";
+        until(async || {
+            let _ = client.reads().stale().query_one("select 1", &[]).await;
+            client.query_one(write, &[]).await.is_ok_and(|row| row.get::<i32>(0) == port)
+        })
+        .await;
+        for _ in 0..100 {
+            let row = client.query_one(write, &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(0), port, "a write went to the former primary");
+        }
     });
 }

@@ -132,6 +132,8 @@ pub struct Plan {
     /// The same for the addresses of the present host.
     addresses: Vec<usize>,
     address: usize,
+    /// Whether the present server is what `target_session_attrs` asks for.
+    fits: bool,
     /// "prefer-standby" takes two rounds: first only a standby is accepted, then any server.
     wanted: TargetSessionAttrs,
     action: Action,
@@ -160,6 +162,7 @@ impl Plan {
             at: 0,
             addresses: Vec::new(),
             address: 0,
+            fits: false,
             wanted,
             action: Action::Failed,
             deadline: Time::NEVER,
@@ -237,8 +240,13 @@ impl Plan {
     /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
     pub fn handle_logged_in(&mut self, session: Session) -> Result<(), Refusal> {
         if self.action == Action::LogIn {
-            match session.fits(self.wanted) {
-                Some(true) if self.identifies() && session.can_be_asked => {
+            // A primary teaches the client which timeline is the newest, also where a standby is
+            // wanted.
+            let fits = session.fits(self.wanted);
+            let teaches = fits == Some(true) || session.is_standby == Some(false);
+            match fits {
+                Some(fits) if self.identifies() && session.can_be_asked && teaches => {
+                    self.fits = fits;
                     self.action = Action::Identify;
                 }
                 Some(true) => self.action = Action::Done,
@@ -262,6 +270,9 @@ impl Plan {
         if self.action == Action::Identify {
             if let Some(server) = server {
                 lineage.admit(server)?;
+            }
+            if !self.fits {
+                return Err(Refusal::Target);
             }
             self.action = Action::Done;
         }

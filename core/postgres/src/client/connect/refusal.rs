@@ -20,8 +20,6 @@ pub enum Refusal {
     TargetUnknown,
     /// The server takes writes on a timeline from before a promotion that was seen.
     FormerPrimary,
-    /// The server takes writes, and belongs to another cluster than the primary before it.
-    OtherCluster,
 }
 
 impl Refusal {
@@ -33,7 +31,6 @@ impl Refusal {
             Refusal::NotPostgres => "connect_failed",
             Refusal::Target | Refusal::TargetUnknown => "target_session_attrs",
             Refusal::FormerPrimary => "former_primary",
-            Refusal::OtherCluster => "other_cluster",
         }
     }
 
@@ -65,10 +62,6 @@ impl Refusal {
             Refusal::FormerPrimary => {
                 " is a former primary: another was promoted since, so what is written here would be \
                  lost; make it a standby"
-            }
-            Refusal::OtherCluster => {
-                " belongs to another cluster than the primary before it (system_identifier): take \
-                 it off the list, or connect anew"
             }
         }
     }

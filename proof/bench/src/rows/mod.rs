@@ -30,6 +30,7 @@ mod proxy;
 mod python;
 pub mod redis;
 mod repeatable;
+mod replicas;
 mod rows_100k;
 mod select;
 mod session_reset;
@@ -68,7 +69,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 50] = [
+const ALL: [Group; 52] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -105,11 +106,13 @@ const ALL: [Group; 50] = [
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["chaos"], run: chaos::run },
     Group { names: &["failover"], run: failover::run },
+    Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
     Group { names: &["chaos_sessions"], run: chaos_sessions::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["redis_1000"], run: redis::thousand },
     Group { names: &["redis_100"], run: redis::hundred },
     Group { names: &["redis_sequential"], run: redis::sequential },
+    Group { names: &["redis_cached"], run: redis::cached },
     Group { names: &["redis_depth"], run: redis::depth },
     Group { names: &[redis::stream::NAME], run: redis::stream::run },
     Group { names: &["redis_closed_loop"], run: redis::closed_loop },

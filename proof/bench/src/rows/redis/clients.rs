@@ -8,8 +8,9 @@ use fred::types::config::{Config, TcpConfig};
 use onetrip::redis::Client;
 use onetrip::redis::commands::*;
 use redis::aio::MultiplexedConnection;
+use redis::caching::CacheConfig;
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncCommands, AsyncConnectionConfig, IntoConnectionInfo};
+use redis::{AsyncCommands, AsyncConnectionConfig, IntoConnectionInfo, ProtocolVersion};
 
 use super::load::checksum;
 
@@ -88,6 +89,19 @@ impl RedisRs {
         let tcp = TcpSettings::default().set_nodelay(true);
         let client = redis::Client::open(url.into_connection_info()?.set_tcp_settings(tcp))?;
         let config = buffers.config();
+        let connection = client.get_multiplexed_async_connection_with_config(&config);
+        Ok(RedisRs(connection.await.context("redis-rs cannot connect")?))
+    }
+}
+
+impl RedisRs {
+    /// With client-side caching, which needs RESP3.
+    pub async fn cached(url: &str, cache: CacheConfig) -> Result<RedisRs> {
+        let tcp = TcpSettings::default().set_nodelay(true);
+        let info = url.into_connection_info()?.set_tcp_settings(tcp);
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let client = redis::Client::open(info.set_redis_settings(settings))?;
+        let config = Buffers::Default.config().set_cache_config(cache);
         let connection = client.get_multiplexed_async_connection_with_config(&config);
         Ok(RedisRs(connection.await.context("redis-rs cannot connect")?))
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_engine::Time;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas, guard_values, replayed_in};
+use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas, guard_values};
 use onetrip_postgres::message::{DataRow, tag::backend};
 use onetrip_postgres::sql;
 use postgres_types::Type;
@@ -64,18 +64,13 @@ impl Guard {
     pub(crate) fn judge(&self, blocks: &Blocks, error: Option<&Error>) -> Guarded {
         let Some(error) = error else {
             let row = blocks.messages().find(|(tag, _)| *tag == backend::DATA_ROW);
-            let text = row.and_then(|(_, body)| {
+            return Guarded::with_row(row.and_then(|(_, body)| {
                 let row = DataRow::decode(body).ok()?;
                 std::str::from_utf8(row.values.clone().next()??).ok()
-            });
-            let told = text.map(|text| format!("replayed so far: {text}"));
-            return Guarded::Passed(told.and_then(|told| replayed_in(&told)));
+            }));
         };
-        match error.server() {
-            // The conversion that is made to fail.
-            Some(server) if server.code == "22P02" => Guarded::Behind(replayed_in(&server.message)),
-            _ => Guarded::Failed,
-        }
+        let server = error.server();
+        server.map_or(Guarded::Failed, |it| Guarded::with_error(&it.code, &it.message))
     }
 
     /// It has ended.

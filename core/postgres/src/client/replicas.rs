@@ -50,13 +50,6 @@ pub fn guard_values(position: &Position) -> [String; 3] {
     [position.system.to_string(), position.timeline.to_string(), position.lsn_text()]
 }
 
-/// How far the server is, from the text of the error with which a guard failed.
-pub fn replayed_in(message: &str) -> Option<u64> {
-    let (_, rest) = message.split_once("replayed so far: ")?;
-    let end = rest.find(|it: char| !(it.is_ascii_hexdigit() || it == '/')).unwrap_or(rest.len());
-    read_lsn(rest.get(..end)?)
-}
-
 /// What a probe asks: who the server is, how far it has replayed, and how many milliseconds it is
 /// behind. A standby that has replayed all that it received, and receives, is not behind.
 pub const PROBE: &str = "select s.system_identifier::pg_catalog.text, \
@@ -243,6 +236,28 @@ pub enum Guarded {
     Behind(Option<u64>),
     /// It was not answered, or failed in another way.
     Failed,
+}
+
+impl Guarded {
+    /// A guard was answered with a row that has this text.
+    pub fn with_row(text: Option<&str>) -> Guarded {
+        Guarded::Passed(text.and_then(read_lsn))
+    }
+
+    /// A guard failed with this code and message. The code is that of the conversion which is made
+    /// to fail; the message names how far the server is, in any language.
+    pub fn with_error(sqlstate: &str, message: &str) -> Guarded {
+        let replayed = || {
+            let (_, rest) = message.split_once("replayed so far: ")?;
+            let is_part = |it: char| it.is_ascii_hexdigit() || it == '/';
+            let end = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
+            read_lsn(rest.get(..end)?)
+        };
+        match sqlstate {
+            "22P02" => Guarded::Behind(replayed()),
+            _ => Guarded::Failed,
+        }
+    }
 }
 
 /// The replicas of a client. See the module's documentation.

@@ -7,7 +7,7 @@ use onetrip_engine::Time;
 use onetrip_postgres::client::identity::Identity;
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
-    Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route, replayed_in,
+    Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route,
 };
 
 const SYSTEM: u64 = 7;
@@ -207,10 +207,13 @@ fn a_proof_holds_for_its_connection_and_what_it_has_seen() {
 
 #[test]
 fn an_error_of_the_guard_tells_how_far_the_server_is() {
-    let says = |text: &str| replayed_in(&format!("invalid input syntax for type integer: {text}"));
-    assert_eq!(says("\"onetrip: not run, replayed so far: 1/A0\""), Some(1 << 32 | 0xA0));
-    assert_eq!(says("\"onetrip: not run, replayed so far: \""), None);
-    assert_eq!(replayed_in("division by zero"), None);
+    let says = |text: &str| Guarded::with_error("22P02", &format!("invalid input: {text}"));
+    let told = says("\"onetrip: not run, replayed so far: 1/A0\"");
+    assert_eq!(told, Guarded::Behind(Some(1 << 32 | 0xA0)));
+    assert_eq!(says("\"onetrip: not run, replayed so far: \""), Guarded::Behind(None));
+    assert_eq!(Guarded::with_error("22012", "division by zero"), Guarded::Failed);
+    assert_eq!(Guarded::with_row(Some("1/A0")), Guarded::Passed(Some(1 << 32 | 0xA0)));
+    assert_eq!(Guarded::with_row(None), Guarded::Passed(None));
 }
 
 // --- the model ---

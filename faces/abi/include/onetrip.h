@@ -499,7 +499,7 @@ uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
 /* seed: any number, a different one for each pool. settings, as above: connections_max (10),
  * connections_min (0), waiting_max (16384 callers), opening_max (4 at a time), wait_timeout_ms
  * (30000), idle_timeout_ms (600000; 0: never), lifetime_ms (1800000; 0: unlimited), slow_head_ms
- * (10), backoff_min_ms (100), backoff_max_ms (10000), oldest_first (0: the idle connection that was
+ * (10), backoff_min_ms (25), backoff_max_ms (2000), oldest_first (0: the idle connection that was
  * used last is used next; 1: the one that has been idle longest). If one is wrong, ONETRIP_CLOSED
  * says what is wrong. */
 onetrip_pool *onetrip_pool_new(double now, const uint8_t *settings, size_t len, double seed);

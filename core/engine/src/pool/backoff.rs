@@ -8,8 +8,8 @@ use crate::Time;
 use crate::jitter::Jitter;
 
 pub(super) struct Backoff {
-    /// Failures since the last success. Failures of attempts that ran together count once.
-    failures: u32,
+    /// When the first attempt began that failed since the last success; `None` if none has.
+    failing_since: Option<Time>,
     /// When the last attempt failed.
     failed: Time,
     /// The last failure was one that time does not mend.
@@ -23,7 +23,13 @@ pub(super) struct Backoff {
 
 impl Backoff {
     pub(super) fn new() -> Backoff {
-        Backoff { failures: 0, failed: Time::ZERO, permanent: false, until: Time::ZERO, lost: None }
+        Backoff {
+            failing_since: None,
+            failed: Time::ZERO,
+            permanent: false,
+            until: Time::ZERO,
+            lost: None,
+        }
     }
 
     /// The moment before which no attempt is made.
@@ -33,7 +39,7 @@ impl Backoff {
 
     /// Whether the last attempt failed.
     pub(super) fn failing(&self) -> bool {
-        self.failures > 0
+        self.failing_since.is_some()
     }
 
     /// Whether an attempt would fail for the same reason as the last one.
@@ -44,7 +50,7 @@ impl Backoff {
     /// An attempt succeeded, and took this long. If that is about what one takes, the server is not
     /// busy with the logins of others.
     pub(super) fn succeeded(&mut self, took: Duration) {
-        self.failures = 0;
+        self.failing_since = None;
         self.until = Time::ZERO;
         self.lost = self.lost.filter(|usual| took > 2 * (*usual).max(RESOLUTION));
     }
@@ -66,7 +72,7 @@ impl Backoff {
     }
 
     /// An attempt that began at `started` failed. Attempts that ran together fail for the same
-    /// reason, so the pause doubles once for all of them.
+    /// reason, so one pause is made for all of them.
     pub(super) fn failed(
         &mut self,
         now: Time,
@@ -79,9 +85,9 @@ impl Backoff {
         if self.failing() && started <= self.failed {
             return;
         }
-        self.failures = self.failures.saturating_add(1);
+        let since = *self.failing_since.get_or_insert(started);
         self.failed = now;
-        self.pause(now, pause(self.failures, limits), jitter);
+        self.pause(now, pause(now.since(since), limits), jitter);
     }
 
     /// Makes no attempt for a random time between half of `time` and `time`.
@@ -90,10 +96,11 @@ impl Backoff {
     }
 }
 
-/// The pauses between attempts to open a connection that belongs to no pool, by the same rule: they
-/// double with each failure, and each is shortened at random by up to half.
+/// The pauses between attempts to open a connection that belongs to no pool, by the same rule: the
+/// longer attempts have failed, the longer they are, and each is shortened at random by up to half.
 pub struct Pauses {
-    failures: u32,
+    /// The pauses since the last success.
+    paused: Duration,
     limits: Limits,
     jitter: Jitter,
 }
@@ -103,24 +110,32 @@ impl Pauses {
     /// [`backoff_max`](Limits::backoff_max). `seed` is random, so that hosts that lost a server
     /// together don't come back together.
     pub fn new(limits: Limits, seed: u64) -> Pauses {
-        Pauses { failures: 0, limits: limits.sane(), jitter: Jitter::new(seed) }
+        Pauses { paused: Duration::ZERO, limits: limits.sane(), jitter: Jitter::new(seed) }
     }
 
     /// An attempt failed. Returns how long to wait before the next.
     pub fn failed(&mut self) -> Duration {
-        self.failures = self.failures.saturating_add(1);
-        let pause = pause(self.failures, &self.limits);
-        self.jitter.between(pause / 2, pause)
+        let pause = pause(self.paused, &self.limits);
+        let pause = self.jitter.between(pause / 2, pause);
+        self.paused = self.paused.saturating_add(pause);
+        pause
     }
 
     /// A connection was opened, and lasted.
     pub fn succeeded(&mut self) {
-        self.failures = 0;
+        self.paused = Duration::ZERO;
     }
 }
 
-/// The pause after this many failures in a row, which is at least one.
-fn pause(failures: u32, limits: &Limits) -> Duration {
-    let doublings = (failures - 1).min(31);
-    limits.backoff_min.saturating_mul(1 << doublings).min(limits.backoff_max)
+/// The pause once attempts have failed for this long: with the square of the time, so that it is
+/// the longest after 1.4 times `backoff_max`. A switchover takes less than a second, and few wait
+/// for it in vain; what takes longer may be a crash, after which many clients wait for one server
+/// (`storm.rs` has both).
+fn pause(failing_for: Duration, limits: &Limits) -> Duration {
+    let Limits { backoff_min, backoff_max, .. } = *limits;
+    if failing_for >= backoff_max.saturating_mul(2) {
+        return backoff_max;
+    }
+    let share = failing_for.as_secs_f64() / (2.0 * backoff_max.as_secs_f64());
+    failing_for.mul_f64(share).clamp(backoff_min, backoff_max)
 }

@@ -54,9 +54,9 @@ impl Pool {
     /// are left. Its exclusive user, if any, learns of it from the host; releasing the connection
     /// is no longer needed and does nothing.
     ///
-    /// If it was lost sooner than [`Limits::backoff_min`](super::Limits::backoff_min) after it was
-    /// opened, there is a pause as after a failure. Otherwise connections to a server that accepts
-    /// and drops them would be opened without end.
+    /// If it was lost sooner than four times [`Limits::backoff_min`](super::Limits::backoff_min)
+    /// after it was opened, there is a pause of about as long. Otherwise connections to a server
+    /// that accepts and drops them would be opened without end.
     pub fn handle_lost(&mut self, now: Time, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         if self.connections.slot(index).state == State::Opening {
@@ -66,7 +66,7 @@ impl Pool {
         let opened = self.connections.slot(index).opened;
         self.connections.leave(index);
         self.backoff.lost(self.opening_time);
-        let pause = self.limits.backoff_min;
+        let pause = self.limits.backoff_min.saturating_mul(4);
         if now < opened.after(pause) {
             self.backoff.pause(now, pause, &mut self.jitter);
         }

@@ -52,11 +52,13 @@ pub struct Limits {
     /// instead of one. While the last attempt failed, only one is opened at a time; and after a
     /// connection was lost, until one was opened as quickly as before, or nobody waits any more.
     pub opening_max: usize,
-    /// The pause after a failed attempt to open a connection. Default 100 ms; less than 1 ms counts
-    /// as 1 ms. It doubles with each failure up to `backoff_max`, is reset by a success, and is
-    /// shortened by up to half at random, so that clients don't come back all at once.
+    /// The shortest pause after a failed attempt to open a connection. Default 25 ms; less than 1 ms
+    /// counts as 1 ms. Once attempts have failed for longer, the pause is a third of that time, up
+    /// to `backoff_max`. Each is shortened by up to half at random, so that clients don't come back
+    /// all at once. A success ends them.
     pub backoff_min: Duration,
-    /// The longest pause, by which a client may come back later than its server. Default 10 s.
+    /// The longest pause, by which a client may come back later than its server. Default 2 s: 2,000
+    /// clients that wait for a server then make some 1,300 attempts a second.
     pub backoff_max: Duration,
     /// How long a connection returned as [`DirtyHolding`](super::Condition::DirtyHolding) may be
     /// idle before it is reset without its next user. Default 100 ms. Until then others may be
@@ -91,8 +93,8 @@ impl Default for Limits {
             slow_head: Duration::from_millis(10),
             share_wait: Duration::from_millis(1),
             opening_max: 4,
-            backoff_min: Duration::from_millis(100),
-            backoff_max: Duration::from_secs(10),
+            backoff_min: Duration::from_millis(25),
+            backoff_max: Duration::from_secs(2),
             reset_idle_after: Duration::from_millis(100),
             idle_order: IdleOrder::Lifo,
         }

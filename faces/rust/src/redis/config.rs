@@ -123,8 +123,9 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long one of these may be idle before it is closed. Default 1 min.
     pub idle_timeout: Duration,
-    /// The pause after a connection could not be opened, and the longest pause. It doubles with
-    /// each failure, and is shortened by up to half at random. Default 50 ms and 5 s.
+    /// The pause after a connection could not be opened, and the longest pause. It grows with
+    /// the square of the time for which that fails, and is shortened by up to half at random.
+    /// Default 50 ms and 5 s.
     pub backoff: (Duration, Duration),
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
     /// connection is given up. Default 30 s.

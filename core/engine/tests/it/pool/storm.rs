@@ -40,6 +40,8 @@ enum Event {
 struct Client {
     pool: Pool,
     ids: Vec<ConnectionId>,
+    /// When its pool is looked at next.
+    looks: Time,
 }
 
 struct Storm {
@@ -77,7 +79,7 @@ impl Storm {
         };
         for number in 0..CLIENTS {
             storm.clients.push(client(seed.wrapping_mul(1 << 20) + number as u64));
-            let Client { pool, ids } = &mut storm.clients[number];
+            let Client { pool, ids, .. } = &mut storm.clients[number];
             ids.iter().for_each(|id| pool.handle_lost(lost_at, *id));
             let until = Some(lost_at.after(seconds(300)));
             (0..CALLERS).for_each(|token| _ = pool.checkout(lost_at, Token(token), until));
@@ -88,9 +90,13 @@ impl Storm {
 
     fn run(mut self) -> Seen {
         while let Some(Reverse((now, number, event))) = self.events.pop() {
-            let Client { pool, ids } = &mut self.clients[number];
+            let Client { pool, ids, looks } = &mut self.clients[number];
             match event {
-                Event::Looks => pool.handle_time(now),
+                Event::Looks if *looks != now => continue,
+                Event::Looks => {
+                    *looks = Time::NEVER;
+                    pool.handle_time(now);
+                }
                 Event::Failed(name) => pool.handle_open_failed(now, ids[name], false),
                 Event::Opened(name) => {
                     self.waiting -= 1;
@@ -108,7 +114,7 @@ impl Storm {
 
     fn drain(&mut self, now: Time, number: usize) {
         loop {
-            let Client { pool, ids } = &mut self.clients[number];
+            let Client { pool, ids, .. } = &mut self.clients[number];
             match pool.poll_output(now, |_| IDLE) {
                 Some(Output::Open { id }) => {
                     ids.push(id);
@@ -120,8 +126,11 @@ impl Storm {
                 None => break,
             }
         }
-        if let Some(next) = self.clients[number].pool.poll_deadline() {
-            self.events.push(Reverse((next.max(now.after(millis(1))), number, Event::Looks)));
+        let Client { pool, looks, .. } = &mut self.clients[number];
+        let next = pool.poll_deadline().map_or(Time::NEVER, |next| next.max(now.after(millis(1))));
+        if next < *looks {
+            *looks = next;
+            self.events.push(Reverse((next, number, Event::Looks)));
         }
     }
 
@@ -158,7 +167,7 @@ fn client(seed: u64) -> Client {
         }
     }
     assert_eq!(ids.len(), CALLERS as usize);
-    Client { pool, ids }
+    Client { pool, ids, looks: Time::NEVER }
 }
 
 fn storm(seed: u64, away: Duration) -> Seen {
@@ -189,4 +198,14 @@ fn clients_that_waited_for_a_server_do_not_come_back_together() {
         assert!(peak <= CLIENTS / 5, "seed {seed}: {peak} logins in a tenth of a second");
         assert!(seen.waiting_max <= CLIENTS, "seed {seed}: {}", seen.waiting_max);
     }
+}
+
+/// A long outage: the pauses are at their longest.
+#[test]
+fn clients_that_waited_for_long_come_back_spread_over_two_seconds() {
+    let seen = storm(1, seconds(8));
+    let peak = seen.arrived.iter().max().copied().unwrap_or_default();
+    assert!(peak <= CLIENTS / 5, "{peak} logins in a tenth of a second");
+    // The server itself needs eight seconds for all of them.
+    assert!(seen.served <= seconds(17), "the last was served after {:?}", seen.served);
 }

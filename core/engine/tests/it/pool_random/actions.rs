@@ -6,6 +6,7 @@ use std::time::Duration;
 use onetrip_engine::pool::{Cause, Condition, ConnectionId, Expected, TextKey, choose};
 use onetrip_engine::{Time, Token};
 
+use super::super::pool::backoff::nominal;
 use super::callers::{Caller, Kind};
 use super::sim::{Conn, Sim};
 
@@ -105,7 +106,7 @@ impl Sim {
     pub(crate) fn failed(&mut self, token: u64, cause: Cause) {
         let line = self.callers.line().len();
         let newest = self.callers.line().last().is_some_and(|last| last.token == token);
-        let failing = self.pauses.failures > 0;
+        let failing = self.pauses.since.is_some();
         let (caller, _) = self.callers.end(token, "failed");
         let late = caller.deadline <= self.now;
         match cause {
@@ -235,11 +236,10 @@ impl Sim {
         self.forget(id);
         let (now, pauses) = (self.now, &mut self.pauses);
         pauses.permanent = permanent;
-        if pauses.failures == 0 || started > pauses.failed {
-            pauses.failures += 1;
+        if pauses.since.is_none() || started > pauses.failed {
+            let since = *pauses.since.get_or_insert(started);
             pauses.failed = now;
-            let doubled = self.limits.backoff_min * (1 << (pauses.failures - 1).min(20));
-            pauses.add(now, doubled.min(self.limits.backoff_max));
+            pauses.add(now, nominal(now.since(since), &self.limits));
         }
         self.pool.handle_open_failed(now, id, permanent);
         self.saw("attempt failed");
@@ -249,8 +249,8 @@ impl Sim {
         self.settle();
         let Some(id) = self.some(|_| true) else { return };
         let opened = self.conn(id).opened;
-        if self.now < opened.after(self.limits.backoff_min) {
-            self.pauses.add(self.now, self.limits.backoff_min);
+        if self.now < opened.after(4 * self.limits.backoff_min) {
+            self.pauses.add(self.now, 4 * self.limits.backoff_min);
         }
         self.forget(id);
         self.pool.handle_lost(self.now, id);

@@ -49,7 +49,8 @@ impl Conn {
 /// What is known of the pauses between attempts.
 #[derive(Default)]
 pub(crate) struct Pauses {
-    pub(crate) failures: u32,
+    /// When the first attempt began that failed since the last success.
+    pub(crate) since: Option<Time>,
     pub(crate) failed: Time,
     pub(crate) permanent: bool,
     /// The next attempt must not come before the first of these, and must be planned no later than
@@ -206,7 +207,7 @@ impl Sim {
         assert!(self.known.insert(id), "{id:?} was given twice");
         assert!(id.index() < self.limits.connections_max);
         assert!(self.now >= self.pauses.earliest, "an attempt before the pause is over");
-        let opening_max = if self.pauses.failures > 0 { 1 } else { self.limits.opening_max };
+        let opening_max = if self.pauses.since.is_some() { 1 } else { self.limits.opening_max };
         assert!(self.opening.len() < opening_max);
         self.opening.push((id, self.now));
         assert!(self.conns.len() + self.opening.len() <= self.limits.connections_max);
@@ -236,7 +237,7 @@ impl Sim {
         assert!(front.iter().all(|other| other.kind == Kind::Exclusive), "{token}: {front:?}");
         if !front.is_empty() {
             // Other statements are in flight on them.
-            let coming = if self.pauses.failures > 0 { 0 } else { self.pool.opening() };
+            let coming = if self.pauses.since.is_some() { 0 } else { self.pool.opening() };
             assert!(self.callers.count(Kind::Exclusive) <= self.pool.claimed() + coming);
             self.saw("placed behind an exclusive one");
         }

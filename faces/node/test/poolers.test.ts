@@ -1,5 +1,6 @@
-// Behind a PgBouncer in transaction mode that ignores prepared statements. Different clients use
-// the same server connection in turn, so the names of their prepared statements must differ.
+// Behind PgBouncers of several versions, in transaction and in session mode, that ignore prepared
+// statements. In transaction mode different clients use the same server connection in turn, so the
+// names of their prepared statements must differ.
 
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

@@ -1,4 +1,4 @@
-"""Behind PgBouncer in transaction mode, which does not keep track of prepared statements."""
+"""Behind PgBouncers, in transaction and in session mode, that keep no track of statements."""
 
 from __future__ import annotations
 

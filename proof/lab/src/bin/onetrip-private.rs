@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use onetrip_lab::postgres::patroni;
-use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
+use onetrip_lab::postgres::pgbouncer::{Options, PoolMode, PrivatePgBouncer, find_all};
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
@@ -17,8 +17,9 @@ usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
     ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
     ONETRIP_REDIS_SERVER   its program, for commands that start servers of their own
     ONETRIP_PRIVATE        this program, for commands that start servers of their own
-    ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: in
-                           transaction mode, on two connections, without prepared statements
+    ONETRIP_TEST_POOLERS   the URLs of all PgBouncers found, in front of that PostgreSQL server: each
+                           in transaction mode, on two connections and without prepared statements,
+                           and in session mode
   --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
   --standby starts a streaming standby of the PostgreSQL server:
     ONETRIP_TEST_STANDBY   its URL; not set before PostgreSQL 12
@@ -104,15 +105,18 @@ fn run(
 }
 
 /// Starts each PgBouncer that is found, set up like one before 1.21: without prepared statements.
+/// One keeps sessions, so that clients which stay connected need a connection each.
 fn poolers(
     server: &postgres::PrivatePostgres,
 ) -> Result<Vec<PrivatePgBouncer>, Box<dyn std::error::Error>> {
-    let start = |program| {
+    let start = |(program, (pool_mode, pool_size))| {
         let (program, prepared_max) = (Some(program), Some(0));
-        let options = Options { program, pool_size: 2, prepared_max, ..Options::default() };
+        let options = Options { program, pool_mode, pool_size, prepared_max, ..Options::default() };
         Ok(PrivatePgBouncer::start(server, &options)?)
     };
-    find_all()?.into_iter().map(start).collect()
+    let modes = [(PoolMode::Transaction, 2), (PoolMode::Session, 25)];
+    let each = find_all()?.into_iter().flat_map(|it| modes.map(|mode| (it.clone(), mode)));
+    each.map(start).collect()
 }
 
 /// The URL of a server through a proxy that adds the round trip. The proxy is added to those that

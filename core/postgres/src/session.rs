@@ -446,7 +446,10 @@ impl Protocol for Postgres {
                 }
                 if head.own != Own::No && tag == backend::DATA_ROW {
                     match head.own {
-                        Own::Position => self.positions.learn(body),
+                        Own::Position => {
+                            let is_direct = self.ownership.is_direct();
+                            self.positions.learn(body, is_direct);
+                        }
                         own => self.ownership.learn(own, body),
                     }
                 }

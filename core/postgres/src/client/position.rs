@@ -40,6 +40,10 @@ impl Position {
         if self.system == other.system && is_later { self } else { other }
     }
 
+    fn is_of_later_timeline_than(&self, other: &Position) -> bool {
+        self.system == other.system && self.timeline > other.timeline
+    }
+
     /// Reads the texts of a row: the system identifier, the timeline, and the place in the log as
     /// PostgreSQL writes it (`0/30A1F28`).
     fn read(system: &str, timeline: &str, lsn: &str) -> Option<Position> {
@@ -161,7 +165,16 @@ impl Newest {
 
     /// A question was answered. `losses` is what [`losses`](Self::losses) returned before it was
     /// sent: if no connection was lost since, the answer covers all writes of those that were.
+    ///
+    /// An answer from an earlier timeline than one that was seen is that of a former primary, to
+    /// which a pooler still has connections. The write that it was asked about may have gone to the
+    /// next one, so where that stands is not known.
     pub fn handle_position(&mut self, position: Position, losses: u64) {
+        if self.position.is_some_and(|it| it.is_of_later_timeline_than(&position)) {
+            self.is_unknown = true;
+            self.losses += 1;
+            return;
+        }
         self.position = Some(self.position.map_or(position, |newest| newest.max(position)));
         self.is_unknown &= losses != self.losses;
     }
@@ -247,6 +260,21 @@ mod tests {
         newest.handle_position(at(1, 8), 0);
         newest.handle_uncertain(false);
         assert_eq!(newest.wanted(), Wanted::At(at(1, 10)), "answers may overtake one another");
+    }
+
+    #[test]
+    fn what_a_former_primary_answers_behind_a_pooler_settles_nothing() {
+        let mut newest = Newest::default();
+        newest.handle_position(at(2, 10), 0);
+        let before = newest.losses();
+        newest.handle_uncertain(true);
+        newest.handle_position(at(1, 90), before);
+        newest.handle_uncertain(false);
+        assert_eq!(newest.wanted(), Wanted::Unknown, "the write went to some server");
+        newest.handle_position(at(2, 12), before);
+        assert_eq!(newest.wanted(), Wanted::Unknown, "asked before that was noticed");
+        newest.handle_position(at(2, 12), newest.losses());
+        assert_eq!(newest.wanted(), Wanted::At(at(2, 12)));
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //!    and the server has reported that no transaction is open.
 //! 3. Writes count as acknowledged when the server reports that no transaction is open behind them.
 //!    From then until the question behind them is answered, the connection is uncertain.
+//! 4. Behind a pooler another server may answer the question than the one that wrote. If that is a
+//!    standby, its answer says nothing of what was written, and the connection stays uncertain.
 
 use std::collections::VecDeque;
 
@@ -123,12 +125,12 @@ impl Positions {
         expect.bind().execute()
     }
 
-    /// The row of the answer.
-    pub(super) fn learn(&mut self, body: &[u8]) {
+    /// The row of the answer. `is_direct`: the connection leads to the server itself.
+    pub(super) fn learn(&mut self, body: &[u8], is_direct: bool) {
         let Ok(row) = DataRow::decode(body) else { return };
         let text = |at: usize| std::str::from_utf8(row.values.clone().nth(at)??).ok();
         self.row = match [text(0), text(1), text(2)] {
-            [Some(_), None, None] => Some(None),
+            [Some(_), None, None] => is_direct.then_some(None),
             texts => position::read(texts).map(Some),
         };
     }

@@ -462,6 +462,25 @@ fn a_primary_teaches_its_timeline_where_a_standby_is_wanted() {
     assert_eq!(lineage.refuses(primary(1).unwrap()), Some(Refusal::FormerPrimary));
 }
 
+/// PgBouncer tells each client what the first server that it was connected to had said.
+#[test]
+fn a_standby_is_no_primary_whatever_a_pooler_says_at_the_login() {
+    for (wanted, is_standby, fits) in [
+        (TargetSessionAttrs::ReadWrite, true, false),
+        (TargetSessionAttrs::Primary, true, false),
+        (TargetSessionAttrs::Primary, false, true),
+        (TargetSessionAttrs::PreferStandby, true, true),
+        (TargetSessionAttrs::Any, true, true),
+    ] {
+        let hosts = [Host::Address, Host::Address];
+        let settings = Settings { target_session_attrs: wanted, ..settings(&hosts) };
+        let (mut lineage, mut plan) = (Lineage::default(), asks_which(settings).unwrap());
+        let server = Identity { is_standby, ..primary(2).unwrap() };
+        let expected = if fits { Ok(()) } else { Err(Refusal::Target) };
+        assert_eq!(plan.handle_identified(Some(server), &mut lineage), expected, "{wanted:?}");
+    }
+}
+
 #[test]
 fn behind_a_former_primary_the_next_host_is_tried() {
     let mut lineage = Lineage::default();

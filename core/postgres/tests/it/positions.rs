@@ -197,18 +197,46 @@ fn a_question_that_fails_is_asked_again_a_few_times() {
     assert_eq!(pair.position(), None);
 }
 
+/// A standby's answer to the question: it has no position.
+fn standby(pair: &mut Pair) {
+    pair.read(b"1\0\0\0\x042\0\0\0\x04");
+    pair.read(&row(&[Some("7"), None, None]));
+    pair.read(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
+}
+
 #[test]
 fn a_standby_has_no_position_and_no_doubt() {
+    let mut pair = Pair::new(|protocol| {
+        protocol.identify(5, 1);
+        protocol.share();
+    });
+    pair.run(Expect::sync());
+    pair.run(Expect::sync());
+    pair.write();
+    pair.answered(b'I');
+    // The probe in front of the second: the server itself has answered.
+    pair.read(b"1\0\0\0\x042\0\0\0\x04");
+    pair.read(&row(&[Some("5"), Some("t")]));
+    pair.read(b"C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I");
+    pair.answered(b'I');
+    standby(&mut pair);
+    assert!(!pair.is_uncertain());
+    assert_eq!(pair.position(), None);
+}
+
+/// The pooler may have sent the write to the primary, and the question, which only reads, to a
+/// standby.
+#[test]
+fn a_standby_behind_a_pooler_leaves_the_doubt() {
     let mut pair = Pair::new(Postgres::share);
     pair.run(Expect::sync());
     pair.write();
     pair.answered(b'I');
-    pair.read(b"1\0\0\0\x042\0\0\0\x04");
-    let row = row(&[Some("7"), None, None]);
-    pair.read(&row);
-    pair.read(b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
-    assert!(!pair.is_uncertain());
-    assert_eq!(pair.position(), None);
+    standby(&mut pair);
+    assert!(pair.is_uncertain());
+    assert_eq!(pair.write(), 1, "it is asked again");
+    pair.told("0/A0");
+    assert_eq!((pair.is_uncertain(), pair.position()), (false, Some(0xA0)));
 }
 
 #[test]

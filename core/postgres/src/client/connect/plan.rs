@@ -132,8 +132,8 @@ pub struct Plan {
     /// The same for the addresses of the present host.
     addresses: Vec<usize>,
     address: usize,
-    /// Whether the present server is what `target_session_attrs` asks for.
-    fits: bool,
+    /// What the present server said of itself at the login.
+    session: Session,
     /// "prefer-standby" takes two rounds: first only a standby is accepted, then any server.
     wanted: TargetSessionAttrs,
     action: Action,
@@ -162,7 +162,7 @@ impl Plan {
             at: 0,
             addresses: Vec::new(),
             address: 0,
-            fits: false,
+            session: Session::default(),
             wanted,
             action: Action::Failed,
             deadline: Time::NEVER,
@@ -245,8 +245,8 @@ impl Plan {
             let fits = session.fits(self.wanted);
             let teaches = fits == Some(true) || session.is_standby == Some(false);
             match fits {
-                Some(fits) if self.identifies() && session.can_be_asked && teaches => {
-                    self.fits = fits;
+                Some(_) if self.identifies() && session.can_be_asked && teaches => {
+                    self.session = session;
                     self.action = Action::Identify;
                 }
                 Some(true) => self.action = Action::Done,
@@ -260,6 +260,9 @@ impl Plan {
     /// The server has said which it is, if it did. The client keeps the lineage; connections that
     /// it refuses from now on are to be closed.
     ///
+    /// Its role is the one that it says now, not that of the login: a pooler tells its clients what
+    /// one of its servers said long ago.
+    ///
     /// # Errors
     /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
     pub fn handle_identified(
@@ -268,10 +271,12 @@ impl Plan {
         lineage: &mut Lineage,
     ) -> Result<(), Refusal> {
         if self.action == Action::Identify {
+            let mut session = self.session;
             if let Some(server) = server {
                 lineage.admit(server)?;
+                session.is_standby = Some(server.is_standby);
             }
-            if !self.fits {
+            if session.fits(self.wanted) != Some(true) {
                 return Err(Refusal::Target);
             }
             self.action = Action::Done;

@@ -99,7 +99,19 @@ enum {
                                          a server that the host was configured with */
     ONETRIP_CLUSTER_OPEN = 54,        /* a node has joined the cluster. a: its number. b: its
                                          port. Block: its host */
-    ONETRIP_CLUSTER_CLOSE = 55        /* a node has left the cluster. a: its number */
+    ONETRIP_CLUSTER_CLOSE = 55,       /* a node has left the cluster. a: its number */
+
+    ONETRIP_SENTINEL_OPEN = 64,      /* connect to a Sentinel and send it bytes. token: the number
+                                        of the line. a: its port. b: the length of its host.
+                                        Block: its host, then the bytes */
+    ONETRIP_SENTINEL_CLOSE = 65,     /* close a line, or stop opening it. token: its number */
+    ONETRIP_SENTINEL_DIAL = 66,      /* connect to a server, and give up an earlier attempt of the
+                                        same seat. token: the seat. a: the role that the server
+                                        must have. b: its port. Block: its host */
+    ONETRIP_SENTINEL_LEAVE = 67,     /* close the connection of a seat at once: its server has
+                                        another role. token: the seat, which is free again */
+    ONETRIP_SENTINEL_NOT_FOUND = 68  /* the server for a seat was not found in time. token: the
+                                        seat, which is free again. Block: a text */
 };
 
 /* How a request ended: b & 0xff of ONETRIP_END. */
@@ -148,9 +160,17 @@ enum {
                                     to do */
     ONETRIP_CLOSE_UNUSABLE = 7,  /* no caller can use the session after a statement that was sent
                                     on it. Block: why */
-    ONETRIP_CLOSE_NOT_RESET = 9  /* the session could not be reset after its previous user, or a row
+    ONETRIP_CLOSE_NOT_RESET = 9, /* the session could not be reset after its previous user, or a row
                                     of an isolated run ended as ONETRIP_END_UNCONFIRMED. Block:
                                     which. 8 is reserved for hosts */
+    ONETRIP_CLOSE_OTHER_ROLE = 10 /* a server of Redis has not the setting role. Block: a text that
+                                    goes behind its address */
+};
+
+/* The roles of servers that Redis Sentinels know. */
+enum {
+    ONETRIP_ROLE_MASTER = 1,
+    ONETRIP_ROLE_REPLICA = 2
 };
 
 /* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */

@@ -62,7 +62,8 @@ pub mod kind {
     pub const NOT_CANCELLED: u32 = 10;
     /// Close the connection once it has answered its requests. `a`: 0 if a cancel was sent that may
     /// still arrive at any time, 1 if the server no longer is what `target_session_attrs` asks for,
-    /// so that whoever has the connection to itself may go on.
+    /// so that whoever has the connection to itself may go on. For Redis: 1 if the server says that
+    /// it has lost its `role`. Block: how it says so.
     pub const ASTRAY: u32 = 11;
     /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:
     /// 1 if time does not mend the reason, such as a wrong password; of a message of PostgreSQL's
@@ -120,6 +121,20 @@ pub mod kind {
     pub const CLUSTER_OPEN: u32 = 54;
     /// A node is no longer part of the cluster, and nothing is unanswered there. `a`: its number.
     pub const CLUSTER_CLOSE: u32 = 55;
+    /// Connect to this Sentinel, and send it these bytes. `token`: the number of the line. `a`: its
+    /// port. `b`: the length of its host. Block: its host, and then what to send.
+    pub const SENTINEL_OPEN: u32 = 64;
+    /// Close this line, or stop opening it. `token`: its number, which may be used again.
+    pub const SENTINEL_CLOSE: u32 = 65;
+    /// Connect to this server, and give up an earlier attempt of the same seat. `token`: the seat.
+    /// `a`: the [`role`](super::role) that the server must have. `b`: its port. Block: its host.
+    pub const SENTINEL_DIAL: u32 = 66;
+    /// The server has not the role of this seat any more: close its connection at once. `token`: the
+    /// seat, which is free again.
+    pub const SENTINEL_LEAVE: u32 = 67;
+    /// The server for this seat was not found in time. `token`: the seat, which is free again.
+    /// Block: why, as text.
+    pub const SENTINEL_NOT_FOUND: u32 = 68;
 }
 
 /// Why a command of a cluster has no reply.
@@ -174,6 +189,14 @@ pub mod cluster_why {
             _ => "cluster",
         }
     }
+}
+
+/// The roles of servers that Sentinels know.
+pub mod role {
+    /// It takes writes.
+    pub const MASTER: u32 = 1;
+    /// It is read from.
+    pub const REPLICA: u32 = 2;
 }
 
 /// How a request ended.
@@ -250,6 +273,9 @@ pub mod close {
     /// The session could not be reset after its previous user, or a row of an isolated run ended
     /// as [`UNCONFIRMED`](super::end::UNCONFIRMED). Block: which, as text. (8 is free for hosts.)
     pub const NOT_RESET: u32 = 9;
+    /// A server of Redis has not the setting `role`. Block: what it is, as text that goes behind its
+    /// address: "is not the master: it is a replica".
+    pub const OTHER_ROLE: u32 = 10;
 }
 
 /// Why a caller got no connection.

@@ -14,6 +14,7 @@
 //! * `postgres`: login, statements, requests.
 //! * `redis`, with `export_redis`: login and commands.
 //! * `cluster`, with `export_cluster`: the routing of a Redis cluster.
+//! * `sentinel`: which servers are the master and a replica, as Redis Sentinels say.
 //! * `fuzzing`: a host without pointers, for the fuzzers.
 //! * `echo`: an engine without a server, to test how bytes cross the boundary.
 //!
@@ -46,6 +47,8 @@ mod protocol;
 mod redis;
 #[cfg(feature = "redis")]
 mod routing;
+#[cfg(feature = "redis")]
+mod sentinel;
 mod settings;
 mod time;
 
@@ -54,9 +57,11 @@ pub use cluster::Cluster;
 pub use connect::Connect;
 pub use connection::Connection;
 pub use pool::Pool;
+#[cfg(feature = "redis")]
+pub use sentinel::Sentinel;
 
 /// What hosts in Rust hand over and get back. Their functions are those of [`Connection`],
-/// [`Pool`] and [`Cluster`], which take no pointers.
+/// [`Pool`], [`Cluster`] and [`Sentinel`], which take no pointers.
 pub mod host {
     pub use crate::codes::flag;
     pub use crate::completion::Record;

@@ -8,6 +8,8 @@ use onetrip_engine::pool::{
     TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
+#[cfg(feature = "redis")]
+use onetrip_redis::client::sentinel::ATTEMPT_PAUSE;
 
 use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
 use crate::handle::{Handle, Lent};
@@ -440,6 +442,13 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
             "slow_head_ms" => limits.slow_head = millis(name, value)?,
             "backoff_min_ms" => limits.backoff_min = millis(name, value)?,
             "backoff_max_ms" => limits.backoff_max = millis(name, value)?,
+            // Redis Sentinels know its server: attempts wait for what these say.
+            #[cfg(feature = "redis")]
+            "seated" => {
+                if flag(name, value)? {
+                    (limits.backoff_min, limits.backoff_max) = ATTEMPT_PAUSE;
+                }
+            }
             "oldest_first" => {
                 let oldest = flag(name, value)?;
                 limits.idle_order = if oldest { IdleOrder::Fifo } else { IdleOrder::Lifo };

@@ -7,10 +7,11 @@
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{
-    CloseReason, Connection, End, Output, Pace, Request, Ticket, Time, Token, memory,
+    Cause, CloseReason, Connection, End, Output, Pace, Request, Ticket, Time, Token, memory,
 };
-use onetrip_redis::Event as Told;
 use onetrip_redis::client::scripts::Scripts;
+use onetrip_redis::client::sentinel::lost_its_role;
+use onetrip_redis::{Event as Told, Reply};
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
 use crate::postgres::{Refused, TOKEN_MAX, enter};
@@ -44,6 +45,8 @@ pub(crate) struct Redis {
     /// goodbye.
     terminating: bool,
     closed: bool,
+    /// Whether the server must have a role.
+    is_seated: bool,
 }
 
 /// What a token stands for.
@@ -74,6 +77,7 @@ impl Redis {
             pace: Pace::default(),
             terminating: false,
             closed: false,
+            is_seated: settings.role.is_some(),
         };
         match invalid {
             None => connection.login = Some(Box::new(Login::new(settings))),
@@ -272,6 +276,10 @@ impl Redis {
                 {
                     self.scripts.doubt();
                 }
+                if self.is_seated && says_role_is_lost(&end, &block) {
+                    self.is_seated = false;
+                    to.push(kind::ASTRAY, 0, (1, 0), block.clone());
+                }
                 to.push(kind::END, token.0 as u32, (0, end_code(end)), block);
             }
             Output::Restarted { token } => {
@@ -319,4 +327,12 @@ impl Redis {
     pub(crate) fn queued(&self) -> usize {
         self.engine.queued()
     }
+}
+
+/// Whether a server answers so that it is no master any more, or no replica with a master.
+fn says_role_is_lost(end: &End, block: &[u8]) -> bool {
+    let by_server = matches!(end, End::Failed(failure) if failure.cause == Cause::Server);
+    by_server
+        && matches!(Reply::read(block), Ok((Reply::Error(error), _))
+            if std::str::from_utf8(error.code()).is_ok_and(lost_its_role))
 }

@@ -48,7 +48,7 @@ use crate::redirect::Address;
 use crate::reply::Reply;
 
 pub use answer::Login;
-pub use limits::Limits;
+pub use limits::{ATTEMPT_PAUSE, Limits};
 pub use line::LineId;
 pub use reads::Reads;
 pub use role::{Role, lost_its_role, unfit};
@@ -73,6 +73,9 @@ pub struct Settings {
     /// The limits.
     pub limits: Limits,
 }
+
+/// Why a connection is closed whose server another one has [taken the place of](Output::Changed).
+pub const LEFT: &str = "Sentinels name another server by now";
 
 /// What the host must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,6 +266,12 @@ impl Sentinels {
         let due = lines.map(|line| line.deadline).min().unwrap_or(Time::NEVER);
         let due = due.min(self.rounds.due()).min(self.reads.due());
         (due != Time::NEVER).then_some(due)
+    }
+
+    /// What to say where the server for this role was not found in time.
+    #[must_use]
+    pub fn not_found(&self, role: Role) -> String {
+        format!("{role} was not found: {}", self.explain())
     }
 
     /// What each Sentinel said last, and why the master could not be used, in one line.

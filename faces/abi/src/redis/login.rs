@@ -3,8 +3,9 @@
 //! its data accepts the others, but refuses PING.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use onetrip_redis::Command;
+use onetrip_redis::client::sentinel::unfit;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
+use onetrip_redis::{Command, Reply};
 
 use super::settings::Settings;
 use crate::completion::close;
@@ -23,6 +24,8 @@ pub(super) struct Login {
     tracks: bool,
     /// The text of the first error that matters.
     error: Option<Bytes>,
+    /// Why the server has not the role that it must have.
+    unfit: Option<String>,
     /// What the server reports of itself.
     fields: BytesMut,
 }
@@ -50,6 +53,7 @@ impl Login {
             left: 0,
             tracks: false,
             error: None,
+            unfit: None,
             fields: BytesMut::new(),
         };
         login.greet();
@@ -65,8 +69,9 @@ impl Login {
         let database = settings.database;
         let select = (database > 0).then(|| Command::new("SELECT").arg(database));
         let readonly = settings.readonly.then(|| Command::new("READONLY"));
+        let role = settings.role.map(|_| Command::new("ROLE"));
         let tracking = self.tracking().then(|| Command::new("CLIENT TRACKING").arg("ON"));
-        let commands = first.into_iter().chain(select).chain(readonly).chain(tracking);
+        let commands = first.into_iter().chain(select).chain(readonly).chain(role).chain(tracking);
         for command in commands.chain([Command::new("PING")]) {
             command.encode(&mut self.out);
             self.left += 1;
@@ -99,6 +104,10 @@ impl Login {
             if self.left > 0 {
                 continue;
             }
+            if let Some(why) = self.unfit.take() {
+                let (reason, block) = (close::OTHER_ROLE, Bytes::from(why));
+                return Progress::Failed { reason, is_final: false, block };
+            }
             match self.error.take() {
                 None => {
                     let fields = std::mem::take(&mut self.fields).freeze();
@@ -124,6 +133,12 @@ impl Login {
         self.left -= 1;
         if self.left == 1 && self.tracking() {
             self.tracks = !matches!(kind, b'-' | b'!');
+        } else if let Some(role) = self.settings.role
+            && self.left == 1 + usize::from(self.tracking())
+        {
+            let reply = Reply::read(frame).ok().filter(|_| self.error.is_none());
+            let why = reply.and_then(|(reply, _)| unfit(role, &reply));
+            self.unfit = why.map(|why| format!("is not {role}: {why}"));
         } else if matches!(kind, b'-' | b'!') {
             let text = error_text(frame);
             // The user may not be allowed to send PING, or a script may be running. Neither

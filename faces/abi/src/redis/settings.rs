@@ -2,6 +2,7 @@
 
 use onetrip_engine::Limits;
 use onetrip_redis::Redis as Protocol;
+use onetrip_redis::client::sentinel::Role;
 use onetrip_redis::scan::ScanLimits;
 
 use crate::settings::{Invalid, flag, number, pairs, set_limit};
@@ -19,6 +20,8 @@ pub(super) struct Settings {
     pub(super) subscriber: bool,
     /// The connection may read from a replica of a cluster. Default false.
     pub(super) readonly: bool,
+    /// The role that the server must have, as Sentinels say: `master` or `replica`. Default: any.
+    pub(super) role: Option<Role>,
     /// The server is to tell which keys that were read here are changed. Only with RESP3. Default
     /// false.
     pub(super) tracking: bool,
@@ -37,6 +40,7 @@ impl Default for Settings {
             protocol: 3,
             subscriber: false,
             readonly: false,
+            role: None,
             tracking: false,
             reply_bytes_max: ScanLimits::default().push_bytes_max,
             limits: Limits {
@@ -84,6 +88,13 @@ impl Settings {
             }
             "subscriber" => self.subscriber = flag(name, value)?,
             "readonly" => self.readonly = flag(name, value)?,
+            "role" => {
+                self.role = match value {
+                    "master" => Some(Role::Master),
+                    "replica" => Some(Role::Replica),
+                    _ => return Err("role must be master or replica".into()),
+                };
+            }
             "tracking" => self.tracking = flag(name, value)?,
             "reply_bytes_max" => self.reply_bytes_max = number(name, value)?,
             _ => return Err(format!("{name} is not a setting")),
@@ -122,10 +133,11 @@ mod tests {
 
     #[test]
     fn what_is_no_setting_is_named_and_its_value_is_not() {
-        let faults: [(&[u8], &str); 4] = [
+        let faults: [(&[u8], &str); 5] = [
             (b"colour\0blue\0", "colour is not a setting"),
             (b"database\0first\0", "database must be a number"),
             (b"protocol\x004\0", "protocol must be 2 or 3"),
+            (b"role\0slave\0", "role must be master or replica"),
             (b"password\0", "the setting password has no value"),
         ];
         for (bytes, why) in faults {

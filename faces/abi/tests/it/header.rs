@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use onetrip_abi::completion::{
-    Completion, close, cluster_why, end, event, kind, outcome, pool_cause,
+    Completion, close, cluster_why, end, event, kind, outcome, pool_cause, role,
 };
 use onetrip_abi::export::{flag, place, refused, shows};
 use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
@@ -91,6 +91,13 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CLUSTER_ASK", kind::CLUSTER_ASK),
         ("CLUSTER_OPEN", kind::CLUSTER_OPEN),
         ("CLUSTER_CLOSE", kind::CLUSTER_CLOSE),
+        ("SENTINEL_OPEN", kind::SENTINEL_OPEN),
+        ("SENTINEL_CLOSE", kind::SENTINEL_CLOSE),
+        ("SENTINEL_DIAL", kind::SENTINEL_DIAL),
+        ("SENTINEL_LEAVE", kind::SENTINEL_LEAVE),
+        ("SENTINEL_NOT_FOUND", kind::SENTINEL_NOT_FOUND),
+        ("ROLE_MASTER", role::MASTER),
+        ("ROLE_REPLICA", role::REPLICA),
         ("CLUSTER_REPEATABLE", cluster_flag::REPEATABLE),
         ("CLUSTER_FROM_REPLICA", cluster_flag::FROM_REPLICA),
         ("CLUSTER_OWN", cluster_flag::OWN),
@@ -166,6 +173,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CLOSE_NO_MEMORY", close::NO_MEMORY),
         ("CLOSE_UNUSABLE", close::UNUSABLE),
         ("CLOSE_NOT_RESET", close::NOT_RESET),
+        ("CLOSE_OTHER_ROLE", close::OTHER_ROLE),
         ("SHOWS_CONTROL", shows::CONTROL),
         ("SHOWS_LOCAL", shows::LOCAL),
         ("SHOWS_SESSION", shows::SESSION),

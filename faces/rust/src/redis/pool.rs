@@ -21,6 +21,7 @@ use std::time::Duration;
 use onetrip_engine::Time;
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
 use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::sentinel::{ATTEMPT_PAUSE, LEFT};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -250,7 +251,7 @@ impl Leave for Pool {
     fn leave(&self, number: Option<u64>) {
         let links: Vec<Arc<Link>> = self.lock().links.values().cloned().collect();
         for link in links.into_iter().filter(|link| link.pool_slot.number() != number) {
-            let error = link.lock().lost("Sentinels name another server by now");
+            let error = link.lock().lost(LEFT);
             link.abort(error);
         }
     }
@@ -272,9 +273,6 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// The pauses between attempts that wait by themselves.
-const SEATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(10));
-
 /// Any number of commands fit: those beyond the window wait at the connection.
 const IDLE: Load = Load {
     unanswered: 0,
@@ -293,8 +291,7 @@ fn load_of(_: &HashMap<ConnectionId, Arc<Link>>, _: ConnectionId) -> Load {
 
 fn limits(config: &Config, target: &Target, purpose: Purpose) -> policy::Limits {
     let limits = &config.limits;
-    // Where Sentinels know the server, an attempt waits for what they say, and so for their pauses.
-    let backoff = if target.seat.is_some() { SEATED_BACKOFF } else { limits.backoff };
+    let backoff = if target.seat.is_some() { ATTEMPT_PAUSE } else { limits.backoff };
     let common = policy::Limits {
         wait_timeout: limits.wait_timeout,
         waiting_max: limits.queue_max,

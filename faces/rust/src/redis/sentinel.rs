@@ -147,11 +147,6 @@ impl Discovery {
         self.changed.notify_one();
     }
 
-    /// What each Sentinel said, in one line.
-    fn explain(&self) -> String {
-        self.lock().policy.explain()
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,7 +271,7 @@ impl Seated {
     async fn find(&self, limit: Duration) -> Result<Server, Error> {
         let found = tokio::time::timeout(limit, self.until(Option::is_some)).await;
         found.ok().flatten().ok_or_else(|| {
-            let message = format!("{} was not found: {}", self.role, self.discovery.explain());
+            let message = self.discovery.lock().policy.not_found(self.role);
             Error::new(Kind::Transport, Outcome::NotSent, "sentinel", message)
         })
     }

@@ -23,6 +23,11 @@ pub struct Limits {
     pub replica_rest: Duration,
 }
 
+/// The pause between two attempts at a connection to a server that Sentinels know, and the longest.
+/// An attempt waits for what they say, and so for the pauses between questions.
+pub const ATTEMPT_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(2), Duration::from_millis(10));
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

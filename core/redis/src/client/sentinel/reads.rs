@@ -7,7 +7,6 @@ use onetrip_engine::Time;
 use super::Server;
 use super::role::Role;
 use crate::redirect::Address;
-use crate::table::Spec;
 
 /// Who answers commands that only read, and that a client sends by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +21,21 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// Where a command goes. `is_connected`: whether a connection to a replica stands.
+    /// The one that a setting names.
     #[must_use]
-    pub fn role_for(self, spec: Option<&Spec>, is_connected: bool) -> Role {
-        let only_reads = spec.is_some_and(Spec::is_readonly);
+    pub fn of(name: &str) -> Option<Reads> {
+        match name {
+            "master" => Some(Reads::Master),
+            "replica" => Some(Reads::Replica),
+            "prefer_replica" => Some(Reads::PreferReplica),
+            _ => None,
+        }
+    }
+
+    /// Where a command goes. `only_reads`: by the table of commands. `is_connected`: whether a
+    /// connection to a replica stands.
+    #[must_use]
+    pub fn role_for(self, only_reads: bool, is_connected: bool) -> Role {
         match self {
             Reads::Replica if only_reads => Role::Replica,
             Reads::PreferReplica if only_reads && is_connected => Role::Replica,
@@ -105,12 +115,13 @@ impl Replicas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Command;
+    use crate::{Command, Spec};
 
     #[test]
     fn only_commands_that_read_go_to_replicas_and_the_option_says_what_else_they_do() {
         let role = |reads: Reads, name: &str, is_connected| {
-            reads.role_for(Spec::of(&Command::new(name)), is_connected)
+            let spec = Spec::of(&Command::new(name));
+            reads.role_for(spec.is_some_and(Spec::is_readonly), is_connected)
         };
         for is_connected in [false, true] {
             for reads in [Reads::Master, Reads::Replica, Reads::PreferReplica] {

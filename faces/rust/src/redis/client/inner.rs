@@ -53,7 +53,8 @@ impl Inner {
     pub(crate) fn role_for(&self, spec: Option<&Spec>) -> Role {
         let Some(replica) = &self.replica else { return Role::Master };
         let is_connected = replica.shared.current().is_some();
-        self.config.reads_from().role_for(spec, is_connected)
+        let only_reads = spec.is_some_and(Spec::is_readonly);
+        self.config.reads_from().role_for(only_reads, is_connected)
     }
 
     pub(super) fn metrics(&self) -> Metrics {

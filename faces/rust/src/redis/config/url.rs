@@ -197,12 +197,7 @@ fn set(mut config: Config, key: &str, value: &str) -> Result<Config, ConfigError
 }
 
 fn reads(key: &str, value: &str) -> Result<Reads, ConfigError> {
-    match value {
-        "master" => Ok(Reads::Master),
-        "replica" => Ok(Reads::Replica),
-        "prefer_replica" => Ok(Reads::PreferReplica),
-        _ => Err(refused(key, "master, replica or prefer_replica")),
-    }
+    Reads::of(value).ok_or_else(|| refused(key, "master, replica or prefer_replica"))
 }
 
 fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {

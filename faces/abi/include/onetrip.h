@@ -22,6 +22,7 @@ typedef struct onetrip_connection onetrip_connection;
 typedef struct onetrip_pool onetrip_pool;
 typedef struct onetrip_cluster onetrip_cluster;
 typedef struct onetrip_connect onetrip_connect;
+typedef struct onetrip_lineage onetrip_lineage;
 
 /* The version of this interface. A program must be linked with the version that it was compiled
  * with. */
@@ -76,6 +77,8 @@ enum {
     ONETRIP_HELD_UP = 17,      /* requests on a shared connection waited for one that took long.
                                   token: the key of its text; a: how many waited; b: how long it
                                   took, in milliseconds */
+    ONETRIP_IDENTIFIED = 23,   /* the server has answered onetrip_postgres_identify, and the
+                                  connection can be used */
     ONETRIP_POOL_OPEN = 32,    /* open a connection. a: its number from now on */
     ONETRIP_POOL_GRANTED = 33, /* a caller gets this connection alone. a: its number; 0 if it was
                                   lost meanwhile */
@@ -163,8 +166,10 @@ enum {
     ONETRIP_CLOSE_NOT_RESET = 9, /* the session could not be reset after its previous user, or a row
                                     of an isolated run ended as ONETRIP_END_UNCONFIRMED. Block:
                                     which. 8 is reserved for hosts */
-    ONETRIP_CLOSE_OTHER_ROLE = 10 /* a server of Redis has not the setting role. Block: a text that
+    ONETRIP_CLOSE_OTHER_ROLE = 10, /* a server of Redis has not the setting role. Block: a text that
                                     goes behind its address */
+    ONETRIP_CLOSE_REFUSED = 11   /* the server is a former primary: another was promoted since.
+                                    Block: why, as text that follows the server's name */
 };
 
 /* The roles of servers that Redis Sentinels know. */
@@ -353,6 +358,10 @@ void onetrip_postgres_taken(onetrip_connection *connection, size_t bytes);
  * no other caller uses it. */
 void onetrip_postgres_leave(onetrip_connection *connection, double now, uint32_t token, uint32_t
                             rest);
+
+/* Asks the server which it is, where the connect plan says so, before anything else is sent.
+ * ONETRIP_IDENTIFIED says that it has answered. */
+void onetrip_postgres_identify(onetrip_connection *connection);
 
 /* No caller goes on with the transaction: sends a BEGIN that is held, and forgets that one was
  * refused. Called before another caller gets the connection. */
@@ -680,7 +689,8 @@ enum {
     ONETRIP_CONNECT_BEGIN_TLS = 4,   /* do the TLS handshake */
     ONETRIP_CONNECT_LOG_IN = 5,
     ONETRIP_CONNECT_DONE = 6,
-    ONETRIP_CONNECT_FAILED = 7
+    ONETRIP_CONNECT_FAILED = 7,
+    ONETRIP_CONNECT_IDENTIFY = 8     /* call onetrip_postgres_identify */
 };
 uint32_t onetrip_connect_action(onetrip_connect *connect);
 /* The host of the action, as its position in hosts; and the address, as its position in what the
@@ -696,14 +706,25 @@ enum {
     ONETRIP_CONNECT_ANSWERED = 3,  /* a: the byte, plus ONETRIP_CONNECT_EARLY if more bytes have
                                       arrived */
     ONETRIP_CONNECT_SECURED = 4,
-    ONETRIP_CONNECT_LOGGED_IN = 5, /* a: in_hot_standby, plus 4 times
-                                      default_transaction_read_only: 0 not reported, 1 off, 2 on */
     ONETRIP_CONNECT_EARLY = 256
 };
 /* Reports an event. False if the server is not suitable; the host then reports a fault of the
  * server. The text is the code of that error, a zero byte, and the text that follows the server's
  * name. */
 bool onetrip_connect_happened(onetrip_connect *connect, double now, uint32_t what, uint32_t a);
+/* The login on this connection is over. Returns the same. */
+bool onetrip_connect_logged_in(onetrip_connect *connect, onetrip_connection *connection);
+
+/* What one client has seen of servers. All of its plans share it. Null if there is no memory. */
+onetrip_lineage *onetrip_lineage_new(void);
+void onetrip_lineage_free(onetrip_lineage *lineage);
+/* The server of this connection has answered onetrip_postgres_identify. The lineage remembers it,
+ * so others may now be known as former primaries: compare all connections. Returns as
+ * onetrip_connect_happened. */
+bool onetrip_connect_identified(onetrip_connect *connect, onetrip_connection *connection,
+                                onetrip_lineage *lineage);
+/* Ends a connection if its server is a former primary, by what was seen of others. */
+void onetrip_lineage_compare(const onetrip_lineage *lineage, onetrip_connection *connection);
 
 enum {
     ONETRIP_CONNECT_UNREACHABLE = 1,  /* the address did not answer, or not in time */

@@ -84,6 +84,8 @@ pub mod kind {
     /// Requests on a shared connection waited for one that took long. `token`: the key of its text.
     /// `a`: how many waited. `b`: how long it took, in milliseconds.
     pub const HELD_UP: u32 = 17;
+    /// The server has answered `onetrip_postgres_identify`, and the connection can be used.
+    pub const IDENTIFIED: u32 = 23;
     /// The pool wants a connection. `a`: its number from now on. The host reports the result with
     /// `onetrip_pool_opened` or `onetrip_pool_open_failed`.
     pub const POOL_OPEN: u32 = 32;
@@ -276,6 +278,9 @@ pub mod close {
     /// A server of Redis has not the setting `role`. Block: what it is, as text that goes behind its
     /// address: "is not the master: it is a replica".
     pub const OTHER_ROLE: u32 = 10;
+    /// The server is a former primary: another was promoted since. Block: why, as text that follows
+    /// the name of the server.
+    pub const REFUSED: u32 = 11;
 }
 
 /// Why a caller got no connection.

@@ -6,9 +6,10 @@ use onetrip_engine::Time;
 use onetrip_engine::memory::is_there;
 use onetrip_postgres::client::connect::keywords::{NEGOTIATIONS, ORDERS, SSL_MODES, TARGETS};
 use onetrip_postgres::client::connect::{
-    Action, Fault, Host, LoadBalanceHosts, Plan, Session, Settings, SslMode, SslNegotiation,
-    TargetSessionAttrs,
+    Action, Fault, Host, LoadBalanceHosts, Plan, Refusal, Session, Settings, SslMode,
+    SslNegotiation, TargetSessionAttrs,
 };
+use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::message::ssl_request::Answer;
 
 use crate::export_connect::{action, event, fault};
@@ -33,7 +34,7 @@ impl Connect {
             sslmode: SslMode::Prefer,
             sslnegotiation: SslNegotiation::Postgres,
             target_session_attrs: TargetSessionAttrs::Any,
-            identifies: false,
+            identifies: true,
             load_balance_hosts: LoadBalanceHosts::Disable,
             connect_timeout: None,
             seed,
@@ -51,7 +52,8 @@ impl Connect {
             Action::Dial { host, address } => (action::DIAL, host, address),
             Action::AskForTls => (action::ASK_FOR_TLS, 0, 0),
             Action::BeginTls => (action::BEGIN_TLS, 0, 0),
-            Action::LogIn | Action::Identify => (action::LOG_IN, 0, 0),
+            Action::LogIn => (action::LOG_IN, 0, 0),
+            Action::Identify => (action::IDENTIFY, 0, 0),
             Action::Done => (action::DONE, 0, 0),
             Action::Failed => (action::FAILED, 0, 0),
         }
@@ -78,17 +80,24 @@ impl Connect {
                 plan.handle_secured();
                 None
             }
-            event::LOGGED_IN => {
-                let [is_standby, is_read_only] = [a & 3, a >> 2 & 3].map(|said| match said {
-                    1 => Some(false),
-                    2 => Some(true),
-                    _ => None,
-                });
-                let session = Session { is_standby, is_read_only, ..Session::default() };
-                plan.handle_logged_in(session).err()
-            }
             _ => None,
         };
+        self.is_accepted(refused)
+    }
+
+    /// The login is over, and the server said this of its session. Returns as above.
+    pub(crate) fn logged_in(&mut self, session: Session) -> bool {
+        let refused = self.plan.handle_logged_in(session).err();
+        self.is_accepted(refused)
+    }
+
+    /// The server has said which it is, if it did. Returns as above.
+    pub(crate) fn identified(&mut self, server: Option<Identity>, lineage: &mut Lineage) -> bool {
+        let refused = self.plan.handle_identified(server, lineage).err();
+        self.is_accepted(refused)
+    }
+
+    fn is_accepted(&mut self, refused: Option<Refusal>) -> bool {
         if let Some(refusal) = refused {
             self.said = [refusal.code(), "\0", refusal.text()].concat();
         }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use onetrip_engine::pool::{Load, TextKey, Timings};
 use onetrip_engine::{CancelEnd, Ticket, Time, memory};
+use onetrip_postgres::client::connect::Session;
+use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
 
@@ -297,6 +299,24 @@ impl Connection {
             let password = password.and_then(|bytes| std::str::from_utf8(bytes).ok());
             postgres.password(now, password, self.input.bytes(), &mut self.completions);
         }
+    }
+
+    /// Asks the server which it is, before anything else is sent.
+    pub(crate) fn identify(&mut self) {
+        self.on_postgres((), |postgres, _| postgres.identify());
+    }
+
+    /// What the server said of its session at the login, and which it is, if it was asked.
+    pub(crate) fn server(&self) -> (Session, Option<Identity>) {
+        match &self.peer {
+            Peer::Postgres(postgres) => (postgres.session(), postgres.identity()),
+            _ => (Session::default(), None),
+        }
+    }
+
+    /// Ends if the server is a former primary, by what was seen of others.
+    pub(crate) fn compare(&mut self, lineage: &Lineage) {
+        self.on_postgres((), |postgres, to| postgres.compare(lineage, to));
     }
 
     /// Nobody goes on with a transaction.

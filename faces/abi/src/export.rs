@@ -339,6 +339,14 @@ pub unsafe extern "C" fn onetrip_postgres_leave(
     unsafe { of(connection) }.leave(time(now), token, rest);
 }
 
+/// Asks the server which it is, where the connect plan says so, before anything else is sent.
+/// `IDENTIFIED` says that it has answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_identify(connection: *mut Connection) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.identify();
+}
+
 /// No caller goes on with the transaction: sends a BEGIN that is held, and forgets that one was
 /// refused. Called before another caller gets the connection.
 #[unsafe(no_mangle)]

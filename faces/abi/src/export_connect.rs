@@ -2,12 +2,15 @@
 //! in `include/onetrip.h`.
 //!
 //! # Safety
-//! As in [`export`](crate::export), for plans.
+//! As in [`export`](crate::export), for plans, and for what was seen of servers.
 
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_postgres::client::identity::Lineage;
+
 use crate::connect::Connect;
+use crate::connection::Connection;
 use crate::export::made;
 use crate::memory;
 use crate::time::{millis, time};
@@ -28,6 +31,8 @@ pub mod action {
     pub const DONE: u32 = 6;
     /// Nothing: no connection could be made.
     pub const FAILED: u32 = 7;
+    /// Ask the server which it is.
+    pub const IDENTIFY: u32 = 8;
 }
 
 /// What happened.
@@ -40,9 +45,6 @@ pub mod event {
     pub const ANSWERED: u32 = 3;
     /// The TLS handshake has succeeded.
     pub const SECURED: u32 = 4;
-    /// What the server reported at login: the lowest two bits are `in_hot_standby`, the next two
-    /// `default_transaction_read_only`. 0 not reported, 1 off, 2 on.
-    pub const LOGGED_IN: u32 = 5;
     /// More bytes than the answer have arrived.
     pub const EARLY: u32 = 256;
 }
@@ -136,6 +138,57 @@ pub unsafe extern "C" fn onetrip_connect_happened(
 ) -> bool {
     // SAFETY: the host's promise at the top.
     unsafe { of(connect) }.happened(time(now), what, a)
+}
+
+/// The login on this connection is over. Returns as [`onetrip_connect_happened`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_connect_logged_in(
+    connect: *mut Connect,
+    connection: *mut Connection,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    let (connect, connection) = unsafe { (of(connect), &*connection) };
+    connect.logged_in(connection.server().0)
+}
+
+/// The server of this connection has answered `onetrip_postgres_identify`. The lineage remembers
+/// it. Other connections may now lead to a former primary: ask [`onetrip_lineage_compare`] of each.
+/// Returns as [`onetrip_connect_happened`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_connect_identified(
+    connect: *mut Connect,
+    connection: *mut Connection,
+    lineage: *mut Lineage,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    let (connect, connection, lineage) = unsafe { (of(connect), &*connection, &mut *lineage) };
+    connect.identified(connection.server().1, lineage)
+}
+
+/// What one client has seen of servers. All of its plans share it.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_lineage_new() -> *mut Lineage {
+    made(Lineage::default)
+}
+
+/// Frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_lineage_free(lineage: *mut Lineage) {
+    if !lineage.is_null() {
+        // SAFETY: the host's promise at the top.
+        drop(unsafe { Box::from_raw(lineage) });
+    }
+}
+
+/// Ends a connection if its server is a former primary, by what was seen of others since.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_lineage_compare(
+    lineage: *const Lineage,
+    connection: *mut Connection,
+) {
+    // SAFETY: the host's promise at the top.
+    let (lineage, connection) = unsafe { (&*lineage, &mut *connection) };
+    connection.compare(lineage);
 }
 
 /// Reports one of the [`fault`]s with its text in UTF-8. For an error of the login, a code of five

@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::{Load, Task, Timings, Workload};
 use onetrip_engine::{CancelEnd, Connection, Pace, Time, Token, Violation, Wanted};
-use onetrip_postgres::client::connect::TargetSessionAttrs;
+use onetrip_postgres::client::connect::{Session, TargetSessionAttrs};
+use onetrip_postgres::client::identity::Identity;
 use onetrip_postgres::client::statements::{Closing, Seen};
 use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
@@ -39,8 +40,10 @@ use statements::Statements;
 /// One connection, from its first byte to its last.
 #[derive(Debug)]
 pub(crate) struct Postgres {
-    /// Until the first ReadyForQuery.
+    /// Until the first ReadyForQuery, and while the server is asked which it is.
     login: Option<Login>,
+    session: Session,
+    identity: Option<Identity>,
     engine: Connection<Protocol>,
     statements: Statements,
     /// What is known of the requests that have not ended, by token.
@@ -183,6 +186,8 @@ impl Postgres {
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
             login: None,
+            session: Session::default(),
+            identity: None,
             engine: Connection::new(now, protocol, limits),
             statements: Statements::new(threshold, max, unique),
             unique,
@@ -318,7 +323,7 @@ impl Postgres {
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {
         match &mut self.login {
             Some(login) => {
-                let why = login.startup.handle_closed().to_string();
+                let why = login.closed();
                 self.end_as((close::LOGIN, false), Bytes::from(why), to);
             }
             None => {

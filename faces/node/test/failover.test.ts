@@ -9,9 +9,11 @@ import type { PostgresError } from '../src/modern'
 import type { Sql } from '../src/modern/sql'
 import { Client, Pool, type Result } from '../src/pg'
 import { client, failure } from './modern/client'
-import { pair, until } from './pair'
+import { pair, until, type Pair } from './pair'
 
 const limits = { timeout: 60_000 }
+
+const ASKS_FOR_12 = 'not tested: a standby that can be promoted asks for PostgreSQL 12'
 
 /** A server whose commits wait for a standby that does not exist, and a client that does not wait. */
 async function waiting(t: TestContext): Promise<{ url: string; observer: Sql }> {
@@ -114,14 +116,76 @@ test('nor does any way of the drop-in for pg', limits, async (t) => {
   }
 })
 
+/** A URL with the hosts of both. */
+function both({ primary, standby }: Pair): string {
+  return primary.replace(new URL(primary).host, `${new URL(primary).host},${new URL(standby).host}`)
+}
+
+/** Waits until a standby has all that its primary has acknowledged. */
+async function caughtUp(primary: Sql, standby: Sql): Promise<void> {
+  const { position } = await primary<{ position: string }>`
+    select pg_current_wal_flush_lsn()::text as position`.one()
+  await until(async () => {
+    const { there } = await standby`select pg_last_wal_replay_lsn() >= ${position}::pg_lsn as there`.one()
+    return there === true
+  })
+}
+
+/** A split brain of the test's making. */
+test('a paused primary that wakes gets nothing more', limits, async (t) => {
+  const servers = await pair(t)
+  if (servers.standby === '') return t.diagnostic(ASKS_FOR_12)
+  const [former, next] = [client({ url: servers.primary }), client({ url: servers.standby })]
+  const sql = client({
+    url: both(servers),
+    targetSessionAttrs: 'read-write',
+    applicationName: 'under-test',
+    connectionsMax: 4,
+    connectTimeout: 1,
+    requestTimeoutMs: 1000,
+    waitTimeoutMs: 40_000,
+  })
+  await former`create table t (id int)`
+  const lent = await sql.session()
+  await lent`select 1`
+  await caughtUp(former, next)
+
+  const processes = await former<{ pid: number }>`
+    select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid
+    union all select pid from pg_stat_activity`
+  const signal = (name: 'SIGSTOP' | 'SIGCONT'): void => processes.forEach(({ pid }) => process.kill(pid, name))
+  signal('SIGSTOP')
+  try {
+    await next`select pg_promote()`
+    // A statement on its way to the paused server is late; the next finds the new primary.
+    await until(async () => sql`insert into t values (1)`.then(() => true, () => false))
+    const gone = await failure(lent`insert into t values (2)`)
+    assert.deepEqual([gone.outcome, gone.code], ['NotSent', 'connection_lost'], String(gone))
+    assert.match(gone.message, /former primary/)
+  } finally {
+    signal('SIGCONT')
+  }
+  lent.release()
+  // It is awake, takes writes, and stands first in the list.
+  await former`insert into t values (-1)`
+  for (let id = 10; id < 20; id++) {
+    await using session = await sql.session()
+    await session`insert into t values (${id})`
+    await failure(session`select pg_terminate_backend(pg_backend_pid())`)
+  }
+  const there = await idsOf(next)
+  assert.deepEqual(there.filter((id) => id >= 10), Array.from({ length: 10 }, (_, i) => 10 + i))
+  assert.deepEqual(await idsOf(former), [-1])
+})
+
 /** As operators do it without ending sessions: the former primary is set read only. */
 test('after its server turned read only, the next statement goes to the new primary', limits, async (t) => {
-  const { primary, standby } = await pair(t)
-  if (standby === '') return t.diagnostic('not tested: a standby that can be promoted asks for PostgreSQL 12')
-  const [former, next] = [client({ url: primary }), client({ url: standby })]
-  const hosts = [primary, standby].map((url) => new URL(url).host)
+  const servers = await pair(t)
+  if (servers.standby === '') return t.diagnostic(ASKS_FOR_12)
+  const [former, next] = [client({ url: servers.primary }), client({ url: servers.standby })]
+  const hosts = [servers.primary, servers.standby].map((url) => new URL(url).host)
   const sql = client({
-    url: primary.replace(hosts[0] as string, hosts.join()),
+    url: both(servers),
     targetSessionAttrs: 'read-write',
     applicationName: 'under-test',
     connectionsMax: 1,
@@ -156,12 +220,7 @@ test('after its server turned read only, the next statement goes to the new prim
       const theirs = await former`select from pg_stat_activity where application_name = 'under-test'`
       return theirs.length === 0
     })
-    const { position } = await former<{ position: string }>`
-      select pg_current_wal_flush_lsn()::text as position`.one()
-    await until(async () => {
-      const { there } = await next`select pg_last_wal_replay_lsn() >= ${position}::pg_lsn as there`.one()
-      return there === true
-    })
+    await caughtUp(former, next)
     await next`select pg_promote()`
   }
   await Promise.all([moved(), promoted()])

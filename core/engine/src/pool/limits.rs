@@ -53,7 +53,7 @@ pub struct Limits {
     /// connection was lost, until one was opened as quickly as before, or nobody waits any more.
     pub opening_max: usize,
     /// The shortest pause after a failed attempt to open a connection. Default 25 ms; less than 1 ms
-    /// counts as 1 ms. Once attempts have failed for longer, the pause is a third of that time, up
+    /// counts as 1 ms. Once attempts have failed for longer, the pause grows with the square of that time, up
     /// to `backoff_max`. Each is shortened by up to half at random, so that clients don't come back
     /// all at once. A success ends them.
     pub backoff_min: Duration,

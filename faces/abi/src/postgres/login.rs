@@ -1,8 +1,11 @@
-//! The login: from the first byte to the first ReadyForQuery, or to the reason why it fails.
+//! The login: from the first byte to the first ReadyForQuery, or to the reason why it fails. And the
+//! question which server it is, if the host asks it before it uses the connection.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::Time;
 use onetrip_postgres::auth::Password;
+use onetrip_postgres::client::connect::Session;
+use onetrip_postgres::client::identity::{self, Identity, Lineage};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::startup::{Ready, Startup, StartupError};
 
@@ -12,10 +15,15 @@ use crate::completion::{Completions, close, event, kind};
 /// A login that is not over.
 #[derive(Debug)]
 pub(super) struct Login {
-    pub(super) startup: Startup,
+    step: Step,
     /// The bytes to send.
     pub(super) out: BytesMut,
-    asking: Asking,
+}
+
+#[derive(Debug)]
+enum Step {
+    Startup(Box<Startup>, Asking),
+    Identify(identity::Asking),
 }
 
 /// Whether the host must supply the password.
@@ -32,14 +40,30 @@ enum Asking {
 impl Login {
     pub(super) fn new(startup: Startup, asks: bool) -> Login {
         let asking = if asks { Asking::Later } else { Asking::Never };
-        let mut login = Login { startup, out: BytesMut::new(), asking };
+        let mut login = Login { step: Step::Startup(startup.into(), asking), out: BytesMut::new() };
         login.take_output();
         login
     }
 
+    fn identify() -> Login {
+        let (asking, mut out) = (identity::Asking::default(), BytesMut::new());
+        // It can't fail: the text is short and has no NUL.
+        let _ = asking.write(&mut out);
+        Login { step: Step::Identify(asking), out }
+    }
+
     fn take_output(&mut self) {
-        while let Some(bytes) = self.startup.transmit() {
+        let Step::Startup(startup, _) = &mut self.step else { return };
+        while let Some(bytes) = startup.transmit() {
             self.out.put_slice(&bytes);
+        }
+    }
+
+    /// Why it has failed, now that the peer has closed the connection.
+    pub(super) fn closed(&mut self) -> String {
+        match &mut self.step {
+            Step::Startup(startup, _) => startup.handle_closed().to_string(),
+            Step::Identify(_) => CLOSED.to_owned(),
         }
     }
 
@@ -47,6 +71,8 @@ impl Login {
         let _ = self.out.split_to(bytes.min(self.out.len()));
     }
 }
+
+const CLOSED: &str = "the server closed the connection instead of saying which server it is";
 
 /// How the server asks for a password, if it does: the code of its authentication request.
 fn asked_for(mut input: &[u8]) -> Option<u32> {
@@ -75,9 +101,12 @@ impl Postgres {
         input: &mut BytesMut,
         to: &mut Completions,
     ) {
-        if let Some(login) = self.login.as_mut().filter(|login| login.asking == Asking::Asked) {
-            login.startup.set_password(password.map(Password::from));
-            login.asking = Asking::Never;
+        let Some(Login { step: Step::Startup(startup, asking), .. }) = &mut self.login else {
+            return;
+        };
+        if *asking == Asking::Asked {
+            startup.set_password(password.map(Password::from));
+            *asking = Asking::Never;
             self.receive(now, input, to);
         }
     }
@@ -85,16 +114,20 @@ impl Postgres {
     /// Continues the login. Returns whether the session has begun.
     pub(super) fn log_in(&mut self, input: &mut BytesMut, to: &mut Completions) -> bool {
         let Some(login) = &mut self.login else { return true };
-        if login.asking != Asking::Never
+        let (startup, asking) = match &mut login.step {
+            Step::Startup(startup, asking) => (startup, asking),
+            Step::Identify(_) => return self.take_identity(input, to),
+        };
+        if *asking != Asking::Never
             && let Some(method) = asked_for(input)
         {
-            if login.asking == Asking::Later {
-                login.asking = Asking::Asked;
+            if *asking == Asking::Later {
+                *asking = Asking::Asked;
                 to.push(kind::PASSWORD, 0, (method, 0), Bytes::new());
             }
             return false;
         }
-        let result = login.startup.handle_bytes(input);
+        let result = startup.handle_bytes(input);
         login.take_output();
         match result {
             Ok(None) => false,
@@ -107,6 +140,48 @@ impl Postgres {
                 self.fail_login(error, to);
                 false
             }
+        }
+    }
+
+    /// Asks the server which it is. Until it has answered, nothing else is sent.
+    pub(crate) fn identify(&mut self) {
+        if self.login.is_none() && !self.closed {
+            self.login = Some(Login::identify());
+        }
+    }
+
+    /// Takes the answer. Returns whether it is complete.
+    fn take_identity(&mut self, input: &mut BytesMut, to: &mut Completions) -> bool {
+        let Some(Login { step: Step::Identify(asking), .. }) = &mut self.login else { return true };
+        let session = &mut self.session;
+        match asking.handle_bytes(input, |name, value| session.note(name, value)) {
+            Ok(None) => false,
+            Ok(Some(answer)) => {
+                (self.login, self.identity) = (None, answer.identity);
+                to.push(kind::IDENTIFIED, 0, (0, 0), Bytes::new());
+                true
+            }
+            Err(violation) => {
+                self.end(close::VIOLATION, Bytes::from(violation.to_string()), to);
+                false
+            }
+        }
+    }
+
+    /// What the server said of its session.
+    pub(crate) fn session(&self) -> Session {
+        self.session
+    }
+
+    /// Which server it is, if it was asked and said so.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// Ends the connection if its server is a former primary, by what was seen of others.
+    pub(crate) fn compare(&mut self, lineage: &Lineage, to: &mut Completions) {
+        if let Some(refusal) = self.identity.and_then(|server| lineage.refuses(server)) {
+            self.end(close::REFUSED, Bytes::from(refusal.text()), to);
         }
     }
 
@@ -128,6 +203,9 @@ impl Postgres {
         protocol.identify(ready.process_id, self.unique);
         if self.sends_ahead {
             protocol.send_ahead();
+        }
+        for (name, value) in &ready.parameters {
+            self.session.note(name, value);
         }
         let mut settings = BytesMut::new();
         for text in ready.parameters.iter().flat_map(|(name, value)| [name, value]) {

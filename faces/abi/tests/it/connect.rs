@@ -1,7 +1,14 @@
 //! The connect plan, through the exported functions.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
 use onetrip_abi::Connect;
+use onetrip_abi::completion::{close, end, kind, outcome};
+use onetrip_abi::export::onetrip_postgres_identify;
 use onetrip_abi::export_connect::*;
+
+use crate::host::Host;
 
 struct Connecting(*mut Connect);
 
@@ -23,6 +30,11 @@ impl Connecting {
     fn happened(&self, what: u32, a: u32) -> bool {
         // SAFETY: as above.
         unsafe { onetrip_connect_happened(self.0, 0.0, what, a) }
+    }
+
+    fn logged_in(&self, on: &Host) -> bool {
+        // SAFETY: as above, and the connection lives.
+        unsafe { onetrip_connect_logged_in(self.0, on.connection) }
     }
 
     fn failed(&self, what: u32, text: &str) {
@@ -52,6 +64,76 @@ impl Drop for Connecting {
     }
 }
 
+/// A connection to a server that says this of itself at the login, and the server's end of it.
+fn logged_in(settings: &[(&str, &str)]) -> (Host, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let message =
+        |tag: u8, body: &[u8]| [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat();
+    let mut welcome = message(b'R', &[0; 4]);
+    for (name, value) in settings {
+        welcome.extend(message(b'S', format!("{name}\0{value}\0").as_bytes()));
+    }
+    welcome.extend(message(b'Z', b"I"));
+    server.write_all(&welcome).unwrap();
+    let mut host = Host::on(client, "user\0me\0");
+    host.wait_for(kind::READY);
+    (host, server)
+}
+
+/// A server that takes writes on this timeline has been asked which it is, and has answered.
+fn identified(connecting: &Connecting, timeline: &str) -> (Host, TcpStream) {
+    let (mut host, mut server) =
+        logged_in(&[("server_version", "17.2"), ("in_hot_standby", "off")]);
+    connecting.happened(event::CONNECTED, 0);
+    assert!(connecting.logged_in(&host));
+    assert_eq!(connecting.next().0, action::IDENTIFY);
+    // SAFETY: the connection lives.
+    unsafe { onetrip_postgres_identify(host.connection) };
+    let row = ["7", "false", timeline]
+        .map(|text| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat());
+    let row = [&[0, 3][..], &row.concat()].concat();
+    let mut answer = [&b"D"[..], &(row.len() as u32 + 4).to_be_bytes(), &row].concat();
+    answer.extend(*b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
+    server.write_all(&answer).unwrap();
+    host.wait_for(kind::IDENTIFIED);
+    (host, server)
+}
+
+#[test]
+fn a_former_primary_is_refused_and_an_open_connection_to_it_ends() {
+    let settings = "hosts\0aa\0sslmode\0disable\0";
+    let plans = [(); 3].map(|()| Connecting::new(settings));
+    let lineage = onetrip_lineage_new();
+    let (mut former, mut its_server) = identified(&plans[0], "1");
+    let (next, _next_server) = identified(&plans[1], "2");
+    let (late, _late_server) = identified(&plans[2], "1");
+    let is_used = |at: usize, host: &Host| {
+        // SAFETY: all of them live.
+        unsafe { onetrip_connect_identified(plans[at].0, host.connection, lineage) }
+    };
+    assert!(is_used(0, &former));
+    // Its request is on the way when the next primary is met.
+    let token = former.submit(0, "select 1", "", &[]);
+    former.write();
+    assert!(its_server.read(&mut [0; 4096]).unwrap() > 0);
+
+    assert!(is_used(1, &next));
+    assert!(!is_used(2, &late));
+    assert!(plans[2].said().starts_with("former_primary\0 is a former primary"));
+    for host in [&former, &next] {
+        // SAFETY: as above.
+        unsafe { onetrip_lineage_compare(lineage, host.connection) };
+    }
+    let closed = former.wait_for(kind::CLOSED);
+    assert_eq!(closed.a, close::REFUSED);
+    let answer = former.answer(token);
+    assert_eq!((answer.end, answer.outcome), (end::CLOSED, outcome::UNKNOWN));
+    // SAFETY: it is not used again.
+    unsafe { onetrip_lineage_free(lineage) };
+}
+
 #[test]
 fn a_plan_leads_from_a_name_to_a_login_by_tls() {
     let connecting = Connecting::new("hosts\0sn\0sslmode\0require\0connect_timeout_ms\x002000\0");
@@ -69,7 +151,7 @@ fn a_plan_leads_from_a_name_to_a_login_by_tls() {
     assert_eq!(connecting.next().0, action::BEGIN_TLS);
     connecting.happened(event::SECURED, 0);
     assert_eq!(connecting.next().0, action::LOG_IN);
-    assert!(connecting.happened(event::LOGGED_IN, 0));
+    assert!(connecting.logged_in(&logged_in(&[]).0));
     assert_eq!((connecting.next().0, connecting.verdict()), (action::DONE, -1.0));
 }
 
@@ -95,7 +177,8 @@ fn the_login_that_all_servers_would_refuse_is_the_last() {
         Connecting::new("hosts\0aa\0sslmode\0disable\0target_session_attrs\0primary\0");
     connecting.happened(event::CONNECTED, 0);
     // The server is a standby, and its sessions may write by default.
-    assert!(!connecting.happened(event::LOGGED_IN, 2 | 1 << 2));
+    let said = [("in_hot_standby", "on"), ("default_transaction_read_only", "off")];
+    assert!(!connecting.logged_in(&logged_in(&said).0));
     assert!(
         connecting.said().starts_with("target_session_attrs\0 is not"),
         "{}",

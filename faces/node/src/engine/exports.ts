@@ -55,6 +55,7 @@ export interface Exports {
   ): number
   onetrip_postgres_taken(connection: number, bytes: number): void
   onetrip_postgres_leave(connection: number, now: number, token: number, rest: number): void
+  onetrip_postgres_identify(connection: number): void
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
@@ -94,6 +95,11 @@ export interface Exports {
   onetrip_connect_address(plan: number): number
   onetrip_connect_until(plan: number): number
   onetrip_connect_happened(plan: number, now: number, what: number, a: number): number
+  onetrip_connect_logged_in(plan: number, connection: number): number
+  onetrip_connect_identified(plan: number, connection: number, lineage: number): number
+  onetrip_lineage_new(): number
+  onetrip_lineage_free(lineage: number): void
+  onetrip_lineage_compare(lineage: number, connection: number): void
   onetrip_connect_failed(plan: number, now: number, what: number, text: number, len: number): void
   onetrip_connect_verdict(plan: number): number
   onetrip_connect_text(plan: number): number
@@ -204,6 +210,7 @@ export const enum Kind {
   FEED = 15,
   READ = 16,
   HELD_UP = 17,
+  IDENTIFIED = 23,
   POOL_OPEN = 32,
   POOL_GRANTED = 33,
   POOL_PLACED = 34,
@@ -253,6 +260,7 @@ export const enum Connect {
   LOG_IN = 5,
   DONE = 6,
   FAILED = 7,
+  IDENTIFY = 8,
 }
 
 /** An action that succeeded. */
@@ -261,7 +269,6 @@ export const enum ConnectEvent {
   CONNECTED = 2,
   ANSWERED = 3,
   SECURED = 4,
-  LOGGED_IN = 5,
 }
 
 /** A bit of `ANSWERED`: the server sent more than the one byte of its answer. */
@@ -314,6 +321,7 @@ export const enum Close {
   UNUSABLE = 7,
   LOST = 8,
   NOT_RESET = 9,
+  REFUSED = 11,
 }
 
 /** The holder of a session. */

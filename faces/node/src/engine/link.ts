@@ -13,6 +13,7 @@ import {
   Refused,
   type Rest,
 } from './exports'
+import type { Lineage } from './lineage'
 import { memory } from './memory'
 import { UNTOLD } from './text-key'
 import { Wire } from './wire'
@@ -46,6 +47,8 @@ export interface Owner {
   password?(how: number): void
   /** The login is over. `settings`: names and values in turn. */
   ready(process: number, settings: string[]): void
+  /** The server has answered `identify`. */
+  identified?(): void
   notice(start: number, end: number): void
   notification(start: number, end: number): void
   parameterStatus(start: number, end: number): void
@@ -253,6 +256,20 @@ export class Link extends Wire<Receiver> {
     this.schedule()
   }
 
+  /** Asks the server which it is: nothing else is sent until `Owner.identified` is called. */
+  identify(): void {
+    if (this.isFree) return
+    this.engine.onetrip_postgres_identify(this.address)
+    this.schedule()
+  }
+
+  /** Ends if its server is a former primary, by what was seen of others. */
+  compare(lineage: Lineage): void {
+    if (this.isFree || lineage.address === 0) return
+    this.engine.onetrip_lineage_compare(lineage.address, this.address)
+    this.walk()
+  }
+
   /** Takes bytes that were read from the socket. */
   receive(chunk: Uint8Array): void {
     this.take(chunk)
@@ -403,6 +420,7 @@ export class Link extends Wire<Receiver> {
     else if (kind === Kind.CANCEL) owner.cancel()
     else if (kind === Kind.PASSWORD) owner.password?.(a)
     else if (kind === Kind.ASTRAY) owner.astray(a !== 0)
+    else if (kind === Kind.IDENTIFIED) owner.identified?.()
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }

@@ -1,5 +1,7 @@
 import { clock } from './clock'
 import { Connect, type ConnectEvent, type ConnectFault, type Exports } from './exports'
+import type { Lineage } from './lineage'
+import type { Link } from './link'
 import { memory, type Handle } from './memory'
 
 /** The end of a plan that failed: the index of the error that counts, and the text to show. */
@@ -65,8 +67,22 @@ export class Plan implements Handle {
 
   /** The action succeeded. Returns a refusal if the server can't be used. */
   happened(what: ConnectEvent, a = 0): Refusal | undefined {
-    if (!this.isThere) return undefined
-    if (this.engine.onetrip_connect_happened(this.#address, clock(), what, a) !== 0) return undefined
+    return this.#judge(() => this.engine.onetrip_connect_happened(this.#address, clock(), what, a))
+  }
+
+  /** The login on this connection is over. Returns a refusal as above. */
+  loggedIn(link: Link): Refusal | undefined {
+    return this.#judge(() => this.engine.onetrip_connect_logged_in(this.#address, link.address))
+  }
+
+  /** The server of this connection was asked which it is. Returns a refusal as above. */
+  identified(link: Link, { address }: Lineage): Refusal | undefined {
+    const tell = this.engine.onetrip_connect_identified
+    return this.#judge(() => (address === 0 ? 1 : tell(this.#address, link.address, address)))
+  }
+
+  #judge(tell: () => number): Refusal | undefined {
+    if (!this.isThere || tell() !== 0) return undefined
     const [code, text] = this.#text().split('\0')
     return { code: code || 'connection_lost', text: text ?? '' }
   }

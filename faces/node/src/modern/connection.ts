@@ -1,4 +1,5 @@
 import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
+import type { Lineage } from '../engine/lineage'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { UNTOLD } from '../engine/text-key'
 import { reason } from '../engine/memory'
@@ -33,6 +34,7 @@ export class Connection implements Owner, Reached {
   /** The engine ended the connection because of a request on it, which must not be sent again. */
   isMisused = false
   readonly #settings: Settings
+  readonly #lineage: Lineage
   readonly #host: Host
   readonly #opening: Opening
   #endpoint: Endpoint = { host: '', port: 0 }
@@ -43,12 +45,14 @@ export class Connection implements Owner, Reached {
   #whenIdle: (() => void)[] = []
   #leaving: (() => void) | undefined
 
-  constructor(settings: Settings, host: Host) {
+  /** `lineage`: what its client has seen of servers. */
+  constructor(settings: Settings, lineage: Lineage, host: Host) {
     this.#settings = settings
+    this.#lineage = lineage
     this.#host = host
     this.values = settings.values
     this.resultBytesMax = settings.number('result_bytes_max') || Infinity
-    this.#opening = new Opening(settings, this)
+    this.#opening = new Opening(settings, lineage, this)
   }
 
   /** The address of its link in the module. */
@@ -238,7 +242,13 @@ export class Connection implements Owner, Reached {
   left(): void {
     const link = this.#link
     this.#link = this.#transport = undefined
-    setImmediate(() => link?.free())
+    this.#free(link)
+  }
+
+  #free(link: Link | undefined): void {
+    if (link === undefined) return
+    this.#lineage.left(link)
+    setImmediate(() => link.free())
   }
 
   #logIn(transport: Transport, password: string | undefined, secure: boolean): void {
@@ -283,10 +293,8 @@ export class Connection implements Owner, Reached {
     const link = this.#link
     this.#tell(permanent)
     link?.peerClosed()
-    setImmediate(() => {
-      this.#link = undefined
-      link?.free()
-    })
+    setImmediate(() => (this.#link = undefined))
+    this.#free(link)
   }
 
   /** Tells the pool before the requests, so that none is sent again on this connection. */
@@ -301,10 +309,22 @@ export class Connection implements Owner, Reached {
 
   // --- events that belong to no request ---
 
-  ready(process: number, settings: string[]): void {
-    if (!this.#opening.loggedIn(settings)) return
-    this.#isReady = true
+  ready(process: number): void {
     this.processId = process
+    if (this.#link !== undefined && this.#opening.loggedIn(this.#link)) this.#opened()
+  }
+
+  identified(): void {
+    const link = this.#link
+    if (link === undefined) return
+    const isFit = this.#opening.identified(link)
+    // One that is refused may teach something, too.
+    this.#lineage.met(link)
+    if (isFit) this.#opened()
+  }
+
+  #opened(): void {
+    this.#isReady = true
     this.#transport?.unref()
     this.#host.opened(this)
   }
@@ -357,6 +377,7 @@ export class Connection implements Owner, Reached {
       return
     }
     if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'))
+    else if (why === Close.REFUSED) this.why = lost(this.#opening.name + reason(why, start, end))
     else this.why = endedBy(why, reason(why, start, end))
     this.isMisused = why === Close.UNUSABLE
     this.#tell(false)

@@ -26,7 +26,7 @@ export class Control implements Receiver {
   /** Submits it. Returns whether it was taken; if not, its promise is rejected. */
   _sendOn(connection: Connection, flags: number): boolean {
     const place = connection.submit(this, flags, this.#text, [])
-    if (place < 0) this.#reject(refused(place))
+    if (place < 0) this.#reject(refused(place, connection.why))
     return place >= 0
   }
 

@@ -85,7 +85,7 @@ export class CopyingIn extends Writable implements Receiver {
     if (this.#isOver || connection === undefined) return false
     if (this.#isSent) return this.#isFed(connection.feed(this, part, data), connection)
     const place = connection.submitCopy(this, this.#text, data)
-    if (place < 0) this.#over(refused(place))
+    if (place < 0) this.#over(refused(place, connection.why))
     else this.#isSent = true
     return place >= 0 && (part === CopyPart.DATA || this.#give(part, data))
   }

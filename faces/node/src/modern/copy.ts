@@ -124,8 +124,9 @@ class CopyingOut extends Readable implements Receiver {
     const checkout = await this.#scope._lend()
     this.#checkout = checkout
     if (this.destroyed) return this.#over()
-    const place = checkout.connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
-    if (place < 0) throw refused(place)
+    const { connection } = checkout
+    const place = connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
+    if (place < 0) throw refused(place, connection.why)
   }
 
   received(start: number, end: number): void {

@@ -5,6 +5,7 @@ import { memory, NO_MEMORY } from '../engine/memory'
 import { NOT_REPLICATED, UNCONFIRMED } from '../pg/error'
 import { databaseError } from '../pg/report'
 import { again, FIELDS, misuse, PostgresError } from './error'
+import { LOST } from './loss'
 
 /** The error of an ErrorResponse in memory. */
 export function serverError(start: number, end: number, outcome: Outcome): PostgresError {
@@ -17,15 +18,17 @@ export function serverError(start: number, end: number, outcome: Outcome): Postg
   return error
 }
 
-/** Why the engine did not take a request. */
-export function refused(place: number): PostgresError {
+/** Why the engine did not take a request. `why` is the error of its connection, if it has ended. */
+export function refused(place: number, why = LOST): PostgresError {
   if (place === Refused.FULL)
     return misuse(
       'queue_full',
       'too many statements wait on this connection: wait for answers, or raise queue_max',
     )
-  if (place === Refused.CLOSED)
-    return misuse('connection_lost', 'the connection was gone before the statement was sent')
+  if (place === Refused.CLOSED) {
+    const reason = why === LOST ? '' : `: ${why.message}`
+    return misuse('connection_lost', `the connection was gone before the statement was sent${reason}`)
+  }
   if (place === Refused.NO_MEMORY) return misuse('no_memory', NO_MEMORY)
   if (place === Refused.TOO_LONG)
     return misuse('unencodable', 'the statement has 1 GiB or more, and PostgreSQL takes less')

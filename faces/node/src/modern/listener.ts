@@ -1,4 +1,5 @@
 import { Flag } from '../engine/exports'
+import type { Lineage } from '../engine/lineage'
 import type { NotificationMessage } from '../pg/messages'
 import type { Settings } from './config'
 import { Connection } from './connection'
@@ -41,6 +42,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
    */
   readonly ready: Promise<void>
   readonly #settings: Settings
+  readonly #lineage: Lineage
   readonly #text: string
   #connection: Connection | undefined
   #events: ListenEvent[] = []
@@ -55,10 +57,12 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
   #timer: NodeJS.Timeout | undefined
   #settle: { resolve(): void; reject(error: unknown): void } = { resolve: noop, reject: noop }
 
-  constructor(settings: Settings, channels: readonly string[]) {
+  constructor(settings: Settings, lineage: Lineage, channels: readonly string[]) {
     this.#settings = settings
+    this.#lineage = lineage
     if (channels.length === 0) throw misuse('channel_name', 'listen: a channel is missing')
     this.#text = channels.map((channel) => `listen ${quoted(channel)}`).join('; ')
+    lineage.hold(this)
     this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
     // A caller that only iterates gets the error from `next`.
     this.ready.catch(noop)
@@ -97,6 +101,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     this.#hasGap = false
     clearTimeout(this.#timer)
     this.#connection?.terminate()
+    this.#lineage.release(this)
     this.#settle.reject(misuse('closed', 'the listener was ended'))
     for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
   }
@@ -106,7 +111,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
   }
 
   #open(): void {
-    this.#connection = new Connection(this.#settings, this)
+    this.#connection = new Connection(this.#settings, this.#lineage, this)
   }
 
   #take(): ListenEvent | undefined {

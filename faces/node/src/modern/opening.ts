@@ -4,6 +4,8 @@ import type { ConnectionOptions } from 'node:tls'
 import { timeUntil } from '../engine/clock'
 import { Close, Connect, ConnectEvent, ConnectFault, EARLY } from '../engine/exports'
 import { NO_MEMORY, reason } from '../engine/memory'
+import type { Lineage } from '../engine/lineage'
+import type { Link } from '../engine/link'
 import { Plan, type Refusal } from '../engine/plan'
 import { Connection as Transport, Step, type Guide, type Opener } from '../pg/connect'
 import type { Endpoint, Settings } from './config'
@@ -26,6 +28,7 @@ export interface Reached {
 /** Carries out the connect plan of the module: sockets, TLS, timers and errors are here. */
 export class Opening implements Opener, Guide {
   readonly #settings: Settings
+  readonly #lineage: Lineage
   readonly #to: Reached
   readonly #plan: Plan
   /** The errors that were reported to the plan, in that order. */
@@ -50,8 +53,9 @@ export class Opening implements Opener, Guide {
   /** The fault of this attempt. If it is not set, the fault follows from the action (`FAULTS`). */
   #why: { readonly fault: ConnectFault; readonly isFinal: boolean } | undefined
 
-  constructor(settings: Settings, to: Reached) {
+  constructor(settings: Settings, lineage: Lineage, to: Reached) {
     this.#settings = settings
+    this.#lineage = lineage
     this.#to = to
     this.#plan = new Plan(settings.ofPlan(), () => this.#lost())
     if (!this.#plan.isThere) this.#error = new PostgresError('no_memory', 'NotSent', NO_MEMORY)
@@ -75,12 +79,24 @@ export class Opening implements Opener, Guide {
     this.#transport?.stream.destroy()
   }
 
-  /** The login succeeded. `said` has the server's parameters. Returns whether the server fits. */
-  loggedIn(said: readonly string[]): boolean {
-    const bits = tells(said, 'in_hot_standby') | (tells(said, 'default_transaction_read_only') << 2)
-    const refusal = this.#plan.happened(ConnectEvent.LOGGED_IN, bits)
+  /**
+   * The login on this connection succeeded. Returns whether the connection can be used: it can't if
+   * the server does not fit, or is asked first which it is.
+   */
+  loggedIn(link: Link): boolean {
+    const isFit = this.#goesOn(this.#plan.loggedIn(link))
+    if (!isFit && this.#plan.action === Connect.IDENTIFY) link.identify()
+    return isFit
+  }
+
+  /** The server has said which it is. Returns the same. */
+  identified(link: Link): boolean {
+    return this.#goesOn(this.#plan.identified(link, this.#lineage))
+  }
+
+  #goesOn(refusal: Refusal | undefined): boolean {
     if (refusal !== undefined) this.#refuse(refusal)
-    else {
+    else if (this.#plan.action === Connect.DONE) {
       this.#isDone = true
       clearTimeout(this.#timer)
       this.#plan.free()
@@ -143,14 +159,15 @@ export class Opening implements Opener, Guide {
     transport.open(port, host, this, address)
   }
 
-  get #name(): string {
+  /** The name of the server that is tried, or that the connection leads to. */
+  get name(): string {
     const { host, port } = this.#endpoint
     return `${host}:${port}`
   }
 
   #late(turn: number): void {
     const seconds = this.#settings.number('connect_timeout')
-    const message = `${this.#name} did not answer within ${seconds} s (connect_timeout)`
+    const message = `${this.name} did not answer within ${seconds} s (connect_timeout)`
     const why = new PostgresError('connect_timeout', 'NotSent', message)
     if (this.#transport !== undefined) this.fail(why, ConnectFault.UNREACHABLE)
     else if (turn === this.#turn) this.#failed(ConnectFault.UNREACHABLE, why)
@@ -177,7 +194,7 @@ export class Opening implements Opener, Guide {
   }
 
   #refuse({ code, text }: Refusal): void {
-    this.fail(new PostgresError(code, 'NotSent', this.#name + text), ConnectFault.SERVER)
+    this.fail(new PostgresError(code, 'NotSent', this.name + text), ConnectFault.SERVER)
   }
 
   // --- events of the transport ---
@@ -211,11 +228,11 @@ export class Opening implements Opener, Guide {
   }
 
   #failed(fault: ConnectFault, cause: Error | undefined, isFinal = false, wasReached = false): void {
-    const what = wasReached ? 'the login failed' : `${this.#name} can't be reached`
+    const what = wasReached ? 'the login failed' : `${this.name} can't be reached`
     const error = unreached(what, cause)
     this.#errors.push({ error, isFinal: isFinal || isPermanent(error) })
-    const isOne = this.#settings.endpoints.length === 1 || error.message.startsWith(this.#name)
-    const text = isOne ? error.message : `${this.#name}: ${error.message}`
+    const isOne = this.#settings.endpoints.length === 1 || error.message.startsWith(this.name)
+    const text = isOne ? error.message : `${this.name}: ${error.message}`
     const code = fault === ConnectFault.LOG_IN ? error.code.padEnd(5).slice(0, 5) : ''
     this.#plan.failed(fault, code + text)
     this.#go()
@@ -230,7 +247,7 @@ export class Opening implements Opener, Guide {
     this.#isOver = true
     this.#plan.free()
     if (verdict === undefined || told === undefined) {
-      return this.#to.unreachable(unreached(`${this.#name} can't be reached`, error ?? this.#error), false)
+      return this.#to.unreachable(unreached(`${this.name} can't be reached`, error ?? this.#error), false)
     }
     const { code, sqlstate, message } = told.error
     const isSame = verdict.text === message
@@ -250,12 +267,4 @@ export class Opening implements Opener, Guide {
 const FAULTS: { readonly [action: number]: ConnectFault } = {
   [Connect.DIAL]: ConnectFault.UNREACHABLE,
   [Connect.BEGIN_TLS]: ConnectFault.HANDSHAKE,
-}
-
-/** The value of a parameter in a list of names and values by turns: 0 absent, 1 off, 2 on. */
-function tells(said: readonly string[], name: string): number {
-  for (let i = 0; i < said.length; i += 2) {
-    if (said[i] === name) return said[i + 1] === 'on' ? 2 : 1
-  }
-  return 0
 }

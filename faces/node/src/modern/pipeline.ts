@@ -102,7 +102,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       if (!statement._sendOn(connection, Flag.MEMBER)) return
     }
     const place = connection.sync(this)
-    if (place < 0) this.#stuck(refused(place))
+    if (place < 0) this.#stuck(refused(place, connection.why))
   }
 
   /**

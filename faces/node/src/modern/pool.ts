@@ -1,6 +1,7 @@
 import { delay } from '../engine/clock'
 import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/exports'
 import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
+import { Lineage } from '../engine/lineage'
 import { ENGINE_LOST } from '../engine/memory'
 import type { Settings } from './config'
 import { Connection } from './connection'
@@ -27,6 +28,7 @@ export interface Work {
 /** The connections of one client, and the statements that share them. */
 export class Pool implements Opener, Host, Scope {
   readonly settings: Settings
+  readonly lineage = new Lineage()
   readonly #adapter: PoolAdapter
   readonly #members = new Map<number, Connection>()
   /** Work that waits: in line (by its token), or for the pause before its next attempt. */
@@ -46,6 +48,7 @@ export class Pool implements Opener, Host, Scope {
 
   constructor(settings: Settings) {
     this.settings = settings
+    this.lineage.hold(this)
     this.#adapter = new PoolAdapter(settings.ofPool(), this)
     this.#waitMs = settings.number('wait_timeout_ms')
   }
@@ -180,7 +183,7 @@ export class Pool implements Opener, Host, Scope {
   // --- orders of the policy ---
 
   open(number: number): void {
-    const connection = new Connection(this.settings, this)
+    const connection = new Connection(this.settings, this.lineage, this)
     connection.number = number
     this.#members.set(number, connection)
   }
@@ -291,6 +294,7 @@ export class Pool implements Opener, Host, Scope {
     if (!this.#isOver || this.#closing > 0) return
     for (const tell of this.#whenOver.splice(0)) tell()
     this.#adapter.free()
+    this.lineage.release(this)
   }
 }
 

@@ -141,7 +141,7 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     begin: beginOn(defaults, () => pool.checkout()),
     pipeline: pipelineOn(pool, defaults),
     session: () => sessionOf(pool, defaults),
-    listen: (...channels: string[]) => new Listener(settings, channels),
+    listen: (...channels: string[]) => new Listener(settings, pool.lineage, channels),
     end,
     get stats() {
       return pool.stats

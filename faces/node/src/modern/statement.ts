@@ -122,7 +122,7 @@ export class Statement extends Fragment implements Receiver {
     this.connection = connection
     const place = connection.submit(this, flags, this.text, this.parameters, this.key)
     this.place = place
-    if (place < 0) this.fail(refused(place), 'NotSent')
+    if (place < 0) this.fail(refused(place, connection.why), 'NotSent')
     return place >= 0
   }
 

@@ -89,7 +89,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   #submit(connection: Connection, { text, parameters }: Statement): PostgresError | undefined {
     const place = connection.submit(this, STREAM, text, parameters)
-    return place < 0 ? refused(place) : undefined
+    return place < 0 ? refused(place, connection.why) : undefined
   }
 
   // --- replies ---

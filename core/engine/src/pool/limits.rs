@@ -53,9 +53,9 @@ pub struct Limits {
     /// connection was lost, until one was opened as quickly as before, or nobody waits any more.
     pub opening_max: usize,
     /// The shortest pause after a failed attempt to open a connection. Default 25 ms; less than 1 ms
-    /// counts as 1 ms. Once attempts have failed for longer, the pause grows with the square of that time, up
-    /// to `backoff_max`. Each is shortened by up to half at random, so that clients don't come back
-    /// all at once. A success ends them.
+    /// counts as 1 ms. The longer attempts have failed, the longer is the pause, with the square of
+    /// that time, up to `backoff_max`. Each is shortened by up to half at random, so that clients
+    /// don't come back all at once. A success ends them.
     pub backoff_min: Duration,
     /// The longest pause, by which a client may come back later than its server. Default 2 s: 2,000
     /// clients that wait for a server then make some 1,300 attempts a second.

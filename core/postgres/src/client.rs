@@ -10,7 +10,7 @@
 //! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`position`]: where in the log a write was, and which of the client's are known.
-//! * [`replicas`]: which server a read goes to, and behind which guard.
+//! * [`replicas`], [`moving`]: which server a read goes to, behind which guard, and where next.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
 //! * [`texts`]: how often a text was used, and what it shows.
@@ -22,6 +22,7 @@ pub mod copy;
 pub mod first_use;
 pub mod identity;
 pub mod listener;
+pub mod moving;
 pub mod named;
 pub mod names;
 pub mod pipeline;

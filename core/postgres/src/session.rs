@@ -52,6 +52,9 @@ pub struct Postgres {
     is_read_only: bool,
     /// The server refused to write (25006), and nothing shows that its user wanted that.
     refused_to_write: bool,
+    /// The connection serves reads of a replica; and the server has been promoted.
+    is_replica: bool,
+    is_promoted: bool,
     /// Bytes still to come of a message that is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number, each with the bytes that prepare it anew if the server lost
@@ -107,6 +110,8 @@ impl Postgres {
             is_standby: false,
             is_read_only: false,
             refused_to_write: false,
+            is_replica: false,
+            is_promoted: false,
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
@@ -126,6 +131,12 @@ impl Postgres {
     /// any more, the connection takes no new work: see [`Protocol::is_leaving`].
     pub fn target(&mut self, target: TargetSessionAttrs) {
         self.target = target;
+    }
+
+    /// The connection serves reads of a replica. Once that is promoted it takes no new work: see
+    /// [`Protocol::is_leaving`].
+    pub fn serve_as_replica(&mut self) {
+        self.is_replica = true;
     }
 
     /// The host will send requests ahead of the answers to others, on a connection that is neither
@@ -297,7 +308,10 @@ impl Postgres {
         let mut texts = body.split(|byte| *byte == 0);
         let (name, value) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
         match name {
-            b"in_hot_standby" => self.is_standby = value == b"on",
+            b"in_hot_standby" => {
+                self.is_standby = value == b"on";
+                self.is_promoted = !self.is_standby;
+            }
             b"default_transaction_read_only" => self.is_read_only = value == b"on",
             _ => {}
         }
@@ -542,6 +556,7 @@ impl Protocol for Postgres {
         // Whoever has the session may have set that, and the reset takes it back.
         let is_own = self.ownership.is_lent() || self.is_resetting();
         match self.target {
+            _ if self.is_replica => self.is_promoted,
             TargetSessionAttrs::Primary => self.refused_to_write || self.is_standby,
             TargetSessionAttrs::ReadWrite => {
                 self.refused_to_write || self.is_standby || self.is_read_only && !is_own

@@ -77,6 +77,17 @@ enum {
     ONETRIP_HELD_UP = 17,      /* requests on a shared connection waited for one that took long.
                                   token: the key of its text; a: how many waited; b: how long it
                                   took, in milliseconds */
+    ONETRIP_POSITION = 18,     /* the position in the log of all that was acknowledged before it was
+                                  asked for. b: the mark of that time. Block: its token, as text */
+    ONETRIP_UNCERTAIN = 19,    /* whether writes were acknowledged whose position is not known,
+                                  in front of their ends. a: 0 no, 1 yes, 2 the connection ended
+                                  meanwhile */
+    ONETRIP_GUARD_PASSED = 20, /* the guard in front of a read has passed. token: that of the read;
+                                  a, b: how far the server has replayed, upper and lower half; 0: it
+                                  did not say */
+    ONETRIP_GUARD_BEHIND = 21, /* the guard has failed, so the read ends as ONETRIP_END_ABORTED and
+                                  has not run: the server is not there yet. The rest as above */
+    ONETRIP_GUARD_FAILED = 22, /* the guard was not answered, or failed otherwise */
     ONETRIP_IDENTIFIED = 23,   /* the server has answered onetrip_postgres_identify, and the
                                   connection can be used */
     ONETRIP_POOL_OPEN = 32,    /* open a connection. a: its number from now on */

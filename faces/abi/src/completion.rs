@@ -84,6 +84,21 @@ pub mod kind {
     /// Requests on a shared connection waited for one that took long. `token`: the key of its text.
     /// `a`: how many waited. `b`: how long it took, in milliseconds.
     pub const HELD_UP: u32 = 17;
+    /// The position in the log of everything that was acknowledged before it was asked for. Only if
+    /// the setting `watch_positions` is 1. `b`: the mark that was set when it was asked for. Block:
+    /// the token of the position, as text.
+    pub const POSITION: u32 = 18;
+    /// Whether writes were acknowledged whose position is not known. `a`: one of
+    /// [`uncertain`](super::uncertain). It comes in front of the ends of these writes.
+    pub const UNCERTAIN: u32 = 19;
+    /// The guard in front of a read has passed. Token: that of the read. `a` and `b`: how far the
+    /// server has replayed, the upper and the lower half; 0 and 0 if it did not say.
+    pub const GUARD_PASSED: u32 = 20;
+    /// The guard has failed, since the server has not replayed the position yet. The read ends as
+    /// [`ABORTED`](super::end::ABORTED) and has not run. The rest as above.
+    pub const GUARD_BEHIND: u32 = 21;
+    /// The guard was not answered, or failed in another way. `a` and `b`: 0.
+    pub const GUARD_FAILED: u32 = 22;
     /// The server has answered `onetrip_postgres_identify`, and the connection can be used.
     pub const IDENTIFIED: u32 = 23;
     /// The pool wants a connection. `a`: its number from now on. The host reports the result with
@@ -253,6 +268,16 @@ pub mod event {
     pub const PARAMETER_STATUS: u32 = 3;
     /// For Redis: a push.
     pub const PUSH: u32 = 4;
+}
+
+/// Whether the position of what was acknowledged is unknown.
+pub mod uncertain {
+    /// It is known again.
+    pub const NO: u32 = 0;
+    /// It is unknown until a question was answered.
+    pub const YES: u32 = 1;
+    /// The connection ended while it was unknown.
+    pub const LOST: u32 = 2;
 }
 
 /// Why a connection ended.

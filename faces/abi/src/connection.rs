@@ -9,6 +9,7 @@ use onetrip_engine::pool::{Load, TextKey, Timings};
 use onetrip_engine::{CancelEnd, Ticket, Time, memory};
 use onetrip_postgres::client::connect::Session;
 use onetrip_postgres::client::identity::{Identity, Lineage};
+use onetrip_postgres::client::position::Position;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
 
@@ -124,8 +125,8 @@ impl Connection {
     }
 
     /// What is to be sent.
-    pub fn transmit(&self) -> &[u8] {
-        match &self.peer {
+    pub fn transmit(&mut self) -> &[u8] {
+        match &mut self.peer {
             Peer::Echo(echo) => echo.transmit(),
             Peer::Postgres(postgres) => postgres.transmit(),
             #[cfg(feature = "redis")]
@@ -473,6 +474,31 @@ impl Connection {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| {
             postgres.submit(now, (token, key), submission, deadline, to)
         })
+    }
+
+    /// Submits a read that must show this position, on a connection to a replica that all callers
+    /// share. A guard goes in front of it, in the same segment, unless earlier guards have shown
+    /// that none is needed. The end of the guard comes under the same token, in front of that of the
+    /// read: `GUARD_PASSED`, `GUARD_BEHIND` or `GUARD_FAILED`.
+    ///
+    /// # Errors
+    /// Nothing of it was sent.
+    pub fn submit_guarded(
+        &mut self,
+        now: Time,
+        (token, key): (u32, TextKey),
+        (submission, position): (Submission<'_>, &Position),
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        self.on_postgres(Err(Refused::Malformed), |postgres, to| {
+            postgres.submit_guarded(now, (token, key), (submission, position), deadline, to)
+        })
+    }
+
+    /// Questions for the position that are sent from now on have this mark, which the host is told
+    /// with the answer: [`Replicas::losses`](crate::Replicas::losses).
+    pub fn mark_positions(&mut self, mark: u32) {
+        self.on_postgres((), |postgres, _| postgres.mark_positions(mark));
     }
 
     fn on_postgres<R>(

@@ -12,6 +12,7 @@
 //! * `connect`: the plan of connecting to a server.
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
+//! * `replicas`: where reads go, and the position of what was written.
 //! * `redis`, with `export_redis`: login and commands.
 //! * `cluster`, with `export_cluster`: the routing of a Redis cluster.
 //! * `sentinel`: which servers are the master and a replica, as Redis Sentinels say.
@@ -45,6 +46,7 @@ mod postgres;
 mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
+mod replicas;
 #[cfg(feature = "redis")]
 mod routing;
 #[cfg(feature = "redis")]
@@ -57,11 +59,12 @@ pub use cluster::Cluster;
 pub use connect::Connect;
 pub use connection::Connection;
 pub use pool::Pool;
+pub use replicas::Replicas;
 #[cfg(feature = "redis")]
 pub use sentinel::Sentinel;
 
 /// What hosts in Rust hand over and get back. Their functions are those of [`Connection`],
-/// [`Pool`], [`Cluster`] and [`Sentinel`], which take no pointers.
+/// [`Pool`], [`Replicas`], [`Cluster`] and [`Sentinel`], which take no pointers.
 pub mod host {
     pub use crate::codes::flag;
     pub use crate::completion::Record;

@@ -2,12 +2,15 @@
 //! drives. The policy decides which connection is used, when another is opened, which caller is
 //! next, and what expires.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use onetrip_engine::pool::{
     Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
     TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
+use onetrip_postgres::client::replicas::Outlook;
 #[cfg(feature = "redis")]
 use onetrip_redis::client::sentinel::ATTEMPT_PAUSE;
 
@@ -46,7 +49,8 @@ struct Member<H> {
     placed: usize,
     /// Whether one of them may be slow.
     placed_unsure: bool,
-    /// Whether the policy waits for it to become idle.
+    /// Whether it is shared, and whether the policy waits for it to become idle.
+    is_shared: bool,
     draining: bool,
 }
 
@@ -263,6 +267,28 @@ impl<H: Lent> Pool<H> {
         [policy.connections(), idle, policy.waiting()]
     }
 
+    /// What a read with this text would find here now.
+    pub fn outlook(&self, key: TextKey) -> Outlook {
+        let waiting = self.policy.waiting();
+        let (mut work, mut unanswered, mut trip) = (Duration::ZERO, waiting, Duration::MAX);
+        let mut is_open = false;
+        for load in self.members.values().filter(|it| it.is_shared).filter_map(Member::load) {
+            is_open = true;
+            work += load.expected;
+            unanswered += load.unanswered;
+            trip = trip.min(load.trip);
+        }
+        let max = self.policy.limits().connections_max;
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        work += self.policy.timings().expected(key).takes().saturating_mul(waiting);
+        Outlook {
+            is_open,
+            has_room: unanswered < max,
+            wait: trip.saturating_add(work / u32::try_from(max).unwrap_or(u32::MAX)),
+            unanswered,
+        }
+    }
+
     pub(crate) fn take(&mut self) -> usize {
         self.completions.take().len()
     }
@@ -299,12 +325,16 @@ impl<H: Lent> Pool<H> {
                     connection: None,
                     placed: 0,
                     placed_unsure: false,
+                    is_shared: false,
                     draining: false,
                 };
                 self.members.insert(number, member);
                 self.tell(kind::POOL_OPEN, 0, number);
             }
-            Output::Granted { token, id, .. } => self.serve(kind::POOL_GRANTED, token, id),
+            Output::Granted { token, id, .. } => {
+                self.drains(id, (false, false));
+                self.serve(kind::POOL_GRANTED, token, id);
+            }
             Output::Placed { token, id, .. } => {
                 let waited = self.waiting.get(&(token.0 as u32)).map(|(_, key)| *key);
                 self.serve(kind::POOL_PLACED, token, id);
@@ -315,9 +345,9 @@ impl<H: Lent> Pool<H> {
                 self.waiting.remove(&token);
                 self.tell(kind::POOL_FAILED, token, cause_code(cause));
             }
-            Output::Shared { id } => self.drains(id, false),
+            Output::Shared { id } => self.drains(id, (true, false)),
             Output::Drain { id } => {
-                self.drains(id, true);
+                self.drains(id, (false, true));
                 let member = self.number(id).and_then(|number| self.members.get(&number));
                 if member.is_some_and(Member::is_idle) {
                     self.policy.handle_drained(id);
@@ -367,11 +397,11 @@ impl<H: Lent> Pool<H> {
         }
     }
 
-    fn drains(&mut self, id: ConnectionId, draining: bool) {
+    fn drains(&mut self, id: ConnectionId, (is_shared, draining): (bool, bool)) {
         if let Some(number) = self.number(id)
             && let Some(member) = self.members.get_mut(&number)
         {
-            member.draining = draining;
+            (member.is_shared, member.draining) = (is_shared, draining);
         }
     }
 

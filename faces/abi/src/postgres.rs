@@ -24,6 +24,7 @@ pub(crate) mod flow;
 mod flowing;
 mod login;
 mod outputs;
+mod positions;
 pub(crate) mod request;
 mod statements;
 mod submitting;
@@ -34,6 +35,7 @@ pub(crate) use submitting::enter;
 use delayed::Delayed;
 use flow::Flow;
 use login::Login;
+use positions::Positions;
 pub(crate) use statements::SharedTexts;
 use statements::Statements;
 
@@ -67,6 +69,7 @@ pub(crate) struct Postgres {
     /// Requests that wait for the answer to a BEGIN, and the requests behind them.
     delayed: Delayed,
     flow: Flow,
+    positions: Positions,
     /// A Terminate is sent after the last reply.
     terminating: bool,
     /// The last request was a member: its segment continues with the next request.
@@ -182,6 +185,12 @@ impl Postgres {
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
         let mut protocol = Protocol::new(TransactionStatus::Idle);
         protocol.target(settings.as_ref().map_or(TargetSessionAttrs::Any, |it| it.target));
+        if settings.as_ref().is_some_and(|it| it.watch_positions) {
+            protocol.watch_positions();
+        }
+        if settings.as_ref().is_some_and(|it| it.is_replica) {
+            protocol.serve_as_replica();
+        }
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
@@ -203,6 +212,7 @@ impl Postgres {
             transactions: 0,
             delayed: Delayed::new(),
             flow: Flow::new(),
+            positions: Positions::default(),
             terminating: false,
             segment_open: false,
             live: 0,
@@ -270,8 +280,11 @@ impl Postgres {
     }
 
     /// The bytes to send now. During the login these are its own bytes, even if requests wait behind
-    /// it.
-    pub(crate) fn transmit(&self) -> &[u8] {
+    /// it. The question for the position of what they write joins them.
+    pub(crate) fn transmit(&mut self) -> &[u8] {
+        if self.login.is_none() && !self.holds() {
+            self.engine.end_flight(self.clock);
+        }
         match &self.login {
             Some(login) => &login.out,
             None if self.holds() => &[],

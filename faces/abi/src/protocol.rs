@@ -173,6 +173,18 @@ impl Speaks for Protocol {
         }
     }
 
+    fn owes_behind(&self, idle: bool) -> bool {
+        matches!(self, Protocol::Postgres(postgres) if postgres.owes_behind(idle))
+    }
+
+    fn write_behind(&mut self, out: &mut BytesMut) -> Option<Expect> {
+        match self {
+            Protocol::Postgres(postgres) => postgres.write_behind(out).map(Expect::Postgres),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => None,
+        }
+    }
+
     fn is_leaving(&self) -> bool {
         match self {
             Protocol::Postgres(postgres) => postgres.is_leaving(),

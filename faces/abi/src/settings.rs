@@ -32,6 +32,11 @@ pub(crate) struct Settings {
     /// What the server has to be. Where that is one that takes writes, a connection whose server
     /// does not any more is reported as `ASTRAY`. Default: any.
     pub(crate) target: TargetSessionAttrs,
+    /// Whether the position of what is written is asked for. Default: no.
+    pub(crate) watch_positions: bool,
+    /// Whether it serves reads of a replica, so that it is reported as `ASTRAY` once the server is
+    /// promoted. Default: no.
+    pub(crate) is_replica: bool,
 }
 
 /// Why the settings are refused, in one line.
@@ -49,6 +54,8 @@ impl Settings {
             ask_password: false,
             hold_begin: false,
             target: TargetSessionAttrs::Any,
+            watch_positions: false,
+            is_replica: false,
         };
         for (name, value) in pairs(bytes)? {
             settings.set(name, value)?;
@@ -82,6 +89,8 @@ impl Settings {
             },
             "ask_password" => self.ask_password = flag(name, value)?,
             "message_bytes_max" => self.message_bytes_max = number(name, value)?,
+            "watch_positions" => self.watch_positions = flag(name, value)?,
+            "replica" => self.is_replica = flag(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {

@@ -311,6 +311,9 @@ fn spawn(
     if context.newest.is_some() {
         protocol.watch_positions();
     }
+    if context.primary.is_some() {
+        protocol.serve_as_replica();
+    }
     let engine = |now| Engine::new(now, protocol, limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), pool_slot, trip);

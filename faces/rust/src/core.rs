@@ -741,7 +741,7 @@ impl Core {
                 }
             }
             Output::Event { event: Event::ParameterStatus, block } => {
-                self.keep_parameter(now, &block);
+                self.keep_parameter(&block);
             }
             Output::Event { event: Event::Notification, block } => self.notified_by(&block),
             Output::Event { event: Event::StaleNotification, .. } => {
@@ -914,14 +914,10 @@ impl Core {
         self.untold.notice(&self.context, block);
     }
 
-    fn keep_parameter(&mut self, now: Time, block: &[u8]) {
+    fn keep_parameter(&mut self, block: &[u8]) {
         if let Some(body) = block.get(Header::LEN..)
             && let Ok(parameter) = ParameterStatus::decode(body)
         {
-            if self.context.primary.is_some() && (parameter.name, parameter.value) == PROMOTED {
-                // It is no replica any more. What was sent is still answered.
-                self.engine.terminate(now);
-            }
             self.parameters.insert(parameter.name.into(), parameter.value.into());
         }
     }
@@ -1151,9 +1147,6 @@ impl Core {
         self.engine.protocol().status()
     }
 }
-
-/// What a server reports once it has been promoted.
-const PROMOTED: (&str, &str) = ("in_hot_standby", "off");
 
 fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);

@@ -1,18 +1,19 @@
 //! Reads that replicas may serve, and that show one's own writes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Time, Token};
+use onetrip_postgres::client::moving::{Moving as Way, Step};
 use onetrip_postgres::client::position::{Position, Wanted};
-use onetrip_postgres::client::replicas::{Read, Route};
+use onetrip_postgres::client::replicas::Read;
 use onetrip_postgres::message::SYNC;
 use onetrip_postgres::sql::{self, Traits};
 
 use crate::core::Core;
+use crate::error::ABORTED;
 use crate::executor::{At, Executor, Kept, Message, Outgoing, Sent, Unready, with_scratch};
 use crate::first_use::FirstUse;
 use crate::guard::Guard;
@@ -24,7 +25,7 @@ use crate::replicas::{ReplicaSet, no_replica};
 use crate::reply::{FromReply, Reply, Text};
 use crate::statement::Source;
 use crate::trace::Span;
-use crate::{Client, Error, Row, Rows, ToStatement};
+use crate::{Client, Error, Kind, Row, Rows, ToStatement};
 
 /// A client's reads, which replicas may serve. Made by [`Client::reads`].
 ///
@@ -169,27 +170,25 @@ struct Parts {
     /// For the primary.
     executor: Executor,
     set: Arc<ReplicaSet>,
-    read: Read,
     kept: Kept,
     deadline: Time,
-    /// It has gone to the primary, or has failed, and goes nowhere else any more.
-    is_settled: AtomicBool,
+    wanted: Wanted,
+    /// Where it goes next.
+    way: Mutex<Way>,
 }
 
 impl Moving {
-    pub(crate) fn new(
-        executor: Executor,
-        set: Arc<ReplicaSet>,
-        read: Read,
-        kept: Kept,
-        deadline: Time,
-    ) -> Moving {
-        let is_settled = AtomicBool::new(false);
-        Moving(Arc::new(Parts { executor, set, read, kept, deadline, is_settled }))
+    pub(crate) fn new(executor: Executor, set: Arc<ReplicaSet>, kept: Kept, way: Way) -> Moving {
+        let (deadline, wanted, way) = (way.deadline(), way.wanted(), Mutex::new(way));
+        Moving(Arc::new(Parts { executor, set, kept, deadline, wanted, way }))
+    }
+
+    fn way(&self) -> MutexGuard<'_, Way> {
+        self.0.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn guard(&self, at: usize) -> Option<Guard> {
-        match self.0.read.wanted {
+        match self.0.wanted {
             Wanted::At(position) => Some(self.0.set.guard(at, position)),
             Wanted::Nothing | Wanted::Unknown => None,
         }
@@ -225,7 +224,6 @@ impl Moving {
 
     /// Submits it on the primary, for an entry in its line.
     fn submit_to_primary(&self, queue_entry: &Arc<QueueEntry>, again: Again) {
-        self.0.is_settled.store(true, Ordering::Relaxed);
         let (moving, deadline) = (self.clone(), self.0.deadline);
         let work = Work::new(move |_, core, now| {
             moving.0.executor.submit_again(core, now, &again, deadline)
@@ -243,62 +241,44 @@ impl Moving {
     }
 
     async fn wait_as(&self, queue_entry: &Arc<QueueEntry>) {
-        let Parts { set, read, kept, deadline, .. } = &*self.0;
+        let Parts { set, kept, .. } = &*self.0;
         while !queue_entry.is_given_up() {
-            let now = set.primary().now();
-            let failed = match set.route(*read, kept.key) {
-                _ if now >= *deadline => {
-                    Error::late("the deadline passed before a replica was there")
-                }
-                Route::Primary => {
+            let step = set.step(&mut self.way(), kept.key);
+            match step {
+                Step::Primary => {
                     return self.submit_to_primary(queue_entry, Again::Encoded(kept.clone()));
                 }
-                Route::Replica(at) => match self.try_submit(at) {
-                    Some(At::Here(connection, token)) => {
-                        queue_entry
-                            .settle(&connection, Ok(token))
-                            .into_iter()
-                            .for_each(|it| it.wake());
-                        return;
+                Step::Replica { at, .. } => {
+                    if let Some(At::Here(connection, token)) = self.try_submit(at) {
+                        let waker = queue_entry.settle(&connection, Ok(token));
+                        return waker.into_iter().for_each(|it| it.wake());
                     }
-                    _ => {
-                        tokio::time::sleep(set.retry_pause()).await;
-                        continue;
-                    }
-                },
-                Route::Wait => {
-                    tokio::time::sleep(set.retry_pause()).await;
-                    continue;
                 }
-                Route::Nowhere => no_replica(),
-            };
-            // It is not moved once more.
-            self.0.is_settled.store(true, Ordering::Relaxed);
-            queue_entry.fail(failed).into_iter().for_each(|it| it.wake());
-            return;
+                Step::Pause => {}
+                Step::Late | Step::NoReplica => {
+                    let waker = queue_entry.fail(failure(step));
+                    return waker.into_iter().for_each(|it| it.wake());
+                }
+            }
+            tokio::time::sleep(set.retry_pause()).await;
         }
     }
 }
 
 impl Moves for Moving {
     fn next(&self, error: &Error) -> Option<Arc<QueueEntry>> {
-        let Parts { set, read, kept, deadline, is_settled, .. } = &*self.0;
-        if is_settled.load(Ordering::Relaxed) {
-            return None;
-        }
-        let now = set.primary().now();
-        if !ReplicaSet::goes_elsewhere(error) || now >= *deadline || set.primary().is_closed() {
-            return None;
-        }
-        if !read.gives_up(now) {
-            return Some(self.wait());
-        }
-        let queue_entry = QueueEntry::new(set.primary().clone());
-        self.submit_to_primary(&queue_entry, Again::Encoded(kept.clone()));
-        Some(queue_entry)
+        let (set, mut way) = (&self.0.set, self.way());
+        // The caller's own deadline and cancel hold everywhere.
+        let is_final =
+            matches!(error.kind(), Kind::Timeout | Kind::Cancelled) || set.primary().is_closed();
+        let skipped = error.code() == ABORTED;
+        let goes_on = way.ended(set.primary().now(), error.outcome(), skipped, is_final);
+        drop(way);
+        goes_on.then(|| self.wait())
     }
 
     fn ask(&self, mut first_use: Box<FirstUse>) -> Arc<QueueEntry> {
+        self.way().settle();
         first_use.lacks_binary_form = true;
         let queue_entry = QueueEntry::new(self.0.set.primary().clone());
         self.submit_to_primary(&queue_entry, Again::Asking(first_use));
@@ -354,19 +334,22 @@ impl Executor {
         let Some((set, read)) = set else {
             return self.read_here(outgoing, encoded.text);
         };
-        let route = set.route(read, key);
-        if route == Route::Primary {
-            return self.read_here(outgoing, encoded.text);
-        }
         let deadline = self.deadline_now();
+        let mut way = Way::new(read, deadline);
+        let step = set.step(&mut way, key);
+        match step {
+            Step::Primary => return self.read_here(outgoing, encoded.text),
+            Step::Late | Step::NoReplica => return Err(failure(step)),
+            Step::Replica { .. } | Step::Pause => {}
+        }
         // A second try in another format needs a guard of its own, so it is the primary's.
         let (text, first_use) = match encoded.text {
             Text::New(first_use) => (Text::Unseen(first_use.metadata.clone()), Some(first_use)),
             text => (text, None),
         };
-        let moving = Moving::new(self.clone(), set.clone(), read, outgoing.to_owned(), deadline);
-        let at = match route {
-            Route::Replica(at) => moving.submit(at),
+        let moving = Moving::new(self.clone(), set.clone(), outgoing.to_owned(), way);
+        let at = match step {
+            Step::Replica { at, .. } => moving.submit(at),
             _ => At::Later(moving.wait()),
         };
         let sent = Sent { at, lead: None, deadline };
@@ -383,6 +366,14 @@ impl Executor {
             first_use.deadline = sent.deadline;
         }
         Ok(Reply::of(sent).reading(text, false))
+    }
+}
+
+/// Why a read fails at this step.
+fn failure(step: Step) -> Error {
+    match step {
+        Step::Late => Error::late("the deadline passed before a replica was there"),
+        _ => no_replica(),
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Time};
+use onetrip_postgres::client::moving::{Moving, Step};
 use onetrip_postgres::client::position::{Newest, Position};
-use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report, Route};
+use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report};
 
 use crate::config::{Config, Reads, TargetSessionAttrs};
-use crate::error::ABORTED;
 use crate::executor::Executor;
 use crate::guard::{Guard, Standing};
 use crate::pool::Pool;
@@ -84,18 +84,18 @@ impl ReplicaSet {
         Read { reads: self.reads, wanted, until }
     }
 
-    /// Where a read with this text goes now.
-    pub(crate) fn route(self: &Arc<Self>, read: Read, key: TextKey) -> Route {
+    /// What a read with this text does next.
+    pub(crate) fn step(self: &Arc<Self>, way: &mut Moving, key: TextKey) -> Step {
         let outlooks: Vec<Outlook> = self.pools.iter().map(|pool| pool.outlook(key)).collect();
         let (now, primary) = (self.primary.now(), self.primary.outlook(key));
         let mut state = self.state();
-        let route = state.choose(now, read, &outlooks, primary);
+        let step = way.step(now, &mut state, &outlooks, primary);
         let probe = state.poll_probe(now);
         drop(state);
         if let Some(at) = probe {
             self.probe(at);
         }
-        route
+        step
     }
 
     /// Probes all of which nothing is known.
@@ -131,13 +131,6 @@ impl ReplicaSet {
     /// How long a read that waits for a replica pauses.
     pub(crate) fn retry_pause(&self) -> Duration {
         self.state().retry_pause()
-    }
-
-    /// Whether a read that ended so on a replica is sent elsewhere.
-    pub(crate) fn goes_elsewhere(error: &Error) -> bool {
-        // The caller's own deadline and cancel hold everywhere.
-        let is_callers = matches!(error.kind(), Kind::Timeout | Kind::Cancelled);
-        !is_callers && Read::goes_elsewhere(error.outcome(), error.code() == ABORTED)
     }
 }
 

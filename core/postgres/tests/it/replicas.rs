@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use onetrip_engine::Time;
+use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::identity::Identity;
+use onetrip_postgres::client::moving::{Moving, Step};
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
     Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route,
@@ -684,4 +685,64 @@ fn the_model_finds_what_a_wrong_policy_does() {
         let found = (0..400).any(|seed| run(seed, defect).is_err());
         assert!(found, "no seed shows {defect:?}");
     }
+}
+
+/// A read on its way among two replicas that have replayed up to 100.
+fn moving(reads: Reads, wanted: Wanted, until: Time) -> (Replicas, Moving) {
+    let read = Read { reads, wanted, until };
+    (replicas(2, Limits::default()), Moving::new(read, ms(100)))
+}
+
+fn step(replicas: &mut Replicas, moving: &mut Moving, now: Time) -> Step {
+    moving.step(now, replicas, &[OPEN; 2], OPEN)
+}
+
+#[test]
+fn a_read_that_was_skipped_goes_to_the_primary_and_stays_there() {
+    let wanted = Wanted::At(at(200));
+    let (mut replicas, mut read) = moving(Reads::PreferReplica, wanted, Time::ZERO);
+    let first = step(&mut replicas, &mut read, ms(2));
+    assert!(matches!(first, Step::Replica { waits: true, .. }), "{first:?}");
+    assert!(read.ended(ms(3), Outcome::Rejected, true, false));
+    assert_eq!(step(&mut replicas, &mut read, ms(3)), Step::Primary);
+    assert!(read.is_settled() && !read.ended(ms(4), Outcome::NotSent, false, false));
+}
+
+#[test]
+fn a_read_that_waits_tries_replicas_until_its_time_is_over() {
+    let wanted = Wanted::At(at(200));
+    for (reads, last) in [(Reads::PreferReplica, Step::Primary), (Reads::Replica, Step::NoReplica)]
+    {
+        let (mut replicas, mut read) = moving(reads, wanted, ms(50));
+        step(&mut replicas, &mut read, ms(2));
+        for guarded in 0..2 {
+            replicas.handle_guard(ms(2), guarded, &at(200), Guarded::Behind(Some(100)));
+        }
+        assert!(read.ended(ms(2), Outcome::Rejected, true, false));
+        assert_eq!(step(&mut replicas, &mut read, ms(3)), Step::Pause);
+        let again = step(&mut replicas, &mut read, ms(10));
+        assert!(matches!(again, Step::Replica { waits: false, .. }), "{again:?}");
+        for guarded in 0..2 {
+            replicas.handle_guard(ms(49), guarded, &at(200), Guarded::Behind(Some(100)));
+        }
+        assert!(read.ended(ms(49), Outcome::Rejected, true, false));
+        assert_eq!(step(&mut replicas, &mut read, ms(50)), last);
+    }
+}
+
+#[test]
+fn an_end_that_holds_everywhere_or_may_have_run_is_its_callers() {
+    for (outcome, skipped, is_final, now) in [
+        (Outcome::Unknown, false, false, ms(3)),
+        (Outcome::Rejected, false, false, ms(3)),
+        (Outcome::NotSent, false, true, ms(3)),
+        (Outcome::NotSent, false, false, ms(100)),
+    ] {
+        let (mut replicas, mut read) = moving(Reads::Replica, Wanted::Nothing, ms(50));
+        step(&mut replicas, &mut read, ms(2));
+        assert!(!read.ended(now, outcome, skipped, is_final));
+        assert!(read.is_settled());
+    }
+    let (mut replicas, mut read) = moving(Reads::Replica, Wanted::Nothing, ms(50));
+    assert_eq!(step(&mut replicas, &mut read, ms(100)), Step::Late);
 }

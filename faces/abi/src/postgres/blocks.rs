@@ -332,7 +332,7 @@ impl Postgres {
             self.submit_sync(now, Token(token.into()), Treatment::Plain)?;
             self.begin(token, None, None, true, false);
         } else if self.lead(now, token, (part, 0), to)? {
-            self.submit_end(now, token, text)?;
+            self.submit_end(now, token, (part, text))?;
             if let Some(it) = self.block.as_mut().filter(|_| part == Part::Commit) {
                 it.commit = (token, false);
             }
@@ -343,8 +343,14 @@ impl Postgres {
         Ok(())
     }
 
-    fn submit_end(&mut self, now: Time, token: u32, text: &str) -> Result<(), Refused> {
+    fn submit_end(
+        &mut self,
+        now: Time,
+        token: u32,
+        (part, text): (Part, &str),
+    ) -> Result<(), Refused> {
         let expect = Expect::sync().parse().bind().execute().leaves_nothing();
+        let expect = if part == Part::Commit { expect.commits() } else { expect };
         let request = Request {
             pinned: true,
             in_order: true,

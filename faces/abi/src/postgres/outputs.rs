@@ -9,6 +9,7 @@ use onetrip_postgres::client::statements::shows_stale;
 use onetrip_postgres::client::transaction::pending::PendingBegin;
 
 use super::blocks::role_of;
+use super::positions::is_guard;
 use super::statements::Number;
 use super::{BEGIN, BEGIN_SYNC, Postgres};
 use crate::completion::{Completions, close, close_code, end, event, kind, outcome, too_long};
@@ -20,6 +21,9 @@ const GATHER_AHEAD_MAX: usize = 1 << 20;
 
 impl Postgres {
     pub(super) fn settle(&mut self, to: &mut Completions) {
+        if self.login.is_none() {
+            self.tell_positions(to);
+        }
         while let Some(output) = self.engine.poll_output() {
             self.take(output, to);
         }
@@ -38,6 +42,14 @@ impl Postgres {
 
     fn take(&mut self, output: Output<Event>, to: &mut Completions) {
         match output {
+            Output::Data { token, block } | Output::Piece { token, block, .. }
+                if is_guard(token) =>
+            {
+                self.guard_came(token, &block);
+            }
+            Output::Ended { token, block, end, .. } if is_guard(token) => {
+                self.guard_ended(token, &block, end, to);
+            }
             // Of a BEGIN only the end matters.
             Output::Data { token: BEGIN | BEGIN_SYNC, .. }
             | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}

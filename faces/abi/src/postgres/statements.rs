@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use onetrip_postgres::Postgres;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
+use onetrip_postgres::client::replicas::GUARD;
 use onetrip_postgres::client::statements::{self, Closing, Scope, Wanted, Way, is_preparable};
 use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
@@ -32,6 +33,9 @@ type Forgotten = Arc<Mutex<Vec<Number>>>;
 /// The texts that a connection, or all connections of a pool, have seen.
 pub(crate) type SharedTexts = Arc<Mutex<Texts>>;
 
+/// The key of the guard. Those of texts are counted from 1.
+const GUARD_KEY: u64 = u64::MAX;
+
 /// Assigns numbers to statements.
 #[derive(Debug, Default)]
 struct Numbers {
@@ -43,6 +47,8 @@ struct Numbers {
 #[derive(Debug)]
 pub(crate) struct Statements {
     texts: SharedTexts,
+    /// Whether texts are prepared at all.
+    prepares: bool,
     counted: statements::Statements<Numbered>,
     named: Named<Numbered>,
     numbers: Numbers,
@@ -52,6 +58,7 @@ impl Statements {
     pub(crate) fn new(threshold: u32, max: usize, unique: u64) -> Statements {
         Statements {
             texts: Arc::new(Mutex::new(Texts::new(threshold, max))),
+            prepares: threshold > 0 && max > 0,
             counted: statements::Statements::new(max, unique),
             named: Named::default(),
             numbers: Numbers::default(),
@@ -95,6 +102,20 @@ impl Statements {
             }
         };
         Ok(Plan { way, closes: false, traits })
+    }
+
+    /// How the guard runs, which is prepared with its first use.
+    pub(crate) fn guard(
+        &mut self,
+        protocol: &mut Postgres,
+        types: Types<'_>,
+    ) -> Result<Way<Numbered>, EncodeError> {
+        if !self.prepares {
+            return Ok(Way::Unnamed);
+        }
+        let (parse, data) = (parse_of(GUARD, types.oids), || self.numbers.next());
+        let wanted = Wanted { key: GUARD_KEY, parse: &parse, data: &data, is_explicit: false };
+        self.counted.way(protocol, &wanted, Scope::Fixed)
     }
 
     /// How a text runs under a name that the user gave it.

@@ -8,6 +8,7 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::named::{NameTaken, Plan};
 use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::{Closing, Scope, Way};
+use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
@@ -30,6 +31,21 @@ impl Postgres {
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
         self.check(token)?;
+        self.arrives(now);
+        let (level, is_member) = (self.level(), submission.has(flag::MEMBER));
+        let result = match self.lead_statement(now, token, &submission, to) {
+            Ok(true) => self.take_request(now, token, submission, deadline, to),
+            ended => ended.map(|_| Ticket::Sent),
+        };
+        if result.is_ok() {
+            self.note_taken(token, key, (level, is_member), now);
+        }
+        self.settle(to);
+        result
+    }
+
+    /// A request comes from the host.
+    pub(super) fn arrives(&mut self, now: Time) {
         self.clock = now;
         self.pace.submitted(now);
         if self.engine.in_flight() + self.engine.queued() == 0 {
@@ -37,19 +53,21 @@ impl Postgres {
             // The network's round trip is not the server's time.
             self.since = now.after(self.workload.trip());
         }
-        let (level, is_member) = (self.level(), submission.has(flag::MEMBER));
-        let result = match self.lead_statement(now, token, &submission, to) {
-            Ok(true) => self.take_request(now, token, submission, deadline, to),
-            ended => ended.map(|_| Ticket::Sent),
-        };
-        if let (Ok(_), Some(used)) = (&result, self.uses.get_mut(token as usize)) {
-            (used.level, used.is_member) = (level, is_member);
-            if let Some(timings) = self.timings.as_ref().filter(|_| key != TextKey::UNTOLD) {
-                used.task = Some(self.workload.begin(now, key, timings));
-            }
+    }
+
+    /// It was taken.
+    pub(super) fn note_taken(
+        &mut self,
+        token: u32,
+        key: TextKey,
+        (level, is_member): (Option<LevelId>, bool),
+        now: Time,
+    ) {
+        let Some(used) = self.uses.get_mut(token as usize) else { return };
+        (used.level, used.is_member) = (level, is_member);
+        if let Some(timings) = self.timings.as_ref().filter(|_| key != TextKey::UNTOLD) {
+            used.task = Some(self.workload.begin(now, key, timings));
         }
-        self.settle(to);
-        result
     }
 
     /// Submits a request to the engine.
@@ -138,7 +156,7 @@ impl Postgres {
         }
     }
 
-    fn send_statement(
+    pub(super) fn send_statement(
         &mut self,
         now: Time,
         token: u32,
@@ -160,6 +178,7 @@ impl Postgres {
             false => self.statements.take_close(self.engine.protocol_mut()),
         };
         let is_member = submission.has(flag::MEMBER);
+        let is_behind = submission.has(BEHIND_GUARD);
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
@@ -170,15 +189,15 @@ impl Postgres {
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
-            // A leading BEGIN has opened a segment, which needs this request to end it.
-            pinned: leads || self.block.is_some(),
+            // A leading BEGIN, or a guard, has opened a segment, which needs this request to end it.
+            pinned: leads || is_behind || self.block.is_some(),
             in_order: !self.is_shared || is_member,
             metered: submission.has(flag::STREAM),
             ..Request::isolated(Token(token.into()), expected.into())
         };
         let at = Setting {
-            is_shared: self.is_shared && !is_member,
-            is_outside: !is_member && self.goes_outside(treatment),
+            is_shared: self.is_shared && !is_member && !is_behind,
+            is_outside: !is_member && !is_behind && self.goes_outside(treatment),
         };
         let used = if let Way::Named(used) = &way { Some(used) } else { None };
         let joins = submission.has(flag::REPEATABLE) && traits.read_only_select();
@@ -226,7 +245,7 @@ impl Postgres {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }
-        let heals = self.is_shared && !submission.has(flag::MEMBER);
+        let heals = self.is_shared && !submission.has(flag::MEMBER | BEHIND_GUARD);
         let scope = if heals { Scope::Heals } else { Scope::Fixed };
         Ok(self.statements.counted(protocol, (text, submission.types), scope)?)
     }
@@ -351,6 +370,9 @@ impl Postgres {
         taken_back
     }
 }
+
+/// A bit of the flags that no host sets: the read has a guard in front of it, which it needs.
+pub(super) const BEHIND_GUARD: u32 = 1 << 31;
 
 /// Submits a request of at most `size` bytes that `write` writes. One function for all kinds, so
 /// that the compiled module contains the engine's `submit` only once.

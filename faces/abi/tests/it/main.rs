@@ -19,6 +19,7 @@ mod login;
 mod memory;
 mod pace;
 mod pool;
+mod positions;
 mod redis;
 mod requests;
 mod statements;

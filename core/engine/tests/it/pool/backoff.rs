@@ -6,6 +6,7 @@ use onetrip_engine::Time;
 use onetrip_engine::pool::{Limits, Pauses, Pool};
 
 use super::host::{Did, Host, max, millis, seconds};
+use crate::pool_random::actions::nominal;
 
 /// A host with one caller that never gives up, and the first attempt to open a connection.
 fn trying(limits: Limits) -> Host {
@@ -13,13 +14,6 @@ fn trying(limits: Limits) -> Host {
     host.checkout(1);
     assert_eq!(host.take(), [Did::Open(0)]);
     host
-}
-
-/// The longest pause once attempts have failed for this long.
-pub(crate) fn nominal(failing_for: Duration, limits: &Limits) -> Duration {
-    let (time, max) = (failing_for.as_secs_f64(), limits.backoff_max.as_secs_f64());
-    let grown = Duration::from_secs_f64((time * time / (2.0 * max)).min(max));
-    grown.clamp(limits.backoff_min, limits.backoff_max)
 }
 
 /// Lets an attempt fail, and returns the pause.

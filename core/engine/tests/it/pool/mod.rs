@@ -1,6 +1,6 @@
 //! The pool's policy, rule by rule, with a host that obeys its outputs.
 
-pub(crate) mod backoff;
+mod backoff;
 mod checkout;
 mod choice;
 mod claims;

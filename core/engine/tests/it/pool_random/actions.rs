@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Cause, Condition, ConnectionId, Expected, TextKey, choose};
+use onetrip_engine::pool::{Cause, Condition, ConnectionId, Expected, Limits, TextKey, choose};
 use onetrip_engine::{Time, Token};
 
-use super::super::pool::backoff::nominal;
 use super::callers::{Caller, Kind};
 use super::sim::{Conn, Sim};
 
@@ -359,4 +358,11 @@ impl Sim {
             assert_eq!(self.pool.poll_deadline(), None);
         }
     }
+}
+
+/// The longest pause once attempts have failed for this long.
+pub(crate) fn nominal(failing_for: Duration, limits: &Limits) -> Duration {
+    let (time, max) = (failing_for.as_secs_f64(), limits.backoff_max.as_secs_f64());
+    let grown = Duration::from_secs_f64((time * time / (2.0 * max)).min(max));
+    grown.clamp(limits.backoff_min, limits.backoff_max)
 }

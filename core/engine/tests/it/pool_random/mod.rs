@@ -3,7 +3,7 @@
 //! Each run is one seed. `ONETRIP_SEED=n cargo test -p onetrip-engine --test it pool_random`
 //! repeats one, and `ONETRIP_RUNS=n` runs more.
 
-mod actions;
+pub(crate) mod actions;
 mod callers;
 mod invariants;
 mod rng;

@@ -125,6 +125,11 @@ impl Command {
         (head, &self.bytes)
     }
 
+    /// Its arguments as they are sent.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Appends the command as it is sent.
     pub fn encode(&self, out: &mut BytesMut) {
         self.encode_behind(&[], out);

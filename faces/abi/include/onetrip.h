@@ -21,6 +21,8 @@ extern "C" {
 typedef struct onetrip_connection onetrip_connection;
 typedef struct onetrip_pool onetrip_pool;
 typedef struct onetrip_cluster onetrip_cluster;
+typedef struct onetrip_cache onetrip_cache;
+typedef struct onetrip_cache_writes onetrip_cache_writes;
 typedef struct onetrip_connect onetrip_connect;
 typedef struct onetrip_lineage onetrip_lineage;
 
@@ -513,6 +515,8 @@ enum {
     ONETRIP_REDIS_NO_MULTI = 16,   /* the server refuses it between MULTI and EXEC */
     ONETRIP_REDIS_KEYS_KNOWN = 32,
     ONETRIP_REDIS_DEPENDS = 64,    /* its place depends on its arguments */
+    ONETRIP_REDIS_CACHEABLE = 1024, /* its reply may be kept until one of its keys is changed */
+    ONETRIP_REDIS_CHANGES = 2048,  /* it may change what is kept of other replies */
     ONETRIP_REDIS_PLACE_SHIFT = 8, /* the place takes two bits from here */
     ONETRIP_REDIS_SHARED = 0,      /* a place: a shared connection */
     ONETRIP_REDIS_OWN = 1,         /* it may block, so it needs its own connection */
@@ -679,6 +683,65 @@ enum {
     ONETRIP_WHY_NODE_BY_NODE = 13, /* it has a meaning on one node only */
     ONETRIP_WHY_FULL = 14          /* too many commands wait */
 };
+
+/* --- caches of Redis ---
+ *
+ * A cache keeps replies of one connection at a time, on which the server says which keys are
+ * changed (the setting tracking). It decides what is kept and for how long. The host reports that
+ * connection, its pushes, what the client asks and what it changes on all of its connections.
+ */
+
+/* An empty cache of at most so many bytes. */
+onetrip_cache *onetrip_cache_new(size_t bytes_max);
+void onetrip_cache_free(onetrip_cache *cache);
+/* The connection with this number tracks keys: its replies are kept from now on. Each connection
+ * has a number of its own. */
+void onetrip_cache_opened(onetrip_cache *cache, uint32_t connection);
+/* The connection is lost, or its pushes are not read any more. */
+void onetrip_cache_closed(onetrip_cache *cache, uint32_t connection);
+
+/* What onetrip_cache_look_up returns where it returns no reply. */
+enum {
+    ONETRIP_FOUND_NOTHING = 0, /* the command is sent, and nothing is reported of it */
+    ONETRIP_FOUND_JOINED = 1,  /* another caller has asked; `join` comes when that one is answered */
+    ONETRIP_FOUND_FETCH = 2    /* the command is sent, and its end reported with `fetch` */
+};
+/* Looks for the reply to a command in wire format. Returns its address, which is valid until the
+ * next call on this cache, or one of ONETRIP_FOUND_…. join: the number of the caller, if it joins.
+ * fetch: where the number of a fetch is written to. */
+size_t onetrip_cache_look_up(onetrip_cache *cache, const uint8_t *command, size_t len, uint32_t
+                             join, uint64_t *fetch);
+/* A fetch has ended on this connection, with its whole reply, or with no bytes if none comes.
+ * Returns how many joined it: they get this reply, or ask by themselves. */
+size_t onetrip_cache_ended(onetrip_cache *cache, const uint64_t *fetch, uint32_t connection, const
+                           uint8_t *reply, size_t len);
+/* The numbers of those who joined the fetch that ended last. */
+const uint32_t *onetrip_cache_joined(onetrip_cache *cache);
+/* The caller of a fetch is gone. True if nobody joined it: then it may be taken back, and nothing
+ * more is reported of it. */
+bool onetrip_cache_left(onetrip_cache *cache, const uint64_t *fetch);
+/* A push was read. Returns whether it was one for the cache. */
+bool onetrip_cache_pushed(onetrip_cache *cache, const uint8_t *push, size_t len);
+/* The client submits these commands, on whichever connection. Returns what they may change; null
+ * for nothing. A script is reported as EVAL. */
+onetrip_cache_writes *onetrip_cache_submitted(onetrip_cache *cache, const uint8_t *commands, size_t
+                                              len);
+/* These commands have ended, and their caller is not told yet. Frees writes; cache is null if it was
+ * freed before. */
+void onetrip_cache_written(onetrip_cache *cache, onetrip_cache_writes *writes);
+
+typedef struct onetrip_cache_counts {
+    double hits;          /* commands that were answered from the cache */
+    double misses;        /* commands that were sent because it did not have their replies */
+    double joined;        /* commands that were answered together with one that was sent already */
+    double invalidations; /* keys that were changed; all at once count as one */
+    double evicted;       /* replies that were dropped because it was full */
+    double bytes;         /* of the replies that it has, with all that belongs to them */
+    double entries;       /* replies that it has */
+    double is_on;         /* 1 if there is a connection whose replies are kept, 0 if not */
+} onetrip_cache_counts;
+void onetrip_cache_counts_now(onetrip_cache *cache, onetrip_cache_counts *counts);
+
 /* --- how a client connects to PostgreSQL ---
  *
  * A plan decides what is tried and in which order, with TLS and without, and which server is

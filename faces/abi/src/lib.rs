@@ -15,6 +15,7 @@
 //! * `replicas`: where reads go, and the position of what was written.
 //! * `redis`, with `export_redis`: login and commands.
 //! * `cluster`, with `export_cluster`: the routing of a Redis cluster.
+//! * `cache`, with `export_cache`: replies of Redis that are kept.
 //! * `sentinel`: which servers are the master and a replica, as Redis Sentinels say.
 //! * `fuzzing`: a host without pointers, for the fuzzers.
 //! * `echo`: an engine without a server, to test how bytes cross the boundary.
@@ -24,6 +25,8 @@
 pub mod completion;
 pub mod export;
 #[cfg(feature = "redis")]
+pub mod export_cache;
+#[cfg(feature = "redis")]
 pub mod export_cluster;
 pub mod export_connect;
 pub mod export_pool;
@@ -32,6 +35,8 @@ pub mod export_redis;
 #[cfg(all(feature = "fuzzing", feature = "redis"))]
 pub mod fuzzing;
 
+#[cfg(feature = "redis")]
+mod cache;
 #[cfg(feature = "redis")]
 mod cluster;
 mod codes;

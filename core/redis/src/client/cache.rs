@@ -18,6 +18,7 @@
 //! themselves.
 
 mod entries;
+mod index;
 mod push;
 mod writes;
 

@@ -1,6 +1,7 @@
 //! What is known of a command before it is sent, so that a host can choose its connection.
 
 use onetrip_engine::memory::is_there;
+use onetrip_redis::client::cache::Writes;
 use onetrip_redis::{Command, Place, Spec};
 
 /// What is known of one command.
@@ -34,6 +35,10 @@ pub mod traits {
     pub const KEYS_KNOWN: u32 = 1 << 5;
     /// Where it may go depends on its arguments.
     pub const DEPENDS: u32 = 1 << 6;
+    /// Its reply may be kept until one of its keys is changed.
+    pub const CACHEABLE: u32 = 1 << 10;
+    /// It may change what is kept of other replies.
+    pub const CHANGES: u32 = 1 << 11;
     /// By how many bits the place is shifted. It takes two bits.
     pub const PLACE: u32 = 8;
     /// It may be sent on a shared connection.
@@ -55,12 +60,16 @@ impl Traits {
         }
         let command = command(bytes);
         let mut known = Traits { bits: traits::LEAVES, advice_len: 0, advice: std::ptr::null() };
+        let changes = Writes::of(&command) != Writes::Nothing;
         if let Some(spec) = Spec::of(&command) {
             known.bits = bits(spec);
             if depends(spec, &command) {
                 known.bits |= traits::DEPENDS;
             }
             known.take_place(spec.place(&command));
+        }
+        if changes {
+            known.bits |= traits::CHANGES;
         }
         Some(known)
     }
@@ -97,6 +106,7 @@ fn bits(spec: &Spec) -> u32 {
         (spec.may_leave_effects(), traits::LEAVES),
         (spec.refused_in_multi(), traits::NO_MULTI),
         (spec.keys_known(), traits::KEYS_KNOWN),
+        (spec.is_cacheable(), traits::CACHEABLE),
     ];
     bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit)
 }
@@ -195,6 +205,6 @@ mod tests {
         assert_ne!(traits_of(&["CLIENT"]).bits & traits::DEPENDS, 0);
         assert_eq!(traits_of(&["CLIENT", "INFO"]).bits & traits::DEPENDS, 0);
         assert!(!traits_of(&["SELECT", "1"]).advice.is_null());
-        assert_eq!(traits_of(&["NOSUCH"]).bits, traits::LEAVES);
+        assert_eq!(traits_of(&["NOSUCH"]).bits, traits::LEAVES | traits::CHANGES);
     }
 }

@@ -7,18 +7,20 @@ use onetrip_abi::completion::{
     Completion, close, cluster_why, end, event, kind, outcome, pool_cause, role,
 };
 use onetrip_abi::export::{flag, place, refused, shows};
+use onetrip_abi::export_cache::found;
 use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_connect::{action, event as connect_event, fault};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("../../src/export.rs"),
     include_str!("../../src/export_connect.rs"),
     include_str!("../../src/export_pool.rs"),
     include_str!("../../src/export_redis.rs"),
     include_str!("../../src/export_cluster.rs"),
+    include_str!("../../src/export_cache.rs"),
 ];
 
 /// Functions by name, each with the number of its parameters.
@@ -218,6 +220,11 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("REDIS_NO_MULTI", traits::NO_MULTI),
         ("REDIS_KEYS_KNOWN", traits::KEYS_KNOWN),
         ("REDIS_DEPENDS", traits::DEPENDS),
+        ("REDIS_CACHEABLE", traits::CACHEABLE),
+        ("REDIS_CHANGES", traits::CHANGES),
+        ("FOUND_NOTHING", found::NOTHING as u32),
+        ("FOUND_JOINED", found::JOINED as u32),
+        ("FOUND_FETCH", found::FETCH as u32),
         ("REDIS_PLACE_SHIFT", traits::PLACE),
         ("REDIS_SHARED", traits::SHARED),
         ("REDIS_OWN", traits::OWN),

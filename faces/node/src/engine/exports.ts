@@ -183,6 +183,30 @@ export interface Exports {
   onetrip_cluster_time(cluster: number, now: number): void
   onetrip_cluster_take(cluster: number): number
   onetrip_cluster_completions(cluster: number): number
+  onetrip_cache_new(bytesMax: number): number
+  onetrip_cache_free(cache: number): void
+  onetrip_cache_opened(cache: number, connection: number): void
+  onetrip_cache_closed(cache: number, connection: number): void
+  onetrip_cache_look_up(
+    cache: number,
+    command: number,
+    len: number,
+    join: number,
+    fetch: number,
+  ): number
+  onetrip_cache_ended(
+    cache: number,
+    fetch: number,
+    connection: number,
+    reply: number,
+    len: number,
+  ): number
+  onetrip_cache_joined(cache: number): number
+  onetrip_cache_left(cache: number, fetch: number): number
+  onetrip_cache_pushed(cache: number, push: number, len: number): number
+  onetrip_cache_submitted(cache: number, commands: number, len: number): number
+  onetrip_cache_written(cache: number, writes: number): void
+  onetrip_cache_counts_now(cache: number, counts: number): void
 }
 
 /** The version of the ABI that this package needs. */
@@ -385,7 +409,12 @@ export const enum Traits {
   KEYS_KNOWN = 32,
   DEPENDS = 64,
   PLACE_SHIFT = 8,
+  CACHEABLE = 1024,
+  CHANGES = 2048,
 }
+
+/** What a cache of Redis has of a command. A greater number is the address of its reply. */
+export const enum Found { NOTHING = 0, JOINED = 1, FETCH = 2 }
 
 /** The place where a command of Redis may be sent. */
 export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }

@@ -22,9 +22,9 @@ export interface RedisReceiver {
 export interface RedisOwner {
   /**
    * The login is over. `protocol`: 2 or 3. `fields`: the server's answer to HELLO, names and values
-   * by turns.
+   * by turns. `tracks`: the server says which keys that were read on it are changed.
    */
-  ready(protocol: number, fields: string[]): void
+  ready(protocol: number, fields: string[], tracks: boolean): void
   /** The turn of the event loop ends: submit now what must leave in this turn's write. */
   flush(): void
   push(start: number, end: number): void
@@ -140,7 +140,8 @@ export class RedisLink extends Wire<RedisReceiver> {
     if (kind === Kind.EVENT) {
       if (a === Event.PUSH) owner.push(start, end)
     } else if (kind === Kind.READY) {
-      owner.ready(a, end > start ? memory.text(start, end - 1).split('\0') : [])
+      const fields = end > start ? memory.text(start, end - 1).split('\0') : []
+      owner.ready(a, fields, b !== 0)
     } else if (kind === Kind.FULL) owner.full()
     else if (kind === Kind.DRAINED) owner.drained()
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)

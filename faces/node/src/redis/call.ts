@@ -19,6 +19,8 @@ export interface How {
   /** Its deadline in milliseconds, from when the call is made; 0 for none. */
   readonly timeout: number
   readonly signal: AbortSignal | undefined
+  /** The reply comes from the server, and is not kept. */
+  readonly uncached?: boolean
 }
 
 /** A script that a call names by its hash. */
@@ -46,6 +48,8 @@ export class Call {
   done: ((replied: boolean) => void) | undefined
   /** Withdraws it, if no byte of it was sent. Returns whether it did. */
   takeBack: (() => boolean) | undefined
+  /** Tells the cache that what it changes may have been changed by now. */
+  written: (() => void) | undefined
   /** How often it was sent again. */
   repeats = 0
   /**
@@ -173,6 +177,7 @@ export class Call {
     this.#settled = true
     const { signal } = this.how
     if (signal !== undefined) heedNoMore(signal, this)
+    this.written?.()
     this.done?.(this.replied)
   }
 

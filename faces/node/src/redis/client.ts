@@ -1,5 +1,6 @@
 import { Place } from '../engine/exports'
 import type { Atomic, Item } from './atomic'
+import type { Cache, CacheMetrics } from './cache'
 import { type Call, type How, promised, type Shape } from './call'
 import type { Key, Promised } from './commands'
 import { type Core, misplaced, runAtomic, runEach } from './core'
@@ -28,6 +29,12 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
+/** What a client has counted. */
+export interface Metrics {
+  /** The cache; undefined if the settings ask for none. */
+  readonly cache: CacheMetrics | undefined
+}
+
 export interface Client<B extends boolean = false> extends Promised<B> {}
 
 /**
@@ -40,12 +47,14 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   readonly #core: Core
   readonly #how: How
   readonly #sendCall: (call: Call) => void
+  readonly #cache: Cache | undefined
 
   /** Not for callers: `redis` makes one. */
   constructor(core: Core, how: How) {
     this.#core = core
     this.#how = how
     this.#sendCall = how.alone ? (call) => core.sendOwn(call) : (call) => core.send(call)
+    this.#cache = how.alone || how.uncached === true ? undefined : core.cache
   }
 
   /** The same client, with bytes in place of strings in replies, and `Map` in place of objects. */
@@ -68,6 +77,19 @@ export class Client<B extends boolean = false> implements Sender, Runner {
    */
   alone(): Client<B> {
     return new Client<B>(this.#core, { ...this.#how, alone: true })
+  }
+
+  /**
+   * The same client, for commands whose replies are to come from the server, although the client
+   * has a cache. Their replies are not kept either.
+   */
+  uncached(): Client<B> {
+    return new Client<B>(this.#core, { ...this.#how, uncached: true })
+  }
+
+  /** What the client has counted. */
+  metrics(): Metrics {
+    return { cache: this.#core.cache?.metrics() }
   }
 
   /** The same client, with a deadline or a signal for each of its calls. */
@@ -212,6 +234,8 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     } catch (error) {
       return Promise.reject(error as RedisError)
     }
+    if (known.isCacheable && this.#cache !== undefined)
+      return this.#cache.ask(spec, args, this.#how, shape, this.#sendCall)
     if (known === spec && spec.place === Place.SHARED) {
       return promised(spec, args, this.#how, shape, this.#sendCall)
     }

@@ -50,6 +50,8 @@ interface Waiter {
  */
 export class Cluster implements Core, Handle, Tower {
   readonly config: Config
+  /** Nothing is kept of a cluster's replies. */
+  readonly cache = undefined
   engine!: Exports
   /** The address of the router in the module; 0 before the first use and after the end. */
   #address = 0

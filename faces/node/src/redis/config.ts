@@ -38,6 +38,11 @@ export interface RedisOptions {
   replicaReads?: boolean | undefined
   /** Sends commands that only read again if their connection was lost. Default false. */
   repeatReads?: boolean | undefined
+  /**
+   * Bytes of replies that are kept until the server says that one of their keys was changed: a
+   * number, or one of KiB, MiB or GiB as `64MiB`. Not for clusters. Default 0: none.
+   */
+  cache?: number | string | undefined
   /** The time limit for opening a connection, its login included. Default 10 s. */
   connectTimeout?: number | undefined
   /** How long a call waits for a connection. Default 5 s. */
@@ -85,6 +90,7 @@ export interface Config {
   readonly cluster: boolean
   readonly replicaReads: boolean
   readonly repeatReads: boolean
+  readonly cache: number
   readonly connectTimeout: number
   readonly waitTimeout: number
   readonly requestTimeout: number
@@ -108,6 +114,9 @@ export function configOf(given: string | RedisOptions = {}): Config {
     direct.url === undefined ? direct : merge(fromUrl(direct.url), direct)
   const servers = (options as { servers?: Server[] }).servers
   const tls = options.tls
+  const cache = bytesOf('cache', options.cache ?? 0)
+  if (cache > 0 && options.cluster === true)
+    throw invalid('cache is not for clusters: leave it out, or connect to a single server')
   return {
     servers: serversOf(options, servers),
     user: options.user,
@@ -119,6 +128,7 @@ export function configOf(given: string | RedisOptions = {}): Config {
     cluster: options.cluster ?? false,
     replicaReads: options.replicaReads ?? false,
     repeatReads: options.repeatReads ?? false,
+    cache,
     connectTimeout: whole('connectTimeout', options.connectTimeout, 10_000),
     waitTimeout: whole('waitTimeout', options.waitTimeout, 5_000),
     requestTimeout: whole('requestTimeout', options.requestTimeout, 0),
@@ -159,6 +169,19 @@ function whole(name: string, value: number | undefined, otherwise: number): numb
   if (Number.isInteger(value) && value >= 0) return value
   throw invalid(`${name} takes a whole number of at least 0, not ${String(value)}`)
 }
+
+/** Reads a number of bytes, with a unit if it has one. */
+function bytesOf(name: string, value: number | string): number {
+  const [, digits, unit = ''] = /^(\d+)(KiB|MiB|GiB)?$/.exec(`${value}`) ?? []
+  const bytes = Number(digits) * (UNITS[unit] as number)
+  if (bytes <= CACHE_BYTES_MAX) return bytes
+  throw invalid(`${name} takes a number of bytes, or of KiB, MiB or GiB, up to 2GiB: 64MiB`)
+}
+
+const UNITS: { readonly [unit: string]: number } = { '': 1, KiB: 1024, MiB: MIB, GiB: 1024 * MIB }
+
+/** The module has 4 GiB for all connections and caches of the process. */
+const CACHE_BYTES_MAX = 2048 * MIB
 
 function portOf(port: number): number {
   if (Number.isInteger(port) && port > 0 && port < 65536) return port
@@ -255,6 +278,7 @@ function readPair(options: RedisOptions, pair: string): void {
   if (number !== undefined) set[number] = numberOf(key, value)
   else if (flag !== undefined) set[flag] = flagOf(key, value)
   else if (key === 'client_name') options.clientName = value
+  else if (key === 'cache') options.cache = value
   else if (key === 'protocol' && (value === '2' || value === '3'))
     options.protocol = value === '2' ? 2 : 3
   else if (key === 'sslmode') readSslMode(options, value)

@@ -4,6 +4,7 @@ import type { Outcome } from '../engine/exports'
 import { reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { FailureListener } from './batch'
+import type { Cache } from './cache'
 import { type Call, Confirmation } from './call'
 import type { Config, Server } from './config'
 import { closed, endOf, lost, silent } from './ends'
@@ -35,6 +36,10 @@ export interface Purpose {
   readonly subscriber?: boolean
   /** It may be to a replica of a cluster, for reading. */
   readonly readonly?: boolean
+  /** What is told of the commands that are sent on it. */
+  readonly cache?: Cache | undefined
+  /** The server is to say which keys that were read on it are changed, for the cache. */
+  readonly tracks?: boolean
 }
 
 const RESP3_LOST = 'the client has reconnected to a server without RESP3: subscribe again'
@@ -94,6 +99,7 @@ export class Connection implements RedisOwner, FailureListener {
    * there is no room for it.
    */
   send(call: Call): boolean {
+    this.#purpose.cache?.submits(call)
     if (call instanceof Confirmation && this.protocol === 2 && !this.#purpose.subscriber) {
       // The call was made when the server spoke RESP3. On RESP2 messages look like replies.
       call.reject(new RedisError(RESP3_LOST, 'resp3_lost', 'NotSent', call.spec.name))
@@ -119,6 +125,7 @@ export class Connection implements RedisOwner, FailureListener {
 
   #shut(): void {
     if (this.#outbox !== undefined) this.#outbox.isOpen = false
+    this.#purpose.cache?.closed(this)
   }
 
   // --- events ---
@@ -144,16 +151,18 @@ export class Connection implements RedisOwner, FailureListener {
     yield ['protocol', `${config.protocol}`]
     yield ['subscriber', this.#purpose.subscriber === true ? '1' : '0']
     yield ['readonly', this.#purpose.readonly === true ? '1' : '0']
+    yield ['tracking', this.#purpose.tracks === true ? '1' : '0']
     yield ['reply_bytes_max', `${config.replyBytesMax}`]
     yield ['in_flight_bytes_max', `${config.inFlightBytesMax}`]
     yield ['queue_bytes_max', `${config.queueBytesMax}`]
     yield ['stall_timeout_ms', `${config.stallTimeout}`]
   }
 
-  ready(protocol: number): void {
+  ready(protocol: number, _: readonly string[], tracks: boolean): void {
     clearTimeout(this.#timer)
     this.protocol = protocol
     if (this.#outbox !== undefined) this.#outbox.isOpen = true
+    if (tracks) this.#purpose.cache?.opened(this)
     this.#seat.ready(this)
   }
 
@@ -162,6 +171,7 @@ export class Connection implements RedisOwner, FailureListener {
   }
 
   push(start: number, end: number): void {
+    if (this.#purpose.tracks === true && this.#purpose.cache?.pushed(start, end) === true) return
     this.#seat.push(this, start, end)
   }
 

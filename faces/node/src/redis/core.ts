@@ -1,5 +1,6 @@
 import { Place } from '../engine/exports'
 import { Atomic, type Item } from './atomic'
+import { Cache } from './cache'
 import { Call, type How } from './call'
 import type { Config, Server } from './config'
 import type { Connection } from './connection'
@@ -13,6 +14,8 @@ import { Subscriptions } from './subscriptions'
 export interface Core {
   readonly config: Config
   readonly subscriptions: Subscriptions
+  /** The replies that are kept, if any are. */
+  readonly cache: Cache | undefined
   /** Sends a call over the shared connection. */
   send(call: Call): void
   /** Sends a call on a connection of its own, since it may block. */
@@ -29,6 +32,7 @@ export interface Core {
 export class Node implements Core, Listener {
   readonly config: Config
   readonly subscriptions: Subscriptions
+  readonly cache: Cache | undefined
   readonly #line: Line
   /** The server of the shared connection, or of the last one. */
   #server: Server
@@ -40,7 +44,9 @@ export class Node implements Core, Listener {
     this.config = config
     this.#server = servers[0] as Server
     this.#readonly = readonly
-    this.#line = new Line(config, servers, { readonly }, this)
+    const cache = config.cache > 0 ? new Cache(config.cache) : undefined
+    this.cache = cache
+    this.#line = new Line(config, servers, { readonly, cache, tracks: cache !== undefined }, this)
     this.subscriptions = new Subscriptions(config, servers, this.#line)
   }
 
@@ -70,7 +76,8 @@ export class Node implements Core, Listener {
   }
 
   #pool(): Own {
-    return (this.#own ??= new Own(this.config, () => this.#server, { readonly: this.#readonly }))
+    const purpose = { readonly: this.#readonly, cache: this.cache }
+    return (this.#own ??= new Own(this.config, () => this.#server, purpose))
   }
 
   connect(): void {
@@ -81,6 +88,7 @@ export class Node implements Core, Listener {
   async close(why?: RedisError): Promise<void> {
     this.subscriptions.close()
     await Promise.all([this.#line.close(), this.#own?.close(why)])
+    this.cache?.free()
   }
 
   destroy(error: RedisError): void {
@@ -88,6 +96,7 @@ export class Node implements Core, Listener {
     this.#line.destroy(error)
     this.#own?.destroy(error)
     void this.#own?.close(closedError())
+    this.cache?.free()
   }
 
   connected(connection: Connection): void {

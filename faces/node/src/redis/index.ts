@@ -3,7 +3,8 @@ import { Cluster } from './cluster'
 import { configOf, type RedisOptions } from './config'
 import { Node } from './core'
 
-export type { CallOptions } from './client'
+export type { CacheMetrics } from './cache'
+export type { CallOptions, Metrics } from './client'
 export { Client } from './client'
 export type {
   Commands,

@@ -72,6 +72,7 @@ export class Line implements Seat {
 
   /** Sends a call, at once or when there is a connection with room. */
   send(call: Call): void {
+    this.#purpose.cache?.submits(call)
     const connection = this.#current
     if (connection !== undefined && this.#waiting.length === 0 && connection.send(call)) return
     this.#wait(call)

@@ -2,7 +2,7 @@ import { Condition, PoolCause } from '../engine/exports'
 import { PoolAdapter } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
 import type { Config, Server } from './config'
-import { Connection, type Seat } from './connection'
+import { Connection, type Purpose, type Seat } from './connection'
 import { closedError } from './line'
 import { misuse, RedisError } from './error'
 
@@ -22,7 +22,7 @@ export class Own {
   readonly #server: () => Server
   readonly #adapter: PoolAdapter
   readonly #connections = new Map<number, Connection>()
-  readonly #purpose: { readonly readonly?: boolean }
+  readonly #purpose: Purpose
   #lastError: RedisError | undefined
   #isClosed = false
   #isOver = false
@@ -30,7 +30,7 @@ export class Own {
   #closing: (() => void)[] = []
 
   /** `server` returns the server of the shared connection, which may change. */
-  constructor(config: Config, server: () => Server, purpose: { readonly readonly?: boolean }) {
+  constructor(config: Config, server: () => Server, purpose: Purpose) {
     this.#config = config
     this.#server = server
     this.#purpose = purpose

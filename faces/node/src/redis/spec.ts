@@ -11,6 +11,10 @@ export interface Known {
   readonly readonly: boolean
   /** If it fails, its earlier effects may stand. */
   readonly leaves: boolean
+  /** Its reply may be kept until one of its keys is changed. */
+  readonly isCacheable: boolean
+  /** It may change what is kept of other replies. */
+  readonly changes: boolean
   /** Where it may be sent: one of `Place`. */
   readonly place: number
   /** What to use instead, if it can't be sent. */
@@ -29,6 +33,8 @@ export class Spec implements Known {
   readonly isKnown: boolean
   readonly readonly: boolean
   readonly leaves: boolean
+  readonly isCacheable: boolean
+  readonly changes: boolean
   readonly place: number
   readonly advice: string
   readonly #depends: boolean
@@ -40,6 +46,8 @@ export class Spec implements Known {
     this.isKnown = known.isKnown
     this.readonly = known.readonly
     this.leaves = known.leaves
+    this.isCacheable = known.isCacheable
+    this.changes = known.changes
     this.place = known.place
     this.advice = known.advice
     this.#depends = ((traits[0] as number) & Traits.DEPENDS) !== 0
@@ -79,6 +87,8 @@ function look(
     isKnown: (bits & Traits.KNOWN) !== 0,
     readonly: (bits & Traits.READONLY) !== 0,
     leaves: (bits & Traits.LEAVES) !== 0,
+    isCacheable: (bits & Traits.CACHEABLE) !== 0,
+    changes: (bits & Traits.CHANGES) !== 0,
     place: (bits >>> Traits.PLACE_SHIFT) & 3,
     advice: len === 0 ? '' : memory.text(advice, advice + len),
   }

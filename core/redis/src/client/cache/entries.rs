@@ -1,10 +1,8 @@
 //! What a cache has: by command, by key, and by the time of the last use.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use bytes::Bytes;
 
+use super::index::{Index, NONE};
 use super::{ENTRY_BYTES, KEY_BYTES, PART_MAX};
 use crate::{Command, Spec};
 
@@ -13,6 +11,20 @@ use crate::{Command, Spec};
 pub struct FetchId {
     at: u32,
     generation: u32,
+}
+
+impl FetchId {
+    /// A number that stands for it, for hosts in other languages.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.at)
+    }
+
+    /// The fetch with this [number](Self::number). One that was made up is none of any cache's.
+    #[must_use]
+    pub fn of_number(number: u64) -> FetchId {
+        FetchId { at: number as u32, generation: (number >> 32) as u32 }
+    }
 }
 
 /// What there is of a command.
@@ -30,11 +42,11 @@ pub(super) struct Entries<J> {
     /// The entries, by place. Free places are listed.
     all: Vec<Entry<J>>,
     free: Vec<u32>,
-    by_command: HashMap<Arc<Command>, u32>,
+    by_command: Index,
     /// Keys, by place, and the places by name.
     keys: Vec<Key>,
     free_keys: Vec<u32>,
-    by_key: HashMap<Arc<[u8]>, u32>,
+    by_key: Index,
     /// The entries whose replies were used last, and longest ago.
     newest: u32,
     oldest: u32,
@@ -45,7 +57,7 @@ struct Entry<J> {
     generation: u32,
     state: State<J>,
     /// Under which it is found, unless it is dropped.
-    command: Option<Arc<Command>>,
+    command: Option<Command>,
     /// The places of its keys, and its number among the entries of each.
     keys: Vec<(u32, u32)>,
     /// Its neighbours by the time of the last use.
@@ -65,12 +77,10 @@ enum State<J> {
 
 #[derive(Debug)]
 struct Key {
-    name: Arc<[u8]>,
+    name: Box<[u8]>,
     /// The entries with this key, each with the number of the key among those of the entry.
     entries: Vec<(u32, u32)>,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl<J> Entries<J> {
     pub(super) fn new(bytes_max: usize) -> Entries<J> {
@@ -80,10 +90,10 @@ impl<J> Entries<J> {
             replies: 0,
             all: Vec::new(),
             free: Vec::new(),
-            by_command: HashMap::new(),
+            by_command: Index::default(),
             keys: Vec::new(),
             free_keys: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: Index::default(),
             newest: NONE,
             oldest: NONE,
         }
@@ -96,7 +106,8 @@ impl<J> Entries<J> {
 
     /// What there is of this command. A reply counts as used.
     pub(super) fn find(&mut self, command: &Command) -> Option<Kept<'_, J>> {
-        let at = *self.by_command.get(command)?;
+        let is_it = |at: u32| self.all[at as usize].command.as_ref() == Some(command);
+        let at = self.by_command.find(command.body(), is_it)?;
         if let State::Reply(reply, _) = &self.all[at as usize].state {
             let reply = reply.clone();
             if self.newest != at {
@@ -125,17 +136,16 @@ impl<J> Entries<J> {
             });
             self.all.len() as u32 - 1
         });
-        let command = Arc::new(command.clone());
-        for name in spec.keys(&command) {
+        for name in spec.keys(command) {
             let key = self.key(name);
             let entry = &mut self.all[at as usize];
             let of_key = &mut self.keys[key as usize].entries;
             of_key.push((at, entry.keys.len() as u32));
             entry.keys.push((key, of_key.len() as u32 - 1));
         }
-        self.by_command.insert(command.clone(), at);
+        self.by_command.add(command.body(), at);
         let entry = &mut self.all[at as usize];
-        (entry.state, entry.command) = (State::Fetch(Vec::new()), Some(command));
+        (entry.state, entry.command) = (State::Fetch(Vec::new()), Some(command.clone()));
         Some(FetchId { at, generation: entry.generation })
     }
 
@@ -184,7 +194,7 @@ impl<J> Entries<J> {
 
     /// Drops all that has this key.
     pub(super) fn drop_key(&mut self, name: &[u8]) {
-        while let Some(&key) = self.by_key.get(name) {
+        while let Some(key) = self.find_key(name) {
             // The key goes with its last entry.
             let Some(&(at, _)) = self.keys[key as usize].entries.last() else { return };
             self.drop_entry(at);
@@ -193,8 +203,11 @@ impl<J> Entries<J> {
 
     /// Drops everything.
     pub(super) fn drop_all(&mut self) {
-        let commands = std::mem::take(&mut self.by_command);
-        commands.into_values().for_each(|at| self.drop_entry(at));
+        for at in 0..self.all.len() {
+            if self.all[at].command.is_some() {
+                self.drop_entry(at as u32);
+            }
+        }
     }
 
     /// Drops a reply; that to a fetch will not be kept.
@@ -235,7 +248,7 @@ impl<J> Entries<J> {
     fn hide(&mut self, at: u32) {
         let entry = &mut self.all[at as usize];
         if let Some(command) = entry.command.take() {
-            self.by_command.remove(&command);
+            self.by_command.remove(command.body(), at);
         }
         for number in 0..self.all[at as usize].keys.len() {
             let (key, place) = self.all[at as usize].keys[number];
@@ -245,7 +258,7 @@ impl<J> Entries<J> {
                 self.all[moved as usize].keys[number as usize].1 = place;
             } else if of_key.is_empty() {
                 let name = std::mem::take(&mut self.keys[key as usize].name);
-                self.by_key.remove(&name);
+                self.by_key.remove(&name, key);
                 self.free_keys.push(key);
             }
         }
@@ -254,11 +267,10 @@ impl<J> Entries<J> {
 
     /// The place of a key.
     fn key(&mut self, name: &[u8]) -> u32 {
-        if let Some(&at) = self.by_key.get(name) {
+        if let Some(at) = self.find_key(name) {
             return at;
         }
-        let name: Arc<[u8]> = name.into();
-        let key = Key { name: name.clone(), entries: Vec::new() };
+        let key = Key { name: name.into(), entries: Vec::new() };
         let at = match self.free_keys.pop() {
             Some(at) => {
                 self.keys[at as usize] = key;
@@ -269,8 +281,12 @@ impl<J> Entries<J> {
                 self.keys.len() as u32 - 1
             }
         };
-        self.by_key.insert(name, at);
+        self.by_key.add(name, at);
         at
+    }
+
+    fn find_key(&self, name: &[u8]) -> Option<u32> {
+        self.by_key.find(name, |at| *self.keys[at as usize].name == *name)
     }
 
     fn link_newest(&mut self, at: u32) {

@@ -77,39 +77,47 @@ fn names_what_it_changes(spec: &Spec) -> bool {
 fn changes_nothing(spec: &Spec) -> bool {
     let name = spec.name();
     (spec.is_readonly() && name != "PFCOUNT")
-        || matches!(
-            name,
-            "PING"
-                | "ECHO"
-                | "TIME"
-                | "INFO"
-                | "ROLE"
-                | "LASTSAVE"
-                | "AUTH"
-                | "HELLO"
-                | "SELECT"
-                | "WATCH"
-                | "UNWATCH"
-                | "MULTI"
-                | "DISCARD"
-                | "WAIT"
-                | "WAITAOF"
-                | "PUBLISH"
-                | "SPUBLISH"
-                | "SUBSCRIBE"
-                | "PSUBSCRIBE"
-                | "SSUBSCRIBE"
-                | "UNSUBSCRIBE"
-                | "PUNSUBSCRIBE"
-                | "SUNSUBSCRIBE"
-                | "CONFIG GET"
-                | "SCRIPT LOAD"
-                | "SCRIPT EXISTS"
-        )
-        || ["CLIENT ", "COMMAND ", "PUBSUB ", "LATENCY ", "SLOWLOG ", "MEMORY "]
-            .iter()
-            .any(|container| name.starts_with(container))
+        || HARMLESS.contains(&name)
+        || HARMLESS_SUBCOMMANDS.iter().any(|container| name.starts_with(container))
 }
+
+const HARMLESS: [&str; 24] = [
+    "PING",
+    "ECHO",
+    "TIME",
+    "INFO",
+    "ROLE",
+    "LASTSAVE",
+    "AUTH",
+    "HELLO",
+    "SELECT",
+    "WATCH",
+    "UNWATCH",
+    "MULTI",
+    "DISCARD",
+    "WAIT",
+    "WAITAOF",
+    "PUBLISH",
+    "SPUBLISH",
+    "SUBSCRIBE",
+    "PSUBSCRIBE",
+    "SSUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "CONFIG GET",
+];
+
+const HARMLESS_SUBCOMMANDS: [&str; 8] = [
+    "SCRIPT LOAD",
+    "SCRIPT EXISTS",
+    "CLIENT ",
+    "COMMAND ",
+    "PUBSUB ",
+    "LATENCY ",
+    "SLOWLOG ",
+    "MEMORY ",
+];
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,6 @@ pub use outcome::{Cause, CloseReason, Failure, Outcome};
 pub use output::{End, Output};
 pub use pace::Pace;
 pub use protocol::{Protocol, Step, Violation};
-pub use request::{Feed, Group, HEALS_MAX, Request, SubmitError, SyncPoint, Ticket, Token};
+pub use request::{Feed, Group, HEALS_MAX, Request, SubmitError, SyncPoint, Ticket, Token, Unsent};
 pub use retry::{Retry, RetryLimits};
 pub use time::Time;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
+use bytes::Bytes;
+
 use crate::Time;
 
 /// The host's name for a request. The engine only hands it back.
@@ -93,6 +95,17 @@ impl<X> Request<X> {
             metered: false,
         }
     }
+}
+
+/// A request whose connection ended before any byte of it was handed over. Nothing ties it to that
+/// connection but names that the host itself put into its bytes, so the host may send it on another
+/// one: see [`Connection::take_unsent`](crate::Connection::take_unsent).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unsent<X> {
+    /// What the protocol has to know to recognise its reply.
+    pub expect: X,
+    /// Its bytes, as they were submitted.
+    pub bytes: Bytes,
 }
 
 /// Whether a request carries a sync point.

@@ -47,6 +47,7 @@ use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
+use crate::executor::Kept;
 use crate::metadata::MetadataCache;
 use crate::metrics::counts::Counts;
 use crate::metrics::neighbours::Neighbours;
@@ -788,6 +789,7 @@ impl Core {
                 self.replies.end(token, block, end)
             }
             End::Failed(failure) => {
+                self.keep_unsent(token, failure);
                 let error = self.error_of(failure, &block);
                 if self.left_room_waiters(token, &error) {
                     return;
@@ -801,6 +803,17 @@ impl Core {
         self.look_up_ended(now, token);
         if asks {
             self.pipeline_described(now, token, refused);
+        }
+    }
+
+    /// Keeps what its caller sends on another connection, if it was not sent on this one.
+    fn keep_unsent(&mut self, token: Token, failure: Failure) {
+        let lost = Failure { outcome: Outcome::NotSent, cause: Cause::Closed };
+        if failure == lost
+            && let Some(unsent) = self.engine.take_unsent(token)
+            && let Some(entry) = self.replies.entry(token)
+        {
+            entry.unsent = Kept::of_unsent(unsent, entry.statement.as_ref()).map(Box::new);
         }
     }
 

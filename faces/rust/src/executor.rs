@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::TextKey;
-use onetrip_engine::{Request, Time, Token};
+use onetrip_engine::{Request, Time, Token, Unsent};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
 use onetrip_postgres::client::retry::{Setting, permit};
@@ -105,6 +105,20 @@ impl Outgoing<'_> {
 }
 
 impl Kept {
+    /// A request none of whose bytes were sent, for another connection. `used`: the prepared
+    /// statement that it names, which other connections have under other names.
+    pub(crate) fn of_unsent(unsent: Unsent<Expect>, used: Option<&Use>) -> Option<Kept> {
+        let Unsent { expect, bytes } = unsent;
+        let Some(used) = used else {
+            return Some(Kept { expect, key: TextKey::UNTOLD, joins: false, bound: None, bytes });
+        };
+        let metadata = used.prepared().data.metadata.clone();
+        let values = bytes.slice_ref(bind::values_of(&bytes)?);
+        let expect = Expect::sync().bind().execute().of_traits(metadata.traits);
+        let (key, bound) = (metadata.key, Bound { metadata, explicit: None });
+        Some(Kept { expect, key, joins: false, bound: Some(bound), bytes: values })
+    }
+
     fn outgoing(&self) -> Outgoing<'_> {
         let message = match &self.bound {
             None => Message::Whole(&self.bytes),

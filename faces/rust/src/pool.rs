@@ -47,7 +47,7 @@ use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use opening::runtime_gone;
 pub(crate) use queue::{QueueEntry, Work};
-use waiting::Callers;
+use waiting::{Caller, Callers, Statement};
 
 /// The connections of one client.
 pub(crate) struct Pool {
@@ -81,6 +81,20 @@ struct State {
     relist: bool,
     /// When the timer goes off.
     armed: Time,
+}
+
+impl State {
+    /// Puts a statement in line, unless its caller has given up.
+    fn line_up(&mut self, now: Time, statement: Statement) {
+        let Statement { key, deadline, .. } = statement;
+        let queue_entry = statement.queue_entry.clone();
+        let token = self.callers.add(Caller::Statement(statement));
+        let ticket = self.policy.wait_shared(now, token, key, deadline);
+        if !queue_entry.enter(token, ticket) {
+            self.policy.give_up(ticket);
+            self.callers.remove(token);
+        }
+    }
 }
 
 impl Pool {
@@ -218,7 +232,7 @@ impl Pool {
         match output {
             Output::Open { id } => state.to_open.push(id),
             Output::Granted { token, id, .. } => self.granted(state, now, token, id),
-            Output::Placed { token, id, .. } => self.placed(state, token, id),
+            Output::Placed { token, id, .. } => self.placed(state, now, token, id),
             Output::Failed { token, cause } => {
                 let error = match cause {
                     Cause::Deadline if state.callers.is_timed(token) => {
@@ -273,11 +287,18 @@ impl Pool {
         }
     }
 
-    fn placed(&self, state: &mut State, token: Token, id: ConnectionId) {
-        let connection = state.connections.get(&id).cloned();
-        if let Some(connection) = connection {
-            let waker = state.callers.place(token, &connection);
-            state.wakers.extend(waker);
+    fn placed(&self, state: &mut State, now: Time, token: Token, id: ConnectionId) {
+        let Some(connection) = state.connections.get(&id).cloned() else { return };
+        match state.callers.place(token, &connection) {
+            Ok(wakers) => state.wakers.extend(wakers),
+            // The connection ended, or began to leave, before the policy heard of it.
+            Err(statement) => {
+                match connection.lock().engine.is_closed() {
+                    true => self.forget_lost(state, now, id),
+                    false => state.policy.retire(id),
+                }
+                state.line_up(now, statement);
+            }
         }
     }
 
@@ -570,6 +591,10 @@ impl Owner for Pool {
 
     fn take_back(self: Arc<Self>, connection: &Arc<Connection>) {
         Pool::take_back(&self, connection);
+    }
+
+    fn pool(self: Arc<Self>) -> Arc<Pool> {
+        self
     }
 
     fn another(self: Arc<Self>) -> Option<(Arc<Connection>, u32)> {

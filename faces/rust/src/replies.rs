@@ -11,12 +11,12 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Member;
 use onetrip_postgres::client::replicas::Guarded;
 
-use crate::Error;
 use crate::cancelled::{Answer, Cancelled};
 use crate::guard::Guard;
 use crate::lead::Note;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
+use crate::{Error, executor};
 
 /// The replies of one connection, by token. A token names an entry, and which use of the entry.
 #[derive(Debug, Default)]
@@ -61,6 +61,8 @@ pub(crate) struct Entry {
     pub(crate) ends: bool,
     /// If it is a guard in front of a read, what is told of its end.
     pub(crate) guard: Option<Guard>,
+    /// What was submitted, if its connection ended before any byte of it was sent.
+    pub(crate) unsent: Option<Box<executor::Kept>>,
     /// Who waits for the result of a cancel.
     answers: Vec<Arc<Answer>>,
     /// The columns of the prepared statement as of this reply.
@@ -136,6 +138,8 @@ pub(crate) struct Taken {
     pub(crate) same_owner: bool,
     /// The owner epoch in which the request was submitted.
     pub(crate) owner_epoch: u32,
+    /// What was submitted, if it can be sent on another connection.
+    pub(crate) unsent: Option<Box<executor::Kept>>,
 }
 
 impl Entry {
@@ -486,9 +490,9 @@ impl Replies {
         let (member, columns, owner_epoch) =
             (entry.member, entry.columns.take(), entry.owner_epoch);
         let too_large = matches!(entry.long, Long::TooLarge);
-        let same_owner = owner_epoch == self.owner_epoch;
+        let (unsent, same_owner) = (entry.unsent.take(), owner_epoch == self.owner_epoch);
         self.remove(token);
-        Taken { blocks, columns, result, too_large, member, same_owner, owner_epoch }
+        Taken { blocks, columns, result, too_large, member, same_owner, owner_epoch, unsent }
     }
 
     /// The caller gave the reply up: the entry stays until the request ends. Returns what is left

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
+use onetrip_engine::pool::Requeue;
 use onetrip_engine::{Outcome, Time, Token, Violation};
 use onetrip_postgres::client::transaction::verdict::{AT_COMMIT, Failure};
 use onetrip_postgres::client::types::look_up::Tries;
@@ -14,14 +15,14 @@ use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 use crate::canceller::{At as Place, CancelTarget, Canceller};
 use crate::core::{Connection, Duty, Options};
 use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
-use crate::executor::{At, Sent};
+use crate::executor::{At, Executor, Kept, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::lead::Lead;
 use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
-use crate::pool::QueueEntry;
-use crate::repeat::{Moves, Repeat, Repeating};
+use crate::pool::{QueueEntry, Work};
+use crate::repeat::{Again, Moves, Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::trace::Span;
@@ -53,6 +54,8 @@ pub struct Reply<T> {
     asking: Option<Box<FirstUse>>,
     /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
+    /// How it gets in line again after its connection was lost before any byte of it was sent.
+    requeue: Option<Requeue>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -201,6 +204,7 @@ impl<T> Reply<T> {
             moving: None,
             asking: None,
             repeating: None,
+            requeue: None,
             result: PhantomData,
         }
     }
@@ -288,6 +292,25 @@ impl<T> Reply<T> {
             self.note_place();
         }
         moves
+    }
+
+    /// Whether it gets in line again, since nothing of it was sent on this connection.
+    fn goes_on(&mut self, connection: &Connection, unsent: Option<Box<Kept>>) -> bool {
+        // What may run twice, or goes to another server, goes on in its own way.
+        let is_plain = self.repeating.is_none() && self.moving.is_none();
+        let Some(kept) = unsent.filter(|_| is_plain) else { return false };
+        let pool = connection.pool_slot.owner.clone().pool();
+        let (now, deadline) = (pool.now(), self.deadline);
+        let requeue = || Requeue::new(now, deadline, pool.wait_timeout());
+        let until = self.requeue.get_or_insert_with(requeue).next(now);
+        let Some(until) = until.filter(|_| !pool.is_closed()) else { return false };
+        let (executor, key) = (Executor::of_pool(&pool), kept.key);
+        let again = Again::Encoded(*kept);
+        let work =
+            Work::new(move |_, core, now| executor.submit_again(core, now, &again, deadline));
+        self.stage = Stage::At(At::Later(pool.run_later(key, work, until)));
+        self.note_place();
+        true
     }
 
     /// Its last error, with the outcome over all attempts.
@@ -378,7 +401,9 @@ impl<T: FromReply> Reply<T> {
             this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_owner, owner_epoch, .. } = taken;
             if let Err(error) = &result
-                && (this.repeats(error, Some(&connection)) || this.moves(error))
+                && (this.repeats(error, Some(&connection))
+                    || this.moves(error)
+                    || this.goes_on(&connection, taken.unsent))
             {
                 continue;
             }

@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{
     Cause, CloseReason, End, Failure, Group, Limits, Outcome, Output, Protocol, Request,
-    SubmitError, SyncPoint, Ticket, Time, Token, Violation,
+    SubmitError, SyncPoint, Ticket, Time, Token, Unsent, Violation,
 };
 use queue::{Queue, Waiting};
 use state::{Admission, Cancelling, Feeding, HeadFailure, Life, Meter, Sender, SharedSyncFailure};
@@ -80,6 +80,8 @@ pub struct Connection<P: Protocol> {
     skipping: Option<Outcome>,
     cancelling: Cancelling,
     outputs: VecDeque<Output<P::Event>>,
+    /// What may be sent on another connection, once this one has ended.
+    unsent: VecDeque<(Token, Unsent<P::Expect>)>,
     /// No deadline of a request lies before this moment.
     earliest_deadline: Time,
     /// The deadlines are not looked at before this moment.
@@ -118,6 +120,7 @@ impl<P: Protocol> Connection<P> {
             skipping: None,
             cancelling: Cancelling::default(),
             outputs: VecDeque::new(),
+            unsent: VecDeque::new(),
             earliest_deadline: Time::NEVER,
             next_look: now,
             last_progress: now,
@@ -480,6 +483,16 @@ impl<P: Protocol> Connection<P> {
         self.close(CloseReason::Host);
     }
 
+    /// The request with this token, if it ended as [`Outcome::NotSent`] because the connection
+    /// ended, and nothing ties it to this connection: it carries its own sync point, is in no
+    /// group, and is neither [`pinned`](Request::pinned) nor [`in_order`](Request::in_order). The
+    /// host may submit it to another connection. Quick if the host asks as soon as it hears of the
+    /// end; what nobody takes goes with the connection.
+    pub fn take_unsent(&mut self, token: Token) -> Option<Unsent<P::Expect>> {
+        let at = self.unsent.iter().position(|(of, _)| *of == token)?;
+        self.unsent.remove(at).map(|(_, unsent)| unsent)
+    }
+
     /// A reader of replies found that the content of a message, such as the values of a row, breaks
     /// the protocol. Nothing that came with it or comes after it can be trusted.
     pub fn handle_violation(&mut self, violation: Violation) {
@@ -523,11 +536,15 @@ impl<P: Protocol> Connection<P> {
             // The server said that it never started, or its effect was undone.
             self.fail(slot.token, Outcome::Rejected, Cause::Closed);
         }
-        let mut unsent = Vec::new();
-        self.group_queue.drain(|token| unsent.push(token));
-        self.queue.drain(|token| unsent.push(token));
-        unsent.extend(std::iter::from_fn(|| self.waiting.pop()));
-        for token in unsent {
+        let mut left = Vec::new();
+        self.group_queue.drain(false, |token, _| left.push(token));
+        let (continues, movable) = (self.wire.mid_segment, &mut self.unsent);
+        self.queue.drain(continues, |token, unsent| {
+            left.push(token);
+            movable.extend(unsent.map(|unsent| (token, unsent)));
+        });
+        left.extend(std::iter::from_fn(|| self.waiting.pop()));
+        for token in left {
             self.fail(token, Outcome::NotSent, Cause::Closed);
         }
         self.sender = None;
@@ -565,6 +582,8 @@ impl<P: Protocol> Connection<P> {
         self.close_shared_sync();
         loop {
             let touched = self.wire.front_touched();
+            let unsent = if touched { None } else { self.wire.unsent_bytes() };
+            let bytes = unsent.map(Bytes::copy_from_slice);
             let Some(slot) = self.wire.answered() else { break };
             let outcome = match touched {
                 true if self.protocol.is_skipped(&slot.expect) => Outcome::Rejected,
@@ -573,6 +592,9 @@ impl<P: Protocol> Connection<P> {
                 false => Outcome::NotSent,
             };
             self.fail(slot.token, outcome, Cause::Closed);
+            if let Some(bytes) = bytes {
+                self.unsent.push_back((slot.token, Unsent { expect: slot.expect, bytes }));
+            }
         }
         self.wire.clear();
     }

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroU64;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::buffer::Buffer;
 use super::wire::Slot;
 use crate::line::Line;
-use crate::{Group, Outcome, Request, SyncPoint, Time, Token};
+use crate::{Group, Outcome, Request, SyncPoint, Time, Token, Unsent};
 
 pub(super) enum Entry<X> {
     Request {
@@ -198,12 +198,31 @@ impl<X> Queue<X> {
         earliest
     }
 
-    /// Empties the queue and hands out every token in it.
-    pub(super) fn drain(&mut self, mut left: impl FnMut(Token)) {
+    /// Empties the queue and hands out every token in it, and what can be sent on another
+    /// connection. `mid_segment`: the first entry continues a segment that is on the wire.
+    pub(super) fn drain(
+        &mut self,
+        mid_segment: bool,
+        mut left: impl FnMut(Token, Option<Unsent<X>>),
+    ) {
+        let mut behind_member = mid_segment;
         while let Some(entry) = self.line.pop() {
             match entry {
-                Entry::Request { slot, .. } => left(slot.token),
-                Entry::Group(token, _) => left(token),
+                Entry::Request { slot, start } => {
+                    let movable = slot.is_movable(behind_member);
+                    behind_member = slot.sync == SyncPoint::Member;
+                    let at = (start - self.bytes_start) as usize;
+                    let bytes = self.bytes.as_slice().get(at..at + slot.len);
+                    let unsent = bytes.filter(|_| movable).map(|bytes| Unsent {
+                        bytes: Bytes::copy_from_slice(bytes),
+                        expect: slot.expect,
+                    });
+                    left(slot.token, unsent);
+                }
+                Entry::Group(token, _) => {
+                    behind_member = false;
+                    left(token, None);
+                }
             }
         }
         self.bytes_start = self.bytes_end();

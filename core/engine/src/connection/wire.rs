@@ -130,6 +130,14 @@ impl<X> Slot<X> {
         self.again > 0 || self.anew || self.resend || self.joins
     }
 
+    /// Whether it stands for itself, so that it can be sent on another connection if no byte of it
+    /// left on this one. `behind_member`: it ends a longer segment.
+    pub(super) fn is_movable(&self, behind_member: bool) -> bool {
+        let alone = self.sync == SyncPoint::Own && !behind_member && self.group.is_none();
+        let bound = self.pinned || self.in_order || self.joined || self.healed || self.own;
+        alone && !bound && self.feed == Feed::Whole && self.token != Token::DISCARD
+    }
+
     /// Its caller no longer waits. Returns the token, which the connection must still end.
     pub(super) fn forget(&mut self) -> Token {
         self.deadline = Time::NEVER;
@@ -156,6 +164,8 @@ pub(super) struct Wire<X> {
     written: u64,
     /// Position of the first byte of the ring's first request.
     front_start: u64,
+    /// Whether the request in front of the ring's first one left their segment open.
+    front_continues: bool,
     /// How many requests of the ring may be sent again, so that their bytes are kept.
     kept_count: usize,
     /// How many requests left the ring so far, which is the number of its first.
@@ -208,6 +218,7 @@ impl<X> Wire<X> {
             buffer_start: 0,
             written: 0,
             front_start: 0,
+            front_continues: false,
             kept_count: 0,
             answered: 0,
             wanted: 0,
@@ -300,6 +311,14 @@ impl<X> Wire<X> {
         debug_assert!(slot.is_kept(), "the bytes of other requests are not kept");
         let start = (self.front_start - self.buffer_start) as usize;
         &self.buffer.as_slice()[start + slot.front_len..start + slot.len]
+    }
+
+    /// The bytes of the first request, none of which was handed over, without what the protocol
+    /// wrote for the moment only. `None` if it can't be sent on another connection.
+    pub(super) fn unsent_bytes(&self) -> Option<&[u8]> {
+        let slot = self.ring.front().filter(|slot| slot.is_movable(self.front_continues))?;
+        let start = (self.front_start - self.buffer_start) as usize;
+        self.buffer.as_slice().get(start + slot.front_len..start + slot.len)
     }
 
     /// The number of the first request: how many left the ring before it.
@@ -466,7 +485,8 @@ impl<X> Wire<X> {
         self.kept_count -= usize::from(slot.is_kept());
         self.wanted -= usize::from(slot.want.is_open());
         self.answered += 1;
-        self.members -= usize::from(slot.sync == SyncPoint::Member);
+        self.front_continues = slot.sync == SyncPoint::Member;
+        self.members -= usize::from(self.front_continues);
         self.fed -= usize::from(slot.feed != Feed::Whole);
         self.release();
         Some(slot)

@@ -234,7 +234,7 @@ pub use hedges::{Hedge, Hedges};
 pub use limits::{IdleOrder, Limits};
 pub use load::{Behind, Choice, Load, Patience, choose};
 pub use output::{Cause, Condition, Output};
-pub use repeats::Repeats;
+pub use repeats::{Repeats, Requeue};
 pub use timings::{Ended, Expected, Task, TextKey, Timings, Workload};
 pub use waiters::Ticket;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Time;
 use crate::jitter::Jitter;
 
 /// How often a request that may run twice is sent again after its connection was lost.
@@ -35,5 +36,35 @@ impl Repeats {
         }
         let pause = self.pause_min.saturating_mul(8_u32.saturating_pow(number - 1));
         Some(Jitter::new(seed).between(pause / 2, pause))
+    }
+}
+
+/// How one request goes on whose connection ended before any byte of it was sent
+/// ([`Connection::take_unsent`](crate::Connection::take_unsent)): it gets in line again. No server
+/// has seen it, so nothing is run twice, and the pause between attempts to open a connection is
+/// pause enough.
+#[derive(Debug)]
+pub struct Requeue {
+    left: u32,
+    until: Time,
+}
+
+/// How often one request gets in line again at most. Each time it had a connection, which then
+/// ended.
+const REQUEUES_MAX: u32 = 8;
+
+impl Requeue {
+    /// For a request that is to be sent by `deadline`; without one it waits for `wait_timeout` in
+    /// all, from the first time on.
+    pub fn new(now: Time, deadline: Time, wait_timeout: Duration) -> Requeue {
+        let until = if deadline == Time::NEVER { now.after(wait_timeout) } else { deadline };
+        Requeue { left: REQUEUES_MAX, until }
+    }
+
+    /// Its connection ended. Returns until when it may wait in line; `None` if it has failed.
+    pub fn next(&mut self, now: Time) -> Option<Time> {
+        let left = self.left.checked_sub(1).filter(|_| now < self.until)?;
+        self.left = left;
+        Some(self.until)
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::toy::pair::{Out, Pair, failure, limits};
 use crate::toy::{complete, failed, part, settled};
-use onetrip_engine::{Cause, CloseReason, End, Limits, Outcome, Time, Token};
+use onetrip_engine::{
+    Cause, CloseReason, End, Limits, Outcome, Request, SyncPoint, Time, Token, Unsent,
+};
 
 const CLOSED: Out = Out::Closed(CloseReason::Host);
 const NOT_SENT: End = failure(Outcome::NotSent, Cause::Closed);
@@ -25,6 +27,66 @@ fn what_was_not_written_was_not_sent_and_what_was_partly_written_may_have_run() 
         }
         assert_eq!(pair.take(), expected, "{written} bytes written");
     }
+}
+
+/// On another connection they get the replies that they would have got here.
+#[test]
+fn what_was_not_sent_can_be_sent_on_another_connection_and_nothing_of_which_a_byte_left() {
+    let len = 9;
+    for written in 0..=3 * len {
+        let (mut pair, mut next) = (Pair::new(limits(3)), Pair::new(limits(9)));
+        pair.owns(0..6);
+        pair.write_some(written);
+        pair.client.handle_closed();
+        let touched = written.div_ceil(len);
+        for id in 0..6 {
+            let unsent = pair.client.take_unsent(Token(id));
+            assert_eq!(unsent.is_some(), id >= touched as u64, "{id}, {written} bytes written");
+            assert!(pair.client.take_unsent(Token(id)).is_none(), "it is handed out once");
+            let Some(Unsent { expect, bytes }) = unsent else { continue };
+            let request = Request::isolated(Token(id), expect);
+            let sent = next.client.submit(next.now, request, |out| {
+                out.extend_from_slice(&bytes);
+                Ok::<(), ()>(())
+            });
+            sent.unwrap();
+        }
+        let ids: Vec<u64> = (touched as u64..6).collect();
+        assert_eq!(crate::toy::pair::completed(&next.run()), ids, "{written} bytes written");
+    }
+}
+
+#[test]
+fn what_depends_on_its_connection_is_not_handed_out() {
+    let mut pair = Pair::new(limits(4));
+    pair.member(1, "o");
+    pair.own(2, "o");
+    let in_order = Request { in_order: true, ..pair.request(3, SyncPoint::Own) };
+    pair.submit(in_order, "o").unwrap();
+    let pinned = Request { pinned: true, ..pair.request(4, SyncPoint::Own) };
+    pair.submit(pinned, "o").unwrap();
+    // These wait in the queue.
+    pair.member(5, "o");
+    pair.own(6, "o");
+    pair.own(7, "o");
+    pair.client.handle_closed();
+    let movable: Vec<u64> =
+        (1..=7).filter(|id| pair.client.take_unsent(Token(*id)).is_some()).collect();
+    assert_eq!(movable, [7], "members, and the end of their segment, stay together");
+}
+
+/// The first of the segment is answered before its end has left.
+#[test]
+fn the_end_of_a_segment_whose_members_are_answered_is_not_handed_out() {
+    let mut pair = Pair::new(Limits::default());
+    pair.member(1, "o");
+    pair.lose();
+    pair.own(2, "o");
+    pair.own(3, "o");
+    pair.reply(&complete(1));
+    pair.client.handle_closed();
+    assert!(pair.client.take_unsent(Token(2)).is_none());
+    assert!(pair.client.take_unsent(Token(3)).is_some());
 }
 
 #[test]

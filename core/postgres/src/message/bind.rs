@@ -3,7 +3,9 @@
 use bytes::{BufMut, BytesMut};
 
 use super::buffer::{Reader, put_c_str, put_count, tagged};
-use super::{EncodeError, Format, FormatCodes, Formats, LARGE_LEN_MAX, Values, Violation, tag};
+use super::{
+    EncodeError, Format, FormatCodes, Formats, Header, LARGE_LEN_MAX, Values, Violation, tag,
+};
 
 /// Makes a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +146,21 @@ pub fn write_named(
         out.put_slice(values);
         Ok(())
     })
+}
+
+/// What [`write_values`] wrote for the first Bind among these whole messages; `None` if there is no
+/// Bind. So it can be bound under another name.
+pub fn values_of(mut messages: &[u8]) -> Option<&[u8]> {
+    while let Some(header) = Header::peek(messages).ok()? {
+        let body = messages.get(Header::LEN..header.message_len())?;
+        if header.tag == tag::frontend::BIND {
+            let mut reader = Reader::new("Bind", body);
+            let names = reader.c_str().ok()?.len() + reader.c_str().ok()?.len();
+            return body.get(names + 2..);
+        }
+        messages = messages.get(header.message_len()..)?;
+    }
+    None
 }
 
 /// Appends a Bind with parameters that the host encoded itself and [`check_parameters`] has

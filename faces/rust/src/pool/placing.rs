@@ -7,6 +7,7 @@ use onetrip_engine::pool::{Choice, Expected, Hedge, TextKey, Ticket, choose};
 use onetrip_engine::{Time, Token};
 
 use super::queue::{Line, QueueEntry, Work};
+use super::waiting::Statement;
 use super::{Pool, State};
 use crate::Error;
 use crate::core::{Connection, Core, Duty};
@@ -126,13 +127,8 @@ impl Pool {
             self.sweep(state, Time::NEVER);
             queue_entry.begin(now);
             let deadline = (deadline != Time::NEVER).then_some(deadline);
-            let placing = queue_entry.clone();
-            let token = state.callers.add_statement(work, placing, deadline.is_some());
-            let ticket = state.policy.wait_shared(now, token, key, deadline);
-            if !queue_entry.enter(token, ticket) {
-                state.policy.give_up(ticket);
-                return state.callers.remove(token);
-            }
+            let queue_entry = queue_entry.clone();
+            state.line_up(now, Statement { work, queue_entry, key, deadline });
             let State { policy, connections, .. } = state;
             if policy.idle(|id| super::load_of(connections, id)) == 0 {
                 policy.grow();

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use onetrip_engine::Token;
+use onetrip_engine::pool::TextKey;
+use onetrip_engine::{Time, Token};
 
 use super::queue::{QueueEntry, Work};
 use crate::Error;
@@ -21,8 +22,18 @@ pub(super) struct Callers {
 pub(super) enum Caller {
     /// Waits for a connection of its own.
     Session(Session),
-    /// Waits to have its statement placed. The flag: whether it has a deadline of its own.
-    Statement(Work, Arc<QueueEntry>, bool),
+    /// Waits to have its statement placed.
+    Statement(Statement),
+}
+
+/// A statement in line.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) work: Work,
+    pub(super) queue_entry: Arc<QueueEntry>,
+    pub(super) key: TextKey,
+    /// A deadline of its own; without one it waits for the pool's `wait_timeout`.
+    pub(super) deadline: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -39,18 +50,9 @@ impl Callers {
         token
     }
 
-    pub(super) fn add_statement(
-        &mut self,
-        work: Work,
-        queue_entry: Arc<QueueEntry>,
-        is_timed: bool,
-    ) -> Token {
-        self.add(Caller::Statement(work, queue_entry, is_timed))
-    }
-
     /// Whether a caller waits until a deadline of its own, and not for the pool's `wait_timeout`.
     pub(super) fn is_timed(&self, token: Token) -> bool {
-        matches!(self.list.get(&token), Some(Caller::Statement(_, _, true)))
+        matches!(self.list.get(&token), Some(Caller::Statement(it)) if it.deadline.is_some())
     }
 
     /// Gives a session its connection. Returns whom to wake; or the connection, if the caller has
@@ -66,12 +68,19 @@ impl Callers {
         }
     }
 
-    /// Runs a statement's work on the connection where it was placed.
-    pub(super) fn place(&mut self, token: Token, connection: &Arc<Connection>) -> Vec<Waker> {
-        match self.list.remove(&token) {
-            Some(Caller::Statement(work, queue_entry, _)) => queue_entry.run(work, connection),
-            _ => Vec::new(),
-        }
+    /// Runs a statement's work on the connection where it was placed. Returns whom to wake; or the
+    /// statement, if the connection takes nothing any more.
+    pub(super) fn place(
+        &mut self,
+        token: Token,
+        connection: &Arc<Connection>,
+    ) -> Result<Vec<Waker>, Statement> {
+        let Some(Caller::Statement(statement)) = self.list.remove(&token) else {
+            return Ok(Vec::new());
+        };
+        let Statement { work, queue_entry, key, deadline } = statement;
+        let ran = queue_entry.run(work, connection);
+        ran.map_err(|work| Statement { work, queue_entry, key, deadline })
     }
 
     pub(super) fn fail(&mut self, token: Token, error: Error) -> Vec<Waker> {
@@ -79,7 +88,7 @@ impl Callers {
             return session.end(Err(error)).into_iter().collect();
         }
         match self.list.remove(&token) {
-            Some(Caller::Statement(work, queue_entry, _)) => queue_entry.give_back(work, error),
+            Some(Caller::Statement(it)) => it.queue_entry.give_back(it.work, error),
             _ => Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! The outcomes of errors, compared with the table: connections that end with much in flight.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use onetrip::{Client, Error, Outcome, Reply};
 use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
@@ -63,13 +64,125 @@ fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
         assert!(error.is_connection_lost());
         let claims = assert_true_claims(&t, replies).await;
         assert!(claims[..300].iter().all(Result::is_ok));
-        let outcomes: Vec<_> =
-            claims[300..].iter().map(|it| it.as_ref().unwrap_err().outcome()).collect();
-        assert_eq!(outcomes[0], Outcome::Unknown, "it was sent");
-        assert_eq!(*outcomes.last().unwrap(), Outcome::NotSent, "it was beyond the window");
+        let sent = error_of(&claims[300]).expect("it was sent");
+        assert_eq!(sent.outcome(), Outcome::Unknown, "{sent}");
+        let lost = claims[300..].iter().filter_map(error_of);
+        assert!(lost.clone().all(|error| error.outcome() == Outcome::Unknown));
+        assert!(lost.count() < 600, "what was beyond the window went on by itself");
+        assert!(claims.last().unwrap().is_ok());
         let pending = client.pending();
         assert_eq!((pending.in_flight, pending.queued, pending.waiting), (0, 0, 0));
         assert_usable(&client).await;
+    });
+}
+
+fn error_of(claim: &Result<u64, Error>) -> Option<&Error> {
+    claim.as_ref().err()
+}
+
+/// What is in a connection's queue when that ends has a next connection, whichever way its text is
+/// sent: new, known, prepared, by the simple protocol, with a value whose type is asked for.
+#[test]
+fn what_was_not_sent_goes_on_by_itself_on_the_next_connection() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int, what text").await);
+        let client = client_with("in_flight_max=1&connections_max=1&prepare_threshold=2").await;
+        let insert = format!("insert into {t} values ($1, $2)");
+        for id in 0..3 {
+            client.execute(&insert, &[&id, &"before"]).await.unwrap();
+        }
+        let explicit = client.prepare(&format!("insert into {t} values ($1, 'e')")).await.unwrap();
+        let head = client.query(&gate.statement(), &[]);
+        let mut replies = Vec::new();
+        for id in 10..30 {
+            replies.push((id, client.execute(&insert, &[&id, &"prepared"])));
+        }
+        replies.push((30, client.execute(&format!("insert into {t} values (30, 'new')"), &[])));
+        replies.push((31, client.execute(&explicit, &[&31])));
+        let rows = client.query("select generate_series(1, $1)", &[&5i32]);
+        let row = client.query_one("select $1::text, $2::int8", &[&"x", &7i64]);
+        terminate(gate.waiting_pid().await).await;
+        assert_eq!(error(head.await).outcome(), Outcome::Unknown);
+        for (id, reply) in replies {
+            assert_eq!(reply.await.unwrap(), 1, "{id}");
+        }
+        let rows: Vec<i32> = rows.await.unwrap().iter().map(|row| row.get(0)).collect();
+        assert_eq!(rows, [1, 2, 3, 4, 5]);
+        let row = row.await.unwrap();
+        assert_eq!((row.get::<&str>(0), row.get::<i64>(1)), ("x", 7));
+        assert_eq!(ids(&t).await, (0..3).chain(10..32).collect());
+    });
+}
+
+/// Its deadline goes on as well, and so does what was taken back.
+#[test]
+fn what_goes_on_keeps_its_deadline_and_can_be_cancelled() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&connections_max=1").await;
+        let insert = format!("insert into {t} values ($1)");
+        let head = client.query(&gate.statement(), &[]);
+        let within = client.timeout(Duration::from_secs(2));
+        let mut late = within.execute(&insert, &[&1]);
+        let mut taken_back = client.execute(&insert, &[&2]);
+        let canceller = taken_back.canceller();
+        assert!(!poll_once(&mut late).await && !poll_once(&mut taken_back).await);
+        // Another caller has the only connection that comes next.
+        let session = client.session();
+        terminate(gate.waiting_pid().await).await;
+        error(head.await);
+        let session = session.await.unwrap();
+        assert!(!poll_once(&mut late).await && !poll_once(&mut taken_back).await);
+        canceller.cancel().await;
+        failed(taken_back.await, Outcome::NotSent, "cancelled");
+        assert_eq!(error(late.await).outcome(), Outcome::NotSent);
+        drop(session);
+        assert_eq!(ids(&t).await, BTreeSet::new());
+    });
+}
+
+/// Kills under load: no error says that a statement was not sent, and none ran twice.
+#[test]
+fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice() {
+    const TASKS: i32 = 32;
+    const KILLS: usize = 15;
+    run_threads(async {
+        let t = table("id int").await;
+        let client = client_with("in_flight_max=2&connections_max=3&application_name=killed").await;
+        let insert = format!("insert into {t} values ($1)");
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|task| {
+                let (client, insert, stopped) = (client.clone(), insert.clone(), stopped.clone());
+                tokio::spawn(async move {
+                    let mut claims = Vec::new();
+                    for id in (task * 100_000).. {
+                        claims.push((id, client.execute(&insert, &[&id]).await));
+                        if *stopped.borrow() {
+                            break;
+                        }
+                    }
+                    claims
+                })
+            })
+            .collect();
+        let killer = session().await;
+        let from = "pg_stat_activity where application_name = 'killed'";
+        for _ in 0..KILLS {
+            until(async || count(&killer, from).await > 0).await;
+            let kill = format!("select pg_terminate_backend(pid) from {from}");
+            killer.script(&kill).await.unwrap();
+        }
+        stop.send(true).unwrap();
+        let mut claims = Vec::new();
+        for task in tasks {
+            claims.extend(task.await.unwrap());
+        }
+        let there = ids(&t).await;
+        claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
+        let lost: Vec<_> = claims.iter().filter_map(|(_, claim)| claim.as_ref().err()).collect();
+        println!("{} statements, {} lost with {KILLS} kills", claims.len(), lost.len());
+        assert!(lost.iter().all(|error| error.outcome() == Outcome::Unknown), "{lost:?}");
     });
 }
 

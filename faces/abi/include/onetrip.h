@@ -116,6 +116,10 @@ enum {
     ONETRIP_CLUSTER_OPEN = 54,        /* a node has joined the cluster. a: its number. b: its
                                          port. Block: its host */
     ONETRIP_CLUSTER_CLOSE = 55,       /* a node has left the cluster. a: its number */
+    ONETRIP_CLUSTER_UNSUBSCRIBE = 56, /* unsubscribe a sharded channel at a node, if a connection
+                                         to it stands. a: the node. Block: the channel */
+    ONETRIP_CLUSTER_RESUBSCRIBED = 57, /* a sharded channel is subscribed again: messages may have
+                                         been missed. Block: the channel */
 
     ONETRIP_SENTINEL_OPEN = 64,      /* connect to a Sentinel and send it bytes. token: the number
                                         of the line. a: its port. b: the length of its host.

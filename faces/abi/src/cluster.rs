@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
 use onetrip_redis::client::router::{
-    Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why, slot_of_all,
+    Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why, slot_of_all, unsubscribed,
 };
 use onetrip_redis::client::topology::Topology;
 use onetrip_redis::command::Head;
@@ -27,6 +27,8 @@ pub struct Cluster {
     flights: Vec<Option<FlightId>>,
     /// Free numbers of flights.
     free: Vec<u32>,
+    /// The nodes that are open, by the host's numbers.
+    nodes: Vec<Option<NodeId>>,
     completions: Completions,
 }
 
@@ -61,6 +63,7 @@ impl Cluster {
             router: Router::new(limits, seed),
             flights: Vec::new(),
             free: Vec::new(),
+            nodes: Vec::new(),
             completions: Completions::default(),
         }
     }
@@ -122,6 +125,45 @@ impl Cluster {
         self.settle();
     }
 
+    // --- sharded channels ---
+
+    /// Subscribes to a sharded channel, for a caller with this token: a flight has the command, and
+    /// a confirmation is its reply. It stays subscribed wherever its hash slot is.
+    pub fn subscribe(&mut self, now: Time, token: u32, channel: &[u8], deadline: Time) {
+        let token_of = Token(token.into());
+        if let Err(refused) = self.router.subscribe(now, token_of, channel, Some(deadline)) {
+            self.refuse(token, refused_code(&refused), Bytes::from(refused.to_string()));
+        }
+        self.settle();
+    }
+
+    /// Nobody reads a sharded channel any more.
+    pub fn unsubscribe(&mut self, channel: &[u8]) {
+        self.router.unsubscribe(channel);
+        self.settle();
+    }
+
+    /// The connection of a node for the commands of all callers is open, or it was lost. It is told
+    /// to be open before anything is sent on it.
+    pub fn connected(&mut self, now: Time, node: u32, is_open: bool) {
+        let Some(node) = self.nodes.get(node as usize).copied().flatten() else { return };
+        match is_open {
+            true => self.router.handle_connected(now, node),
+            false => self.router.handle_disconnected(now, node),
+        }
+        self.settle();
+    }
+
+    /// A push came from a node, or the confirmation that something was unsubscribed there: the node
+    /// may say that a channel went away with its hash slot. Whether it is that.
+    pub fn pushed(&mut self, now: Time, node: u32, push: &[u8]) -> bool {
+        let node = self.nodes.get(node as usize).copied().flatten();
+        let (Some(node), Some(channel)) = (node, unsubscribed(push)) else { return false };
+        self.router.handle_unsubscribed(now, node, channel);
+        self.settle();
+        true
+    }
+
     /// The node that has a hash slot, or any master if `slot` is `None`; 0 for none.
     pub fn node_at(&mut self, slot: Option<u16>) -> u32 {
         self.router.node_at(slot).map_or(0, number_of)
@@ -145,6 +187,13 @@ impl Cluster {
             }
         };
         Some(if asking { packed.behind_asking() } else { packed })
+    }
+
+    /// The subscription that a flight has, for hosts in Rust; `None` for other commands.
+    pub fn subscription(&self, flight: u32) -> Option<Packed> {
+        let flight = self.flights.get(flight as usize).copied().flatten()?;
+        let command = self.router.command(flight)?;
+        (command.name() == SUBSCRIBE).then(|| Packed::confirmed(command, 1))
     }
 
     /// A reply came, or all replies to a list. Returns whether the command is answered with it, as
@@ -237,16 +286,32 @@ impl Cluster {
                 self.completions.push(kind::CLUSTER_ASK, 0, (from, 0), none);
             }
             Output::Open { node, address } => {
+                self.note(node, Some(node));
                 let (node, port) = (number_of(node), address.port.into());
                 let host = Bytes::copy_from_slice(address.host.as_bytes());
                 self.completions.push(kind::CLUSTER_OPEN, 0, (node, port), host);
             }
-            // No host behind this crate subscribes to sharded channels.
-            Output::Unsubscribe { .. } | Output::Resubscribed { .. } => {}
+            Output::Unsubscribe { node, channel } => {
+                let node = number_of(node);
+                self.completions.push(kind::CLUSTER_UNSUBSCRIBE, 0, (node, 0), channel);
+            }
+            Output::Resubscribed { channel } => {
+                self.completions.push(kind::CLUSTER_RESUBSCRIBED, 0, (0, 0), channel);
+            }
             Output::Close { node } => {
+                self.note(node, None);
                 self.completions.push(kind::CLUSTER_CLOSE, 0, (number_of(node), 0), none);
             }
         }
+    }
+
+    /// What the router calls the node that the host has under its number.
+    fn note(&mut self, node: NodeId, is: Option<NodeId>) {
+        let number = number_of(node) as usize;
+        if self.nodes.len() <= number {
+            self.nodes.resize(number + 1, None);
+        }
+        self.nodes[number] = is;
     }
 
     fn send(&mut self, flight: FlightId, node: NodeId, asking: bool) {
@@ -275,6 +340,9 @@ impl Cluster {
         }
     }
 }
+
+/// The command that subscribes to sharded channels.
+const SUBSCRIBE: &[u8] = b"SSUBSCRIBE";
 
 /// The host's number of a node; 0 means none.
 fn number_of(node: NodeId) -> u32 {

@@ -138,6 +138,11 @@ pub mod kind {
     pub const CLUSTER_OPEN: u32 = 54;
     /// A node is no longer part of the cluster, and nothing is unanswered there. `a`: its number.
     pub const CLUSTER_CLOSE: u32 = 55;
+    /// A sharded channel must be unsubscribed at a node, if a connection to it stands. `a`: the node.
+    /// Block: the channel.
+    pub const CLUSTER_UNSUBSCRIBE: u32 = 56;
+    /// A sharded channel is subscribed again: messages may have been missed. Block: the channel.
+    pub const CLUSTER_RESUBSCRIBED: u32 = 57;
     /// Connect to this Sentinel, and send it these bytes. `token`: the number of the line. `a`: its
     /// port. `b`: the length of its host. Block: its host, and then what to send.
     pub const SENTINEL_OPEN: u32 = 64;

@@ -49,6 +49,8 @@ pub enum Flight {
     },
     /// The question for the topology, and who was asked: a node may leave its own host out.
     Topology(String, u16),
+    /// The end of a subscription to a sharded channel, at this node.
+    Unsubscription(u32),
 }
 
 impl<C, F, N> Routing<C, F, N> {
@@ -74,11 +76,17 @@ impl<C, F, N> Routing<C, F, N> {
             (packed.is_whole(), flag::WHOLE),
         ];
         let flags = flags.iter().filter(|it| it.0).fold(0, |flags, it| flags | it.1);
+        let token = self.token(call);
+        self.cluster.submit(now, token, flags, packed.commands(), how.deadline);
+    }
+
+    /// Keeps a call, by a token that no other has. The greatest is that of the router's own.
+    fn token(&mut self, call: impl FnOnce(u32) -> C) -> u32 {
         // Far fewer wait than there are numbers.
-        self.tokens = self.tokens % u32::MAX + 1;
+        self.tokens = self.tokens % (u32::MAX - 1) + 1;
         let token = self.tokens;
         self.calls.insert(token, (call(token), Vec::new()));
-        self.cluster.submit(now, token, flags, packed.commands(), how.deadline);
+        token
     }
 
     /// The call of this token.
@@ -103,7 +111,36 @@ impl<C, F, N> Routing<C, F, N> {
         self.cluster.close();
     }
 
+    // --- sharded channels ---
+
+    /// Subscribes to a sharded channel. `call` as for [`submit`](Self::submit).
+    pub fn subscribe(&mut self, now: Time, channel: &[u8], call: impl FnOnce(u32) -> C) {
+        let token = self.token(call);
+        self.cluster.subscribe(now, token, channel, Time::NEVER);
+    }
+
+    /// Nobody reads a sharded channel any more.
+    pub fn unsubscribe(&mut self, channel: &[u8]) {
+        self.cluster.unsubscribe(channel);
+    }
+
+    /// The connection of a node that all share is open, before anything is sent there; or it was
+    /// lost.
+    pub fn connected(&mut self, now: Time, node: u32, is_open: bool) {
+        self.cluster.connected(now, node, is_open);
+    }
+
+    /// A push came from a node. Whether it was for the router.
+    pub fn pushed(&mut self, now: Time, node: u32, push: &[u8]) -> bool {
+        self.cluster.pushed(now, node, push)
+    }
+
     // --- flights ---
+
+    /// The subscription that a flight has; `None` for other commands.
+    pub fn subscription(&self, number: u32) -> Option<Packed> {
+        self.cluster.subscription(number)
+    }
 
     /// What is sent of a flight. `of`: what was submitted.
     pub fn flight(&self, number: u32, of: &Packed, asking: bool) -> Option<Packed> {
@@ -129,6 +166,10 @@ impl<C, F, N> Routing<C, F, N> {
         match (flight, reply) {
             (Flight::Topology(host, port), reply) => {
                 self.cluster.topology(now, &reply.unwrap_or_default(), (host, *port));
+                None
+            }
+            (Flight::Unsubscription(node), reply) => {
+                self.cluster.pushed(now, *node, &reply.unwrap_or_default());
                 None
             }
             (Flight::Command { number, .. }, Err(why)) => {

@@ -143,6 +143,9 @@ class Host:
         if opening is not None:
             opening.refused(text, None if message is None else _native.fields(message), is_final)
 
+    def lost(self, number: int, why: bytes) -> None:
+        """A connection that was in use has ended, though it should not."""
+
     def leave(self, number: int, is_broken: bool = False) -> None:
         """It is of no use any more: what was written to it goes out, unless it is broken."""
         of = self._transports.get(number)

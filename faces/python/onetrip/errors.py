@@ -168,6 +168,8 @@ _OURS: dict[str, type[Error]] = {
     "rolled_back": RolledBackError,
     "connection_lost": ConnectionLostError,
     "connect_failed": ConnectError,
+    "sentinel": ConnectError,
+    "other_role": ConnectError,
     "aborted": RolledBackError,
     "protocol": ConnectionLostError,
 }

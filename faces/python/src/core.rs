@@ -42,6 +42,12 @@ const PARAMETERS_ROOM: usize = 64;
 /// Texts that are remembered; the oldest goes.
 const STATEMENTS_MAX: usize = 1024;
 
+/// What time it is: by one clock for all, since a call of a cluster has to do with several clients.
+pub(crate) fn clock() -> Time {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Time::from_nanos(START.elapsed().as_nanos() as u64)
+}
+
 /// A client, on the event loop that it was made on.
 #[pyclass(frozen, module = "onetrip._native")]
 #[derive(Debug)]
@@ -64,9 +70,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn time(&self) -> Time {
-        // One clock for all, since a call of a cluster has to do with several clients.
-        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-        Time::from_nanos(START.elapsed().as_nanos() as u64)
+        clock()
     }
 
     /// This thread may use it until what is returned is dropped.

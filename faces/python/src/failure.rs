@@ -263,6 +263,11 @@ impl Loss {
         Loss { said: block.clone(), ..Loss::lost(&message) }
     }
 
+    /// Why, in one line.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What a request ends with that was on it.
     pub(crate) fn failure(&self, outcome: u32) -> Failure {
         let cause = match self.said.is_empty() {

@@ -44,6 +44,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<redis::RedisCache>()?;
     module.add_class::<redis::RedisScope>()?;
     module.add_class::<redis::Router>()?;
+    module.add_class::<redis::Sentinel>()?;
     module.add_class::<redis::Spec>()?;
     module.add_function(wrap_pyfunction!(failure::fields, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::arrived, module)?)?;

@@ -8,6 +8,7 @@ mod ending;
 mod reply;
 mod request;
 mod scope;
+mod sentinel;
 
 pub(crate) use cache::{RedisCache, tell};
 pub(crate) use cluster::Router;
@@ -15,3 +16,4 @@ pub(crate) use ending::{ended, told};
 pub(crate) use reply::push;
 pub(crate) use request::{Request, Spec};
 pub(crate) use scope::RedisScope;
+pub(crate) use sentinel::Sentinel;

@@ -36,18 +36,13 @@ async def db() -> AsyncIterator[onetrip.Database]:
         yield db
 
 
-class Line:
-    """The lab's proxy in front of the server: it counts trips, delays, and cuts."""
+class Commanded:
+    """A program of the lab's that obeys lines of text."""
 
-    def __init__(self, url: str = URL) -> None:
+    def __init__(self, *words: str) -> None:
         self._process = subprocess.Popen(
-            [os.environ["ONETRIP_TEST_LINE"], str(urlsplit(url).port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        port = self._answer()
-        self.url = url.replace(f":{urlsplit(url).port}", f":{port}")
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -59,15 +54,43 @@ class Line:
         self._process.stdin.flush()
         return self._answer()
 
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+class Line(Commanded):
+    """The lab's proxy in front of the server: it counts trips, delays, and cuts."""
+
+    def __init__(self, url: str = URL) -> None:
+        super().__init__(os.environ["ONETRIP_TEST_LINE"], str(urlsplit(url).port))
+        port = self._answer()
+        self.url = url.replace(f":{urlsplit(url).port}", f":{port}")
+
     @property
     def trips(self) -> int:
         """Those since this was asked last."""
         return int(self.say("trips"))
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+
+class Sentinels(Commanded):
+    """A master, two replicas and three Sentinels: `onetrip-private --sentinels --help`."""
+
+    def __init__(self, *options: str) -> None:
+        super().__init__(os.environ["ONETRIP_PRIVATE"], "--sentinels", *options)
+        self.url = self._answer()
+        self.servers, self.sentinels = (self._answer().split() for _ in range(2))
+
+    def say(self, command: str) -> str:
+        answer = super().say(command)
+        assert answer and not answer.startswith("error"), (command, answer)
+        return answer
+
+    def master(self) -> str:
+        """Its port."""
+        return self.say("master")
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@
 //!
 //! All Sentinels are asked at once: those that were configured, and those that they know. The
 //! answer counts once a majority of all that are known has answered, and of these answers the one
-//! with the newest epoch. So a Sentinel that is cut off with an old master is not believed, and the
+//! with the newest epoch. One that was configured and is dead counts as known, whoever answers in
+//! its stead. So a Sentinel that is cut off with an old master is not believed, and the
 //! one that led a failover is believed before the others know. A client that knew a master believes
 //! a newer epoch even from a single Sentinel, since a majority gives epochs to failovers. What was
 //! told is kept: an older epoch is never believed again, unless all Sentinels that are known agree
@@ -278,8 +279,9 @@ impl Sentinels {
     #[must_use]
     pub fn explain(&self) -> String {
         let said: Vec<String> = self.peers.iter().map(Peer::explain).collect();
-        let mut text =
-            format!("asked for the master \"{}\": {}", self.name.escape_debug(), said.join("; "));
+        let lacks = self.lacks().map(|lacks| format!("{lacks}: ")).unwrap_or_default();
+        let (name, said) = (self.name.escape_debug(), said.join("; "));
+        let mut text = format!("asked for the master \"{name}\": {lacks}{said}");
         if let Some(seen) = &self.seen {
             text += &format!("; the newest that was learned is {}", seen.address);
         }

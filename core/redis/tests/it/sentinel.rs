@@ -143,6 +143,40 @@ fn all_sentinels_are_asked_at_once_and_a_majority_decides() {
 }
 
 #[test]
+fn of_five_that_are_named_two_may_be_dead_and_not_three() {
+    let named = ["s1", "s2", "s4", "s5", "s6"];
+    let mut client = Client::new(&named);
+    client.comes("s1", &answer("s1", "a", 1, &["s2", "s3"]));
+    client.comes("s2", &answer("s2", "a", 1, &["s1", "s3"]));
+    // A third that nobody named does not stand in for one of the dead.
+    client.comes("s3", &answer("s3", "a", 1, &["s1", "s2"]));
+    ["s4", "s5", "s6"].iter().for_each(|dead| client.fails(dead));
+    assert_eq!(client.master(), None);
+    let why = client.policy.explain();
+    assert!(why.contains("3 of 6 Sentinels answered, and 4 must"), "{why}");
+
+    let mut client = Client::new(&named);
+    client.comes("s1", &answer("s1", "a", 1, &["s2", "s4"]));
+    client.comes("s2", &answer("s2", "a", 1, &["s1", "s4"]));
+    ["s5", "s6"].iter().for_each(|dead| client.fails(dead));
+    assert_eq!(client.master(), None);
+    client.comes("s4", &answer("s4", "a", 1, &["s1", "s2"]));
+    assert_eq!(client.master().as_deref(), Some("a"));
+    assert!(!client.policy.explain().contains("must"));
+}
+
+#[test]
+fn of_three_one_may_be_down_whose_name_is_not_its_address() {
+    let mut client = Client::new(&["name-1", "name-2", "name-3"]);
+    client.comes("name-1", &answer("s1", "a", 1, &["s2", "s3"]));
+    client.fails("name-3");
+    client.fails("s3");
+    assert_eq!(client.master(), None);
+    client.comes("name-2", &answer("s2", "a", 1, &["s1", "s3"]));
+    assert_eq!(client.master().as_deref(), Some("a"));
+}
+
+#[test]
 fn sentinels_that_others_know_are_asked_in_the_same_round() {
     let mut client = Client::new(&["s1"]);
     client.comes("s1", &answer("s1", "a", 1, &["s2", "s3"]));
@@ -296,6 +330,11 @@ fn what_a_sentinel_may_not_tell_or_says_wrongly_is_an_explanation() {
         ("$1\r\n1\r\n-ERR No such master\r\n*-1\r\n-ERR x\r\n-ERR x\r\n", "no master of this name"),
         ("-ERR unknown command\r\n-ERR x\r\n-NOPERM x\r\n-ERR x\r\n-ERR x\r\n", "NOPERM"),
         ("$1\r\n1\r\n*0\r\n*2\r\n$1\r\na\r\n$1\r\n0\r\n*0\r\n*0\r\n", "no address"),
+        (
+            "-ERR unknown command 'SENTINEL'\r\n-ERR unknown command 'SENTINEL'\r\n\
+             -ERR unknown command 'SENTINEL'\r\n-ERR x\r\n-ERR x\r\n",
+            "it is no Sentinel",
+        ),
         ("HTTP/1.1 400 Bad Request\r\n", "does not speak"),
     ] {
         let mut client = Client::new(&["s1"]);

@@ -99,6 +99,8 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CLUSTER_ASK", kind::CLUSTER_ASK),
         ("CLUSTER_OPEN", kind::CLUSTER_OPEN),
         ("CLUSTER_CLOSE", kind::CLUSTER_CLOSE),
+        ("CLUSTER_UNSUBSCRIBE", kind::CLUSTER_UNSUBSCRIBE),
+        ("CLUSTER_RESUBSCRIBED", kind::CLUSTER_RESUBSCRIBED),
         ("SENTINEL_OPEN", kind::SENTINEL_OPEN),
         ("SENTINEL_CLOSE", kind::SENTINEL_CLOSE),
         ("SENTINEL_DIAL", kind::SENTINEL_DIAL),

@@ -97,7 +97,7 @@ class Client(Owner, _Place, Commands[T], Generic[T]):  # type: ignore[override]
         return self._subscription(self._it.psubscribe, patterns)
 
     def ssubscribe(self, *channels: Key) -> Block[Events[Message[T]]]:
-        """Messages of sharded channels (Redis 7). Not in a cluster."""
+        """Messages of sharded channels (Redis 7), in a cluster from the node of their hash slot."""
         return self._subscription(self._it.ssubscribe, channels)
 
     def _subscription(self, method: Any, names: tuple[Key, ...]) -> Block[Events[Message[T]]]:
@@ -119,6 +119,8 @@ class Pipeline(_client._Scope, Calls[T], Generic[T]):
 
     def __new__(cls, parts: _client._Parts, how: dict[str, Any], loop: Loop) -> Pipeline[T]:
         shared, own = parts.shared.core, parts.own.core
+        # A read may follow a write there, which a replica gets later.
+        how = {**how, "replica": None}
         self = super().__new__(cls, shared, own, how, router=parts.router)
         self._loop, self._calls = loop, []
         return self

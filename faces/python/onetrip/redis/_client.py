@@ -18,6 +18,7 @@ from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
 from ._config import Config, milliseconds
 from ._host import RedisHost
+from ._sentinel import Sentinels
 from ._subscription import Hub, Subscription
 
 T = TypeVar("T", str, bytes)
@@ -170,10 +171,15 @@ class Client(_Scope, Commands[T], Generic[T]):
         return self._subscription(b"pmessage", patterns)
 
     def ssubscribe(self, *channels: Key) -> Subscription[T]:
-        """Messages of sharded channels (Redis 7). Not in a cluster, since its hash slots move."""
-        if self._parts.nodes is not None:
-            message = "a client of a cluster does not follow sharded channels: connect to their node"
-            raise MisuseError(message)
+        """Messages of sharded channels (Redis 7), which stay with the node of their hash slot.
+
+        A client of a cluster subscribes at that node. If the hash slot moves or the node is lost,
+        it subscribes again at the node that has the slot then, and ``reconnects`` counts that.
+        """
+        if self._parts.nodes is not None and self._parts.config.numbers["protocol"] == 2:
+            message = "sharded channels of a cluster come by RESP3, which the configuration "
+            message += "forbids (protocol): subscribe to usual ones"
+            raise _make("sharded_needs_resp3", "NotSent", message, None)
         return self._subscription(b"smessage", channels)
 
     def _subscription(self, kind: Bytes, names: tuple[Key, ...]) -> Subscription[T]:
@@ -284,16 +290,32 @@ class _Parts:
         loop = asyncio.get_running_loop()
         self.config = config
         self.cache = _native.RedisCache(config.cache) if config.cache else None
-        self.shared = RedisHost(loop, config, is_shared=True, cache=self.cache)
-        self.own = RedisHost(loop, config, is_shared=False)
-        self.hub = Hub(
-            lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True), config.how()
-        )
-
+        seated = {"sentinels": None if config.master is None else Sentinels(loop, config)}
+        self.shared = RedisHost(loop, config, is_shared=True, cache=self.cache, **seated)
+        self.own = RedisHost(loop, config, is_shared=False, **seated)
         self.nodes = Nodes(loop, config, self.shared) if config.cluster else None
+        self.hub = Hub(
+            lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True, **seated),
+            config.how(),
+            self.nodes,
+        )
+        #: The connection to a replica, with Sentinels.
+        self.replica: RedisHost | None = None
+        self.sentinels = seated["sentinels"]
+        if self.sentinels is not None and self.sentinels.native.reads_replicas():
+            self.replica = RedisHost(loop, config, is_shared=True, is_replica=True, **seated)
+            self.replica.close_with(self, warns=False)
         self.shared.nodes = self.nodes
         self.shared.close_with(self)
         self.own.close_with(self, warns=False)
+
+    def how(self, raw: bool = False) -> dict[str, Any]:
+        """How commands of its clients are sent."""
+        seated = {
+            "sentinel": None if self.sentinels is None else self.sentinels.native,
+            "replica": None if self.replica is None else self.replica.core,
+        }
+        return {**self.config.how(raw), "cache": self.cache, **seated}
 
     @property
     def router(self) -> _native.Router | None:
@@ -329,12 +351,12 @@ class _Parts:
 
     def hosts(self) -> list[RedisHost]:
         nodes = self.nodes.hosts() if self.nodes is not None else []
-        return [self.shared, self.own, *self.hub.hosts(), *nodes]
+        replica = [] if self.replica is None else [self.replica]
+        return [self.shared, self.own, *replica, *self.hub.hosts(), *nodes]
 
     async def close(self, timeout: float | None) -> None:
-        await asyncio.gather(
-            self.hub.close(timeout), self.shared.close(timeout), self.own.close(timeout)
-        )
+        hosts = [self.shared, self.own, *([] if self.replica is None else [self.replica])]
+        await asyncio.gather(self.hub.close(timeout), *(host.close(timeout) for host in hosts))
 
 
 async def _source(commands: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
@@ -358,7 +380,7 @@ class Connecting:
 
     def _made(self) -> Client[str]:
         parts = _Parts(self._config)
-        return Client[str](parts, {**self._config.how(), "cache": parts.cache})
+        return Client[str](parts, parts.how())
 
     async def _open(self) -> Client[str]:
         client = self._made()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
 from .. import _native
@@ -21,6 +22,10 @@ class Nodes:
         self._nodes: dict[int, tuple[RedisHost, RedisHost]] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        #: Who has the readers of sharded channels: what a node pushed, and which channel is
+        #: subscribed again.
+        self.on_push: Callable[[bytes], object] | None = None
+        self.on_again: Callable[[bytes], object] | None = None
         self.router = _native.Router(
             home.core,
             self,
@@ -35,8 +40,18 @@ class Nodes:
         of = self._config.of_node(Server(host, port))
         shared = RedisHost(self._loop, of, is_shared=True)
         own = RedisHost(self._loop, of, is_shared=False)
+        shared.on_open = lambda is_open: self.router.connected(number, is_open)
+        shared.on_push = lambda block: self._pushed(number, block)
         self._nodes[number] = shared, own
         return shared.core, own.core
+
+    def _pushed(self, number: int, block: bytes) -> None:
+        if not self.router.pushed(number, block) and self.on_push is not None:
+            self.on_push(block)
+
+    def resubscribed(self, channel: bytes) -> None:
+        if self.on_again is not None:
+            self.on_again(channel)
 
     def shut(self, number: int) -> None:
         """It is no longer part of the cluster, and nothing is unanswered there."""

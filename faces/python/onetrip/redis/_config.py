@@ -31,6 +31,7 @@ _NUMBERS = {
 }
 _FLAGS = ("cluster", "replica_reads", "repeat_reads")
 _TEXTS = ("host", "user", "password", "client_name", "path")
+_OF_SENTINELS = ("sentinel_username", "sentinel_password", "reads")
 _TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 _MODES = ("disable", "require", "verify-ca", "verify-full")
 
@@ -40,6 +41,7 @@ _WAITING_MAX = 1_000_000
 _URL = re.compile(r"([a-z+]+):(//)?([^?]*)(?:\?(.*))?\Z", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::([0-9]*))?\Z")
 _PORT = 6379
+_SENTINEL_PORT = 26379
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class Config:
     def __init__(
         self, url: str | None, settings: dict[str, Any], context: ssl.SSLContext | None = None
     ) -> None:
-        texts, servers, is_tls = _read_url(url) if url is not None else ({}, [], False)
+        texts, servers, is_tls, self.master = _read_url(url) if url is not None else ({}, [], False, None)
         texts.update({name: value for name, value in settings.items() if value is not None})
-        known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, "port", "cache")
+        known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, *_OF_SENTINELS, "port", "cache")
         for name in texts:
             if name not in known:
                 raise ValueError(f"onetrip: {name} is not a setting")
@@ -81,6 +83,9 @@ class Config:
                 "onetrip: cache is not for clusters: leave it out, or connect to a single server"
             )
         self.servers = _servers(texts, servers)
+        #: The login at the Sentinels, and who answers reads; ``master`` is the name there.
+        self.sentinels = {name: str(texts[name]) for name in _OF_SENTINELS if name in texts}
+        self._check_sentinels()
         self.is_node = False
         if self.cluster:
             # A cluster has only this one.
@@ -91,11 +96,28 @@ class Config:
             self.context = _context(mode, texts)
         self.checks_name = self.context is not None and self.context.check_hostname
 
+    def _check_sentinels(self) -> None:
+        if self.master is None:
+            if self.sentinels:
+                raise ValueError("onetrip: settings of Sentinels go with redis+sentinel://")
+            return
+        if self.sentinels.get("reads", "master") not in ("master", "replica", "prefer_replica"):
+            raise ValueError("onetrip: reads takes master, replica or prefer_replica")
+        if any(server.path is not None for server in self.servers):
+            raise ValueError("onetrip: Sentinels are reached by TCP, by a name or an address")
+        if self.cluster:
+            raise ValueError(
+                "onetrip: Sentinels know no clusters: leave cluster out, or name nodes of the "
+                "cluster in a redis:// URL"
+            )
+
     def how(self, raw: bool = False) -> dict[str, Any]:
         """How commands are sent."""
         return {
             "raw": raw,
             "cache": None,
+            "sentinel": None,
+            "replica": None,
             "caches": True,
             "repeatable": False,
             "alone": False,
@@ -120,8 +142,17 @@ class Config:
             "waiting_max": _WAITING_MAX,
             "backoff_min_ms": 50,
             "backoff_max_ms": 5_000,
+            # Behind those that it is to change.
+            "seated": 0 if self.master is None else 1,
         }
         return [(name, str(value)) for name, value in settings.items()]
+
+    def of_sentinels(self) -> list[tuple[str, str]]:
+        names = {"sentinel_username": "user", "sentinel_password": "password", "reads": "reads"}
+        settings = [("sentinel", f"{server.host}:{server.port}") for server in self.servers]
+        settings += [(names[name], text) for name, text in self.sentinels.items()]
+        settings.append(("wait_timeout_ms", str(self.numbers["wait_timeout_ms"])))
+        return [("master", self.master or ""), *settings]
 
     async def of_engine(self, is_subscriber: bool, tracks: bool) -> list[tuple[str, str]]:
         names = ("protocol", "reply_bytes_max", "in_flight_bytes_max", "queue_bytes_max")
@@ -186,12 +217,16 @@ def _port(port: Any) -> int:
     return number
 
 
-def _read_url(url: str) -> tuple[dict[str, Any], list[Server], bool]:
+def _read_url(url: str) -> tuple[dict[str, Any], list[Server], bool, str | None]:
+    """Settings, servers, whether TLS is spoken, and the name of the master at Sentinels."""
     parts = _URL.match(url)
     scheme = parts.group(1).lower() if parts is not None else ""
-    is_tls, is_unix = scheme in ("rediss", "valkeys"), scheme.split("+")[-1] == "unix"
-    if parts is None or not (is_tls or is_unix or scheme in ("redis", "valkey")):
-        raise ValueError("onetrip: a URL begins with redis://, rediss:// or unix:")
+    plain, plus, kind = scheme.partition("+")
+    is_tls, is_unix = plain in ("rediss", "valkeys"), scheme.split("+")[-1] == "unix"
+    is_known = (is_tls or plain in ("redis", "valkey")) and (not plus or kind == "sentinel")
+    if parts is None or not (is_unix or is_known):
+        schemes = "redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:"
+        raise ValueError(f"onetrip: a URL begins with {schemes}")
     _, slashes, rest, query = parts.groups()
     if not is_unix and slashes is None:
         raise ValueError(f"onetrip: a URL begins with {scheme}://")
@@ -200,27 +235,37 @@ def _read_url(url: str) -> tuple[dict[str, Any], list[Server], bool]:
     texts: dict[str, Any] = {"user": unquote(user) or None, "password": unquote(password) or None}
     texts = {name: text for name, text in texts.items() if text}
     servers: list[Server] = []
+    master = None
     if is_unix:
         if not place.startswith("/"):
             raise ValueError("onetrip: unix: takes the absolute path of a socket")
         texts["path"] = unquote(place)
     else:
         hosts, _, database = place.partition("/")
-        servers = [_read_server(host) for host in hosts.split(",")]
+        default = _PORT
+        if kind == "sentinel":
+            named, _, database = database.partition("/")
+            master, default = unquote(named), _SENTINEL_PORT
+            if not (hosts and master):
+                raise ValueError(
+                    "onetrip: a URL of Sentinels names them and the master: "
+                    "redis+sentinel://host,host/mymaster"
+                )
+        servers = [_read_server(host, default) for host in hosts.split(",")]
         if database:
             texts["db"] = unquote(database)
     for pair in filter(None, (query or "").split("&")):
         name, _, text = pair.partition("=")
         texts[unquote(name)] = unquote(text)
-    return texts, servers, is_tls
+    return texts, servers, is_tls, master
 
 
-def _read_server(text: str) -> Server:
+def _read_server(text: str, default: int) -> Server:
     match = _HOST.match(text)
     if match is None:
         raise ValueError("onetrip: a host of the URL can't be read")
     inside, plain, port = match.groups()
-    return Server(unquote(inside or plain or "") or "127.0.0.1", _port(port or _PORT))
+    return Server(unquote(inside or plain or "") or "127.0.0.1", _port(port or default))
 
 
 def _context(mode: str, texts: dict[str, Any]) -> ssl.SSLContext | None:

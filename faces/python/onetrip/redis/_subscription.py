@@ -7,11 +7,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .. import _native
 from ..errors import Error, MisuseError
 from ._host import RedisHost, read_push
+
+if TYPE_CHECKING:
+    from ._cluster import Nodes
 
 T = TypeVar("T", str, bytes)
 
@@ -38,10 +41,19 @@ class Message(Generic[T]):
 
 
 class Hub:
-    """The subscriptions of a client, on a connection of their own."""
+    """The subscriptions of a client, on a connection of their own; those to sharded channels of a
+    cluster on those of its nodes, which the router sees to.
+    """
 
-    def __init__(self, make: Callable[[], RedisHost], how: dict[str, Any]) -> None:
+    def __init__(
+        self, make: Callable[[], RedisHost], how: dict[str, Any], nodes: Nodes | None
+    ) -> None:
         self._make, self._how = make, how
+        self._router = None if nodes is None else nodes.router
+        if nodes is not None:
+            pushed, again = weakref.WeakMethod(self._pushed), weakref.WeakMethod(self._moved)
+            nodes.on_push = lambda block: (told := pushed()) and told(block)
+            nodes.on_again = lambda channel: (told := again()) and told(channel)
         self._host: RedisHost | None = None
         self._scope: _native.RedisScope | None = None
         self._readers: dict[Topic, set[Subscription[Any]]] = {}
@@ -63,6 +75,9 @@ class Hub:
     async def add(self, reader: Subscription[Any], kind: bytes, names: list[bytes]) -> None:
         if self._is_closed:
             raise MisuseError("the client was closed")
+        router = self._router_of(kind)
+        if router is not None:
+            return await self._add_sharded(router, reader, names)
         fresh = [name for name in names if not self._readers.get((kind, name))]
         asked = {name: self._asked[kind, name] for name in names if (kind, name) in self._asked}
         for name in names:
@@ -76,6 +91,24 @@ class Hub:
                     await self._ask(kind, [name])
         except BaseException:
             self.remove(reader, kind, names)
+            raise
+
+    def _router_of(self, kind: bytes) -> _native.Router | None:
+        return self._router if kind == b"smessage" else None
+
+    async def _add_sharded(
+        self, router: _native.Router, reader: Subscription[Any], names: list[bytes]
+    ) -> None:
+        for name in names:
+            self._readers.setdefault((b"smessage", name), set()).add(reader)
+        calls = [router.subscribe(name) for name in names]
+        try:
+            for call in calls:
+                await call
+        except BaseException:
+            for call in calls:
+                call.close()
+            self.remove(reader, b"smessage", names)
             raise
 
     async def _ask(self, kind: bytes, names: list[bytes]) -> None:
@@ -98,7 +131,11 @@ class Hub:
             readers.discard(reader)
             if not readers and self._readers.pop((kind, name), None) is not None:
                 gone.append(name)
-        if gone and not self._is_closed:
+        router = self._router_of(kind)
+        if router is not None:
+            for name in gone if not self._is_closed else []:
+                router.unsubscribe(name)
+        elif gone and not self._is_closed:
             # Nobody waits for that; close() keeps it from being called unawaited.
             self._send(1, kind, gone).close()
 
@@ -111,17 +148,26 @@ class Hub:
         for reader in tuple(self._readers.get((kind, parts[0]), ())):
             reader._take(parts[-2], pattern, parts[-1])
 
+    def _moved(self, channel: bytes) -> None:
+        """A sharded channel is subscribed again: messages may have been missed."""
+        for reader in tuple(self._readers.get((b"smessage", channel), ())):
+            reader.reconnects += 1
+
+    def _here(self) -> dict[Topic, set[Subscription[Any]]]:
+        """What is subscribed on the connection of their own."""
+        return {of: found for of, found in self._readers.items() if not self._router_of(of[0])}
+
     def _gone(self) -> None:
         """The connection was lost: all is subscribed again."""
-        readers = {reader for found in self._readers.values() for reader in found}
-        for reader in readers:
+        here = self._here()
+        for reader in {reader for found in here.values() for reader in found}:
             reader.reconnects += 1
-        if self._readers and not self._is_closed and (self._task is None or self._task.done()):
+        if here and not self._is_closed and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._again())
 
     async def _again(self) -> None:
         # Each by itself: a server may refuse one. How long to wait between attempts is the pool's.
-        for kind, name in tuple(self._readers):
+        for kind, name in self._here():
             while (kind, name) in self._readers and not self._is_closed:
                 try:
                     await self._send(0, kind, [name])

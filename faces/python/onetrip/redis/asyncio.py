@@ -75,7 +75,8 @@ def _is_known(pool: Any) -> bool:
 
 
 def _opened(config: _Config) -> _Client[bytes]:
-    return _Client[bytes](_Parts(config), config.how(raw=True))
+    parts = _Parts(config)
+    return _Client[bytes](parts, parts.how(raw=True))
 
 
 async def _log_in(pool: Any, client: _Client[bytes], *names: str) -> bytes:

@@ -13,6 +13,7 @@ use onetrip_redis::client::router::Limits;
 use onetrip_redis::slots::slot_of;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::ending::{refusal, settle};
 use super::reply::joined;
@@ -118,6 +119,11 @@ impl Router {
                 drop(it.now.with(|state| state.routing.left(a))?);
                 return it.host.call_method1(py, intern!(py, "shut"), (a,)).map(drop);
             }
+            kind::CLUSTER_UNSUBSCRIBE => return Router::unsubscribe_at(router, a, &block),
+            kind::CLUSTER_RESUBSCRIBED => {
+                let channel = PyBytes::new(py, &block);
+                return it.host.call_method1(py, intern!(py, "resubscribed"), (channel,)).map(drop);
+            }
             kind::CLUSTER_REPLY if !is_error(&block) => None,
             kind::CLUSTER_REPLY | kind::CLUSTER_ERROR => {
                 let outcome = if kind == kind::CLUSTER_ERROR { b } else { outcome::REJECTED };
@@ -158,8 +164,12 @@ impl Router {
     ) -> PyResult<()> {
         let (py, it) = (router.py(), router.get());
         let found = it.now.with(|state| {
-            let call = state.routing.call(token)?;
             let ((shared, own), _) = state.routing.node(node)?;
+            if let Some(packed) = state.routing.subscription(number) {
+                let request = Request { name: "SSUBSCRIBE".into(), packed, ..Request::default() };
+                return Some((shared.clone_ref(py), request));
+            }
+            let call = state.routing.call(token)?;
             let Want::Redis(request) = &call.get().want else { return None };
             let core = if request.is_own { own } else { shared }.clone_ref(py);
             let packed = state.routing.flight(number, &request.packed, is_asking)?;
@@ -191,6 +201,19 @@ impl Router {
         let packed = Packed::command(None, &Command::new("CLUSTER SLOTS"));
         let request = Request { packed, ..Request::default() };
         Router::fly(router, &core, request, Flight::Topology(host, port))
+    }
+
+    /// Ends the subscription of a sharded channel at a node. Nobody waits for that.
+    fn unsubscribe_at(router: &Bound<'_, Self>, node: u32, channel: &[u8]) -> PyResult<()> {
+        let (py, it) = (router.py(), router.get());
+        let core = it
+            .now
+            .with(|state| state.routing.node(node).map(|((shared, _), _)| shared.clone_ref(py)))?;
+        let Some(core) = core else { return Ok(()) };
+        let command = Command::new("SUNSUBSCRIBE").arg(channel);
+        let packed = Packed::confirmed(&command, 1);
+        let request = Request { name: "SUNSUBSCRIBE".into(), packed, ..Request::default() };
+        Router::fly(router, &core, request, Flight::Unsubscription(node))
     }
 
     fn fly(
@@ -264,6 +287,46 @@ impl Router {
         let now = slf.get().time();
         slf.get().now.with(|state| state.routing.time(now))?;
         Router::settle(slf)
+    }
+
+    /// Subscribes to a sharded channel.
+    fn subscribe<'py>(slf: &Bound<'py, Self>, channel: &[u8]) -> PyResult<Bound<'py, Call>> {
+        let (py, it, now) = (slf.py(), slf.get(), slf.get().time());
+        let command = Command::new("SSUBSCRIBE").arg(channel);
+        let packed = Packed::confirmed(&command, 1);
+        let request = Request { name: "SSUBSCRIBE".into(), packed, ..Request::default() };
+        let (home, want) = (it.home.clone_ref(py).into_any(), Want::Redis(Box::new(request)));
+        let call = Bound::new(py, Call::new(home, want, None, 0, None))?;
+        it.now.with(|state| {
+            state.routing.subscribe(now, channel, |token| {
+                let _ = call.get().now.with(|it| it.stage = Stage::Routed(token));
+                call.clone().unbind()
+            });
+        })?;
+        Router::settle(slf)?;
+        Ok(call)
+    }
+
+    /// Nobody reads a sharded channel any more.
+    fn unsubscribe(slf: &Bound<'_, Self>, channel: &[u8]) -> PyResult<()> {
+        slf.get().now.with(|state| state.routing.unsubscribe(channel))?;
+        Router::settle(slf)
+    }
+
+    /// The connection of a node that all share is open, before anything is sent there; or it was
+    /// lost.
+    fn connected(slf: &Bound<'_, Self>, node: u32, is_open: bool) -> PyResult<()> {
+        let now = slf.get().time();
+        slf.get().now.with(|state| state.routing.connected(now, node, is_open))?;
+        Router::settle(slf)
+    }
+
+    /// A push came from a node. Whether it was for the router.
+    fn pushed(slf: &Bound<'_, Self>, node: u32, push: &[u8]) -> PyResult<bool> {
+        let now = slf.get().time();
+        let is_ours = slf.get().now.with(|state| state.routing.pushed(now, node, push))?;
+        Router::settle(slf)?;
+        Ok(is_ours)
     }
 
     /// Nobody waits for a command any more.

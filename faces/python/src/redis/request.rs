@@ -48,6 +48,8 @@ pub(crate) struct Request {
     pub(super) raw: bool,
     /// It has a connection to itself.
     pub(crate) is_own: bool,
+    /// It goes by itself, and only reads.
+    pub(super) only_reads: bool,
     pub(crate) deadline: Option<Time>,
     /// It may run twice.
     pub(super) repeat: Option<Local<Repeat>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use onetrip_abi::host::Packed;
 use onetrip_engine::Time;
 use onetrip_redis::client::cache::{Found, Writes};
-use onetrip_redis::client::repeat::Repeats;
+use onetrip_redis::client::repeat::{Repeat, Repeats};
 use onetrip_redis::client::session::{On, Traces, refusal};
 use onetrip_redis::client::shape::Shape;
 use onetrip_redis::{Command, Place, Spec as Known};
@@ -19,6 +19,7 @@ use super::cache::RedisCache;
 use super::cluster::Router;
 use super::encode::arguments;
 use super::request::{Request, Spec};
+use super::sentinel::Sentinel;
 use crate::call::{Call, Want, unsent};
 use crate::core::Core;
 use crate::failure::Failure;
@@ -58,6 +59,9 @@ struct How {
     repeatable: bool,
     repeat_reads: bool,
     attempts_max: u32,
+    /// Who knows the servers, if Sentinels do, and the connection to a replica, if there is one.
+    sentinel: Option<Py<Sentinel>>,
+    replica: Option<Py<Core>>,
     /// Each command has a connection of its own.
     alone: bool,
     /// The time that a command has; 0 for no limit.
@@ -68,6 +72,10 @@ impl RedisScope {
     fn call<'py>(&self, py: Python<'py>, want: Want, is_own: bool) -> PyResult<Bound<'py, Call>> {
         let is_home = !is_own || (self.router.is_some() && self.number == 0);
         let core = if is_home { &self.shared } else { &self.own };
+        RedisScope::call_on(py, want, core)
+    }
+
+    fn call_on<'py>(py: Python<'py>, want: Want, core: &Py<Core>) -> PyResult<Bound<'py, Call>> {
         // What another thread has made must not be kept.
         core.get().check(py)?;
         Bound::new(py, Call::new(core.clone_ref(py).into_any(), want, None, 0, None))
@@ -124,7 +132,10 @@ impl RedisScope {
             let How { repeatable: all, repeat_reads: reads, attempts_max, .. } = self.how;
             let seed = self.shared.get().time().since(Time::ZERO).as_nanos() as u64;
             let repeats = Repeats { all, reads, attempts_max };
-            request.repeat = repeats.of(known, seed).map(Local::new);
+            let repeat = repeats.of(known, seed);
+            let unsent = || self.how.sentinel.as_ref().map(|_| Repeat::unsent(seed));
+            request.repeat = repeat.or_else(unsent).map(Local::new);
+            request.only_reads = !request.is_own && known.is_some_and(Known::is_readonly);
         }
         if request.cache.is_some() {
             request.writes = Writes::of(&command);
@@ -180,10 +191,21 @@ impl RedisScope {
         Ok(call)
     }
 
+    /// The connection to a replica, where that answers this command.
+    fn replica(&self, request: &Request) -> Option<&Py<Core>> {
+        let sentinel = self.how.sentinel.as_ref()?;
+        self.how.replica.as_ref().filter(|_| sentinel.get().is_for_replica(request.only_reads))
+    }
+
     fn submit<'py>(&mut self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, Call>> {
         let is_own = self.number != 0 || request.is_own;
         if let (Some(cache), None) = (&request.cache, &self.list) {
             cache.get().wrote(&request.writes);
+        }
+        if let Some(replica) = self.replica(&request) {
+            let call = RedisScope::call_on(py, Want::Redis(Box::new(request)), replica)?;
+            Core::run(replica.bind(py), |state, py, now| state.place(py, now, &call))?;
+            return Ok(call);
         }
         let call = self.call(py, Want::Redis(Box::new(request)), is_own)?;
         if let Some(list) = &mut self.list {

@@ -97,6 +97,9 @@ impl State {
             _ => link.why = Loss::lost(&text),
         }
         let is_login = !link.is_ready;
+        if is_login && reason == close::OTHER_ROLE {
+            return self.tell("unfit", number, Some(Said::Bytes(block.clone())));
+        }
         if is_login {
             let message = (reason == close::SERVER).then(|| block.clone());
             let said = Said::Refusal(text.into_owned(), message, is_final);
@@ -121,6 +124,8 @@ impl State {
         let line: VecDeque<_> = std::mem::take(&mut link.line);
         if was_ready && !link.is_forgotten {
             self.counts.lost += 1;
+            let why = Bytes::copy_from_slice(why.message().as_bytes());
+            self.tell("lost", number, Some(Said::Bytes(why)));
             self.pool.lost(now, number);
         }
         for call in line {

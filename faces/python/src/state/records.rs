@@ -96,6 +96,9 @@ impl State {
             kind::CLOSED => self.lost(py, now, number, (a, b != 0), &block),
             kind::CANCEL => self.tell("cancel", number, None),
             kind::ASTRAY => {
+                if !block.is_empty() {
+                    self.tell("useless", number, Some(Said::Bytes(block)));
+                }
                 self.pool.retire(now, number);
                 self.walk_pool(py, now);
             }

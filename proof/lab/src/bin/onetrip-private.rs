@@ -25,10 +25,22 @@ usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
     ONETRIP_TEST_STANDBY   its URL; not set before PostgreSQL 12
   --patroni starts a cluster of three PostgreSQL servers under Patroni, too:
     ONETRIP_TEST_PATRONI       its URL with three hosts, which asks for the primary
-    ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts";
+    ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts
+       onetrip-private --sentinels …
+  Starts Redis Sentinels and what they watch over, which are told what to do by standard input;
+  `onetrip-private --sentinels --help` says how.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|it| it == "--sentinels") {
+        return match redis::commanded::run(&arguments[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("onetrip-private: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let mut rtt = None;
     if arguments.first().is_some_and(|it| it == "--rtt") {
         rtt = arguments.get(1).and_then(|it| it.parse().ok()).map(Duration::from_millis);

@@ -20,6 +20,7 @@
 //! ```
 
 mod cluster;
+pub mod commanded;
 mod installation;
 pub mod model;
 mod plain;

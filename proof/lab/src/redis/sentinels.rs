@@ -145,14 +145,17 @@ impl Sentinels {
         })
     }
 
-    /// Has the Sentinels make another server the master, as an operator would.
+    /// Has the Sentinels make another server the master, as an operator would; once what they did
+    /// before is over.
     ///
     /// # Errors
-    /// When the first running Sentinel refuses.
+    /// When the first running Sentinel refuses for 60 s.
     pub fn fail_over(&self) -> Result<(), LabError> {
         let sentinel = self.sentinels.iter().find(|it| it.is_running());
         let sentinel = sentinel.ok_or_else(|| LabError::new("no Sentinel is running"))?;
-        asked(sentinel, "SENTINEL FAILOVER").map(drop)
+        wait_for("no failover can begin", || {
+            Ok(asked(sentinel, "SENTINEL FAILOVER").map(drop).map_err(|error| error.to_string()))
+        })
     }
 
     /// Starts a server again: same port, no data. A former master comes back as a master, until the

@@ -32,6 +32,9 @@ pub(super) struct Questions {
 /// The channel on which a Sentinel announces that a master was switched.
 const SWITCHED: &str = "+switch-master";
 
+/// How a server begins its answer to a command that it does not know.
+const UNKNOWN: &[u8] = b"ERR unknown command";
+
 impl Questions {
     pub(super) fn new(name: &str, login: &Login, wants_replicas: bool) -> Questions {
         let mut bytes = BytesMut::new();
@@ -75,6 +78,9 @@ impl Questions {
         let id = text(&next()?);
         let (master, address, sentinels) = (next()?, next()?, next()?);
         let address = match &address {
+            Reply::Error(error) if error.text().starts_with(UNKNOWN) => {
+                return Err("it is no Sentinel: it does not know the command SENTINEL".into());
+            }
             Reply::Error(error) => {
                 return Err(format!("it refused the question ({})", error.code().escape_ascii()));
             }

@@ -10,13 +10,12 @@ pub(super) struct Seen {
     pub(super) epoch: Option<u64>,
 }
 
-/// How many Sentinels there are, as far as these know: no fewer than were configured. A Sentinel
-/// that was configured under two names counts once.
-pub(super) fn known(answers: &[(&Answer, bool)], configured: usize) -> usize {
-    let at_all = answers.iter().filter(|(_, is_configured)| *is_configured).count();
-    let once = distinct(answers.iter().filter(|(_, configured)| *configured).map(|it| it.0)).len();
-    let told = answers.iter().map(|(answer, _)| answer.known).max().unwrap_or(0);
-    told.max(configured - (at_all - once))
+/// How many Sentinels there are: no fewer than any of these knows, and no fewer than they and those
+/// that are silent. `silent`: how many of those were configured, and how many are known from others.
+/// The two are not added up, since one may be configured by a name and known by an address.
+pub(super) fn known(voices: &[&Answer], silent: (usize, usize)) -> usize {
+    let told = voices.iter().map(|voice| voice.known).max().unwrap_or(0);
+    told.max(voices.len() + silent.0.max(silent.1))
 }
 
 /// One answer of each Sentinel, the newest.
@@ -72,7 +71,7 @@ fn count(voices: &[&Answer], epoch: Option<u64>, master: &Address) -> usize {
     voices.iter().filter(|voice| voice.epoch == epoch && voice.master == *master).count()
 }
 
-fn is_majority(of: usize, known: usize) -> bool {
+pub(super) fn is_majority(of: usize, known: usize) -> bool {
     of > known / 2
 }
 
@@ -146,7 +145,14 @@ mod tests {
         let (one, two) = (says("1", "a", 7), says("2", "a", 7));
         let alone = |answer: &Answer| Answer { known: 1, ..answer.clone() };
         let (one, two) = (alone(&one), alone(&two));
-        assert_eq!(known(&[(&one, true), (&one, true), (&two, true)], 3), 2);
-        assert_eq!(known(&[(&one, true)], 3), 3);
+        assert_eq!(known(&distinct([&one, &one, &two].into_iter()), (0, 0)), 2);
+        assert_eq!(known(&[&one], (2, 0)), 3);
+    }
+
+    #[test]
+    fn a_silent_name_may_be_that_of_a_silent_address_but_never_of_one_that_answered() {
+        let (one, two) = (says("1", "a", 7), says("2", "a", 7));
+        assert_eq!(known(&[&one, &two], (1, 1)), 3);
+        assert_eq!(known(&[&one, &two], (3, 0)), 5);
     }
 }

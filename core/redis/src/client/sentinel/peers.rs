@@ -3,7 +3,7 @@
 use onetrip_engine::Time;
 
 use super::answer::{Answer, SENTINELS_MAX};
-use super::believe::{Seen, believe, distinct, known, newest};
+use super::believe::{Seen, believe, distinct, is_majority, known, newest};
 use super::line::{Line, LineId};
 use super::{Output, Role, Sentinels};
 use crate::redirect::Address;
@@ -118,7 +118,7 @@ impl Sentinels {
 
     fn begin_round(&mut self, now: Time, was_decided: bool) {
         // Sentinels that were learned, and that nobody knows any more, are left out.
-        let voices: Vec<Answer> = self.answers().map(|(answer, _)| answer.clone()).collect();
+        let voices: Vec<Answer> = self.answers().cloned().collect();
         let is_known = |peer: &Peer| {
             !was_decided
                 || peer.is_configured
@@ -155,21 +155,48 @@ impl Sentinels {
         }
     }
 
-    fn answers(&self) -> impl Iterator<Item = (&Answer, bool)> {
+    fn answers(&self) -> impl Iterator<Item = &Answer> {
         self.peers.iter().filter_map(|peer| match &peer.said {
-            Said::Answer(answer) => Some((answer, peer.is_configured)),
+            Said::Answer(answer) => Some(answer),
             _ => None,
         })
     }
 
+    /// How many Sentinels there are, of which these answered.
+    fn known(&self, voices: &[&Answer]) -> usize {
+        known(voices, (self.silent(voices, true), self.silent(voices, false)))
+    }
+
+    /// How many did not answer, of those that were configured or of the others.
+    fn silent(&self, voices: &[&Answer], configured: bool) -> usize {
+        let mut ids: Vec<&Option<String>> = voices.iter().map(|voice| &voice.id).collect();
+        let is_silent = |peer: &&Peer| {
+            peer.is_configured == configured && !matches!(peer.said, Said::Answer(_))
+        };
+        let mut count = 0;
+        for peer in self.peers.iter().filter(is_silent) {
+            if peer.id.is_none() || !ids.contains(&&peer.id) {
+                ids.push(&peer.id);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// How many answered, if that is no majority.
+    pub(super) fn lacks(&self) -> Option<String> {
+        let voices = distinct(self.answers());
+        let (heard, known) = (voices.len(), self.known(&voices).max(self.known));
+        let needed = known / 2 + 1;
+        (!is_majority(heard, known))
+            .then(|| format!("{heard} of {known} Sentinels answered, and {needed} must"))
+    }
+
     /// Another Sentinel has answered: what do they show by now?
     fn decide(&mut self, now: Time) {
-        let answers: Vec<(Answer, bool)> =
-            self.answers().map(|(answer, configured)| (answer.clone(), configured)).collect();
-        let answers: Vec<(&Answer, bool)> = answers.iter().map(|it| (&it.0, it.1)).collect();
-        let configured = self.peers.iter().filter(|peer| peer.is_configured).count();
-        let known = known(&answers, configured);
-        let voices = distinct(answers.iter().map(|(answer, _)| *answer));
+        let answers: Vec<Answer> = self.answers().cloned().collect();
+        let voices = distinct(answers.iter());
+        let known = self.known(&voices);
         let newest = newest(&voices, self.told.as_ref());
         // Those who know of fewer Sentinels than there were must be a majority of what there was.
         let believed = believe(&voices, known.max(self.known), newest.as_ref());

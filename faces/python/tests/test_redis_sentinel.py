@@ -1,0 +1,258 @@
+"""Redis Sentinel: who is the master, and what becomes of commands when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import trustme
+from conftest import Sentinels
+
+import onetrip
+import onetrip.blocking.redis
+from onetrip.redis import Client, connect
+
+PATIENCE = 60
+
+#: Tasks that write.
+TASKS = 40
+
+
+@pytest.fixture(scope="module")
+def sentinels() -> Iterator[Sentinels]:
+    if not os.environ.get("ONETRIP_REDIS_SERVER"):
+        pytest.skip("no Redis was found")
+    started = Sentinels()
+    yield started
+    started.close()
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    return {"wait_timeout_ms": PATIENCE * 1000, **more}
+
+
+@pytest.fixture
+async def db(sentinels: Sentinels) -> AsyncIterator[Client[str]]:
+    async with connect(sentinels.url, **settings()) as db:
+        yield db
+
+
+async def port(db: Client[str]) -> str:
+    """The port that a command is answered by, as the server itself says."""
+    return str((await db.config_get("port"))["port"])
+
+
+async def test_commands_go_to_the_master(sentinels: Sentinels, db: Client[str]) -> None:
+    assert await port(db) == sentinels.master()
+    await db.set("name", "Ann")
+    async with db.session() as session:
+        assert await session.get("name") == "Ann"
+    async with db.atomic() as tx:
+        name = tx.get("name")
+    assert await name == "Ann"
+    assert await db.blpop("empty", timeout=0.01) is None
+
+
+async def test_reads_go_to_a_replica_if_the_option_says_so_and_writes_to_the_master(
+    sentinels: Sentinels,
+) -> None:
+    async def hits(port: str) -> int:
+        async with connect(f"redis://127.0.0.1:{port}", password=password) as server:
+            info = dict(await server.info("stats"))
+            return int(info["keyspace_hits"])
+
+    password = urlsplit(sentinels.url).password
+    master = sentinels.master()
+    replicas = [port for port in sentinels.servers if port != master]
+    for reads in ("replica", "prefer_replica"):
+        async with connect(sentinels.url, **settings(reads=reads)) as db, asyncio.timeout(PATIENCE):
+            await db.set("read", reads)
+            before = sum([await hits(port) for port in replicas])
+            while sum([await hits(port) for port in replicas]) == before:
+                await db.get("read")
+            of_master = await hits(master)
+            while await db.get("read") != reads:
+                pass  # The replica is behind.
+            assert await hits(master) == of_master
+            # In a list it is the master that answers.
+            async with db.atomic() as tx:
+                found = tx.get("read")
+            assert await found == reads
+            assert await hits(master) == of_master + 1
+
+
+async def test_who_is_not_found_is_explained_by_what_each_sentinel_said(
+    sentinels: Sentinels,
+) -> None:
+    url = sentinels.url.replace("/mymaster", "/other")
+    with pytest.raises(onetrip.Error) as caught:
+        await connect(url, wait_timeout_ms=500)
+    text = str(caught.value)
+    assert "the master was not found" in text and "knows no master of this name" in text
+    assert caught.value.outcome == "NotSent" and "\n" not in text
+
+
+async def test_a_server_that_is_no_sentinel_is_named(sentinels: Sentinels) -> None:
+    url = f"redis+sentinel://127.0.0.1:{sentinels.servers[0]}/mymaster"
+    password = urlsplit(sentinels.url).password
+    with pytest.raises(onetrip.Error, match="0 of 1 Sentinels answered.*it is no Sentinel"):
+        await connect(url, wait_timeout_ms=500, sentinel_password=password)
+
+
+@pytest.mark.parametrize(
+    "url, more, why",
+    [
+        ("redis+sentinel://", {}, "names them and the master"),
+        ("redis+sentinel://host", {}, "names them and the master"),
+        ("redis+sentinel:///mymaster", {}, "names them and the master"),
+        ("redis://host", {"reads": "replica"}, "go with redis\\+sentinel://"),
+        ("redis://host", {"sentinel_password": "secret"}, "go with redis\\+sentinel://"),
+        ("redis+sentinel://host/mymaster", {"reads": "secret"}, "prefer_replica"),
+        ("redis+sentinel://host/mymaster", {"cluster": True}, "know no clusters"),
+        ("redis+sentinel://host/mymaster", {"path": "/secret"}, "by TCP"),
+        ("redis+secret://host", {}, "redis\\+sentinel://"),
+    ],
+)
+def test_what_can_not_be_is_refused(url: str, more: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why) as caught:
+        connect(url, **more)
+    assert "secret" not in str(caught.value)
+
+
+def test_users_and_passwords_of_servers_and_sentinels_are_two_things_and_both_speak_tls(
+    sentinels: Sentinels, tmp_path: Path
+) -> None:
+    authority, other = trustme.CA(), trustme.CA()
+    made = authority.issue_cert("127.0.0.1")
+    files = [str(tmp_path / name) for name in ("server.pem", "server.key", "ca.pem", "other.pem")]
+    made.cert_chain_pems[0].write_to_path(files[0])
+    made.private_key_pem.write_to_path(files[1])
+    authority.cert_pem.write_to_path(files[2])
+    other.cert_pem.write_to_path(files[3])
+    started = Sentinels("--users", "--tls", *files[:3])
+    hosts = started.url.partition("://")[2].rpartition("@")[2].partition("?")[0]
+    url = f"rediss+sentinel://app:of-app@{hosts}"
+    login = {"sentinel_username": "watcher", "sentinel_password": "of-watcher"}
+
+    async def run() -> None:
+        async with connect(url, sslrootcert=files[2], **settings(**login)) as db:
+            assert await db.command("ACL WHOAMI") == "app"
+        wrong = {**login, "sentinel_password": "wrong-secret"}
+        with pytest.raises(onetrip.Error) as caught:
+            await connect(url, sslrootcert=files[2], wait_timeout_ms=1500, **wrong)
+        assert "refused the login (WRONGPASS)" in str(caught.value)
+        assert "wrong-secret" not in str(caught.value)
+        with pytest.raises(onetrip.Error, match="certificate"):
+            await connect(url, sslrootcert=files[3], wait_timeout_ms=1500, **login)
+
+    asyncio.run(run())
+    started.close()
+
+
+async def test_subscriptions_follow_the_master(sentinels: Sentinels, db: Client[str]) -> None:
+    async with db.subscribe("news") as news, asyncio.timeout(PATIENCE):
+        before = await port(db)
+        sentinels.say("fail-over")
+        while news.reconnects == 0 or await port(db) == before:
+            await asyncio.sleep(0)
+        message = asyncio.ensure_future(anext(news))
+        while not message.done():
+            await db.publish("news", "it goes on")
+        assert (await message).data == "it goes on"
+
+
+def test_threads_follow_the_master(sentinels: Sentinels) -> None:
+    with onetrip.blocking.redis.connect(sentinels.url, **settings(reads="prefer_replica")) as db:
+        before = db.config_get("port")["port"]
+        db.set("written by", "threads")
+        new = sentinels.say("fail-over")
+        assert new != before
+        db.set("again by", "threads")
+        assert db.config_get("port")["port"] == new
+        with db.pipeline() as batch:
+            batch.set("in one", "trip")
+            found = batch.get("in one")
+        assert found.result() == "trip"
+
+
+class Book:
+    """Numbers that one task wrote, with what is known of each."""
+
+    def __init__(self) -> None:
+        #: Acknowledged, and on both replicas by WAIT.
+        self.copied: list[int] = []
+        self.failed: list[onetrip.Error] = []
+
+
+async def keep_book(db: Client[str], task: int, book: Book, stop: asyncio.Event) -> None:
+    """Writes numbers, each followed by WAIT 2 in the same trip. After a failure it goes on with the
+    next number on another session.
+    """
+    number = 0
+    while not stop.is_set():
+        try:
+            async with db.session() as session:
+                while not stop.is_set():
+                    number += 1
+                    write, copies = session.rpush(f"list:{task}", number), session.wait(2, 1000)
+                    ends = await asyncio.gather(write, copies, return_exceptions=True)
+                    for end in ends:
+                        if isinstance(end, BaseException):
+                            raise end
+                    if ends[1] < 2:
+                        break
+                    book.copied.append(number)
+        except onetrip.Error as error:
+            assert error.outcome in ("NotSent", "Unknown", "Rejected"), error
+            book.failed.append(error)
+
+
+async def keep_writing(db: Client[str], failed: list[onetrip.Error], stop: asyncio.Event) -> None:
+    number = 0
+    while not stop.is_set():
+        number += 1
+        try:
+            await db.set("number", number)
+        except onetrip.Error as error:
+            failed.append(error)
+
+
+def test_what_both_replicas_had_is_there_after_the_master_was_killed_under_load(
+    sentinels: Sentinels,
+) -> None:
+    async def run() -> None:
+        books, failed, stop = [Book() for _ in range(TASKS)], [], asyncio.Event()
+        async with connect(sentinels.url, **settings(connections_max=TASKS)) as db:
+            await db.flushall()
+            writers = [
+                asyncio.create_task(keep_book(db, task, book, stop))
+                for task, book in enumerate(books)
+            ]
+            writers.append(asyncio.create_task(keep_writing(db, failed, stop)))
+            await db.set("before", 1)
+            before = await port(db)
+            await asyncio.to_thread(sentinels.say, "kill-master")
+            after = await asyncio.to_thread(sentinels.say, "switched")
+            assert after != before
+            async with asyncio.timeout(10):
+                await db.set("after", 1)
+            assert await port(db) == after
+            # The former master comes back as a master, and is not written to.
+            await asyncio.to_thread(sentinels.say, "restart")
+            stop.set()
+            await asyncio.gather(*writers)
+            assert await port(db) == after
+            assert sum(len(book.copied) for book in books) > 0
+            for task, book in enumerate(books):
+                there = [int(number) for number in await db.lrange(f"list:{task}", 0, -1)]
+                assert len(there) == len(set(there)), "a number is there twice"
+                assert not set(book.copied) - set(there), "what WAIT said is lost"
+            # What was not sent went on by itself.
+            assert {error.outcome for error in failed} <= {"Unknown", "Rejected"}, failed
+
+    asyncio.run(run())

@@ -30,6 +30,7 @@ mod statements;
 mod submitting;
 mod transactions;
 
+#[cfg(feature = "redis")]
 pub(crate) use submitting::enter;
 
 use delayed::Delayed;

@@ -38,13 +38,6 @@ impl Protocol {
     pub(crate) fn new(status: TransactionStatus) -> Protocol {
         Protocol::Postgres(Box::new(Postgres::new(status)))
     }
-
-    /// What the login said about the session: see [`Postgres::identify`].
-    pub(crate) fn identify(&mut self, process_id: i32, unique: u64) {
-        if let Protocol::Postgres(postgres) = self {
-            postgres.identify(process_id, unique);
-        }
-    }
 }
 
 /// Only for connections to PostgreSQL.

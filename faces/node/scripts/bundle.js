@@ -69,9 +69,9 @@ function namesOf(classes) {
 `
 }
 
-/** The module of the engine, compressed as far as possible. */
-function compressedModule() {
-  const bytes = readFileSync(join(root, 'wasm/onetrip.wasm'))
+/** The module of the engine for one of the packages, compressed as far as possible. */
+function compressedModule(name) {
+  const bytes = readFileSync(join(root, `wasm/${name}.wasm`))
   const params = {
     [constants.BROTLI_PARAM_QUALITY]: 11,
     [constants.BROTLI_PARAM_LGWIN]: 22,

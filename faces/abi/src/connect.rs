@@ -35,6 +35,7 @@ impl Connect {
             sslnegotiation: SslNegotiation::Postgres,
             target_session_attrs: TargetSessionAttrs::Any,
             identifies: true,
+            tried_last: None,
             load_balance_hosts: LoadBalanceHosts::Disable,
             connect_timeout: None,
             seed,

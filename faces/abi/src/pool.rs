@@ -364,6 +364,8 @@ impl<H: Lent> Pool<H> {
                     self.tell(kind::POOL_CLOSE, 0, number);
                 }
             }
+            // It is for hosts of several servers, and no setting of this one asks for it.
+            Output::Scout => {}
             Output::Closed if self.closed => {}
             Output::Closed => {
                 self.closed = true;

@@ -102,6 +102,7 @@ impl Plan {
             connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
             seed,
             identifies: true,
+            tried_last: None,
         };
         let policy = Local::new(Policy::new(Time::ZERO, settings));
         Ok(Plan { policy, start: Instant::now() })

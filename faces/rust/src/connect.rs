@@ -2,13 +2,14 @@
 //! `onetrip_postgres::client::connect`, which decides what is tried, in which order.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use onetrip_engine::{Limits, Time};
 use onetrip_postgres::Postgres;
 use onetrip_postgres::client::connect::{self, Action, Fault, Host, Plan, Session, Verdict, plan};
 use onetrip_postgres::client::identity::{Identity, Lineage};
+use onetrip_postgres::message::TERMINATE;
 use onetrip_postgres::startup::{self, Ready};
 
 use crate::cancel::CancelKey;
@@ -40,7 +41,7 @@ pub(crate) async fn connect(
 /// Closes connections to servers that are former primaries, now that another one was seen: nothing
 /// more is sent there.
 fn close_former(context: &Context) {
-    let lineage = *context.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+    let lineage = seen(&context.lineage);
     for connection in context.totals.live() {
         connection.with(|core, _| {
             if let Some(refusal) = core.identity.and_then(|it| lineage.refuses(it)) {
@@ -50,15 +51,55 @@ fn close_former(context: &Context) {
     }
 }
 
+/// Looks for another primary while the present server is silent. What is open to a former primary
+/// ends; the connection that showed that is told goodbye, and the pool opens its own.
+pub(crate) async fn scout(config: &Config, context: &Context) {
+    let lineage = &context.lineage;
+    let before = seen(lineage);
+    let silent = context.totals.live().first().map(|it| it.lock().route().name().to_owned());
+    let mut silent_host = None;
+    let met = establish_as(config, lineage, |resolved, settings| {
+        let name = |endpoint: &Endpoint| Some(endpoint.to_string()) == silent;
+        silent_host = resolved.endpoints().iter().position(name);
+        settings.of_scout(silent_host)
+    });
+    let met = met.await;
+    if let Some(host) = silent_host
+        && seen(lineage).is_beyond(&before)
+    {
+        lineage.lock().unwrap_or_else(PoisonError::into_inner).note_silent(host);
+    }
+    close_former(context);
+    if let Ok(Opened { mut stream, .. }) = met {
+        // Whether it arrives or not, the connection ends.
+        let _ = stream.write_all(&TERMINATE).await;
+    }
+}
+
+fn seen(lineage: &Mutex<Lineage>) -> Lineage {
+    *lineage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
 pub(crate) async fn establish(config: &Config, lineage: &Mutex<Lineage>) -> Result<Opened, Error> {
+    establish_as(config, lineage, |_, settings| settings).await
+}
+
+/// The same with other settings of the plan.
+async fn establish_as(
+    config: &Config,
+    lineage: &Mutex<Lineage>,
+    change: impl FnOnce(&Resolved, plan::Settings) -> plan::Settings,
+) -> Result<Opened, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     let no_host = || Error::misuse("config", "there is no host to connect to");
     let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
-    let plan = Plan::new(Time::ZERO, plan_of(&resolved));
+    let settings = change(&resolved, plan_of(&resolved, seen(lineage).silent()));
+    let plan = Plan::new(Time::ZERO, settings);
     let mut connecting = Connecting {
         resolved: &resolved,
         endpoint,
+        host: 0,
         begin: Instant::now(),
         peers: Vec::new(),
         way: None,
@@ -70,7 +111,7 @@ pub(crate) async fn establish(config: &Config, lineage: &Mutex<Lineage>) -> Resu
     connecting.run(plan).await
 }
 
-fn plan_of(resolved: &Resolved) -> plan::Settings {
+fn plan_of(resolved: &Resolved, tried_last: Option<usize>) -> plan::Settings {
     let settings = resolved.settings();
     let host = |endpoint: &Endpoint| match endpoint.address() {
         Address::Unix(_) => Host::Socket,
@@ -88,6 +129,7 @@ fn plan_of(resolved: &Resolved) -> plan::Settings {
         // matter.
         seed: getrandom::u64().unwrap_or_default(),
         identifies: true,
+        tried_last,
     }
 }
 
@@ -122,6 +164,8 @@ struct Connecting<'a> {
     resolved: &'a Resolved,
     /// The host that is being tried.
     endpoint: &'a Endpoint,
+    /// Its index in the list.
+    host: usize,
     /// When the plan's clock began.
     begin: Instant,
     /// The addresses that the last lookup found.
@@ -151,6 +195,7 @@ impl Connecting<'_> {
         }
         match (self.way.take(), self.login.take()) {
             (Some((stream, route)), Some((ready, trip))) if plan.action() == Action::Done => {
+                self.lineage().note_served(self.host);
                 Ok(Opened { stream, ready, route, identity: self.identity, trip })
             }
             _ => Err(self.error(plan.verdict())),
@@ -161,6 +206,7 @@ impl Connecting<'_> {
     async fn in_time(&mut self, plan: &mut Plan) -> Result<(), Failure> {
         if let Action::Resolve(host) | Action::Dial { host, .. } = plan.action() {
             self.endpoint = self.resolved.endpoints().get(host).unwrap_or(self.endpoint);
+            self.host = host;
         }
         if plan.deadline() == Time::NEVER {
             return self.carry_out(plan).await;
@@ -168,8 +214,15 @@ impl Connecting<'_> {
         let limit = plan.deadline().since(self.now());
         match tokio::time::timeout(limit, self.carry_out(plan)).await {
             Ok(done) => done,
-            Err(_) => Err(Failure::Unreachable(self.too_slow())),
+            Err(_) => {
+                self.lineage().note_silent(self.host);
+                Err(Failure::Unreachable(self.too_slow()))
+            }
         }
+    }
+
+    fn lineage(&self) -> MutexGuard<'_, Lineage> {
+        self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn carry_out(&mut self, plan: &mut Plan) -> Result<(), Failure> {

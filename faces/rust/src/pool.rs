@@ -32,6 +32,7 @@ use onetrip_engine::pool::{
     self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, TextKey,
 };
 use onetrip_engine::{Outcome, Time, Token};
+use onetrip_postgres::client::connect::plan::scout_after;
 use onetrip_postgres::client::replicas::Outlook;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -70,6 +71,8 @@ struct State {
     opening: HashMap<ConnectionId, AbortHandle>,
     /// Connections to open once the lock is released.
     to_open: Vec<ConnectionId>,
+    /// Whether a scout is to be sent then.
+    to_scout: bool,
     callers: Callers,
     /// Why the last attempt to open a connection failed.
     last_error: Option<Error>,
@@ -132,7 +135,8 @@ impl Pool {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
-        let policy = policy::Pool::new(limits(&settings), u64::from_le_bytes(seed));
+        let hosts = resolved.endpoints().len();
+        let policy = policy::Pool::new(limits(&settings, hosts), u64::from_le_bytes(seed));
         let mut context = Context::new(
             options(&settings, trace::Options::new(&resolved)),
             Cancels::new(&settings),
@@ -149,6 +153,7 @@ impl Pool {
                 connections: HashMap::new(),
                 opening: HashMap::new(),
                 to_open: Vec::new(),
+                to_scout: false,
                 callers: Callers::default(),
                 last_error: None,
                 closed_because: None,
@@ -187,9 +192,13 @@ impl Pool {
         self.settle(&mut state, now);
         let wakers = std::mem::take(&mut state.wakers);
         let to_open = std::mem::take(&mut state.to_open);
+        let to_scout = std::mem::take(&mut state.to_scout);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         to_open.into_iter().for_each(|id| self.spawn_open(id));
+        if to_scout {
+            self.spawn(opening::look_elsewhere(self.clone()));
+        }
         result
     }
 
@@ -256,6 +265,7 @@ impl Pool {
                 }
             }
             Output::Close { id } => self.forget(state, id),
+            Output::Scout => state.to_scout = true,
             Output::Closed => self.over.notify_waiters(),
         }
     }
@@ -658,8 +668,9 @@ fn options(settings: &Settings, trace: trace::Options) -> Options {
     }
 }
 
-fn limits(settings: &Settings) -> policy::Limits {
+fn limits(settings: &Settings, hosts: usize) -> policy::Limits {
     policy::Limits {
+        scout_after: scout_after(hosts, settings.target_session_attrs),
         connections_max: settings.connections_max,
         connections_min: settings.connections_min,
         wait_timeout: settings.wait_timeout,

@@ -25,6 +25,7 @@ impl Pool {
     fn serve(&mut self, now: Time, load_of: LoadOf<'_>) {
         self.serve_line(now, load_of);
         self.look(now, load_of);
+        self.scout(now, load_of);
         if self.is_hopeless(now) {
             self.fail_all(Cause::OpenFailed);
         }

@@ -65,6 +65,12 @@ pub struct Limits {
     /// waiting for what it holds. The reset then costs its own round trip, which no caller waits
     /// for.
     pub reset_idle_after: Duration,
+    /// How long a server may be silent on all connections while something is awaited, before a
+    /// *scout* looks for another one ([`Output::Scout`](super::Output::Scout)). Default
+    /// [`Duration::MAX`], which means never: it helps only a client that may meet several servers.
+    /// Less than 100 ms counts as 100 ms. It costs one attempt to connect, beside
+    /// `connections_max`, each time, and a look at the connections as often.
+    pub scout_after: Duration,
     /// Which of several idle connections is taken first. Default [`IdleOrder::Lifo`].
     pub idle_order: IdleOrder,
 }
@@ -96,6 +102,7 @@ impl Default for Limits {
             backoff_min: Duration::from_millis(25),
             backoff_max: Duration::from_secs(2),
             reset_idle_after: Duration::from_millis(100),
+            scout_after: Duration::MAX,
             idle_order: IdleOrder::Lifo,
         }
     }
@@ -111,6 +118,7 @@ impl Limits {
             connections_min: self.connections_min.min(connections_max),
             idle_timeout: self.idle_timeout.max(IDLE_TIMEOUT_MIN),
             lifetime: self.lifetime.max(LIFETIME_MIN),
+            scout_after: self.scout_after.max(SCOUT_AFTER_MIN),
             slow_head: self.slow_head.max(RESOLUTION),
             opening_max: self.opening_max.max(1),
             backoff_min,
@@ -122,6 +130,9 @@ impl Limits {
 
 /// A shorter time would make the pool look for idle connections all the time.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
+/// A shorter time would take a statement of some length for a silence.
+const SCOUT_AFTER_MIN: Duration = Duration::from_millis(100);
 
 /// A shorter time would open and close connections all the time.
 const LIFETIME_MIN: Duration = Duration::from_secs(1);

@@ -112,6 +112,7 @@
 //!                 }
 //!                 Output::Reset { id: _ } => { /* send what resets a session, if it is owed */ }
 //!                 Output::Close { id } => drop(self.conns.remove(&id)),
+//!                 Output::Scout => { /* look for another server, then call `handle_scouted` */ }
 //!                 Output::Closed => {}
 //!             }
 //!         }
@@ -212,6 +213,7 @@ mod load;
 mod new_texts;
 mod output;
 mod repeats;
+mod scouting;
 mod timings;
 mod upkeep;
 mod waiters;
@@ -226,6 +228,7 @@ use crate::jitter::Jitter;
 use backoff::Backoff;
 use connections::{Connections, State};
 use new_texts::NewTexts;
+use scouting::Scouting;
 use waiters::Waiters;
 
 pub use backoff::Pauses;
@@ -283,6 +286,9 @@ pub struct Pool {
     new_texts: NewTexts,
     /// When those have to be looked at again.
     next_late: Time,
+    scouting: Scouting,
+    /// Since when nothing was answered, as of the last look.
+    silent_since: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,6 +314,7 @@ impl Pool {
     pub fn new(limits: Limits, seed: u64) -> Pool {
         let limits = limits.sane();
         let timings = Arc::new(Timings::new(&limits));
+        let scouting = Scouting::new(limits.scout_after);
         Pool {
             limits,
             connections: Connections::new(),
@@ -329,6 +336,8 @@ impl Pool {
             wanted_alone: 0,
             new_texts: NewTexts::default(),
             next_late: Time::NEVER,
+            scouting,
+            silent_since: Time::ZERO,
         }
     }
 
@@ -445,8 +454,9 @@ impl Pool {
 
     /// What to do next, oldest first; `None` when that is all for now.
     ///
-    /// `load_of` returns the host's load of a connection. It is asked for connections that take
-    /// shared statements or drain, which the host has reported as opened and not as lost.
+    /// `load_of` returns the host's load of a connection. It is asked for connections which the host
+    /// has reported as opened and not as lost: those that take shared statements or drain, and all
+    /// if [`Limits::scout_after`] is set.
     pub fn poll_output(
         &mut self,
         now: Time,
@@ -475,7 +485,7 @@ impl Pool {
         if self.is_winding_up() {
             return None;
         }
-        let looks = self.next_look.min(self.next_late);
+        let looks = self.next_look.min(self.next_late).min(self.scouting.next_look());
         let next = self.waiters.next_deadline().min(looks).min(self.next_attempt());
         (next != Time::NEVER).then_some(next)
     }

@@ -76,6 +76,11 @@ pub enum Output {
         /// The connection.
         id: ConnectionId,
     },
+    /// Something is awaited, and the server has answered nothing on any connection for
+    /// [`Limits::scout_after`](super::Limits::scout_after). Look for another server, with an attempt
+    /// that is none of the pool's, within a bounded time. Then report it with
+    /// [`handle_scouted`](super::Pool::handle_scouted).
+    Scout,
     /// [`Pool::close`](super::Pool::close) is done, and no connection is left. Only failures of
     /// callers that come too late may follow.
     Closed,

@@ -260,7 +260,7 @@ impl Sim {
                 }
                 Output::Close { id } => self.conns.retain(|conn| conn.id != id),
                 Output::Failed { cause, .. } => panic!("{cause}"),
-                Output::Reset { .. } | Output::Closed => {}
+                Output::Reset { .. } | Output::Scout | Output::Closed => {}
             }
         }
         // Idle connections need not be checked once all has ended.

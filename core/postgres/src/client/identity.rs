@@ -59,6 +59,8 @@ pub struct Lineage {
     /// Clusters, the one that was met last in front, and the highest timeline on which a server of
     /// each took writes.
     clusters: [Option<(u64, u32)>; CLUSTERS_MAX],
+    /// The host of the list that did not answer in time last, by its index, until it serves again.
+    silent: Option<usize>,
 }
 
 /// A cluster that is replaced by another one under the same names, as by a blue-green deployment, is
@@ -81,6 +83,29 @@ impl Lineage {
             self.clusters[0] = Some((server.system, server.timeline));
         }
         Ok(())
+    }
+
+    /// A host of the list has answered nothing: it did not in time when it was connected to, or its
+    /// connections were silent when another one was met.
+    pub fn note_silent(&mut self, host: usize) {
+        self.silent = Some(host);
+    }
+
+    /// A connection to a host of the list is ready.
+    pub fn note_served(&mut self, host: usize) {
+        self.silent = self.silent.filter(|silent| *silent != host);
+    }
+
+    /// The host that is tried last ([`plan::Settings::tried_last`]).
+    ///
+    /// [`plan::Settings::tried_last`]: super::connect::plan::Settings::tried_last
+    pub fn silent(&self) -> Option<usize> {
+        self.silent
+    }
+
+    /// Whether a server that was met since `before` was seen makes others former primaries.
+    pub fn is_beyond(&self, before: &Lineage) -> bool {
+        self.clusters != before.clusters
     }
 
     /// Why a server must not be used: asked of connections that are open, once another was opened.

@@ -29,6 +29,7 @@ fn settings(hosts: &[Host]) -> Settings {
         connect_timeout: None,
         seed: 1,
         identifies: true,
+        tried_last: None,
     }
 }
 

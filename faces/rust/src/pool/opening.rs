@@ -6,7 +6,7 @@ use onetrip_engine::pool::ConnectionId;
 use onetrip_engine::pool::Output;
 
 use super::Pool;
-use crate::connect::{connect, is_final};
+use crate::connect::{connect, is_final, scout};
 use crate::core::Connection;
 use crate::core::slot::PoolSlot;
 use crate::error::CONNECTION_ENDED;
@@ -19,6 +19,12 @@ pub(super) async fn open(mut attempt: Attempt) {
     let result = connect(&pool.config, &pool.context, pool_slot).await;
     attempt.is_over = true;
     attempt.pool.opened(attempt.id, result);
+}
+
+/// Looks for another server while the present one is silent.
+pub(super) async fn look_elsewhere(pool: Arc<Pool>) {
+    scout(&pool.config, &pool.context).await;
+    pool.with(|state, now| state.policy.handle_scouted(now));
 }
 
 /// If its runtime drops an attempt, the attempt has failed: whoever waits gets an error.

@@ -217,7 +217,7 @@ impl Pool {
                 state.policy.handle_drained(id);
             }
             Output::Close { id } => self.forget(state, id),
-            Output::Shared { .. } | Output::Reset { .. } | Output::Closed => {}
+            Output::Shared { .. } | Output::Reset { .. } | Output::Scout | Output::Closed => {}
         }
     }
 

@@ -201,7 +201,13 @@ fn a_paused_primary_that_wakes_gets_nothing_more() {
         pair.primary.pause().unwrap();
         pair.promote(false).await;
         // A statement on its way to the paused server is late; the next finds the new primary.
-        until(async || client.execute("insert into t values (1)", &[]).await.is_ok()).await;
+        // Each has a number of its own: one that is late may have been written.
+        let mut id = 100;
+        until(async || {
+            id += 1;
+            client.execute("insert into t values ($1)", &[&id]).await.is_ok()
+        })
+        .await;
         let gone = error(lent.execute("insert into t values (2)", &[]).await);
         assert_eq!((gone.outcome(), gone.code()), (Outcome::NotSent, "connection_lost"), "{gone}");
         assert!(gone.to_string().contains("former primary"), "{gone}");
@@ -219,5 +225,68 @@ fn a_paused_primary_that_wakes_gets_nothing_more() {
         let there = ids(&pair.standby).await;
         assert!((10..20).all(|id| there.contains(&id)), "{there:?}");
         assert_eq!(ids(&pair.primary).await, BTreeSet::from([-1]));
+    });
+}
+
+/// Every connection hangs on the paused server and nothing has a deadline, so only a look elsewhere
+/// meets the next primary.
+#[test]
+fn a_full_pool_on_a_paused_primary_goes_on_at_the_next_primary() {
+    run(async {
+        let Some(pair) = Pair::start().await else { return };
+        let client = pair.client("connections_max=2&in_flight_max=1").await;
+        let sessions = [client.session().await.unwrap(), client.session().await.unwrap()];
+        for session in &sessions {
+            assert_eq!(session.execute("select 1", &[]).await.unwrap(), 1);
+        }
+        let [lent, other] = sessions;
+        drop(other);
+        client.execute("insert into t values (0)", &[]).await.unwrap();
+        pair.primary.pause().unwrap();
+        let in_session = lent.execute("insert into t values (1)", &[]);
+        let insert = "insert into t values ($1)";
+        let inserts: Vec<_> = (10..30).map(|id| (id, client.execute(insert, &[&id]))).collect();
+        let waiting = tokio::spawn({
+            let client = client.clone();
+            async move { client.session().await.unwrap().execute(insert, &[&40]).await }
+        });
+        pair.promote(false).await;
+        let begin = std::time::Instant::now();
+        let mut written = BTreeSet::from([40]);
+        for (id, insert) in inserts {
+            match insert.await {
+                Ok(_) => drop(written.insert(id)),
+                Err(error) => assert_eq!(error.outcome(), Outcome::Unknown, "{id}: {error}"),
+            }
+        }
+        println!("all went on {:?} after the promotion", begin.elapsed());
+        assert!(written.len() >= 20, "only what was sent is unknown: {written:?}");
+        waiting.await.unwrap().unwrap();
+        let gone = error(in_session.await);
+        assert_eq!((gone.outcome(), gone.code()), (Outcome::Unknown, "connection_lost"), "{gone}");
+        assert_eq!(port_of(&client).await, i32::from(pair.standby.port()));
+        let mut there = ids(&pair.standby).await;
+        there.remove(&0);
+        assert_eq!(there, written);
+        pair.primary.resume().unwrap();
+        assert_eq!(port_of(&client).await, i32::from(pair.standby.port()));
+    });
+}
+
+/// A server that computes for long is looked past, and stays the one that is used.
+#[test]
+fn a_primary_that_computes_in_silence_keeps_its_statements() {
+    run(async {
+        let Some(pair) = Pair::start().await else { return };
+        let client = pair.client("connections_max=2").await;
+        let slow: Vec<_> = (0..4).map(|_| client.query_one("select pg_sleep(5)", &[])).collect();
+        for reply in slow {
+            reply.await.unwrap();
+        }
+        assert_eq!(port_of(&client).await, i32::from(pair.primary.port()));
+        let left = Client::connect(&pair.primary.url()).await.unwrap();
+        let theirs = "select 1 from pg_stat_activity where application_name = 'under-test'";
+        let open = left.query(theirs, &[]).await.unwrap().len();
+        assert!(open <= 2, "scouts have left: {open}");
     });
 }

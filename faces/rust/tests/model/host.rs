@@ -152,7 +152,7 @@ impl Host {
             }
             Output::Close { id } => state.conns.retain(|conn| conn.id != id),
             Output::Drain { id } => state.policy.handle_drained(id),
-            Output::Shared { .. } | Output::Closed => {}
+            Output::Shared { .. } | Output::Scout | Output::Closed => {}
             Output::Placed { .. } | Output::Reset { .. } => unreachable!("no statement is made"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Connection, Output, Protocol, Request, SubmitError, Ticket, Time, Token};
 
 /// The tested state machine, without I/O. A host uses it only through this trait and its side.
@@ -57,6 +57,12 @@ pub trait Driven: Debug {
     fn is_link_closed(&self, at: usize) -> bool {
         let _ = at;
         self.is_closed()
+    }
+    /// The bytes of a request that was not sent before its connection ended, if it may be sent on
+    /// another one.
+    fn take_unsent(&mut self, token: Token) -> Option<Bytes> {
+        let _ = token;
+        None
     }
     /// A link that has to be opened again.
     fn poll_link(&mut self) -> Option<usize> {
@@ -168,6 +174,10 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
 
     fn is_closed(&self) -> bool {
         Connection::is_closed(self)
+    }
+
+    fn take_unsent(&mut self, token: Token) -> Option<Bytes> {
+        Connection::take_unsent(self, token).map(|unsent| unsent.bytes)
     }
 
     fn load(&self) -> Load {

@@ -1,7 +1,8 @@
 //! The host takes outputs and checks limits.
 
-use onetrip_engine::{CloseReason, Output, Token};
+use onetrip_engine::{Cause, CloseReason, End, Outcome, Output, Token};
 
+use super::book::failed;
 use super::driven::{Driven, Load};
 use super::side::{Peer, Side};
 use super::world::World;
@@ -34,13 +35,28 @@ impl<S: Side> World<S> {
     fn react(&mut self, output: Output<<S::Driven as Driven>::Event>) {
         match output {
             Output::Data { token, block } => S::received(self, token, block.len(), false),
-            Output::Ended { token, block, .. } => {
+            Output::Ended { token, block, end, .. } => {
+                self.check_unsent(token, end);
                 S::received(self, token, block.len(), true);
                 self.parked.retain(|(waiting, _)| *waiting != token.0);
             }
             Output::Room { token } => self.room_for(token),
             Output::Closed(reason) => self.closed(&reason),
             output => S::react(self, output),
+        }
+    }
+
+    /// What the engine hands out for another connection was not sent, as the check of all outcomes
+    /// holds against what the server saw; and it is what was submitted, whole and by itself.
+    fn check_unsent(&mut self, token: Token, end: End) {
+        let Some(bytes) = self.driven.take_unsent(token) else { return };
+        self.book.report.count("could go on elsewhere");
+        let is_unsent = end == failed(Outcome::NotSent, Cause::Closed);
+        let is_whole = self.book.records.get(&token.0).is_some_and(|record| {
+            record.plan.bytes == bytes && record.run == record.plan.id && record.group.is_none()
+        });
+        if !(is_unsent && is_whole) {
+            self.book.complain(format!("{token:?} ended as {end:?} and was handed out"));
         }
     }
 

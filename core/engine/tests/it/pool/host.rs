@@ -19,6 +19,7 @@ pub(crate) enum Did {
     Shared(usize),
     Drain(usize),
     Reset(usize),
+    Scout,
     Close(usize),
     Closed,
 }
@@ -129,6 +130,7 @@ impl Host {
                 Did::Drain(self.name(id))
             }
             Output::Reset { id } => Did::Reset(self.name(id)),
+            Output::Scout => Did::Scout,
             Output::Close { id } => Did::Close(self.name(id)),
             Output::Closed => Did::Closed,
         }

@@ -14,5 +14,6 @@ mod neighbours;
 mod opening;
 mod placing;
 mod resets;
+mod scouting;
 mod storm;
 mod waiting;

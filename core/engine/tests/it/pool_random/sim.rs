@@ -106,6 +106,7 @@ fn random_limits(rng: &mut Rng) -> Limits {
         opening_max: rng.pick(&[1, 2, 4]),
         backoff_min: millis(rng.pick(&[1, 5, 20])),
         backoff_max: millis(rng.pick(&[5, 50])),
+        scout_after: Duration::MAX,
         reset_idle_after: millis(rng.pick(&[1, 10])),
         idle_order: rng.pick(&[IdleOrder::Lifo, IdleOrder::Fifo]),
     }
@@ -187,6 +188,7 @@ impl Sim {
             Output::Shared { id } => self.shared(id),
             Output::Drain { id } => self.drain(id),
             Output::Reset { id } => self.reset(id),
+            Output::Scout => unreachable!("there is one server"),
             Output::Close { id } => self.close(id),
             Output::Closed => {
                 assert!(self.closing && !self.closed);

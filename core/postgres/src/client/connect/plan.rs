@@ -45,6 +45,35 @@ pub struct Settings {
     /// meet more than one server: with several hosts, or with another `target_session_attrs` than
     /// "any".
     pub identifies: bool,
+    /// A host that is tried behind all others, since it did not answer lately
+    /// ([`Lineage::silent`]).
+    pub tried_last: Option<usize>,
+}
+
+/// How long a server may be silent on all connections of a client before the client looks for
+/// another one ([`Limits::scout_after`](onetrip_engine::pool::Limits::scout_after)): longer than
+/// most statements take, and shorter than it takes a cluster to notice that a primary is gone.
+const SCOUT_AFTER: Duration = Duration::from_secs(2);
+
+/// When a client with so many hosts looks for another primary; [`Duration::MAX`] where it can meet
+/// only one, or looks for none.
+pub fn scout_after(hosts: usize, target: TargetSessionAttrs) -> Duration {
+    let takes_primary = matches!(
+        target,
+        TargetSessionAttrs::Any | TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary
+    );
+    let meets_others = hosts > 1 || target != TargetSessionAttrs::Any;
+    if takes_primary && meets_others { SCOUT_AFTER } else { Duration::MAX }
+}
+
+impl Settings {
+    /// The same for a scout: it looks for a primary, which alone can show that the present one is a
+    /// former one, and asks the host that is silent last.
+    #[must_use]
+    pub fn of_scout(self, silent: Option<usize>) -> Settings {
+        let target_session_attrs = TargetSessionAttrs::Primary;
+        Settings { target_session_attrs, tried_last: silent.or(self.tried_last), ..self }
+    }
 }
 
 /// What the host must do next. Hosts are named by their index in the list.
@@ -173,6 +202,9 @@ impl Plan {
             errors: 0,
         };
         plan.hosts = plan.order(count);
+        let last = plan.settings.tried_last;
+        // Stable, so the order of the others stays.
+        plan.hosts.sort_by_key(|host| Some(*host) == last);
         plan.begin_host(now);
         plan
     }

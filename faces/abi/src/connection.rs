@@ -495,6 +495,12 @@ impl Connection {
         })
     }
 
+    /// From now on the position of what is written is asked for, as by the setting
+    /// `watch_positions`.
+    pub fn watch_positions(&mut self) {
+        self.on_postgres((), |postgres, _| postgres.watch_positions());
+    }
+
     /// Questions for the position that are sent from now on have this mark, which the host is told
     /// with the answer: [`Replicas::losses`](crate::Replicas::losses).
     pub fn mark_positions(&mut self, mark: u32) {

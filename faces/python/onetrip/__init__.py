@@ -15,7 +15,7 @@ from ._batch import Batch, BatchReport
 from ._client import CacheMetrics, Database, Metrics, Pipeline, Session, Transaction, connect
 from ._flow import Stream
 from ._listen import Gap, Listener, Notification
-from ._native import Arrow, Call, Record
+from ._native import Arrow, Call, Position, Reads, Record
 from ._range import Range
 from .errors import (
     ConnectionLostError,
@@ -44,8 +44,10 @@ __all__ = [
     "Notification",
     "ParameterError",
     "Pipeline",
+    "Position",
     "PostgresError",
     "Range",
+    "Reads",
     "Record",
     "Session",
     "Stream",

@@ -18,6 +18,7 @@ from ._config import Config, Password
 from ._flow import Flows, Lent
 from ._host import Host
 from ._listen import Listener
+from ._native import Position, Reads
 from .errors import Error, MisuseError, Notice
 
 Isolation = Literal["read_uncommitted", "read_committed", "repeatable_read", "serializable"]
@@ -50,6 +51,24 @@ class Database(Flows):
     def listen(self, *channels: str) -> Listener:
         """Notifications, on a connection of their own: ``async with db.listen("a") as events``."""
         return Listener(self._host, channels)
+
+    def reads(self) -> Reads:
+        """Reads that replicas may serve, and that show what this client wrote.
+
+        Where they go, the setting ``reads`` says; by default that is the primary.
+        """
+        return Reads(self._host.core)
+
+    async def position(self) -> Position:
+        """The position in the log behind all writes that this client had acknowledged.
+
+        Its ``str`` can be handed to another process, or put into a cookie, for ``reads().after``.
+        """
+        replicas = self._host.known_replicas
+        known = replicas.newest() if replicas is not None else None
+        if known is not None:
+            return known
+        return Position._read(await self._texts(Position._QUESTION))
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""
@@ -377,7 +396,7 @@ class Connecting:
     def _made(self) -> Database:
         host = Host(asyncio.get_running_loop(), self._config)
         host.on_notice = self._on_notice
-        host.core.begin_pool()
+        host.begin()
         return Database(host)
 
     async def _open(self) -> Database:

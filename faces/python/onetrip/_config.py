@@ -5,6 +5,7 @@ The keywords are the same in all languages.
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import ssl
@@ -94,6 +95,10 @@ class Config:
         self.dbname = self._texts.get("dbname") or self.user
         hosts, addresses = self._texts.get("host", ""), self._texts.get("hostaddr", "")
         self.endpoints = _endpoints(hosts, addresses, self.said("port"))
+        #: Whether its connections lead to a replica, and serve reads alone.
+        self.is_replica = False
+        if self.has_replicas:
+            self._texts.setdefault("target_session_attrs", "primary")
         self._check_tls()
 
     def text(self, name: str) -> str | None:
@@ -105,6 +110,20 @@ class Config:
 
     def is_on(self, name: str) -> bool:
         return self.said(name) == "1"
+
+    @property
+    def has_replicas(self) -> bool:
+        return self.said("reads") != "primary" and not self.is_replica
+
+    def of_replicas(self) -> list[Config]:
+        """Every server of the list by itself. One that is no standby is refused."""
+        found = []
+        for endpoint in self.endpoints:
+            one = copy.copy(self)
+            one._texts = {**self._texts, "target_session_attrs": "standby"}
+            one.endpoints, one.is_replica = [endpoint], True
+            found.append(one)
+        return found
 
     @property
     def sslmode(self) -> str:
@@ -189,6 +208,7 @@ class Config:
             ("secure_channel", "1" if secure or _is_local(address) else "0"),
             ("allow_cleartext", self.said("allow_plain_password")),
             ("statements_max", self.said("prepared_max")),
+            ("replica", "1" if self.is_replica else "0"),
         ]
         if password is not None:
             settings.append(("password", password))

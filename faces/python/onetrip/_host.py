@@ -18,10 +18,14 @@ from . import _native
 from ._config import Config, Endpoint
 from ._listen import Listener
 from ._opening import Opening, Refused
+from ._within import within
 from .errors import Error, Notice
 
 #: Seconds for a connection that cancels a statement.
 CANCEL_TIMEOUT = 5
+
+#: Seconds that a probe of a replica may take, the opening of a connection included.
+PROBE_TIMEOUT = 5
 
 #: Connections from this number on are none of the pool's.
 APART = 1 << 31
@@ -33,9 +37,16 @@ class Host:
     #: Whether values are taken and given as by asyncpg.
     strict = False
 
+    #: That of the primary, where this one is of a replica; and those of the replicas.
+    primary: Host | None = None
+    replicas: tuple[Host, ...] = ()
+    known_replicas: _native.Replicas | None = None
+
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config) -> None:
         self.config = config
         self._begin(loop, config.of_pool(), int(config.said("result_bytes_max")))
+        if config.has_replicas:
+            self._add_replicas()
 
     def _begin(
         self,
@@ -56,6 +67,8 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         #: Those of them that open a connection of the pool.
         self._dials: set[asyncio.Task[None]] = set()
+        #: Those that ask a replica how it is.
+        self._probes: set[asyncio.Task[None]] = set()
         #: What was seen of servers, and which of them each connection leads to.
         self.lineage = _native.Lineage()
         self._identities: dict[int, tuple[str, str, str]] = {}
@@ -67,6 +80,47 @@ class Host:
         self._blocking: Any = loop if hasattr(loop, "hosts") else None
         if self._blocking is not None:
             self._blocking.hosts.add(self)
+
+    # --- replicas ---
+
+    def _add_replicas(self) -> None:
+        said = self.config.said
+        self.replicas = tuple(Host(self.loop, one) for one in self.config.of_replicas())
+        for replica in self.replicas:
+            replica.primary, replica.lineage = self, self.lineage
+        self.known_replicas = _native.Replicas(
+            self.core,
+            [replica.core for replica in self.replicas],
+            said("reads"),
+            int(said("max_lag_ms")),
+            int(said("wait_timeout_ms")),
+        )
+
+    def begin(self) -> None:
+        """Opens what the settings ask for, and probes the replicas."""
+        for host in (self, *self.replicas):
+            host.core.begin_pool()
+        if self.known_replicas is not None:
+            while (at := self.known_replicas.poll_probe()) is not None:
+                self.probe(at)
+
+    def probe(self, at: int) -> None:
+        task = self.spawn(self._probe(at))
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
+
+    async def _probe(self, at: int) -> None:
+        row: list[str | None] | None = None
+        try:
+            call = _native.Scope(self.replicas[at].core)._texts(_native.Replicas.PROBE)
+            row = await within(call, PROBE_TIMEOUT)
+        except (Error, OSError, asyncio.TimeoutError, TimeoutError):
+            # It is out until a probe succeeds.
+            pass
+        finally:
+            if self.known_replicas is not None:
+                random = int.from_bytes(os.urandom(8), "little")
+                self.known_replicas.probed(at, row, random)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self.loop.create_task(work)
@@ -155,8 +209,13 @@ class Host:
             opening.transport.abort() if is_broken else opening.transport.close()
 
     def identified(self, number: int, row: tuple[str, str, str]) -> None:
-        """A connection leads to this server: those that lead to a former primary are closed."""
+        """A connection leads to this server."""
         self._identities[number] = row
+
+    def close_former(self) -> None:
+        """Closes the connections that lead to a former primary, as far as that was learned."""
+        if self.primary is not None:
+            self.primary.close_former()
         for other, seen in list(self._identities.items()):
             why = self.lineage.refuses(seen)
             if why is not None:
@@ -267,6 +326,9 @@ class Host:
     async def close(self, timeout: float | None) -> None:
         """Takes nothing new, and ends when all is answered, or after this time."""
         self.core.check()
+        for probe in list(self._probes):
+            probe.cancel()
+        replicas = [self.spawn(replica.close(timeout)) for replica in self.replicas]
         self._is_closing = True
         for listener in list(self.listeners):
             listener.close()
@@ -275,6 +337,8 @@ class Host:
         if not done:
             self.cut("the client was closed before the answer came")
             await asyncio.wait([self.is_closed], timeout=1)
+        if replicas:
+            await asyncio.wait(replicas)
         dials = self._let_go()
         if dials:
             await asyncio.wait(dials, timeout=1)
@@ -288,11 +352,15 @@ class Host:
         dials = set(self._dials)
         for task in dials:
             task.cancel()
+        if self.known_replicas is not None:
+            self.known_replicas.let_go()
         self.core.let_go()
         return dials
 
     def cut(self, why: str) -> None:
         """Ends what is not answered."""
+        for replica in self.replicas:
+            replica.cut(why)
         self.core.cut_pool()
         for number in list(self._transports):
             self.core.destroy(number, why)

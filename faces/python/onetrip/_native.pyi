@@ -51,6 +51,60 @@ class Call(Coroutine[Any, None, T_co], Generic[T_co]):
     ) -> Any: ...
     def close(self) -> None: ...
 
+class Position:
+    """A place in the log of a cluster, as a token: a server that has replayed up to it shows all
+    writes that were acknowledged before it was taken. ``str`` of it makes it again."""
+
+    _QUESTION: str
+
+    def __new__(cls, text: str) -> Self: ...
+    def __hash__(self) -> int: ...
+    @staticmethod
+    def _read(row: list[str | None]) -> Position: ...
+
+class Reads:
+    """Reads that replicas may serve, and that show what this client wrote."""
+
+    def __new__(cls, core: Core) -> Self: ...
+    def after(self, position: Position) -> Reads:
+        """The same, but they show all writes up to this position, instead of this client's."""
+    def stale(self) -> Reads:
+        """The same, but they show whatever the replica has."""
+    def or_wait(self, seconds: float) -> Reads:
+        """The same, but a read that no replica can serve yet waits for that for up to so long."""
+    @overload
+    def fetch(self, query: str, /, *args: Any, into: None = None) -> Call[list[Record]]:
+        """The rows of a read; ``into``: as for a statement."""
+    @overload
+    def fetch(self, query: str, /, *args: Any, into: Callable[..., T]) -> Call[list[T]]: ...
+    @overload
+    def fetchrow(self, query: str, /, *args: Any, into: None = None) -> Call[Record | None]:
+        """The first row, or None."""
+    @overload
+    def fetchrow(self, query: str, /, *args: Any, into: Callable[..., T]) -> Call[T | None]: ...
+    def fetchval(self, query: str, /, *args: Any, column: int = 0) -> Call[Any]:
+        """A value of the first row, or None."""
+    def fetch_arrow(self, query: str, /, *args: Any) -> Call[Arrow]:
+        """The rows of a read as columns of Arrow."""
+
+class Replicas:
+    """The replicas of a client."""
+
+    PROBE: str
+
+    def __new__(
+        cls,
+        primary: Core,
+        replicas: list[Core],
+        reads: str,
+        max_lag_ms: int,
+        wait_timeout_ms: int,
+    ) -> Self: ...
+    def poll_probe(self) -> int | None: ...
+    def probed(self, at: int, row: list[str | None] | None, random: int) -> None: ...
+    def newest(self) -> Position | None: ...
+    def let_go(self) -> None: ...
+
 class Scope:
     """Where statements go."""
 
@@ -110,6 +164,7 @@ class Scope:
     def _run(
         self, want: str, query: str, args: tuple[Any, ...], record: type[Any] | None = None
     ) -> Call[Any]: ...
+    def _texts(self, query: str) -> Call[list[str | None]]: ...
     def _run_many(
         self, query: str, sets: list[tuple[Any, ...]], record: type[Any] | None = None
     ) -> Call[Any]: ...

@@ -204,9 +204,12 @@ class Opening:
             # A server that does not say is taken as it is, if it is still there.
             self._stay()
         core.vouch(self.number)
-        self._refuse_if(self.plan.identified(row, self.host.lineage))
-        if row is not None:
+        refusal = self.plan.identified(row, self.host.lineage)
+        if row is not None and refusal is None:
             self.host.identified(self.number, row)
+        # One that was refused may have taught something, too.
+        self.host.close_former()
+        self._refuse_if(refusal)
 
     def refused(
         self, text: str, fields: dict[str, str] | None = None, is_final: bool = False

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use onetrip_arrow::Builder;
-use onetrip_postgres::message::CommandComplete;
 use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{CommandComplete, DataRow};
 use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -52,7 +52,7 @@ impl Call {
             Stage::Over => returned(py, it.result(py)?),
             Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
             _ => {
-                let core = it.client(py)?;
+                let core = it.holder(py)?;
                 core.get().state.with(State::waits)?;
                 let future = core.get().future(py)?;
                 future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
@@ -88,7 +88,7 @@ impl Call {
 
     /// Nobody waits for it.
     fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let core = slf.get().client(slf.py())?;
+        let core = slf.get().holder(slf.py())?;
         let _turn = core.get().enter(slf.py())?;
         slf.get().resumed()?;
         Core::give_up(&core, slf)
@@ -175,6 +175,15 @@ impl Call {
 
     pub(crate) fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
         Ok(self.core.bind(py).clone().cast_into::<Core>()?)
+    }
+
+    /// The client that has it at present: a read may be with that of a replica.
+    fn holder<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {
+        let holder = self.now.with(|it| it.holder.as_ref().map(|core| core.clone_ref(py)));
+        match holder {
+            Ok(Some(core)) => Ok(core.into_bound(py).cast_into::<Core>()?),
+            _ => self.client(py),
+        }
     }
 
     /// A part of a long result has come: its rows are made now, so that what was received can be
@@ -266,6 +275,7 @@ impl Call {
                 let rows = reply.tags().filter_map(|tag| CommandComplete::decode(tag).ok()?.rows());
                 Ok(rows.sum::<u64>().into_pyobject(py)?.into_any().unbind())
             }
+            Want::Texts => reply.texts(py),
             Want::Row | Want::Value(_) => reply.first(py).map_err(|misfit| misread(py, misfit)),
             _ => Ok(py.None()),
         }
@@ -393,6 +403,16 @@ impl Reply<'_> {
             table.append(body)?;
         }
         Ok(Some(table))
+    }
+
+    /// The values of the first row, which are texts.
+    fn texts(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let row = self.bodies().next().and_then(|body| DataRow::decode(body).ok());
+        let text =
+            |value: Option<&[u8]>| value.map(|value| String::from_utf8_lossy(value).into_owned());
+        let texts: Vec<Option<String>> =
+            row.into_iter().flat_map(|row| row.values).map(text).collect();
+        Ok(texts.into_pyobject(py)?.into_any().unbind())
     }
 
     /// The first row, or a value of it.

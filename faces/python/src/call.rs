@@ -8,6 +8,7 @@ use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Act, flag};
 use onetrip_arrow::Builder;
 use onetrip_engine::Ticket;
+use onetrip_postgres::client::position::Position;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
@@ -29,6 +30,8 @@ pub(crate) enum Want {
     Arrow,
     /// Of the first row the value at this place.
     Value(usize),
+    /// The values of the first row as texts, of a statement that is not described.
+    Texts,
     Tag,
     /// The rows, and the command tag.
     Both,
@@ -119,6 +122,19 @@ pub(crate) struct Progress {
     pub(crate) may_have_run: bool,
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
+    /// Of a read that may go to several servers: which it is, and what it must show.
+    pub(crate) reading: Option<Reading>,
+    /// The client of the replica that has it, a `Core` as well.
+    pub(crate) holder: Option<Py<PyAny>>,
+}
+
+/// A read that may go to several servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// That of the layer below.
+    pub(crate) number: u32,
+    /// What a replica has to have replayed.
+    pub(crate) position: Option<Position>,
 }
 
 /// Where it is.
@@ -216,6 +232,11 @@ impl Drop for Call {
             }
         });
     }
+}
+
+/// That of what came behind the end of its client.
+pub(crate) fn closed() -> Failure {
+    unsent("closed", "the client was closed")
 }
 
 /// A failure of what was never sent.

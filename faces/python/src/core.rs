@@ -18,7 +18,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
 
-use crate::call::{Call, Encoded, Portal, Want, unsent};
+use crate::call::{Call, Encoded, Portal, Want, closed, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::{Acting, Elsewhere, Local, Turn};
@@ -196,6 +196,17 @@ impl Core {
                 Router::landed(call.bind(py))?;
             }
             Deed::Step(call) => describe::step(core, &call.into_bound(py))?,
+            Deed::Move(call, failure) => {
+                let replicas = it.state.with(|state| state.replicas_of(py))?;
+                let call = call.bind(py);
+                match (replicas, failure) {
+                    (Some(replicas), Some(failure)) => {
+                        replicas.get().failed(core, call, failure)?
+                    }
+                    (Some(replicas), None) => replicas.get().step(call)?,
+                    (None, failure) => Core::fail_read(core, call, failure.unwrap_or_else(closed))?,
+                }
+            }
             Deed::Advance(number) => Core::advance(core, number)?,
             Deed::Schedule => {
                 if let Err(error) = it.schedule(core) {
@@ -236,7 +247,10 @@ impl Core {
     }
 
     /// What is known of a text.
-    fn statement<'py>(&self, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, Statement>> {
+    pub(crate) fn statement<'py>(
+        &self,
+        text: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, Statement>> {
         let py = text.py();
         let statements = self.statements.bind(py);
         if let Some(known) = statements.get_item(text)? {
@@ -268,7 +282,22 @@ impl Core {
             }
             Err(failure) => return Core::run(core, |state, py, _| state.fail(py, call, failure)),
         }
-        Core::run(core, |state, py, now| state.place(py, now, call))
+        let is_read = call.get().now.with(|it| it.reading.is_some())?;
+        let replicas = core.get().state.with(|state| state.replicas_of(call.py()))?;
+        match replicas.filter(|_| is_read) {
+            Some(replicas) => replicas.get().step(call),
+            None => Core::run(core, |state, py, now| state.place(py, now, call)),
+        }
+    }
+
+    /// A read ends so, and goes nowhere else.
+    pub(crate) fn fail_read(
+        core: &Bound<'_, Self>,
+        call: &Bound<'_, Call>,
+        failure: Failure,
+    ) -> PyResult<()> {
+        call.get().now.with(|it| (it.reading, it.holder) = (None, None))?;
+        Core::run(core, |state, py, _| state.fail(py, call, failure))
     }
 
     /// The statements of the call that have to be described first.
@@ -293,10 +322,10 @@ impl Core {
     }
 
     /// The arguments of a call whose text was not described, where nothing has to be known of it:
-    /// its rows are of no interest, and its arguments are texts, whose types the server infers.
-    /// None where it has to be described.
+    /// its rows are of no interest or of texts, and so are its arguments, whose types the server
+    /// infers. None where it has to be described.
     fn texts_of<'py>(it: &Call, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        if !matches!(it.want, Want::Tag) {
+        if !matches!(it.want, Want::Tag | Want::Texts) {
             return Ok(None);
         }
         let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
@@ -837,12 +866,7 @@ impl Scope {
     ) -> PyResult<Bound<'py, Call>> {
         let py = text.py();
         let _turn = self.core.get().enter(py)?;
-        if into.as_ref().is_some_and(|into| !into.is_callable()) {
-            return Err(PyTypeError::new_err(
-                "into takes tuple, dict, or what is called with the \
-                columns of a row by name, as a dataclass",
-            ));
-        }
+        refused_into(into.as_ref())?;
         let core = self.core.bind(py);
         // What another thread has made must not be kept.
         core.get().check(py)?;
@@ -928,7 +952,18 @@ fn is_interrupt(error: &PyErr, py: Python<'_>) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
-fn flags_of(repeatable: bool) -> u32 {
+/// Refuses what rows can't be made into.
+pub(crate) fn refused_into(into: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    if into.is_none_or(|into| into.is_callable()) {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(
+        "into takes tuple, dict, or what is called with the columns of a row by name, as a \
+         dataclass",
+    ))
+}
+
+pub(crate) fn flags_of(repeatable: bool) -> u32 {
     flag::BINARY | if repeatable { flag::REPEATABLE } else { 0 }
 }
 
@@ -1022,6 +1057,12 @@ impl Scope {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Call>> {
         self.submit(Want::Tag, query, args, (flags_of(false), None))
+    }
+
+    /// The first row of what this side asks for itself, as texts.
+    fn _texts<'py>(&mut self, query: &Bound<'py, PyString>) -> PyResult<Bound<'py, Call>> {
+        let args = PyTuple::empty(query.py());
+        self.submit(Want::Texts, query, &args, (flag::UNPREPARED, None))
     }
 
     /// Runs a statement with each of these sets of arguments: all of them take effect, or none.

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::call::Call;
+use crate::failure::Failure;
 
 /// What is to be done once the state is borrowed no more.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum Deed {
     Step(Py<Call>),
     /// A call whose connection was lost is sent again.
     Begin(Py<Call>),
+    /// A read does what it does next; or has failed on a replica.
+    Move(Py<Call>, Option<Failure>),
     /// What waits on a connection may go on.
     Advance(u32),
     /// A part of a long result has come.

@@ -180,6 +180,16 @@ impl Failure {
         matches!(self, Failure::Said { code: "connection_lost", .. })
     }
 
+    /// Whether it was skipped, since what stands in front of it has failed.
+    pub(crate) fn is_aborted(&self) -> bool {
+        matches!(self, Failure::Said { code: "aborted", .. })
+    }
+
+    /// Whether a deadline or a cancel of its caller's ended it, which holds everywhere.
+    pub(crate) fn is_callers(&self) -> bool {
+        matches!(self, Failure::Said { code: "timeout" | "wait_timeout" | "cancelled", .. })
+    }
+
     /// Whether its deadline has passed.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Failure::Said { code: "timeout", .. })

@@ -21,6 +21,7 @@ mod plan;
 mod python;
 mod record;
 mod redis;
+mod replicas;
 mod settings;
 mod state;
 mod statement;
@@ -39,6 +40,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Scope>()?;
     module.add_class::<plan::Lineage>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<replicas::Position>()?;
+    module.add_class::<replicas::Reads>()?;
+    module.add_class::<replicas::Replicas>()?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<local::Turn>()?;
     module.add_class::<redis::RedisCache>()?;

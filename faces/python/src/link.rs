@@ -127,7 +127,14 @@ impl Link {
         call: &Bound<'_, Call>,
     ) -> Option<Failure> {
         let it = call.get();
-        let request = it.now.with(|it| it.requests.pop()).ok().flatten();
+        // That of a read is kept, since it may go elsewhere.
+        let request = it.now.with(|now| match now.reading {
+            None => now.requests.pop(),
+            Some(_) => now.requests.last().map(|(_, described, bytes, _)| {
+                (None, described.clone(), bytes.clone(), Vec::new())
+            }),
+        });
+        let request = request.ok().flatten();
         let token = self.token(call);
         let sent = self.send(py, now, token, it, it.flags, request.as_ref());
         match sent {
@@ -194,7 +201,15 @@ impl Link {
         let more = request.map_or(&[][..], |it| &it.3);
         let submission = Submission { portal, more, ..submission };
         let key = if call.is_own() { Default::default() } else { statement.key };
-        let sent = self.connection.borrow_mut().submit(now, (token, key), submission, Time::NEVER);
+        let reading = call.now.with(|it| it.reading).ok().flatten();
+        let mut connection = self.connection.borrow_mut();
+        let sent = match reading.and_then(|it| it.position) {
+            Some(position) => {
+                let guarded = (submission, &position);
+                connection.submit_guarded(now, (token, key), guarded, Time::NEVER)
+            }
+            None => connection.submit(now, (token, key), submission, Time::NEVER),
+        };
         sent.map_err(|refused| Failure::refused(refused, &self.why))
     }
 

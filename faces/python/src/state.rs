@@ -13,11 +13,12 @@ use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::stream::Rest;
 use pyo3::prelude::*;
 
-use crate::call::{Call, Stage, Want, unsent};
+use crate::call::{Call, Progress, Stage, Want, closed, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::link::Link;
 use crate::redis;
+use crate::replicas::Replicas;
 use crate::types::Types;
 
 mod ends;
@@ -63,6 +64,8 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     /// The replies that a client of Redis keeps, if any are.
     pub(crate) cache: Option<Py<redis::RedisCache>>,
+    /// The replicas beside the primary; which of them its connections lead to, if to one.
+    pub(crate) replicas: Option<(Py<Replicas>, Option<usize>)>,
     /// Calls that were answered by it since bytes were received.
     pub(crate) hits: u32,
 }
@@ -108,6 +111,7 @@ impl State {
             result_bytes_max: if result_bytes_max == 0 { usize::MAX } else { result_bytes_max },
             counts: Counts::default(),
             cache: None,
+            replicas: None,
             hits: 0,
         }
     }
@@ -136,6 +140,28 @@ impl State {
         self.walk_pool(py, now);
     }
 
+    /// The same, if a connection takes it at once. Whether one did.
+    pub(crate) fn place_now(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) -> bool {
+        let number = self.pool.place(now, key_of(call.get()));
+        self.walk_pool(py, now);
+        if number != 0 {
+            self.submit(py, now, number, call);
+        }
+        number != 0
+    }
+
+    pub(crate) fn replicas_of<'py>(&self, py: Python<'py>) -> Option<Bound<'py, Replicas>> {
+        self.replicas.as_ref().map(|(replicas, _)| replicas.bind(py).clone())
+    }
+
+    /// A read goes nowhere else: it was answered, or nobody waits for it.
+    fn settle_read(&self, call: &Call) {
+        let reading = call.now.with(|it| it.reading.take()).ok().flatten();
+        if let (Some(reading), Some((replicas, _))) = (reading, &self.replicas) {
+            replicas.get().forget(reading);
+        }
+    }
+
     fn token(&mut self) -> u32 {
         loop {
             self.tokens = self.tokens.wrapping_add(1);
@@ -147,7 +173,7 @@ impl State {
 
     pub(crate) fn checkout(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
         if self.is_closing {
-            return self.fail(py, call, unsent("closed", "the client was closed"));
+            return self.fail(py, call, closed());
         }
         let token = self.token();
         self.in_line.insert(token, call.clone().unbind());
@@ -230,6 +256,7 @@ impl State {
     /// Nobody waits for it any more.
     pub(crate) fn give_up(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
         let Ok(stage) = call.get().now.with(|it| it.stage) else { return };
+        self.settle_read(call.get());
         let cancelled = || unsent("cancelled", "it was given up by its caller");
         match stage {
             Stage::Over | Stage::Taken => {
@@ -285,6 +312,22 @@ impl State {
 
     /// A call has ended: whoever waits hears of it.
     pub(crate) fn finish(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
+        let it = call.get();
+        if let Some(failure) = failure {
+            // What was not encoded was sent nowhere.
+            let may_move = |it: &mut Progress| it.reading.is_some() && !it.requests.is_empty();
+            if !it.is_over() && it.now.with(may_move).unwrap_or(false) {
+                let _ = it.now.with(|it| it.stage = Stage::Made);
+                return self.deeds.push(Deed::Move(call.clone_ref(py), Some(failure)));
+            }
+            self.settle_read(it);
+            return self.end(py, call, Some(failure));
+        }
+        self.settle_read(it);
+        self.end(py, call, None);
+    }
+
+    fn end(&mut self, py: Python<'_>, call: &Py<Call>, failure: Option<Failure>) {
         let it = call.get();
         if let Want::Redis(request) = &it.want
             && !it.is_over()
@@ -354,7 +397,12 @@ impl State {
             std::mem::take(&mut self.pausing).into_iter().partition(|(at, _)| *at <= now);
         self.pausing = later;
         let due: Vec<_> = due;
+        let is_read = |call: &Py<Call>| call.get().now.with(|it| it.reading.is_some());
         for (_, call) in due.into_iter().filter(|(_, call)| call.get().is_made()) {
+            if is_read(&call).unwrap_or(false) {
+                self.deeds.push(Deed::Move(call, None));
+                continue;
+            }
             self.counts.sent_again += 1;
             match call.get().want {
                 Want::Redis(_) if is_alone(call.get()) => self.checkout(py, now, call.bind(py)),
@@ -433,7 +481,7 @@ impl State {
         self.is_closing = true;
         self.cache.iter().for_each(|cache| cache.get().close());
         for (_, call) in std::mem::take(&mut self.pausing) {
-            self.fail(py, call.bind(py), unsent("closed", "the client was closed"));
+            self.fail(py, call.bind(py), closed());
         }
         if self.asked == 0 {
             self.pool.close(now);
@@ -546,7 +594,7 @@ fn is_list(call: &Call) -> bool {
 }
 
 /// What the policy knows a call by: what is known to be slow goes alone.
-fn key_of(call: &Call) -> TextKey {
+pub(crate) fn key_of(call: &Call) -> TextKey {
     let of = |call: &Call| call.statement.as_ref().map(|it| it.get().key);
     match &call.want {
         Want::Calls(calls) => calls.first().and_then(|first| of(first.get())).unwrap_or_default(),

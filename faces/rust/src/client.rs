@@ -207,13 +207,7 @@ impl Client {
         let text = |at: usize| row.try_get::<Option<String>>(at).ok().flatten();
         let (system, timeline, lsn) = (text(0), text(1), text(2));
         let texts = [system.as_deref(), timeline.as_deref(), lsn.as_deref()];
-        position::read(texts).ok_or_else(|| {
-            Error::misuse(
-                "no_position",
-                "the server is a standby, which writes nothing, so there is no position: connect \
-                 to the primary (target_session_attrs=primary)",
-            )
-        })
+        position::read(texts).ok_or_else(|| Error::misuse("no_position", position::NO_POSITION))
     }
 
     /// Examines what is between this client and its server, and what may be relied on there: a

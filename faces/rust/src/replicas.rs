@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Time};
-use onetrip_postgres::client::moving::{Moving, Step};
+use onetrip_postgres::client::moving::{Moving, NO_REPLICA, Step};
 use onetrip_postgres::client::position::{Newest, Position};
 use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report};
 
@@ -136,13 +136,7 @@ impl ReplicaSet {
 
 /// Nobody could serve a read that only replicas may serve.
 pub(crate) fn no_replica() -> Error {
-    Error::new(
-        Kind::Transport,
-        Outcome::NotSent,
-        "no_replica",
-        "no replica can serve this read: all are down, or have not replayed what it must show; \
-         wait longer (or_wait), or let the primary help out (reads=prefer_replica)",
-    )
+    Error::new(Kind::Transport, Outcome::NotSent, "no_replica", NO_REPLICA)
 }
 
 /// How long a probe may take, the opening of a connection included.

@@ -43,6 +43,10 @@ pub enum Step {
     NoReplica,
 }
 
+/// What is said of a read at [`Step::NoReplica`], behind the code `no_replica`; nothing was sent.
+pub const NO_REPLICA: &str = "no replica can serve this read: all are down, or have not replayed \
+     what it must show; wait longer (or_wait), or let the primary help out (reads=prefer_replica)";
+
 impl Moving {
     /// A read that was made now, with its deadline.
     pub fn new(read: Read, deadline: Time) -> Moving {

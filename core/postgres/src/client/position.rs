@@ -115,6 +115,10 @@ pub const QUESTION: &str = "select s.system_identifier::pg_catalog.text, \
      (select case when pg_catalog.pg_is_in_recovery() then null \
      else pg_catalog.pg_current_wal_insert_lsn() end as lsn) l";
 
+/// What is said of a server whose answer is none, behind the code `no_position`.
+pub const NO_POSITION: &str = "the server is a standby, which writes nothing, so there is no \
+     position: connect to the primary (target_session_attrs=primary)";
+
 /// Reads the texts of the row. `None` if they can't be the answer of a primary.
 pub fn read(row: [Option<&str>; 3]) -> Option<Position> {
     let [system, timeline, lsn] = row;

@@ -82,6 +82,10 @@ impl Postgres {
         }
     }
 
+    pub(crate) fn watch_positions(&mut self) {
+        self.engine.protocol_mut().watch_positions();
+    }
+
     /// Questions for the position that are sent from now on have this mark.
     pub(crate) fn mark_positions(&mut self, mark: u32) {
         self.engine.protocol_mut().mark_positions(mark.into());

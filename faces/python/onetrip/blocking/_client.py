@@ -11,12 +11,12 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from ssl import SSLContext
 from typing import Any, TypeVar, overload
 
-from .. import _batch, _client
+from .. import _batch, _client, _native
 from .._batch import BatchReport
 from .._client import Attempts, Isolation, Metrics, Pipeline
 from .._flow import PART, Data, Flows
 from .._listen import Event
-from .._native import Arrow, Record
+from .._native import Arrow, Position, Record
 from ..errors import Error, Notice
 from ._loop import Loop
 from ._parts import Block, Events, Owner, Stream, grouped
@@ -183,6 +183,49 @@ class Calls:
             raise
 
 
+class Reads:
+    """Reads that replicas may serve, and that show what this client wrote."""
+
+    def __init__(self, loop: Loop, it: _native.Reads) -> None:
+        self._loop, self._it = loop, it
+
+    def after(self, position: Position, /) -> Reads:
+        """The same, but they show all writes up to this position, instead of this client's."""
+        return Reads(self._loop, self._it.after(position))
+
+    def stale(self) -> Reads:
+        """The same, but they show whatever the replica has."""
+        return Reads(self._loop, self._it.stale())
+
+    def or_wait(self, seconds: float, /) -> Reads:
+        """The same, but a read that no replica can serve yet waits for that for up to so long."""
+        return Reads(self._loop, self._it.or_wait(seconds))
+
+    @overload
+    def fetch(self, query: str, /, *args: Any, into: None = None) -> list[Record]: ...
+    @overload
+    def fetch(self, query: str, /, *args: Any, into: Callable[..., T]) -> list[T]: ...
+    def fetch(self, query: str, /, *args: Any, into: Any = None) -> Any:
+        """The rows of a read."""
+        return self._loop.call(self._it.fetch, query, *args, into=into)
+
+    @overload
+    def fetchrow(self, query: str, /, *args: Any, into: None = None) -> Record | None: ...
+    @overload
+    def fetchrow(self, query: str, /, *args: Any, into: Callable[..., T]) -> T | None: ...
+    def fetchrow(self, query: str, /, *args: Any, into: Any = None) -> Any:
+        """The first row, or None."""
+        return self._loop.call(self._it.fetchrow, query, *args, into=into)
+
+    def fetchval(self, query: str, /, *args: Any, column: int = 0) -> Any:
+        """A value of the first row, or None."""
+        return self._loop.call(self._it.fetchval, query, *args, column=column)
+
+    def fetch_arrow(self, query: str, /, *args: Any) -> Arrow:
+        """The rows of a read as columns of Arrow."""
+        return self._loop.call(self._it.fetch_arrow, query, *args)
+
+
 class Batch:
     """A statement and its rows, which are taken while the thread looks after the connections: what
     makes them can't use the client.
@@ -282,6 +325,14 @@ class Database(Owner, Session):  # type: ignore[override]
                 if pause is None:
                     raise
             time.sleep(pause)
+
+    def reads(self) -> Reads:
+        """Reads that replicas may serve, and that show what this client wrote."""
+        return Reads(self._loop, self._it.reads())
+
+    def position(self) -> Position:
+        """The position in the log behind all writes that this client had acknowledged."""
+        return self._loop.run(self._it.position)
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""

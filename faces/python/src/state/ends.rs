@@ -29,6 +29,10 @@ impl State {
         self.last_error = None;
         let connection = link.connection.clone();
         connection.borrow_mut().hold(Holder::All);
+        if let Some((replicas, None)) = &self.replicas {
+            connection.borrow_mut().watch_positions();
+            connection.borrow_mut().mark_positions(replicas.get().losses());
+        }
         self.pool.opened(now, number, connection);
         self.walk_pool(py, now);
         true

@@ -7,7 +7,7 @@ use onetrip_engine::pool::Condition;
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Stage, Want, unsent};
+use crate::call::{Stage, Want, closed, unsent};
 use crate::failure::{Cause, Failure};
 
 impl State {
@@ -77,7 +77,7 @@ impl State {
         let last = self.last_error.as_ref();
         let last = last.map(|(error, text)| (error.clone_ref(py), text.clone()));
         let failure = match (cause, &last) {
-            (pool_cause::CLOSED, _) => unsent("closed", "the client was closed"),
+            (pool_cause::CLOSED, _) => closed(),
             (pool_cause::LINE_FULL, _) => {
                 unsent("waiting_full", "too many callers wait for a connection")
             }

@@ -94,6 +94,27 @@ impl State {
                 self.tell("ready", number, Some(Said::Bytes(block)));
             }
             kind::CLOSED => self.lost(py, now, number, (a, b != 0), &block),
+            kind::GUARD_PASSED | kind::GUARD_BEHIND | kind::GUARD_FAILED => {
+                let reading = |call: Py<Call>| call.get().now.with(|it| it.reading).ok().flatten();
+                if let (Some(reading), Some((replicas, Some(at)))) =
+                    (link.call(token).and_then(reading), &self.replicas)
+                {
+                    replicas.get().guard_ended(now, *at, reading, (kind, a, b));
+                }
+            }
+            kind::UNCERTAIN => {
+                let of = self.replicas.as_ref();
+                if let Some(mark) = of.and_then(|(replicas, _)| replicas.get().uncertain(a)) {
+                    for link in self.links.values() {
+                        link.connection.borrow_mut().mark_positions(mark);
+                    }
+                }
+            }
+            kind::POSITION => {
+                if let Some((replicas, _)) = &self.replicas {
+                    replicas.get().positioned(b, &block);
+                }
+            }
             kind::CANCEL => self.tell("cancel", number, None),
             kind::ASTRAY => {
                 if !block.is_empty() {
@@ -128,7 +149,7 @@ impl State {
             }
             Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
-                    if it.failure.as_ref().is_none_or(is_aborted) && failure.is_some() {
+                    if it.failure.as_ref().is_none_or(Failure::is_aborted) && failure.is_some() {
                         it.failure = failure;
                     }
                     matches!(it.stage, Stage::Sent(_, last, _) if last == token)
@@ -219,7 +240,7 @@ impl State {
     ) {
         let cause = parts.iter().enumerate().find_map(|(number, part)| {
             let own = |it: &mut crate::call::Progress| {
-                it.failure.as_ref().filter(|it| !is_aborted(it)).map(|it| match &failure {
+                it.failure.as_ref().filter(|it| !it.is_aborted()).map(|it| match &failure {
                     Some(end) => it.again(py, end.outcome()),
                     None => it.again(py, it.outcome()),
                 })
@@ -243,8 +264,4 @@ impl State {
         }
         self.finish(py, call, cause);
     }
-}
-
-fn is_aborted(failure: &Failure) -> bool {
-    matches!(failure, Failure::Said { code: "aborted", .. })
 }

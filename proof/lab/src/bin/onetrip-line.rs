@@ -13,7 +13,8 @@ usage: onetrip-line PORT
   a command a line, and answers each with a line, until the end of its input:
   trips    the trips since the last `trips`
   rtt MS   from now on a round trip takes so many milliseconds
-  cut      ends all connections";
+  cut      ends all connections
+  down     the same, and ends those that come, until `up`";
 
 fn main() -> ExitCode {
     let port = std::env::args().nth(1).and_then(|it| it.parse().ok());
@@ -49,11 +50,13 @@ fn run(port: u16) -> std::io::Result<()> {
                 }
                 Err(_) => "rtt takes a number of milliseconds".to_owned(),
             },
-            ("cut", _) => {
-                proxy.fault(
-                    Fault::CutAfter { direction: Direction::Down, bytes: 0 },
-                    Scope::Present,
-                );
+            (what @ ("cut" | "down"), _) => {
+                let scope = if what == "cut" { Scope::Present } else { Scope::All };
+                proxy.fault(Fault::CutAfter { direction: Direction::Down, bytes: 0 }, scope);
+                "ok".to_owned()
+            }
+            ("up", _) => {
+                proxy.clear_faults();
                 "ok".to_owned()
             }
             _ => format!("{line} is no command"),

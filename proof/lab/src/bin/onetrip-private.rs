@@ -11,7 +11,7 @@ use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
-usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
+usage: onetrip-private [--rtt MS] [--standby]… [--patroni] COMMAND [ARGUMENT…]
   Starts private servers, runs COMMAND with these variables, and stops the servers when it ends:
     ONETRIP_TEST_POSTGRES  the URL of a PostgreSQL server
     ONETRIP_TEST_REDIS     the URL of a Redis or Valkey server; not set if none is installed
@@ -21,8 +21,8 @@ usage: onetrip-private [--rtt MS] [--standby] [--patroni] COMMAND [ARGUMENT…]
                            in transaction mode, on two connections and without prepared statements,
                            and in session mode
   --rtt adds a round trip of so many milliseconds to PostgreSQL and Redis.
-  --standby starts a streaming standby of the PostgreSQL server:
-    ONETRIP_TEST_STANDBY   its URL; not set before PostgreSQL 12
+  --standby starts a streaming standby of the PostgreSQL server, twice two of them:
+    ONETRIP_TEST_STANDBY   their URLs, with spaces between; not set before PostgreSQL 12
   --patroni starts a cluster of three PostgreSQL servers under Patroni, too:
     ONETRIP_TEST_PATRONI       its URL with three hosts, which asks for the primary
     ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts
@@ -50,15 +50,15 @@ fn main() -> ExitCode {
         }
         arguments.drain(..2);
     }
-    let with_standby = arguments.first().is_some_and(|it| it == "--standby");
-    arguments.drain(..usize::from(with_standby));
+    let standbys = arguments.iter().take_while(|it| *it == "--standby").count();
+    arguments.drain(..standbys);
     let with_patroni = arguments.first().is_some_and(|it| it == "--patroni");
     arguments.drain(..usize::from(with_patroni));
     let Some((program, arguments)) = arguments.split_first() else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(program, arguments, rtt, (with_standby, with_patroni)) {
+    match run(program, arguments, rtt, (standbys, with_patroni)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("onetrip-private: {error}");
@@ -71,7 +71,7 @@ fn run(
     program: &str,
     arguments: &[String],
     rtt: Option<Duration>,
-    (with_standby, with_patroni): (bool, bool),
+    (standbys, with_patroni): (usize, bool),
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let server = postgres::PrivatePostgres::start(postgres::Options::default())?;
     let mut far = Vec::new();
@@ -80,13 +80,13 @@ fn run(
         .args(arguments)
         .env("ONETRIP_PRIVATE", std::env::current_exe()?)
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
-    let standby = match with_standby && server.major() >= 12 {
-        true => Some(server.start_standby(postgres::Options::default())?),
-        false => None,
-    };
-    if let Some(standby) = &standby {
-        let url = away(standby.url(), standby.port(), rtt, &mut far)?;
-        command.env("ONETRIP_TEST_STANDBY", url);
+    let count = if server.major() >= 12 { standbys } else { 0 };
+    let start = |_| server.start_standby(postgres::Options::default());
+    let standbys = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
+    if !standbys.is_empty() {
+        let url = |it: &postgres::PrivatePostgres| away(it.url(), it.port(), rtt, &mut far);
+        let urls = standbys.iter().map(url).collect::<Result<Vec<_>, _>>()?;
+        command.env("ONETRIP_TEST_STANDBY", urls.join(" "));
     }
     let redis = match redis::Installation::find() {
         Ok(found) => {
@@ -111,7 +111,7 @@ fn run(
     let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
     drop(cluster);
     drop(poolers);
-    drop(standby);
+    drop(standbys);
     server.stop()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

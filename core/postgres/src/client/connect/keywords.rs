@@ -258,8 +258,6 @@ pub const NOT_IN_PYTHON: &[Keyword] = &[
     Keyword::CancelsMax,
     Keyword::CancelTimeoutMs,
     Keyword::OneSegment,
-    Keyword::Reads,
-    Keyword::MaxLagMs,
 ];
 
 /// Off and on, alternating.

@@ -295,6 +295,39 @@ mod tests {
     }
 
     #[test]
+    fn a_sharded_channel_is_subscribed_again_when_its_node_says_that_it_is_gone() {
+        let (mut routing, number) = sent();
+        let (token, now) = (routing.tokens, Time::ZERO);
+        let set = Flight::Command { token, number, is_asking: false };
+        routing.landed(now, &set, Ok(Bytes::from_static(b"+OK\r\n")), false);
+        routing.connected(now, 1, true);
+        routing.subscribe(now, b"news", |token| token);
+        let [Record { kind: kind::CLUSTER_SEND, token, a: number, .. }] = routing.drain()[..]
+        else {
+            panic!("it is not sent")
+        };
+        let sent = routing.subscription(number).unwrap();
+        assert_eq!(sent.commands(), b"*2\r\n$10\r\nSSUBSCRIBE\r\n$4\r\nnews\r\n");
+        let flight = Flight::Command { token, number, is_asking: false };
+        let confirmed = Bytes::from_static(b">3\r\n$10\r\nssubscribe\r\n$4\r\nnews\r\n:1\r\n");
+        assert_eq!(routing.landed(now, &flight, Ok(confirmed.clone()), false), None);
+        assert_eq!(routing.drain()[0].kind, kind::CLUSTER_REPLY);
+        assert!(!routing.pushed(now, 1, &confirmed));
+
+        let gone = b">3\r\n$12\r\nsunsubscribe\r\n$4\r\nnews\r\n:0\r\n";
+        assert!(routing.pushed(now, 1, gone));
+        let again = routing.drain().into_iter().find(|it| it.kind == kind::CLUSTER_SEND).unwrap();
+        let flight = Flight::Command { token: again.token, number: again.a, is_asking: false };
+        routing.landed(now, &flight, Ok(confirmed), false);
+        let told = routing.drain().into_iter().find(|it| it.kind == kind::CLUSTER_RESUBSCRIBED);
+        assert_eq!(told.unwrap().block, "news");
+        routing.unsubscribe(b"news");
+        let [Record { kind: kind::CLUSTER_UNSUBSCRIBE, a: 1, .. }] = routing.drain()[..] else {
+            panic!("it is not unsubscribed")
+        };
+    }
+
+    #[test]
     fn what_was_given_up_has_its_flights_back() {
         let (mut routing, _) = sent();
         routing.flies(1, 7);

@@ -519,3 +519,15 @@ async def test_close_waits_for_so_long(redis: Client[str]) -> None:
     with pytest.raises(onetrip.ConnectionLostError, match="the client was closed"):
         await waiting
     await blocked(redis, 0)
+
+
+async def test_sharded_channels_of_one_server_come_as_others(redis: Client[str]) -> None:
+    async with redis.ssubscribe("news", "other") as messages:
+        assert await redis.spublish("news", "hello") == 1
+        message = await anext(messages)
+        assert (message.channel, message.pattern, message.data) == ("news", None, "hello")
+        await redis.command("CLIENT KILL", "TYPE", "pubsub")
+        async with asyncio.timeout(10):
+            while messages.reconnects == 0 or await redis.spublish("other", "again") == 0:
+                pass
+        assert (await anext(messages)).data == "again"

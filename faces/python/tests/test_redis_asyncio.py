@@ -252,3 +252,16 @@ async def test_a_pipeline_that_is_cancelled_leaves_no_warning(redis_line: Line) 
                 del pipeline, task
         assert not warned
         assert await db.get("a") == b"1"
+
+
+async def test_sharded_channels_are_those_of_redis_py(redis: Any) -> None:
+    db = ours.from_url(REDIS)
+    pubsub = db.pubsub()
+    await pubsub.ssubscribe("news")
+    assert await pubsub.get_message(timeout=5) is not None
+    assert await db.spublish("news", "hello") == 1
+    message = await pubsub.get_message(timeout=5)
+    assert message is not None and (message["type"], message["data"]) == ("smessage", b"hello")
+    await pubsub.sunsubscribe("news")
+    await pubsub.aclose()
+    await db.aclose()

@@ -128,8 +128,76 @@ async def test_messages_come_from_any_node(cluster: Client[str]) -> None:
     async with cluster.subscribe("news") as news:
         await cluster.publish("news", "hello")
         assert (await anext(news)).data == "hello"
-    with pytest.raises(onetrip.MisuseError, match="does not follow sharded channels"):
-        cluster.ssubscribe("news")
+
+
+async def test_messages_of_sharded_channels_come_from_the_nodes_of_their_slots(
+    cluster: Client[str], ports: list[int]
+) -> None:
+    names = [f"channel-{number}" for number in range(20)]
+    nodes = [await connect(f"redis://127.0.0.1:{port}") for port in ports]
+
+    async def subscribed() -> list[int]:
+        return [len(await node.command("PUBSUB SHARDCHANNELS")) for node in nodes]
+
+    async with cluster.ssubscribe(*names) as first, cluster.ssubscribe(names[0]) as second:
+        counts = await subscribed()
+        assert sum(counts) == len(names) and all(counts)
+        for name in names:
+            await cluster.spublish(name, f"for {name}")
+        got = {(message := await anext(first)).channel: message.data for _ in names}
+        assert got == {name: f"for {name}" for name in names}
+        message = await anext(second)
+        assert (message.channel, message.pattern, message.data) == (names[0], None, got[names[0]])
+        # Who leaves takes nobody else's channel along.
+        second.close()
+        await cluster.spublish(names[0], "again")
+        assert (await anext(first)).data == "again"
+    async with asyncio.timeout(10):
+        while any(await subscribed()):
+            pass
+    for node in nodes:
+        await node.close()
+
+
+async def test_a_sharded_channel_follows_its_slot_and_no_message_comes_twice(
+    cluster: Client[str], ports: list[int]
+) -> None:
+    slot = int(str(await cluster.cluster_keyslot("moving")))
+    nodes = [await connect(f"redis://127.0.0.1:{port}") for port in ports]
+    ids = [str(await node.cluster_myid()) for node in nodes]
+    at = slot >= SLOTS // 2
+
+    async def give_to(place: int) -> None:
+        old, new = nodes[1 - place], nodes[place]
+        await new.command("CLUSTER SETSLOT", slot, "IMPORTING", ids[1 - place])
+        await old.command("CLUSTER SETSLOT", slot, "MIGRATING", ids[place])
+        for node in (new, old):
+            await node.command("CLUSTER SETSLOT", slot, "NODE", ids[place])
+
+    async with cluster.ssubscribe("moving") as messages, asyncio.timeout(30):
+        for turn, place in enumerate([1 - at, int(at)], start=1):
+            await give_to(place)
+            while messages.reconnects < turn:
+                await asyncio.sleep(0)
+            for number in range(10):
+                await nodes[place].spublish("moving", f"{turn}.{number}")
+            found = [(await anext(messages)).data for _ in range(10)]
+            assert found == [f"{turn}.{number}" for number in range(10)]
+        # A lost connection is the same to it.
+        await nodes[at].command("CLIENT KILL", "TYPE", "pubsub")
+        while messages.reconnects < 3:
+            await asyncio.sleep(0)
+        await nodes[at].spublish("moving", "at last")
+        assert (await anext(messages)).data == "at last"
+    for node in nodes:
+        await node.close()
+
+
+async def test_sharded_channels_of_a_cluster_need_resp3(ports: list[int]) -> None:
+    async with connect(f"redis://127.0.0.1:{ports[0]}?cluster=1&protocol=2") as db:
+        with pytest.raises(onetrip.MisuseError) as caught:
+            db.ssubscribe("news")
+        assert (caught.value.code, caught.value.outcome) == ("sharded_needs_resp3", "NotSent")
 
 
 async def test_a_slot_that_moves_is_followed(cluster: Client[str], ports: list[int]) -> None:

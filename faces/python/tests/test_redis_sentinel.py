@@ -7,14 +7,16 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trustme
 from conftest import Sentinels
+from redis.asyncio.sentinel import MasterNotFoundError
 
 import onetrip
 import onetrip.blocking.redis
+import onetrip.redis.asyncio as ours
 from onetrip.redis import Client, connect
 
 PATIENCE = 60
@@ -30,6 +32,12 @@ def sentinels() -> Iterator[Sentinels]:
     started = Sentinels()
     yield started
     started.close()
+
+
+@pytest.fixture
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """Each test runs once; one of them is for uvloop."""
+    return asyncio.DefaultEventLoopPolicy()
 
 
 def settings(**more: Any) -> dict[str, Any]:
@@ -63,8 +71,8 @@ async def test_reads_go_to_a_replica_if_the_option_says_so_and_writes_to_the_mas
 ) -> None:
     async def hits(port: str) -> int:
         async with connect(f"redis://127.0.0.1:{port}", password=password) as server:
-            info = dict(await server.info("stats"))
-            return int(info["keyspace_hits"])
+            info = await server.info("stats")
+            return int(info.partition("keyspace_hits:")[2].split()[0])
 
     password = urlsplit(sentinels.url).password
     master = sentinels.master()
@@ -84,6 +92,87 @@ async def test_reads_go_to_a_replica_if_the_option_says_so_and_writes_to_the_mas
                 found = tx.get("read")
             assert await found == reads
             assert await hits(master) == of_master + 1
+
+
+class Book:
+    """Numbers that one task wrote, with what is known of each."""
+
+    def __init__(self) -> None:
+        #: Acknowledged, and on both replicas by WAIT.
+        self.copied: list[int] = []
+        self.failed: list[onetrip.Error] = []
+
+
+async def keep_book(db: Client[str], task: int, book: Book, stop: asyncio.Event) -> None:
+    """Writes numbers, each followed by WAIT 2 in the same trip. After a failure it goes on with the
+    next number on another session.
+    """
+    number = 0
+    while not stop.is_set():
+        try:
+            async with db.session() as session:
+                while not stop.is_set():
+                    number += 1
+                    write, copies = session.rpush(f"list:{task}", number), session.wait(2, 1000)
+                    ends = await asyncio.gather(write, copies, return_exceptions=True)
+                    for end in ends:
+                        if isinstance(end, BaseException):
+                            raise end
+                    if ends[1] < 2:
+                        break
+                    book.copied.append(number)
+        except onetrip.Error as error:
+            assert error.outcome in ("NotSent", "Unknown", "Rejected"), error
+            book.failed.append(error)
+
+
+async def keep_writing(db: Client[str], failed: list[onetrip.Error], stop: asyncio.Event) -> None:
+    number = 0
+    while not stop.is_set():
+        number += 1
+        try:
+            await db.set("number", number)
+        except onetrip.Error as error:
+            failed.append(error)
+
+
+def test_what_both_replicas_had_is_there_after_the_master_was_killed_under_load(
+    sentinels: Sentinels,
+) -> None:
+    async def run() -> None:
+        books, failed, stop = [Book() for _ in range(TASKS)], [], asyncio.Event()
+        async with connect(sentinels.url, **settings(connections_max=TASKS)) as db:
+            await db.flushall()
+            writers = [
+                asyncio.create_task(keep_book(db, task, book, stop))
+                for task, book in enumerate(books)
+            ]
+            writers.append(asyncio.create_task(keep_writing(db, failed, stop)))
+            before = await port(db)
+            async with asyncio.timeout(PATIENCE):
+                while not all(book.copied for book in books):
+                    await asyncio.sleep(0)
+            await asyncio.to_thread(sentinels.say, "kill-master")
+            after = await asyncio.to_thread(sentinels.say, "switched")
+            assert after != before
+            async with asyncio.timeout(10):
+                await db.set("after", 1)
+            assert await port(db) == after
+            # The former master comes back as a master, and is not written to.
+            await asyncio.to_thread(sentinels.say, "restart")
+            assert await port(db) == after
+            stop.set()
+            await asyncio.gather(*writers)
+            assert await port(db) == after
+            assert sum(len(book.copied) for book in books) > 0
+            for task, book in enumerate(books):
+                there = [int(number) for number in await db.lrange(f"list:{task}", 0, -1)]
+                assert len(there) == len(set(there)), "a number is there twice"
+                assert not set(book.copied) - set(there), "what WAIT said is lost"
+            # What was not sent went on by itself.
+            assert {error.outcome for error in failed} <= {"Unknown", "Rejected"}, failed
+
+    asyncio.run(run())
 
 
 async def test_who_is_not_found_is_explained_by_what_each_sentinel_said(
@@ -155,6 +244,20 @@ def test_users_and_passwords_of_servers_and_sentinels_are_two_things_and_both_sp
 
 
 async def test_subscriptions_follow_the_master(sentinels: Sentinels, db: Client[str]) -> None:
+    await follows(sentinels, db)
+
+
+def test_they_follow_it_on_uvloop(sentinels: Sentinels) -> None:
+    async def run() -> None:
+        async with connect(sentinels.url, **settings()) as db:
+            await follows(sentinels, db)
+
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+async def follows(sentinels: Sentinels, db: Client[str]) -> None:
     async with db.subscribe("news") as news, asyncio.timeout(PATIENCE):
         before = await port(db)
         sentinels.say("fail-over")
@@ -172,87 +275,48 @@ def test_threads_follow_the_master(sentinels: Sentinels) -> None:
         db.set("written by", "threads")
         new = sentinels.say("fail-over")
         assert new != before
-        db.set("again by", "threads")
-        assert db.config_get("port")["port"] == new
+        with onetrip.blocking.Timeout(PATIENCE):
+            # Until it has heard of that, the former master still answers.
+            while db.config_get("port")["port"] != new:
+                db.set("again by", "threads")
         with db.pipeline() as batch:
             batch.set("in one", "trip")
             found = batch.get("in one")
         assert found.result() == "trip"
 
 
-class Book:
-    """Numbers that one task wrote, with what is known of each."""
+async def test_the_drop_in_finds_master_and_replicas(sentinels: Sentinels) -> None:
+    parts = urlsplit(sentinels.url)
+    servers = {"password": parts.password, "decode_responses": True}
+    password = parse_qs(parts.query).get("sentinel_password", [None])[0]
+    named = [("127.0.0.1", int(port)) for port in sentinels.sentinels]
+    sentinel = ours.Sentinel(named, sentinel_kwargs={"password": password}, **servers)
+    master = int(sentinels.master())
+    async with asyncio.timeout(PATIENCE):
+        # The one that it asks may hear later of a switch.
+        while await sentinel.discover_master("mymaster") != ("127.0.0.1", master):
+            pass
+        while ("127.0.0.1", master) in await sentinel.discover_slaves("mymaster"):
+            pass
+    first, second = sentinel.master_for("mymaster"), sentinel.slave_for("mymaster")
+    assert isinstance(first, ours.Redis)
+    assert await first.set("by", "the drop-in") is True
+    assert (await first.config_get("port"))["port"] == str(master)
+    assert ours._client_of(first.connection_pool) is not None
+    assert ours._client_of(second.connection_pool) is not None
+    async with asyncio.timeout(PATIENCE):
+        while await second.get("by") != "the drop-in":
+            pass
+    async with first.pipeline() as pipe:
+        assert await pipe.set("a", 1).get("a").execute() == [True, "1"]
+    await first.aclose()
+    await second.aclose()
 
-    def __init__(self) -> None:
-        #: Acknowledged, and on both replicas by WAIT.
-        self.copied: list[int] = []
-        self.failed: list[onetrip.Error] = []
-
-
-async def keep_book(db: Client[str], task: int, book: Book, stop: asyncio.Event) -> None:
-    """Writes numbers, each followed by WAIT 2 in the same trip. After a failure it goes on with the
-    next number on another session.
-    """
-    number = 0
-    while not stop.is_set():
-        try:
-            async with db.session() as session:
-                while not stop.is_set():
-                    number += 1
-                    write, copies = session.rpush(f"list:{task}", number), session.wait(2, 1000)
-                    ends = await asyncio.gather(write, copies, return_exceptions=True)
-                    for end in ends:
-                        if isinstance(end, BaseException):
-                            raise end
-                    if ends[1] < 2:
-                        break
-                    book.copied.append(number)
-        except onetrip.Error as error:
-            assert error.outcome in ("NotSent", "Unknown", "Rejected"), error
-            book.failed.append(error)
-
-
-async def keep_writing(db: Client[str], failed: list[onetrip.Error], stop: asyncio.Event) -> None:
-    number = 0
-    while not stop.is_set():
-        number += 1
-        try:
-            await db.set("number", number)
-        except onetrip.Error as error:
-            failed.append(error)
-
-
-def test_what_both_replicas_had_is_there_after_the_master_was_killed_under_load(
-    sentinels: Sentinels,
-) -> None:
-    async def run() -> None:
-        books, failed, stop = [Book() for _ in range(TASKS)], [], asyncio.Event()
-        async with connect(sentinels.url, **settings(connections_max=TASKS)) as db:
-            await db.flushall()
-            writers = [
-                asyncio.create_task(keep_book(db, task, book, stop))
-                for task, book in enumerate(books)
-            ]
-            writers.append(asyncio.create_task(keep_writing(db, failed, stop)))
-            await db.set("before", 1)
-            before = await port(db)
-            await asyncio.to_thread(sentinels.say, "kill-master")
-            after = await asyncio.to_thread(sentinels.say, "switched")
-            assert after != before
-            async with asyncio.timeout(10):
-                await db.set("after", 1)
-            assert await port(db) == after
-            # The former master comes back as a master, and is not written to.
-            await asyncio.to_thread(sentinels.say, "restart")
-            stop.set()
-            await asyncio.gather(*writers)
-            assert await port(db) == after
-            assert sum(len(book.copied) for book in books) > 0
-            for task, book in enumerate(books):
-                there = [int(number) for number in await db.lrange(f"list:{task}", 0, -1)]
-                assert len(there) == len(set(there)), "a number is there twice"
-                assert not set(book.copied) - set(there), "what WAIT said is lost"
-            # What was not sent went on by itself.
-            assert {error.outcome for error in failed} <= {"Unknown", "Rejected"}, failed
-
-    asyncio.run(run())
+    # As redis-py has it, but that it is looked for as long as a connection may take.
+    other = sentinel.master_for("other", socket_connect_timeout=0.3)
+    with pytest.raises(MasterNotFoundError, match="knows no master of this name"):
+        await other.get("a")
+    with pytest.raises(MasterNotFoundError):
+        await sentinel.discover_master("other")
+    await other.aclose()
+    await sentinel.aclose()

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import _native
 from .._client import CacheMetrics, Metrics
-from ..errors import Error, MisuseError, _make
+from ..errors import Error, _make
 from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
 from ._config import Config, milliseconds

@@ -132,9 +132,12 @@ class Config:
         of.servers, of.is_node = [server], True
         return of
 
-    def of_pool(self, is_shared: bool) -> list[tuple[str, str]]:
-        """One connection that all share, or those that one caller has."""
+    def of_pool(self, is_shared: bool, is_kept: bool = False) -> list[tuple[str, str]]:
+        """One connection that all share, or those that one caller has. ``is_kept``: there is always
+        one, whether or not somebody waits for it.
+        """
         settings = {
+            "connections_min": 1 if is_kept else 0,
             "connections_max": 1 if is_shared else self.numbers["connections_max"],
             "wait_timeout_ms": self.numbers["wait_timeout_ms"],
             "idle_timeout_ms": 0 if is_shared else self.numbers["idle_timeout_ms"],

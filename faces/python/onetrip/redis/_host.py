@@ -50,7 +50,8 @@ class RedisHost(Host):
         self.on_open: Callable[[bool], object] | None = None
         #: Those of its cluster, which end with it.
         self.nodes: Nodes | None = None
-        self._begin(loop, config.of_pool(is_shared), 0)
+        # Reads wait for no replica where the master answers them meanwhile.
+        self._begin(loop, config.of_pool(is_shared, is_kept=is_replica), 0)
         if cache is not None:
             self.core.begin_cache(cache)
         self.core.begin_pool()

@@ -101,13 +101,15 @@ class Hub:
     ) -> None:
         for name in names:
             self._readers.setdefault((b"smessage", name), set()).add(reader)
-        calls = [router.subscribe(name) for name in names]
+        # Whoever is cancelled: a subscription that is under way ends by itself.
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(_end_of(router.subscribe(name))) for name in names]
+        for task in tasks:
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
-            for call in calls:
-                await call
+            for task in tasks:
+                await asyncio.shield(task)
         except BaseException:
-            for call in calls:
-                call.close()
             self.remove(reader, b"smessage", names)
             raise
 
@@ -189,6 +191,10 @@ class Hub:
         self._readers.clear()
         if self._host is not None:
             await self._host.close(timeout)
+
+
+async def _end_of(call: _native.Call[None]) -> None:
+    await call
 
 
 class Subscription(Generic[T]):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio as _asyncio
 from copy import copy as _copy
 from typing import Any
+from urllib.parse import quote as _quote
 from weakref import WeakKeyDictionary
 
 try:
     import redis as _redis
     import redis.asyncio as _original
     from redis._parsers.base import BaseParser
+    import redis.asyncio.sentinel as _sentinel
     from redis.asyncio import *  # noqa: F403
     from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 except ImportError as error:
@@ -61,17 +63,52 @@ def _client_of(pool: Any) -> _Client[bytes] | None:
     given = pool.connection_kwargs
     if not _is_known(pool) or any(given.get(name) for name in _FOREIGN):
         return None
-    client = _opened(_config_of(given))
+    client = _opened(_config_of(given, *_sentinels_of(pool)))
     _clients[pool] = loop, client
     return client
 
 
 def _is_known(pool: Any) -> bool:
-    """Whether its connections are made as by redis-py: a Sentinel's are not."""
+    """Whether its connections are made as by redis-py."""
+    if isinstance(pool, SentinelConnectionPool):
+        return _is_known_sentinel(pool)
     kinds = (_original.Connection, _original.SSLConnection, _original.UnixDomainSocketConnection)
     get = getattr(type(pool), "get_connection", None)
     plain = (_original.ConnectionPool.get_connection, _original.BlockingConnectionPool.get_connection)
     return pool.connection_class in kinds and get in plain
+
+
+#: What is said of Sentinels' connections that this package carries out.
+_OF_SENTINELS = frozenset(["username", "password", "decode_responses", "encoding", "protocol"])
+
+
+def _is_known_sentinel(pool: SentinelConnectionPool) -> bool:
+    manager, given = pool.sentinel_manager, pool.connection_kwargs
+    of = manager.sentinel_kwargs
+    rest = {name for name in of if not name.startswith(("ssl", "socket_"))} - _OF_SENTINELS
+    is_tls = pool.connection_class is _sentinel.SentinelManagedSSLConnection
+    # Servers and Sentinels are reached with the same settings of TLS.
+    ssl = {name: value for name, value in of.items() if name.startswith("ssl_")}
+    same = {name: value for name, value in given.items() if name.startswith("ssl_")} == ssl
+    plain = pool.connection_class is _sentinel.SentinelManagedConnection
+    if rest or manager.min_other_sentinels or getattr(manager, "_force_master_ip", None):
+        return False
+    return (is_tls and same and bool(of.get("ssl"))) or (plain and not of.get("ssl"))
+
+
+def _sentinels_of(pool: Any) -> tuple[str | None, dict[str, Any]]:
+    """The URL of a pool's Sentinels, and the settings for them."""
+    if not isinstance(pool, SentinelConnectionPool):
+        return None, {}
+    manager = pool.sentinel_manager
+    places = [it.connection_pool.connection_kwargs for it in manager.sentinels]
+    hosts = ",".join(f"[{it['host']}]:{it['port']}" for it in places)
+    tls = "s" if pool.connection_class is _sentinel.SentinelManagedSSLConnection else ""
+    return f"redis{tls}+sentinel://{hosts}/{_quote(pool.service_name, safe='')}", {
+        "sentinel_username": manager.sentinel_kwargs.get("username"),
+        "sentinel_password": manager.sentinel_kwargs.get("password"),
+        "reads": "master" if pool.is_master else "prefer_replica",
+    }
 
 
 def _opened(config: _Config) -> _Client[bytes]:
@@ -95,7 +132,9 @@ async def _log_in(pool: Any, client: _Client[bytes], *names: str) -> bytes:
     return b"OK"
 
 
-def _config_of(given: dict[str, Any]) -> _Config:
+def _config_of(
+    given: dict[str, Any], url: str | None = None, more: dict[str, Any] | None = None
+) -> _Config:
     # As the callbacks of this version expect it.
     protocol = given.get("protocol") or (3 if int(_redis.__version__.split(".")[0]) >= 8 else 2)
     settings: dict[str, Any] = {
@@ -104,8 +143,11 @@ def _config_of(given: dict[str, Any]) -> _Config:
         "db": given.get("db") or 0,
         "client_name": given.get("client_name"),
         "protocol": protocol,
+        **(more or {}),
     }
-    if given.get("path") is not None:
+    if url is not None:
+        pass
+    elif given.get("path") is not None:
         settings["path"] = given["path"]
     else:
         settings |= {"host": given.get("host", "localhost"), "port": given.get("port", 6379)}
@@ -119,7 +161,7 @@ def _config_of(given: dict[str, Any]) -> _Config:
         settings["sslrootcert"] = given.get("ssl_ca_certs")
         settings["sslcert"] = given.get("ssl_certfile")
         settings["sslkey"] = given.get("ssl_keyfile")
-    config = _Config(None, settings)
+    config = _Config(url, settings)
     if (provider := given.get("credential_provider")) is not None:
         config.provider = provider.get_credentials_async
     return config
@@ -136,11 +178,25 @@ def _translated(error: _errors.Error) -> Exception:
         made = _redis.WatchError(str(error))
     elif error.code == "timeout":
         made = _redis.TimeoutError(str(error))
+    elif (not_found := _not_found(error)) is not None:
+        made = not_found
     elif isinstance(error, (_errors.ConnectionLostError, _errors.TimeoutError)):
         made = _redis.ConnectionError(_why(error))
     else:
         made = _redis.RedisError(str(error))
     made.__cause__ = error
+    return made
+
+
+def _not_found(error: BaseException | None) -> Exception | None:
+    """What Sentinels did not find."""
+    while error is not None and getattr(error, "code", "") != "sentinel":
+        error = error.__cause__
+    if error is None:
+        return None
+    is_master = str(error).startswith("the master")
+    kind = _sentinel.MasterNotFoundError if is_master else _sentinel.SlaveNotFoundError
+    made: Exception = kind(str(error))
     return made
 
 
@@ -309,6 +365,45 @@ class ConnectionPool(_Pool, _original.ConnectionPool):
 
 class BlockingConnectionPool(_Pool, _original.BlockingConnectionPool):
     """The same that waits for a connection."""
+
+
+class SentinelConnectionPool(_Pool, _sentinel.SentinelConnectionPool):
+    """redis-py's pool that asks Sentinels, which has a client of this package beside it."""
+
+
+class Sentinel(_sentinel.Sentinel):
+    """redis-py's Sentinels, whose clients follow the master as those of this package do.
+
+    A client of ``slave_for`` reads from a replica while a connection to one stands, and from the
+    master otherwise; what writes goes to the master.
+    """
+
+    def master_for(
+        self,
+        service_name: str,
+        redis_class: type[Any] = Redis,
+        connection_pool_class: type[Any] = SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        return super().master_for(service_name, redis_class, connection_pool_class, **kwargs)
+
+    def slave_for(
+        self,
+        service_name: str,
+        redis_class: type[Any] = Redis,
+        connection_pool_class: type[Any] = SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        return super().slave_for(service_name, redis_class, connection_pool_class, **kwargs)
+
+    def replica_for(
+        self,
+        service_name: str,
+        redis_class: type[Any] = Redis,
+        connection_pool_class: type[Any] = SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        return self.slave_for(service_name, redis_class, connection_pool_class, **kwargs)
 
 
 def from_url(url: str, **kwargs: Any) -> Redis:

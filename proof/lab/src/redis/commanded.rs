@@ -15,7 +15,7 @@ usage: onetrip-private --sentinels [--users] [--tls CERTIFICATE KEY AUTHORITY]
     fail-over           makes another server the master; its port
     kill-master         kills it (SIGKILL)
     switched            waits until another server is the master; its port
-    restart             starts the killed server again, and waits until all is well
+    restart             starts the killed server again, as the master that it was
     kill-sentinel N     kills one of the Sentinels, from 0
   --users: the servers have a user app with the password of-app, the Sentinels a user watcher with
   the password of-watcher. --tls: all speak TLS, with these PEM files.";
@@ -60,7 +60,7 @@ fn obey(all: &mut Sentinels, killed: &mut Option<usize>, line: &str) -> Result<S
         }
         "restart" => {
             let server = killed.take().ok_or("no server was killed")?;
-            all.restart(server).and_then(|()| all.wait_ok()).map(|()| "ok".to_owned())
+            all.restart(server).map(|()| "ok".to_owned())
         }
         "kill-sentinel" => {
             let count = all.sentinels().len();

@@ -660,6 +660,23 @@ bool onetrip_cluster_topology(onetrip_cluster *cluster, double now, const uint8_
 void onetrip_cluster_give_up(onetrip_cluster *cluster, double now, uint32_t token);
 /* The node that serves a hash slot, or any master if there is no such slot; 0 for none. */
 uint32_t onetrip_cluster_node_at(onetrip_cluster *cluster, uint32_t slot);
+
+/* The token of subscriptions that are made again. */
+#define ONETRIP_CLUSTER_AGAIN UINT32_MAX
+/* Subscribes to a sharded channel. What follows is as for a command, SSUBSCRIBE of this channel; its
+ * confirmation is its reply. It is subscribed again wherever that ends, by commands with the token
+ * ONETRIP_CLUSTER_AGAIN, until it is unsubscribed. A failed call does not unsubscribe. */
+void onetrip_cluster_subscribe(onetrip_cluster *cluster, double now, uint32_t token, const uint8_t
+                               *channel, size_t len, double timeout);
+/* Nobody reads a sharded channel any more. */
+void onetrip_cluster_unsubscribe(onetrip_cluster *cluster, const uint8_t *channel, size_t len);
+/* A node has a new connection for the commands of all callers, on which nothing was sent yet, or
+ * has lost it. */
+void onetrip_cluster_connected(onetrip_cluster *cluster, double now, uint32_t node, bool
+                               is_connected);
+/* A node has sent a push. True if it says that a channel was unsubscribed. */
+bool onetrip_cluster_pushed(onetrip_cluster *cluster, double now, uint32_t node, const uint8_t
+                            *push, size_t len);
 /* Closes the cluster: nothing is sent any more. Commands that wait end now; flights end as they are
  * reported. */
 void onetrip_cluster_close(onetrip_cluster *cluster);

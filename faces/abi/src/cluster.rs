@@ -5,7 +5,8 @@
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
 use onetrip_redis::client::router::{
-    Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why, slot_of_all, unsubscribed,
+    Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, SUBSCRIBES_AGAIN, Why,
+    slot_of_all, unsubscribed,
 };
 use onetrip_redis::client::topology::Topology;
 use onetrip_redis::command::Head;
@@ -44,6 +45,9 @@ pub mod flag {
     /// commands.
     pub const WHOLE: u32 = 1 << 3;
 }
+
+/// The token of subscriptions that are made again.
+pub const AGAIN: u32 = SUBSCRIBES_AGAIN.0 as u32;
 
 /// Why a part of a command has no reply.
 #[derive(Clone, Copy, Debug)]

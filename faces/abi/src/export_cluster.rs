@@ -11,7 +11,7 @@ use std::time::Duration;
 use onetrip_redis::client::router::Limits;
 use onetrip_redis::slots::SLOTS;
 
-pub use crate::cluster::flag;
+pub use crate::cluster::{AGAIN, flag};
 use crate::cluster::{Cluster, Unanswered};
 use crate::completion::{Completion, outcome_of};
 use crate::export::made;
@@ -181,6 +181,63 @@ pub unsafe extern "C" fn onetrip_cluster_node_at(cluster: *mut Cluster, slot: u3
     let slot = u16::try_from(slot).ok().filter(|slot| *slot < SLOTS);
     // SAFETY: the host's promise at the top.
     unsafe { of(cluster) }.node_at(slot)
+}
+
+/// Subscribes to a sharded channel. What follows is as for a command, SSUBSCRIBE of this channel;
+/// its confirmation is its reply. It is subscribed again wherever that ends, by commands with the
+/// token [`AGAIN`], until it is unsubscribed. A failed call does not unsubscribe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_subscribe(
+    cluster: *mut Cluster,
+    now: f64,
+    token: u32,
+    channel: *const u8,
+    len: usize,
+    timeout: f64,
+) {
+    let now = time(now);
+    // SAFETY: the host's promise at the top.
+    let (cluster, channel) = unsafe { (of(cluster), memory::bytes(channel, len)) };
+    cluster.subscribe(now, token, channel, deadline(now, timeout));
+}
+
+/// Nobody reads a sharded channel any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_unsubscribe(
+    cluster: *mut Cluster,
+    channel: *const u8,
+    len: usize,
+) {
+    // SAFETY: the host's promise at the top.
+    let (cluster, channel) = unsafe { (of(cluster), memory::bytes(channel, len)) };
+    cluster.unsubscribe(channel);
+}
+
+/// A node has a new connection for the commands of all callers, on which nothing was sent yet, or
+/// has lost it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_connected(
+    cluster: *mut Cluster,
+    now: f64,
+    node: u32,
+    is_connected: bool,
+) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.connected(time(now), node, is_connected);
+}
+
+/// A node has sent a push. True if it says that a channel was unsubscribed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_pushed(
+    cluster: *mut Cluster,
+    now: f64,
+    node: u32,
+    push: *const u8,
+    len: usize,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    let (cluster, push) = unsafe { (of(cluster), memory::bytes(push, len)) };
+    cluster.pushed(time(now), node, push)
 }
 
 /// Closes the cluster: nothing is sent any more. Commands that wait end now; flights end as they

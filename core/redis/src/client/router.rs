@@ -201,7 +201,7 @@ impl Router {
     pub fn poll_deadline(&self) -> Option<Time> {
         let deadline = match self.is_closed {
             true => Time::NEVER,
-            false => self.next_look.min(self.refresh.due()).min(self.sharded.due()),
+            false => self.next_look.min(self.refresh.due()).min(self.sharded.due),
         };
         (deadline != Time::NEVER).then_some(deadline)
     }

@@ -178,6 +178,23 @@ export interface Exports {
   ): number
   onetrip_cluster_give_up(cluster: number, now: number, token: number): void
   onetrip_cluster_node_at(cluster: number, slot: number): number
+  onetrip_cluster_subscribe(
+    cluster: number,
+    now: number,
+    token: number,
+    channel: number,
+    len: number,
+    timeout: number,
+  ): void
+  onetrip_cluster_unsubscribe(cluster: number, channel: number, len: number): void
+  onetrip_cluster_connected(cluster: number, now: number, node: number, isConnected: number): void
+  onetrip_cluster_pushed(
+    cluster: number,
+    now: number,
+    node: number,
+    push: number,
+    len: number,
+  ): number
   onetrip_cluster_close(cluster: number): void
   onetrip_cluster_deadline(cluster: number): number
   onetrip_cluster_time(cluster: number, now: number): void
@@ -249,6 +266,8 @@ export const enum Kind {
   CLUSTER_ASK = 53,
   CLUSTER_OPEN = 54,
   CLUSTER_CLOSE = 55,
+  CLUSTER_UNSUBSCRIBE = 56,
+  CLUSTER_RESUBSCRIBED = 57,
 }
 
 /** Options of a command of a cluster. */

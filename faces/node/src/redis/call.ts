@@ -94,6 +94,11 @@ export class Call {
     return this
   }
 
+  /** Pushes confirm it, in place of replies. */
+  get isConfirmed(): boolean {
+    return false
+  }
+
   /** ASKING is sent in front of it. */
   get isAsking(): boolean {
     return false
@@ -205,6 +210,10 @@ export class Confirmation extends Call {
 
   override get replies(): number {
     return this.args.length
+  }
+
+  override get isConfirmed(): boolean {
+    return true
   }
 
   override take(): void {

@@ -5,7 +5,7 @@ import { type Call, type How, promised, type Shape } from './call'
 import type { Key, Promised } from './commands'
 import { type Core, misplaced, runAtomic, runEach } from './core'
 import type { Argument } from './encode'
-import { misuse, RedisError } from './error'
+import { RedisError } from './error'
 import { List, type Runner } from './list'
 import type { Reply } from './reply'
 import { Script, scriptArguments, scriptOf } from './script'
@@ -167,13 +167,13 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     return made
   }
 
-  /** Subscribes to sharded channels (Redis 7). Not in a cluster, since its hash slots move. */
+  /**
+   * Subscribes to sharded channels (Redis 7), whose messages stay with the node of their hash slot.
+   * A client of a cluster subscribes at that node. If the hash slot moves or the node is lost, it
+   * subscribes again at the node that has the slot then, and `reconnects` counts that. In a cluster
+   * it needs RESP3 (`sharded_needs_resp3`).
+   */
   async ssubscribe(...channels: Key[]): Promise<Subscription<B extends true ? Buffer : string>> {
-    if (this.#core.config.cluster) {
-      const message =
-        "a client of a cluster does not follow sharded channels: connect one to the channel's node"
-      throw misuse('sharded_in_cluster', message, 'SSUBSCRIBE')
-    }
     const made = this.#subscription()
     await made.ssubscribe(...channels)
     return made

@@ -11,7 +11,7 @@ import {
 import { rethrow, safely } from '../engine/guard'
 import { ENGINE_LOST, memory, NO_MEMORY, type Handle } from '../engine/memory'
 import { Atomic } from './atomic'
-import type { Call } from './call'
+import { type Call, Confirmation, type How } from './call'
 import type { Config, Server } from './config'
 import { type Core, Node } from './core'
 import { Words, write } from './encode'
@@ -20,9 +20,9 @@ import { answer, Flight, type Tower } from './flight'
 import { closedError } from './line'
 import type { Lease } from './own'
 import { Question } from './question'
-import { begin, next } from './reply'
-import { slotOf } from './spec'
-import type { Subscriptions } from './subscriptions'
+import { bare, begin, next, position, skip } from './reply'
+import { slotOf, specOf } from './spec'
+import type { Shards, Subscriptions } from './subscriptions'
 
 /** A command that was submitted, and its flights. */
 interface Entry {
@@ -48,7 +48,7 @@ interface Waiter {
  * commands go, what is sent again, how several replies become one, and when the topology is
  * queried. This class carries that out.
  */
-export class Cluster implements Core, Handle, Tower {
+export class Cluster implements Core, Handle, Shards, Tower {
   readonly config: Config
   /** Nothing is kept of a cluster's replies. */
   readonly cache = undefined
@@ -79,6 +79,7 @@ export class Cluster implements Core, Handle, Tower {
     // A cluster has only database 0.
     this.config = { ...config, database: 0 }
     this.#home = new Node(this.config, config.servers)
+    this.#home.subscriptions.shards = this
   }
 
   get subscriptions(): Subscriptions {
@@ -119,7 +120,7 @@ export class Cluster implements Core, Handle, Tower {
 
   #tokenOf(call: Call, own: boolean): number {
     do this.#token = (this.#token + 1) >>> 0
-    while (this.#entries.has(this.#token))
+    while (this.#entries.has(this.#token) || this.#token === AGAIN)
     this.#entries.set(this.#token, { call, own, flights: [], lastError: undefined })
     return this.#token
   }
@@ -139,6 +140,28 @@ export class Cluster implements Core, Handle, Tower {
     if (this.#address !== 0) this.engine.onetrip_cluster_give_up(this.#address, now(), token)
     this.#settle()
     return false
+  }
+
+  async subscribe(name: Buffer): Promise<unknown> {
+    if (this.#isClosed) throw closedError()
+    await this.#ready()
+    if (this.#home.protocol === 2 || this.config.protocol === 2) throw needsResp3()
+    return new Promise((resolve, reject) => {
+      const call = new Confirmation(specOf('SSUBSCRIBE'), [name], HOW, resolve, reject)
+      const token = this.#tokenOf(call, false)
+      const { engine } = this
+      memory.lend(name, (at) =>
+        engine.onetrip_cluster_subscribe(this.#address, now(), token, at, name.length, 0),
+      )
+      this.#settle()
+    })
+  }
+
+  unsubscribe(name: Buffer): void {
+    if (this.#address === 0) return
+    const { engine } = this
+    memory.lend(name, (at) => engine.onetrip_cluster_unsubscribe(this.#address, at, name.length))
+    this.#settle()
   }
 
   async borrow(key: string | Uint8Array | undefined): Promise<Lease> {
@@ -267,7 +290,7 @@ export class Cluster implements Core, Handle, Tower {
   }
 
   #send(token: number, number: number, to: number, isAsking: boolean): void {
-    const entry = this.#entries.get(token)
+    const entry = token === AGAIN ? resubscribing() : this.#entries.get(token)
     const node = this.#members.get(to)?.node
     if (entry === undefined || node === undefined) {
       const why = Unanswered.LOST
@@ -324,13 +347,42 @@ export class Cluster implements Core, Handle, Tower {
     else if (kind === Kind.CLUSTER_ASK) this.#ask(this.#members.get(a))
     else if (kind === Kind.CLUSTER_OPEN) this.#open(a, memory.text(start, end), b)
     else if (kind === Kind.CLUSTER_CLOSE) this.#close(a)
+    else if (kind === Kind.CLUSTER_UNSUBSCRIBE) this.#unsubscribe(a, bytesAt(start, end))
+    else if (kind === Kind.CLUSTER_RESUBSCRIBED) this.subscriptions.resubscribed(bytesAt(start, end))
     else this.#finish(kind, token, a, b, start, end)
   }
 
   #open(number: number, host: string, port: number): void {
     const server = { host, port }
-    const node = new Node(this.config, [server], this.config.replicaReads)
+    const { engine } = this
+    const told = (isConnected: number): void => {
+      if (this.#address === 0) return
+      engine.onetrip_cluster_connected(this.#address, now(), number, isConnected)
+      this.#settle()
+    }
+    const node = new Node(this.config, [server], this.config.replicaReads, {
+      connected: () => told(1),
+      disconnected: () => told(0),
+      push: (start, end) => {
+        if (!this.#pushed(number, start, end)) this.subscriptions.push(start)
+      },
+    })
     this.#members.set(number, { node, server })
+  }
+
+  /** A node has sent a push. Returns whether it says that a channel was unsubscribed. */
+  #pushed(number: number, start: number, end: number): boolean {
+    if (this.#address === 0) return false
+    const { engine } = this
+    const isOne = engine.onetrip_cluster_pushed(this.#address, now(), number, start, end - start)
+    if (isOne !== 0) this.#settle()
+    return isOne !== 0
+  }
+
+  #unsubscribe(number: number, name: Buffer): void {
+    const node = this.#members.get(number)?.node
+    if (node === undefined || node.protocol === 0) return
+    node.send(new Farewell(name, (start, end) => this.#pushed(number, start, end)))
   }
 
   #close(number: number): void {
@@ -412,8 +464,9 @@ export class Cluster implements Core, Handle, Tower {
       clearTimeout(this.#timer)
       this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
     }
-    // Calls that wait keep the process alive. A later query of the topology does not.
-    if (this.#entries.size + this.#waiting.length > 0) this.#timer?.ref()
+    // Calls that wait and subscriptions keep the process alive. A later query of the topology does not.
+    const { hasShards } = this.subscriptions
+    if (this.#entries.size + this.#waiting.length > 0 || hasShards) this.#timer?.ref()
     else this.#timer?.unref()
   }
 
@@ -425,6 +478,47 @@ export class Cluster implements Core, Handle, Tower {
     this.#settle()
   }
 }
+
+/**
+ * SUNSUBSCRIBE. Its confirmation may be of another channel, which the node has unsubscribed by
+ * itself.
+ */
+class Farewell extends Confirmation {
+  readonly #pushed: (start: number, end: number) => void
+
+  constructor(name: Buffer, pushed: (start: number, end: number) => void) {
+    super(specOf('SUNSUBSCRIBE'), [name], HOW, nothing, nothing)
+    this.#pushed = pushed
+  }
+
+  override take(): void {
+    const start = bare(position())
+    const end = skip(start)
+    this.#pushed(start, end)
+    begin(start)
+    super.take()
+  }
+}
+
+/** The entry of a subscription that the router makes again; nobody waits for it. */
+function resubscribing(): Entry {
+  const call = new Confirmation(specOf('SSUBSCRIBE'), [''], HOW, nothing, nothing)
+  return { call, own: false, flights: [], lastError: undefined }
+}
+
+function bytesAt(start: number, end: number): Buffer {
+  return Buffer.from(memory.bytes.subarray(start, end))
+}
+
+function needsResp3(): RedisError {
+  const message =
+    'sharded channels of a cluster come by RESP3, which the server does not speak or the options forbid (protocol): subscribe to usual ones'
+  return misuse('sharded_needs_resp3', message, 'SSUBSCRIBE')
+}
+
+const nothing = (_: unknown): void => {}
+
+const HOW: How = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 
 const now = (): number => performance.now()
 
@@ -457,6 +551,9 @@ function failedBy(call: Call, outcome: number, start: number): void {
 const HELD_MAX = 1_000_000
 
 const NO_SLOT = 0xffff
+
+/** The token of subscriptions that the router makes again. */
+const AGAIN = 0xffff_ffff
 
 /** Bytes of the buffer for short commands. */
 const SCRATCH = 16 * 1024

@@ -5,7 +5,7 @@ import { reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { FailureListener } from './batch'
 import type { Cache } from './cache'
-import { type Call, Confirmation } from './call'
+import type { Call } from './call'
 import type { Config, Server } from './config'
 import { closed, endOf, lost, silent } from './ends'
 import { RedisError } from './error'
@@ -100,7 +100,7 @@ export class Connection implements RedisOwner, FailureListener {
    */
   send(call: Call): boolean {
     this.#purpose.cache?.submits(call)
-    if (call instanceof Confirmation && this.protocol === 2 && !this.#purpose.subscriber) {
+    if (call.isConfirmed && this.protocol === 2 && !this.#purpose.subscriber) {
       // The call was made when the server spoke RESP3. On RESP2 messages look like replies.
       call.reject(new RedisError(RESP3_LOST, 'resp3_lost', 'NotSent', call.spec.name))
       return true

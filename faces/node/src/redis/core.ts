@@ -28,6 +28,14 @@ export interface Core {
   destroy(error: RedisError): void
 }
 
+/** Who is told of the shared connection of a server. */
+export interface Watcher {
+  /** It is there, and nothing was sent on it yet. */
+  connected(): void
+  disconnected(): void
+  push(start: number, end: number): void
+}
+
 /** One server: its shared connection, its lent connections, and its subscriptions. */
 export class Node implements Core, Listener {
   readonly config: Config
@@ -37,11 +45,13 @@ export class Node implements Core, Listener {
   /** The server of the shared connection, or of the last one. */
   #server: Server
   readonly #readonly: boolean
+  readonly #watcher: Watcher | undefined
   #own: Own | undefined
 
   /** `readonly`: READONLY is sent, since the server may be a replica of a cluster. */
-  constructor(config: Config, servers: readonly Server[], readonly = false) {
+  constructor(config: Config, servers: readonly Server[], readonly = false, watcher?: Watcher) {
     this.config = config
+    this.#watcher = watcher
     this.#server = servers[0] as Server
     this.#readonly = readonly
     const cache = config.cache > 0 ? new Cache(config.cache) : undefined
@@ -53,6 +63,11 @@ export class Node implements Core, Listener {
   /** The server of the shared connection, or of the last one. */
   get server(): Server {
     return this.#server
+  }
+
+  /** The protocol of the shared connection: 2 or 3; 0 if there is none. */
+  get protocol(): number {
+    return this.#line.current?.protocol ?? 0
   }
 
   send(call: Call): void {
@@ -101,14 +116,17 @@ export class Node implements Core, Listener {
 
   connected(connection: Connection): void {
     this.#server = connection.server
+    this.#watcher?.connected()
     this.subscriptions.connected(connection)
   }
 
-  push(_: Connection, start: number): void {
-    this.subscriptions.push(start)
+  push(_: Connection, start: number, end: number): void {
+    if (this.#watcher === undefined) this.subscriptions.push(start)
+    else this.#watcher.push(start, end)
   }
 
   disconnected(): void {
+    this.#watcher?.disconnected()
     if (this.subscriptions.onShared) this.subscriptions.disconnected()
   }
 

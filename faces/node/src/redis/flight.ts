@@ -53,6 +53,10 @@ export class Flight extends Call {
     return this.#body
   }
 
+  override get isConfirmed(): boolean {
+    return this.#body.isConfirmed
+  }
+
   override get isAsking(): boolean {
     return this.#isAsking
   }

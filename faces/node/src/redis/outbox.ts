@@ -3,7 +3,7 @@ import { memory } from '../engine/memory'
 import type { RedisLink } from '../engine/redis-link'
 import { Atomic } from './atomic'
 import { Batch, type FailureListener } from './batch'
-import { Call, Confirmation } from './call'
+import { Call } from './call'
 import { Words, write } from './encode'
 import { noMemory } from './ends'
 import type { RedisError } from './error'
@@ -50,8 +50,8 @@ export class Outbox {
   send(call: Call): boolean {
     if (this.isFull || !this.isOpen) return false
     try {
+      if (call.isConfirmed) return this.#sendConfirmed(call)
       if (call.isAsking) return this.#sendAsking(call)
-      if (call instanceof Confirmation) return this.#sendConfirmed(call)
       if (call.body instanceof Atomic) return this.#sendAtomic(call)
       if (call.script !== undefined) return this.#sendScript(call)
       if (call.isAlone) return this.#sendAlone(call)
@@ -129,7 +129,7 @@ export class Outbox {
     return this.#submit(call, call.leaves ? RedisFlag.LEAVES : 0, 0, 0, end - room)
   }
 
-  #sendConfirmed(call: Confirmation): boolean {
+  #sendConfirmed(call: Call): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
     const end = call.write(room)

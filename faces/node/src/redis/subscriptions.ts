@@ -17,6 +17,13 @@ export interface Reader {
   end(): void
 }
 
+/** Sharded channels of a cluster, each at the node that has its hash slot. */
+export interface Shards {
+  /** Subscribes to a channel, until it is unsubscribed, also if this fails. */
+  subscribe(name: Buffer): Promise<unknown>
+  unsubscribe(name: Buffer): void
+}
+
 const HOW: How = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 
 const VERBS = {
@@ -40,6 +47,8 @@ export class Subscriptions {
   readonly #config: Config
   readonly #servers: readonly Server[]
   readonly #shared: Line
+  /** In a cluster, who subscribes to sharded channels. */
+  shards: Shards | undefined
   #own: Line | undefined
   readonly #channels = new Map<string, Channel>()
   readonly #readers = new Set<Reader>()
@@ -53,13 +62,30 @@ export class Subscriptions {
 
   /** Whether the shared connection is needed for them. */
   get onShared(): boolean {
-    return this.#own === undefined && this.#channels.size > 0
+    return this.#own === undefined && this.#isWanted()
+  }
+
+  /** Whether sharded channels are read. */
+  get hasShards(): boolean {
+    return [...this.#channels.values()].some(({ family }) => family === 'shard')
+  }
+
+  /** Whether this connection, or that for subscriptions alone, is needed for a channel. */
+  #isWanted(): boolean {
+    return [...this.#channels.values()].some(({ family }) => !this.#isElsewhere(family))
+  }
+
+  /** Whether channels are subscribed on other connections, which are seen to elsewhere. */
+  #isElsewhere(family: Family): boolean {
+    return family === 'shard' && this.shards !== undefined
   }
 
   /** Adds channels to a subscription. Resolves when the server has confirmed them. */
   async add(reader: Reader, family: Family, names: readonly Buffer[]): Promise<void> {
     if (names.length === 0) return
-    const line = await this.#line()
+    const { shards } = this
+    const isSharded = family === 'shard' && shards !== undefined
+    const line = isSharded ? undefined : await this.#line()
     const fresh: Buffer[] = []
     for (const name of names) {
       const id = idOf(family, name)
@@ -70,11 +96,14 @@ export class Subscriptions {
     }
     this.#readers.add(reader)
     if (this.#isClosed) reader.end()
-    if (fresh.length === 0) return
     try {
-      await this.#confirmed(line, VERBS[family][0], fresh)
+      // Another reader's subscription may not be confirmed yet. In a cluster each asks for itself.
+      if (isSharded) await Promise.all(names.map((name) => shards.subscribe(name)))
+      else if (line !== undefined && fresh.length > 0)
+        await this.#confirmed(line, VERBS[family][0], fresh)
     } catch (error) {
-      for (const name of names) this.#leave(reader, family, name)
+      for (const name of names)
+        if (this.#leave(reader, family, name) && isSharded) shards.unsubscribe(name)
       throw error
     }
   }
@@ -82,6 +111,8 @@ export class Subscriptions {
   /** Removes a reader from channels. Channels without readers are unsubscribed. */
   remove(reader: Reader, family: Family, names: readonly Buffer[]): void {
     const gone = names.filter((name) => this.#leave(reader, family, name))
+    const { shards } = this
+    if (family === 'shard' && shards !== undefined) return gone.forEach((it) => shards.unsubscribe(it))
     const line = this.#own ?? this.#shared
     if (gone.length === 0 || line.current === undefined) return
     this.#confirmed(line, VERBS[family][1], gone).catch(() => {})
@@ -121,7 +152,7 @@ export class Subscriptions {
         connected: (connection) => this.#resubscribe(connection),
         push: (_, start) => this.push(start),
         disconnected: () => this.disconnected(),
-        needed: () => this.#channels.size > 0,
+        needed: () => this.#isWanted(),
       },
     ))
   }
@@ -142,11 +173,12 @@ export class Subscriptions {
     if (this.#own !== undefined) return
     if (connection.protocol !== 2) this.#resubscribe(connection)
     // The server before this one spoke RESP3.
-    else if (this.#channels.size > 0) this.#apart().want()
+    else if (this.#isWanted()) this.#apart().want()
   }
 
   #resubscribe(connection: Connection): void {
     for (const family of Object.keys(VERBS) as Family[]) {
+      if (this.#isElsewhere(family)) continue
       const names: Buffer[] = []
       for (const channel of this.#channels.values())
         if (channel.family === family) names.push(channel.name)
@@ -159,7 +191,14 @@ export class Subscriptions {
   }
 
   disconnected(): void {
-    for (const reader of this.#readers) reader.lost()
+    const here = [...this.#channels.values()].filter(({ family }) => !this.#isElsewhere(family))
+    const readers = new Set(here.flatMap((channel) => [...channel.readers]))
+    for (const reader of readers) reader.lost()
+  }
+
+  /** A sharded channel of a cluster was subscribed again. */
+  resubscribed(name: Buffer): void {
+    for (const reader of this.#channels.get(idOf('shard', name))?.readers ?? []) reader.lost()
   }
 
   /** A push arrived. */

@@ -9,7 +9,6 @@ use super::How;
 use super::failed::{Failed, Why};
 use super::gather::{Gather, error_text};
 use super::nodes::NodeId;
-use super::sharded::SUBSCRIBES;
 use super::slab::Key;
 use crate::command::Command;
 use crate::table::Spec;
@@ -88,7 +87,7 @@ impl Flight {
             own: how.own,
             deadline: how.deadline.unwrap_or(Time::NEVER),
             leaves: Spec::of(&command).is_none_or(Spec::may_leave_effects),
-            subscribes: SUBSCRIBES && command.name().eq_ignore_ascii_case(b"SSUBSCRIBE"),
+            subscribes: command.name().eq_ignore_ascii_case(b"SSUBSCRIBE"),
             command,
             again: false,
             outcome: Outcome::NotSent,

@@ -8,7 +8,6 @@ use super::flight::{Flight, FlightId, From, Goal, Sent};
 use super::gather::error_text;
 use super::lanes::{Held, To};
 use super::nodes::NodeId;
-use super::sharded::SUBSCRIBES;
 use super::slab::Key;
 use super::{Output, Router};
 
@@ -190,7 +189,7 @@ impl Router {
     pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
         let Some(flight) = self.flights.remove(id.0) else { return };
         let result = flight.with_outcome(result);
-        if SUBSCRIBES && flight.subscribes {
+        if flight.subscribes {
             let is_confirmed = result.as_ref().is_ok_and(|reply| error_text(reply).is_none());
             self.subscribed(&flight, is_confirmed);
         }

@@ -56,14 +56,7 @@ pub(super) struct At {
     pub(super) connection: u32,
 }
 
-/// Whether a host may subscribe. If not, what is only for that is left out of its program.
-pub(super) const SUBSCRIBES: bool = cfg!(feature = "sharded");
-
 impl Sharded {
-    pub(super) fn due(&self) -> Time {
-        if SUBSCRIBES { self.due } else { Time::NEVER }
-    }
-
     pub(super) fn place(&self, name: &[u8]) -> Result<usize, usize> {
         self.channels.binary_search_by(|channel| channel.name[..].cmp(name))
     }

@@ -8,7 +8,7 @@ use onetrip_engine::{Retry, RetryLimits, Time, Token};
 use super::failed::Refused;
 use super::flight::Flight;
 use super::nodes::NodeId;
-use super::sharded::{At, Channel, SUBSCRIBES, SUBSCRIBES_AGAIN};
+use super::sharded::{At, Channel, SUBSCRIBES_AGAIN};
 use super::{How, Output, Router};
 use crate::command::Command;
 use crate::slots::slot_of;
@@ -151,9 +151,6 @@ impl Router {
 
     /// The topology has changed: channels go to the nodes that have their slots now.
     pub(super) fn follow_channels(&mut self) {
-        if !SUBSCRIBES {
-            return;
-        }
         for channel in &mut self.sharded.channels {
             let Some(At { node, .. }) = channel.at else { continue };
             if self.lanes.route(slot_of(&channel.name)).is_some_and(|other| other != node) {
@@ -168,7 +165,7 @@ impl Router {
 
     /// Subscribes to the channels that are subscribed nowhere.
     pub(super) fn subscribe_again(&mut self, now: Time) {
-        if !SUBSCRIBES || now < self.sharded.due {
+        if now < self.sharded.due {
             return;
         }
         self.sharded.due = Time::NEVER;

@@ -23,6 +23,14 @@ pub(crate) struct Rest {
     pub(crate) pause_max: Option<Duration>,
 }
 
+impl Rest {
+    /// The end of a client of which nobody knows which connections it lost.
+    pub(crate) fn alone(findings: Vec<String>, table: Table) -> Rest {
+        let kept = Kept::All;
+        Rest { findings, table, lost: 0, by_faults_alone: false, kept, pause_max: None }
+    }
+}
+
 /// Compares the ledger with the table.
 pub(crate) fn judge(
     options: &Options,

@@ -28,6 +28,18 @@ pub(crate) enum Claim {
 }
 
 impl Claim {
+    /// The claim that a program in another language names.
+    pub(crate) fn named(name: &str) -> Option<Claim> {
+        Some(match name {
+            "Acknowledged" | "Applied" => Claim::Acknowledged,
+            "NotSent" => Claim::NotSent,
+            "Rejected" => Claim::Rejected,
+            "RolledBack" => Claim::RolledBack,
+            "Unknown" => Claim::Unknown,
+            _ => return None,
+        })
+    }
+
     /// The claim that a result makes.
     pub(crate) fn of<T>(result: &Result<T, Error>) -> Claim {
         match result {
@@ -130,6 +142,13 @@ impl Ledger {
         Ledger { start: Instant::now(), state: Mutex::default() }
     }
 
+    /// A ledger that was kept elsewhere, in the order of the numbers.
+    pub(crate) fn of(mut units: Vec<Unit>, wrong: Vec<String>) -> Ledger {
+        units.sort_by_key(|unit| unit.numbers.start);
+        let state = State { units, wrong, ..State::default() };
+        Ledger { state: Mutex::new(state), ..Ledger::new() }
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -191,7 +210,7 @@ impl Ledger {
 }
 
 /// How many units must be acknowledged between two faults.
-const AT_WORK: u64 = 20;
+pub(crate) const AT_WORK: u64 = 20;
 
 /// How long that may take. The client's pause between two attempts to connect grows to 10 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

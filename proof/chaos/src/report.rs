@@ -49,7 +49,7 @@ pub struct Report {
     pub tally: Tally,
     /// How often each kind of fault struck.
     pub faults: BTreeMap<Kind, u64>,
-    /// Connections that the client lost.
+    /// Connections that the client lost, if that is known.
     pub lost: u64,
     /// From the moment when another server took over until the client wrote there: the longest.
     pub pause_max: Option<Duration>,
@@ -85,9 +85,13 @@ impl fmt::Display for Report {
             "seed {}, {seconds:.1} s: {acknowledged} rows acknowledged, {not_sent} NotSent, \
              {rejected} Rejected, {rolled_back} rolled back, {unknown} Unknown ({unknown_there} of \
              them are there, {in_flight} were in flight at faults), {late} late, {forgotten} \
-             forgotten; {} connections lost; faults: ",
-            self.seed, self.lost
+             forgotten; ",
+            self.seed
         )?;
+        if self.lost > 0 {
+            write!(f, "{} connections lost; ", self.lost)?;
+        }
+        f.write_str("faults: ")?;
         let faults = self.faults.iter().map(|(kind, count)| format!("{count} × {kind:?}"));
         f.write_str(&faults.collect::<Vec<_>>().join(", "))?;
         let Tally { copied, lost_by_server, .. } = self.tally;

@@ -21,6 +21,7 @@ mod neighbours;
 mod node;
 mod one_sync;
 pub mod overload;
+mod pauses;
 mod pool_select;
 mod pools;
 mod prepared_join;

@@ -8,8 +8,7 @@ use crate::postgres::end;
 
 /// Waits until all is at rest, and reads the table of the primary.
 pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
-    let primary = stage.cluster().primary().unwrap();
-    let url = stage.cluster().nodes()[primary].direct_url();
+    let url = stage.url_of_primary();
     let mut findings: Vec<_> = end::is_at_work(&stage.client, ledger).await.into_iter().collect();
     findings.extend(end::is_idle(&stage.client).await);
     findings.extend(end::has_no_other_session(&stage.client, &url).await);

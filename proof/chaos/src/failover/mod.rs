@@ -1,5 +1,5 @@
-//! Failovers: 200 tasks over one client, on a cluster of three PostgreSQL servers under Patroni
-//! whose primary is killed, switched over and cut off.
+//! Failovers: tasks over one client, on a cluster of three PostgreSQL servers under Patroni whose
+//! primary is killed, switched over and cut off. Programs in other languages may write beside them.
 //!
 //! Commits wait for a synchronous standby, always, and only that takes over. So whatever was
 //! acknowledged is there in the end. One fault follows the other only when the cluster is well
@@ -7,6 +7,7 @@
 
 mod end;
 mod faults;
+mod guests;
 mod probe;
 mod stage;
 
@@ -19,19 +20,25 @@ use crate::Report;
 use crate::drive::{Writers, on_threads};
 use crate::ledger::Ledger;
 use crate::plan::Kind;
-use crate::postgres::TASKS;
 use crate::random::Random;
 use crate::writer::Writer;
 
+pub use guests::Guest;
+
+use guests::Guests;
 use stage::Stage;
 
-/// Which faults come, and the seed of their order and of what the writers choose.
+/// Which faults come, who writes, and the seed of their order and of what the writers choose.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Of the faults and of what the writers choose.
     pub seed: u64,
     /// The faults, of [`Kind::FAILOVERS`].
     pub faults: Vec<Kind>,
+    /// Tasks over the client for Rust, which write without a pause.
+    pub tasks: u32,
+    /// Programs that use the clients for other languages.
+    pub guests: Vec<Guest>,
 }
 
 /// A fault, and how the cluster came through it.
@@ -55,12 +62,14 @@ pub struct Takeover {
 pub struct Outcome {
     /// What the ledger and the table say.
     pub report: Report,
+    /// The same of each guest, in their order.
+    pub guests: Vec<Report>,
     /// The faults in their order.
     pub takeovers: Vec<Takeover>,
 }
 
-/// Runs the faults on a cluster of its own. `beside` starts what else is to live through them, given
-/// the cluster; it is dropped when the last fault is over. It may write numbers to the table
+/// Runs the faults on a cluster of its own. `beside` starts what else is to live through them,
+/// given the cluster; it is dropped when the last fault is over. It may write numbers to the table
 /// `probed`, as the probe does.
 ///
 /// # Panics
@@ -73,26 +82,33 @@ async fn run_here<T>(options: &Options, beside: impl FnOnce(&Cluster) -> T) -> O
     let mut stage = Stage::set().await;
     let others = beside(stage.cluster());
     let ledger = Arc::new(Ledger::new());
+    let guests = Guests::start(options, &stage, &ledger).await;
     let mut writers = Writers::new();
-    for task in 0..TASKS {
+    for task in 0..options.tasks {
         let writer = Writer::new(task, options.seed, stage.client.clone(), ledger.clone(), None);
         writers.spawn(|stop| writer.write_until(stop));
     }
     let (mut takeovers, mut windows) = (Vec::new(), Vec::new());
     for kind in in_some_order(options) {
-        assert!(ledger.is_at_work().await, "no write is acknowledged any more");
+        are_at_work(&ledger, &guests).await;
         let (takeover, window) = faults::strike(&mut stage, &ledger, kind).await;
         takeovers.push(takeover);
         windows.push(window);
     }
-    assert!(ledger.is_at_work().await, "no write is acknowledged any more");
+    are_at_work(&ledger, &guests).await;
     drop(others);
     let in_time = writers.stop().await;
     let duration = ledger.now();
-    let rest = end::rest(stage, &ledger).await;
     let options = crate::Options { seed: options.seed, duration };
+    let guests = guests.reports(&options, &stage, &windows).await;
+    let rest = end::rest(stage, &ledger).await;
     let report = crate::end::judge(&options, &ledger, duration, &windows, in_time, rest);
-    Outcome { report, takeovers }
+    Outcome { report, guests, takeovers }
+}
+
+async fn are_at_work(ledger: &Ledger, guests: &Guests) {
+    assert!(ledger.is_at_work().await, "no write is acknowledged any more");
+    guests.are_at_work().await;
 }
 
 /// The faults, shuffled.

@@ -51,7 +51,7 @@ async fn connect(url: &str) -> Option<Session> {
 }
 
 /// Between two tries.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a failover may take: the lease, and a restart on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

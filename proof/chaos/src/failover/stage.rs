@@ -17,8 +17,7 @@ impl Stage {
     pub(crate) async fn set() -> Stage {
         let started = tokio::task::spawn_blocking(Cluster::start).await.unwrap();
         let cluster = started.unwrap_or_else(|error| panic!("{error}"));
-        let primary = cluster.primary().unwrap();
-        let observer = Observer::connect(&cluster.nodes()[primary].direct_url()).await;
+        let observer = Observer::connect(&url_of_primary(&cluster)).await;
         observer.script(SCHEMA).await;
         observer.script("create table probed (n int)").await;
         assert_eq!(observer.show("synchronous_commit").await, "on");
@@ -47,6 +46,11 @@ impl Stage {
         done
     }
 
+    /// The primary's, past its proxy.
+    pub(crate) fn url_of_primary(&self) -> String {
+        url_of_primary(self.cluster())
+    }
+
     /// How many connections the proxies of all nodes have accepted so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.cluster().nodes().iter().map(|node| node.proxy().stats().connections).sum()
@@ -59,8 +63,12 @@ impl Stage {
     }
 }
 
+fn url_of_primary(cluster: &Cluster) -> String {
+    cluster.nodes()[cluster.primary().unwrap()].direct_url()
+}
+
 /// The URL with all hosts, as an operator would write it: a host that does not answer holds an
 /// attempt up for two seconds.
-fn client_url(cluster: &Cluster) -> String {
+pub(crate) fn client_url(cluster: &Cluster) -> String {
     format!("{}&connect_timeout=2", cluster.url())
 }

@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 71] = [
+const SUBJECTS: [(&str, Group, &str); 76] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -97,6 +97,8 @@ const SUBJECTS: [(&str, Group, &str); 71] = [
     ("checkout_return", Group::Rust, "checking a connection out and returning it"),
     ("checkout_waiters", Group::Rust, "waits of 100 tasks for 10 connections"),
     ("session_reset", Group::Rust, "a session of one statement, and its reset"),
+    ("replica_reads", Group::Rust, "reads over a primary and two standbys"),
+    ("replica_guard", Group::Rust, "what the guard of reads on replicas costs"),
     ("prepared_join", Group::Rust, "a join of five tables, prepared and unprepared"),
     ("pipeline_100k_one_sync", Group::Memory, "100,000 statements with replies of 1 kB, one Sync"),
     (
@@ -127,13 +129,16 @@ const SUBJECTS: [(&str, Group, &str); 71] = [
     ),
     ("chaos", Group::Correctness, "chaos for a minute"),
     ("chaos_sessions", Group::Correctness, "chaos of sessions"),
+    ("failover", Group::Correctness, "failovers under Patroni"),
     ("redis_chaos", Group::Correctness, "chaos of Redis for a minute"),
     ("redis_cluster", Group::Correctness, "chaos of a Redis cluster for a minute"),
+    ("redis_crashes", Group::Correctness, "crashes of masters of a Redis cluster"),
     ("neighbours", Group::Neighbours, "Rust, with slow neighbours"),
     ("node_neighbours", Group::Neighbours, "Node.js, with slow neighbours"),
     ("redis_1000", Group::Redis, "Redis: GET and SET of 64 bytes, 1,000 in flight"),
     ("redis_100", Group::Redis, "Redis: GET and SET of 64 bytes, 100 in flight"),
     ("redis_sequential", Group::Redis, "Redis: GET and SET of 64 bytes, one by one"),
+    ("redis_cached", Group::Redis, "Redis: GETs of 10,000 hot keys, cached"),
     ("redis_depth", Group::Redis, "Redis: GETs by depth"),
     ("redis_closed_loop", Group::Redis, "Redis: GETs of 1,000 callers in a closed loop over 50 ms"),
     ("node_in_flight_100", Group::Node, "Node.js: 100 in flight on one connection"),

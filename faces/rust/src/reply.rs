@@ -55,7 +55,7 @@ pub struct Reply<T> {
     /// How it is sent again after its connection was lost, if that is allowed.
     repeating: Option<Repeating>,
     /// How it gets in line again after its connection was lost before any byte of it was sent.
-    requeue: Option<Requeue>,
+    requeue: Option<Box<Requeue>>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -301,7 +301,7 @@ impl<T> Reply<T> {
         let Some(kept) = unsent.filter(|_| is_plain) else { return false };
         let pool = connection.pool_slot.owner.clone().pool();
         let (now, deadline) = (pool.now(), self.deadline);
-        let requeue = || Requeue::new(now, deadline, pool.wait_timeout());
+        let requeue = || Box::new(Requeue::new(now, deadline, pool.wait_timeout()));
         let until = self.requeue.get_or_insert_with(requeue).next(now);
         let Some(until) = until.filter(|_| !pool.is_closed()) else { return false };
         let (executor, key) = (Executor::of_pool(&pool), kept.key);

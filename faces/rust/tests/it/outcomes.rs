@@ -133,7 +133,7 @@ fn what_goes_on_keeps_its_deadline_and_can_be_cancelled() {
         error(head.await);
         let session = session.await.unwrap();
         assert!(!poll_once(&mut late).await && !poll_once(&mut taken_back).await);
-        canceller.cancel().await;
+        assert!(matches!(canceller.cancel().await, onetrip::Cancelled::Yes));
         failed(taken_back.await, Outcome::NotSent, "cancelled");
         assert_eq!(error(late.await).outcome(), Outcome::NotSent);
         drop(session);

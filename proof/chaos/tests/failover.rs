@@ -1,9 +1,12 @@
-//! One failover of each kind with a cluster of PostgreSQL servers. `ONETRIP_SEED=n` repeats the
-//! order and the choices of one seed.
+//! One failover of each kind with a cluster of PostgreSQL servers, for clients that know all of its
+//! hosts, and for those that reach it by one host name: through HAProxy, as docs/operations/clusters.md
+//! sets it up, and PgBouncer. `ONETRIP_SEED=n` repeats the order and the choices of one seed.
 
 use onetrip_chaos::Kind;
-use onetrip_chaos::failover::{Options, run};
+use onetrip_chaos::failover::{Options, run_with_paths};
 use onetrip_lab::postgres::patroni::found_or_skipped;
+
+const PAGE: &str = include_str!("../../../docs/operations/clusters.md");
 
 #[test]
 fn what_was_acknowledged_stays_while_primaries_die_and_are_cut_off() {
@@ -13,10 +16,21 @@ fn what_was_acknowledged_stays_while_primaries_die_and_are_cut_off() {
     }
     let seed = onetrip_chaos::Options::of_a_test().seed;
     let options = Options { seed, faults: KINDS.to_vec(), tasks: 200, guests: Vec::new() };
-    let outcome = run(&options, |_| ());
+    let (outcome, paths) = run_with_paths(&options, PAGE);
     for takeover in &outcome.takeovers {
         let took = takeover.takes_writes.duration_since(takeover.from);
         println!("{:?}: another node took writes after {took:?}", takeover.kind);
     }
+    for path in &paths {
+        println!("{}: {} acknowledged, failed {:?}", path.name, path.acknowledged, path.failed);
+    }
     outcome.report.judge(&KINDS);
+    for path in &paths {
+        assert!(path.findings.is_empty(), "{}, seed {seed}: {:?}", path.name, path.findings);
+        assert!(path.acknowledged > 0, "{}", path.name);
+        let between = if path.name == "HAProxy" { "a proxy: " } else { "PgBouncer " };
+        for words in [": primary, used", &format!(", behind {between}")] {
+            assert!(path.hosts.contains(words), "{}: {}", path.name, path.hosts);
+        }
+    }
 }

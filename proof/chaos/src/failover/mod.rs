@@ -8,6 +8,7 @@
 mod end;
 mod faults;
 mod guests;
+mod paths;
 mod probe;
 mod stage;
 
@@ -24,6 +25,7 @@ use crate::random::Random;
 use crate::writer::Writer;
 
 pub use guests::Guest;
+pub use paths::{PathReport, Paths};
 
 use guests::Guests;
 use stage::Stage;
@@ -75,10 +77,23 @@ pub struct Outcome {
 /// # Panics
 /// If the lab fails, for example to start the cluster, or if the cluster does not recover.
 pub fn run<T>(options: &Options, beside: impl FnOnce(&Cluster) -> T) -> Outcome {
-    on_threads(run_here(options, beside))
+    on_threads(run_here(options, beside, async |others, _| drop(others))).0
 }
 
-async fn run_here<T>(options: &Options, beside: impl FnOnce(&Cluster) -> T) -> Outcome {
+/// The same with the [`Paths`] of this page beside it. Returns what came of them as well.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_with_paths(options: &Options, page: &str) -> (Outcome, Vec<PathReport>) {
+    on_threads(run_here(options, |cluster| Paths::start(cluster, page), Paths::end))
+}
+
+/// `end_beside` is told the URL of the primary.
+async fn run_here<T, U>(
+    options: &Options,
+    beside: impl FnOnce(&Cluster) -> T,
+    end_beside: impl AsyncFnOnce(T, String) -> U,
+) -> (Outcome, U) {
     let mut stage = Stage::set().await;
     let others = beside(stage.cluster());
     let ledger = Arc::new(Ledger::new());
@@ -96,14 +111,15 @@ async fn run_here<T>(options: &Options, beside: impl FnOnce(&Cluster) -> T) -> O
         windows.push(window);
     }
     are_at_work(&ledger, &guests).await;
-    drop(others);
+    let primary = stage.cluster().primary().unwrap();
+    let beside = end_beside(others, stage.cluster().nodes()[primary].direct_url()).await;
     let in_time = writers.stop().await;
     let duration = ledger.now();
     let options = crate::Options { seed: options.seed, duration };
     let guests = guests.reports(&options, &stage, &windows).await;
     let rest = end::rest(stage, &ledger).await;
     let report = crate::end::judge(&options, &ledger, duration, &windows, in_time, rest);
-    Outcome { report, guests, takeovers }
+    (Outcome { report, guests, takeovers }, beside)
 }
 
 async fn are_at_work(ledger: &Ledger, guests: &Guests) {

@@ -20,6 +20,7 @@ impl Stage {
         let observer = Observer::connect(&url_of_primary(&cluster)).await;
         observer.script(SCHEMA).await;
         observer.script("create table probed (n int)").await;
+        observer.script(super::paths::TABLE).await;
         assert_eq!(observer.show("synchronous_commit").await, "on");
         let config: Config = client_url(&cluster).parse().unwrap();
         let config = config.connections_max(8).in_flight_max(16).application_name(NAME);

@@ -109,6 +109,10 @@ impl Cluster {
         self.nodes[0].password()
     }
 
+    pub(super) fn programs(&self) -> &std::path::Path {
+        self.nodes[0].programs()
+    }
+
     /// The number of the node that is the primary by its own account.
     ///
     /// # Errors

@@ -7,15 +7,18 @@
 //! cut.
 //!
 //! This module has: finding the programs (`programs`), what they are told (`config`), one node
-//! (`node`), and the cluster (`cluster`) with Patroni's REST API (`rest`).
+//! (`node`), the cluster (`cluster`) with Patroni's REST API (`rest`), and an HAProxy in front of it
+//! (`haproxy`).
 
 mod cluster;
 mod config;
+mod haproxy;
 mod node;
 mod programs;
 mod rest;
 
 pub use cluster::{Cluster, NODES};
 pub use config::{CONNECTIONS_MAX, LOOP_WAIT, TTL};
+pub use haproxy::HaProxy;
 pub use node::Node;
 pub use programs::{Programs, found_or_skipped};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -94,7 +95,7 @@ impl Node {
         let configuration = self.work.path().join(CONFIGURATION).display().to_string();
         let arguments =
             ["-c".into(), SCRIPT.into(), "onetrip-node".into(), data, program, configuration];
-        let sh = std::path::Path::new("/bin/sh");
+        let sh = Path::new("/bin/sh");
         let supervisor = Supervisor::start(shell, self.work.path(), sh, &arguments, &SIGNALS)
             .map_err(|error| LabError::io("cannot start", sh, error))?;
         self.work.unguard();
@@ -129,6 +130,12 @@ impl Node {
     #[must_use]
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
+    }
+
+    /// The way that others take to Patroni's REST API.
+    #[must_use]
+    pub fn rest_proxy(&self) -> &Proxy {
+        &self.rest_proxy
     }
 
     /// The URL of its PostgreSQL, past the proxy.
@@ -173,6 +180,11 @@ impl Node {
 
     pub(super) fn rest(&self) -> u16 {
         self.rest
+    }
+
+    /// Where Patroni is, and etcd and HAProxy beside it.
+    pub(super) fn programs(&self) -> &Path {
+        &self.programs.bin
     }
 
     pub(super) fn password(&self) -> &str {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::server::PrivatePostgres;
+use super::super::server::{PrivatePostgres, USER};
 use super::program::Program;
 
 /// Default of [`Options::clients_max`]: room for a test binary whose tests run in parallel.
@@ -96,28 +96,45 @@ pub(super) struct Place<'a> {
     pub(super) users: &'a Path,
 }
 
+/// The server that a pooler is in front of.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    /// The directory of its Unix socket, or its address.
+    host: String,
+    port: u16,
+    pub(super) password: String,
+}
+
+impl From<&PrivatePostgres> for Upstream {
+    fn from(server: &PrivatePostgres) -> Self {
+        let host = server.socket_dir().display().to_string();
+        Self { host, port: server.port(), password: server.password().to_owned() }
+    }
+}
+
+impl Upstream {
+    /// A server of the lab on 127.0.0.1.
+    pub(super) fn local(port: u16, password: &str) -> Self {
+        Self { host: "127.0.0.1".into(), port, password: password.to_owned() }
+    }
+}
+
 /// `pgbouncer.ini`: every database of the server, under its own name.
 pub(super) fn ini(
-    server: &PrivatePostgres,
+    server: &Upstream,
     options: &Options,
     program: &Program,
     place: &Place<'_>,
 ) -> String {
-    let socket = server.socket_dir().display().to_string().replace('\'', "''");
-    let mut text =
-        format!("[databases]\n* = host='{socket}' port={}\n[pgbouncer]\n", server.port());
-    for (name, value) in settings(server, options, program, place) {
+    let host = server.host.replace('\'', "''");
+    let mut text = format!("[databases]\n* = host='{host}' port={}\n[pgbouncer]\n", server.port);
+    for (name, value) in settings(options, program, place) {
         text += &format!("{name} = {value}\n");
     }
     text
 }
 
-fn settings(
-    server: &PrivatePostgres,
-    options: &Options,
-    program: &Program,
-    place: &Place<'_>,
-) -> Vec<(String, String)> {
+fn settings(options: &Options, program: &Program, place: &Place<'_>) -> Vec<(String, String)> {
     let mut settings = vec![
         ("listen_addr", "127.0.0.1".to_owned()),
         ("listen_port", place.port.to_string()),
@@ -125,7 +142,7 @@ fn settings(
         ("unix_socket_mode", "0700".into()),
         ("auth_type", login_word(options.login).into()),
         ("auth_file", place.users.display().to_string()),
-        ("admin_users", server.user().into()),
+        ("admin_users", USER.into()),
         ("pool_mode", mode_word(options.pool_mode).into()),
         ("default_pool_size", options.pool_size.to_string()),
         ("max_client_conn", options.clients_max.to_string()),
@@ -138,9 +155,9 @@ fn settings(
 }
 
 /// The file of users. Passwords are in clear, since the pooler has to log in with them.
-pub(super) fn users(server: &PrivatePostgres, options: &Options) -> String {
+pub(super) fn users(server: &Upstream, options: &Options) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let superuser = (server.user(), server.password());
+    let superuser = (USER, server.password.as_str());
     let others = options.users.iter().map(|(name, password)| (name.as_str(), password.as_str()));
     let lines = std::iter::once(superuser).chain(others);
     lines.map(|(name, password)| format!("{} {}\n", quoted(name), quoted(password))).collect()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::super::server::{PrivatePostgres, USER};
-use super::config::{self, Options, Place};
+use super::config::{self, Options, Place, Upstream};
 use super::program::{self, Program};
 use crate::private::{
     Account, Base, LabError, PORT_ATTEMPTS, READY_POLL_MS, START_TIMEOUT, Supervisor,
@@ -36,6 +36,19 @@ impl PrivatePgBouncer {
     /// One line that says what failed, where, and what to do: no program, a missing permission, or
     /// what the pooler itself said.
     pub fn start(server: &PrivatePostgres, options: &Options) -> Result<Self, LabError> {
+        Self::start_before(&server.into(), options)
+    }
+
+    /// The same in front of a server of the lab that is reached by a port of 127.0.0.1, such as a
+    /// [`Node`](crate::postgres::patroni::Node) of a cluster, whose superuser has this password.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_at(port: u16, password: &str, options: &Options) -> Result<Self, LabError> {
+        Self::start_before(&Upstream::local(port, password), options)
+    }
+
+    fn start_before(server: &Upstream, options: &Options) -> Result<Self, LabError> {
         let program = match &options.program {
             Some(program) => program.clone(),
             None => program::find()?,
@@ -52,7 +65,7 @@ impl PrivatePgBouncer {
 
     /// A directory with all that the pooler reads, and a port.
     fn prepare(
-        server: &PrivatePostgres,
+        server: &Upstream,
         options: &Options,
         program: Program,
         account: &Account,
@@ -70,7 +83,7 @@ impl PrivatePgBouncer {
         let ini = config::ini(server, options, &program, &place);
         work.write(CONFIGURATION, ini.as_bytes(), account)?;
         work.write(USERS, config::users(server, options).as_bytes(), account)?;
-        let password = server.password().to_owned();
+        let password = server.password.clone();
         Ok(Self { supervisor: None, work, program, port, password })
     }
 

@@ -317,7 +317,7 @@ fn session(ready: &Ready) -> Session {
 }
 
 /// The addresses of a name, in the order to try them.
-async fn lookup(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Error> {
+pub(crate) async fn lookup(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Error> {
     let Address::Tcp { host, .. } = endpoint.address() else { return Ok(Vec::new()) };
     let found = tokio::net::lookup_host((host.as_str(), endpoint.port())).await;
     let found: Vec<_> = found.map_err(|error| unresolved(endpoint, &error.to_string()))?.collect();

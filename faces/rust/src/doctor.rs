@@ -7,16 +7,21 @@
 //! peer does.
 //!
 //! This file lists the probes in their order. `wire` is the connection, `probes` and `meeting` hold
-//! the probes, `diagnosis` the result, `report` its text.
+//! the probes, `diagnosis` the result, `report` its text. `path` looks at each host, and
+//! `path_report` has the text of that.
 
 mod diagnosis;
 mod meeting;
 pub(crate) mod neighbours;
+mod path;
+mod path_report;
 mod probes;
 mod report;
 mod wire;
 
 pub use diagnosis::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, SlowAtTimes, Startup};
+pub use path::{Between, Host, Server, Standby, path};
+pub use path_report::Hosts;
 pub use report::{Advice, Place};
 
 use crate::Error;
@@ -30,6 +35,7 @@ const DOCTOR_FAILED: &str = "doctor_failed";
 
 /// Runs all probes, one after the other.
 pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
+    let hosts = path(config).await?;
     let mut wire = Wire::open(config).await?;
     let version = wire.simple("show server_version").await.map_err(wire::Trouble::into_error)?;
     let round_trip = probes::round_trip(&mut wire).await?;
@@ -37,6 +43,8 @@ pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
     let met = meet(config).await?;
     let settings = config.settings();
     Ok(Diagnosis {
+        on_hosts: path_report::advice(&hosts, settings),
+        hosts,
         server_version: value(&version).unwrap_or_default().to_owned(),
         pooling: met.pooling,
         one_sync: probes::one_sync(config).await?,

@@ -9,6 +9,7 @@ mod commands_from;
 mod config;
 mod connect;
 mod decode;
+pub mod doctor;
 mod error;
 mod frames;
 mod from_reply;

@@ -59,7 +59,7 @@ impl Position {
 }
 
 /// Reads a place in the log as PostgreSQL writes it: two numbers in hexadecimal.
-pub(crate) fn read_lsn(text: &str) -> Option<u64> {
+pub fn read_lsn(text: &str) -> Option<u64> {
     let (high, low) = text.split_once('/')?;
     let part = |text: &str| u32::from_str_radix(text, 16).ok();
     Some(u64::from(part(high)?) << 32 | u64::from(part(low)?))

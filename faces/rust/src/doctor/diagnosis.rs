@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::path::Host;
+use super::report::Advice;
 use crate::metrics::SlowNeighbour;
 
 /// What a client may rely on with the server it connects to: see
@@ -12,6 +14,9 @@ use crate::metrics::SlowNeighbour;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
+    /// Each host of the configuration, at each of its addresses, in the order in which they stand
+    /// there. The findings below are about the first of them that this client takes.
+    pub hosts: Vec<Host>,
     /// The server's version, such as `18.1`. Empty if the server does not report it.
     pub server_version: String,
     /// Whether connections to the server are shared with others, and when they change hands.
@@ -49,6 +54,8 @@ pub struct Diagnosis {
     /// Whether anything is sent behind an unanswered sync point (`in_flight_max` is not 1, and
     /// `one_segment` is off).
     pub(super) sends_ahead: bool,
+    /// The settings that suit the hosts.
+    pub(super) on_hosts: Vec<Advice>,
 }
 
 /// A text that is quick as a rule, and slow at times.
@@ -142,7 +149,8 @@ impl Diagnosis {
     }
 
     /// Whether this client, as configured, would run into errors or wait for ever: its requests or
-    /// replies are mixed up or lost, its prepared statements are lost, or transactions are refused.
+    /// replies are mixed up or lost, its prepared statements are lost, transactions are refused, or
+    /// a former primary among the hosts still takes writes.
     /// If session state, notifications or cancels are merely missing, that is not harmful.
     pub fn is_harmful(&self) -> bool {
         let ahead = [&self.many_syncs, &self.failure_between, &self.flush_behind_sync];
@@ -151,6 +159,7 @@ impl Diagnosis {
             || !self.flush.holds()
             || self.loses_statements()
             || self.pooling == Pooling::Statement
+            || self.hosts.iter().any(|host| host.is_former_primary)
     }
 
     pub(super) fn loses_statements(&self) -> bool {

@@ -236,7 +236,7 @@ fn compare<'a>(
 
 fn word(said: &Said) -> &str {
     match said {
-        Said::Value(value) => value,
+        Said::Row(row) => row.first().and_then(Option::as_deref).unwrap_or_default(),
         Said::Error(error) => &error.code,
         Said::Ready(_) => READY,
         Said::Notification => NOTIFICATION,

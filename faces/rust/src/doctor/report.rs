@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, Startup};
+use super::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, Startup, path_report};
 
 /// A setting that should be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +24,21 @@ pub enum Place {
     Client,
     /// In the pooler's configuration; the names are PgBouncer's.
     Pooler,
+    /// In the configuration of the servers.
+    Server,
 }
 
 impl Diagnosis {
     /// The settings to change. Empty if none should be.
     pub fn advice(&self) -> Vec<Advice> {
-        [self.on_statements(), self.on_pipelining(), self.on_transactions(), self.on_startup()]
-            .concat()
+        [
+            self.on_statements(),
+            self.on_pipelining(),
+            self.on_transactions(),
+            self.on_startup(),
+            self.on_hosts.clone(),
+        ]
+        .concat()
     }
 
     fn on_statements(&self) -> Vec<Advice> {
@@ -120,6 +128,7 @@ fn pooler(setting: &'static str, why: &'static str) -> Advice {
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let trip_ms = self.round_trip.as_secs_f64() * 1e3;
+        path_report::write(&self.hosts, f)?;
         writeln!(f, "server            PostgreSQL {}", self.server_version)?;
         writeln!(f, "in between        {}", self.pooling)?;
         writeln!(f, "one sync point    {}", self.one_sync)?;
@@ -228,6 +237,7 @@ impl fmt::Display for Place {
         f.pad(match self {
             Place::Client => "set in the client",
             Place::Pooler => "set in the pooler",
+            Place::Server => "set in the server",
         })
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Wire {
     route: Route,
     key: CancelKey,
     settings: Settings,
+    /// What the server reported at the login.
+    parameters: Vec<(String, String)>,
     /// The process id from the startup: the server's own, or one that a pooler invented.
     pub(super) process_id: i32,
 }
@@ -44,8 +46,8 @@ pub(super) struct Wire {
 /// An answer, as far as a probe compares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The first column of a row.
-    Value(String),
+    /// A row, as texts.
+    Row(Vec<Option<String>>),
     Error(Box<ServerError>),
     Ready(TransactionStatus),
     Notification,
@@ -64,8 +66,25 @@ impl Wire {
         let Opened { stream, ready, route, .. } = establish(config, &Mutex::default()).await?;
         let process_id = ready.process_id;
         let key = CancelKey::new(process_id, ready.secret_key);
-        let settings = config.settings().clone();
-        Ok(Wire { stream, out: BytesMut::new(), route, key, settings, process_id })
+        let (settings, parameters) = (config.settings().clone(), ready.parameters);
+        Ok(Wire { stream, out: BytesMut::new(), route, key, settings, parameters, process_id })
+    }
+
+    /// What the server reported of this name at the login.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.stream.tls().is_some()
+    }
+
+    /// Runs a text by the simple protocol. Returns its rows; none if the server refuses it.
+    pub(super) async fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Trouble> {
+        let answer = self.simple(sql).await?;
+        let row = |said| if let Said::Row(row) = said { Some(row) } else { None };
+        Ok(answer.into_iter().filter_map(row).collect())
     }
 
     /// Adds a statement without parameters, in the extended protocol and without a name.
@@ -192,8 +211,9 @@ impl Wire {
 fn said(frame: Frame<'_>) -> Result<Option<Said>, onetrip_postgres::message::Violation> {
     Ok(match frame.tag {
         backend::DATA_ROW => {
-            let first = DataRow::decode(frame.body)?.values.flatten().next();
-            Some(Said::Value(String::from_utf8_lossy(first.unwrap_or_default()).into_owned()))
+            let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+            let values = DataRow::decode(frame.body)?.values;
+            Some(Said::Row(values.map(|value| value.map(text)).collect()))
         }
         backend::ERROR_RESPONSE => {
             Some(Said::Error(Box::new(ErrorResponse::decode(frame.body)?.into())))
@@ -207,7 +227,7 @@ fn said(frame: Frame<'_>) -> Result<Option<Said>, onetrip_postgres::message::Vio
 /// The first value, if there is one.
 pub(super) fn value(answer: &[Said]) -> Option<&str> {
     answer.iter().find_map(|said| match said {
-        Said::Value(value) => Some(value.as_str()),
+        Said::Row(row) => row.first()?.as_deref(),
         _ => None,
     })
 }

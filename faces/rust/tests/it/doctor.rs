@@ -3,14 +3,17 @@
 
 use std::net::SocketAddr;
 
-use onetrip::doctor::{Diagnosis, Finding, Names, Place, Pooling, Startup};
-use onetrip::{Client, blocking};
+use onetrip::doctor::{
+    Between, Diagnosis, Finding, Host, Hosts, Names, Place, Pooling, Server, Startup,
+};
+use onetrip::{Client, Config, blocking};
 use onetrip_lab::postgres::pgbouncer::{Options, PoolMode, PrivatePgBouncer, Program, find_all};
-use onetrip_lab::postgres::shared;
+use onetrip_lab::postgres::{self, PrivatePostgres, shared};
+use onetrip_lab::proxy::{Proxy, ProxyConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{client_with, run_long, skipped};
+use crate::support::{client_with, run_long, skipped, until};
 use std::time::Duration;
 
 /// Each answer that never comes takes 5 s.
@@ -290,6 +293,13 @@ fn a_middle_that_does_not_pass_a_flush_on_is_found() {
 
 /// A line without what differs between servers.
 fn general(line: &str) -> String {
+    if line.starts_with("  ") {
+        // What a host says of itself: the name alone.
+        return line.chars().take(17).collect();
+    }
+    if line.starts_with("host ") {
+        return line.split(": ").last().unwrap_or_default().to_owned();
+    }
     let line = line.split_once("refused: ").map_or(line, |(front, _)| front);
     if line.starts_with("server ") {
         // The rest of the line is the version and its build.
@@ -315,6 +325,137 @@ fn the_example_in_the_documentation_is_what_is_printed() {
         let found = diagnosis(&pooler.url()).await.to_string();
         let lines = |text: &str| text.lines().map(general).collect::<Vec<_>>();
         assert_eq!(lines(&found), lines(example), "{found}");
+    });
+}
+
+/// Configurations of the same user and database at these ports of 127.0.0.1.
+fn at_ports(ports: &[u16], settings: &str) -> Config {
+    let url = shared().url();
+    let (front, database) = url.rsplit_once('/').unwrap();
+    let front = front.rsplit_once('@').unwrap().0;
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!("{front}@{}/{database}?{settings}", hosts.join(",")).parse().unwrap()
+}
+
+async fn hosts_of(config: &Config) -> Vec<Host> {
+    onetrip::doctor::path(config).await.unwrap()
+}
+
+fn server(host: &Host) -> &Server {
+    host.found.as_ref().unwrap_or_else(|why| panic!("{}: {why}", host.name))
+}
+
+/// A primary with a password of its own, and two standbys.
+fn primary_and_standbys() -> Option<[PrivatePostgres; 3]> {
+    let primary = PrivatePostgres::start(postgres::Options::default()).unwrap();
+    if primary.major() < 14 {
+        skipped("standbys say what they are since PostgreSQL 14");
+        return None;
+    }
+    let standby = |name: &str| {
+        let options = postgres::Options::default().setting("cluster_name", name);
+        primary.start_standby(options).unwrap()
+    };
+    let standbys = [standby("one"), standby("two")];
+    let [one, two] = standbys;
+    Some([primary, one, two])
+}
+
+fn of_servers(servers: &[&PrivatePostgres], settings: &str) -> Config {
+    let hosts: Vec<String> =
+        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    let (user, password) = (servers[0].user(), servers[0].password());
+    let url = format!("postgres://{user}:{password}@{}/postgres?{settings}", hosts.join(","));
+    url.parse().unwrap()
+}
+
+#[test]
+fn each_host_is_told_with_its_role_and_who_is_refused() {
+    run_long(PATIENCE, async {
+        let Some([primary, one, two]) = primary_and_standbys() else { return };
+        let client = Client::connect(&primary.url()).await.unwrap();
+        client.execute("create table written (n int)", &[]).await.unwrap();
+        let streaming = "select count(*) from pg_stat_replication where state = 'streaming'";
+        until(async || client.query_one(streaming, &[]).await.unwrap().get::<i64>(0) == 2).await;
+        let config = of_servers(&[&one, &primary, &two], "target_session_attrs=primary");
+        let hosts = hosts_of(&config).await;
+        let roles: Vec<_> = hosts.iter().map(|host| server(host).is_standby.unwrap()).collect();
+        assert_eq!(roles, [true, false, true]);
+        let refused: Vec<bool> = hosts.iter().map(|host| host.refusal.is_some()).collect();
+        assert_eq!(refused, [true, false, true]);
+        let system = server(&hosts[1]).system.unwrap();
+        for host in &hosts {
+            let it = server(host);
+            assert_eq!((it.system, it.timeline), (Some(system), Some(1)), "{}", host.name);
+            assert_eq!(it.between, Between::Nothing);
+            assert!(it.position.is_some() && !it.is_encrypted && it.round_trip > Duration::ZERO);
+            assert_eq!(it.behind_bytes.is_some(), it.is_standby == Some(true));
+        }
+        let names: Vec<&str> = server(&hosts[1]).standbys.iter().map(|it| &it.name[..]).collect();
+        assert_eq!(names, ["one", "two"]);
+        let text = Hosts(&hosts).to_string();
+        for words in ["standby, refused: ", ": primary, used\n", "replayed up to ", "  standby "] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        // The settings for this cluster, with any server as the target.
+        let any = of_servers(&[&one, &primary], "connect_timeout=3");
+        let found = Client::connect_with(&any).await.unwrap().doctor().await.unwrap();
+        let advised = settings(&found, Place::Client);
+        assert!(advised.contains(&"target_session_attrs=primary"), "{found}");
+        assert!(settings(&found, Place::Server).contains(&"synchronous_standby_names"), "{found}");
+        let lone = diagnosis(&primary.url()).await;
+        assert!(settings(&lone, Place::Client).contains(&"all servers as hosts"), "{lone}");
+        let reading = of_servers(&[&one, &primary], "reads=prefer_replica");
+        let found = Client::connect_with(&reading).await.unwrap().doctor().await.unwrap();
+        let advised = settings(&found, Place::Client);
+        assert!(advised.contains(&"max_lag_ms=5000"), "{found}");
+        assert!(advised.contains(&"connect_timeout=3"), "{found}");
+    });
+}
+
+#[test]
+fn two_servers_of_a_cluster_that_take_writes_are_harmful() {
+    run_long(PATIENCE, async {
+        let Some([primary, one, _two]) = primary_and_standbys() else { return };
+        let promoted = Client::connect(&one.url()).await.unwrap();
+        promoted.query("select pg_promote()", &[]).await.unwrap();
+        let found = Client::connect_with(&of_servers(&[&primary, &one], "")).await.unwrap();
+        let found = found.doctor().await.unwrap();
+        let former: Vec<bool> = found.hosts.iter().map(|host| host.is_former_primary).collect();
+        assert_eq!(former, [true, false], "{found}");
+        assert!(found.is_harmful() && found.to_string().contains("former primary"), "{found}");
+    });
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_told_and_the_next_one_is_used() {
+    run_long(PATIENCE, async {
+        let hosts = hosts_of(&at_ports(&[1, shared().port()], "")).await;
+        assert!(hosts[0].found.as_ref().is_err_and(|why| why.contains("127.0.0.1:1")));
+        let text = Hosts(&hosts).to_string();
+        assert!(text.contains("127.0.0.1:1: not used: can't connect"), "{text}");
+        assert!(text.contains(&format!("127.0.0.1:{}: primary, used", shared().port())), "{text}");
+    });
+}
+
+#[test]
+fn what_is_in_between_is_told_as_far_as_it_shows() {
+    run_long(PATIENCE, async {
+        let own = SocketAddr::from(([127, 0, 0, 1], shared().port()));
+        let proxy = Proxy::start(ProxyConfig::new(own)).unwrap();
+        let hosts = hosts_of(&at_ports(&[proxy.addr().port()], "")).await;
+        assert_eq!(server(&hosts[0]).between, Between::Proxy(own));
+        for (program, (mode, word)) in programs().into_iter().flat_map(|program| {
+            [(PoolMode::Session, "session"), (PoolMode::Transaction, "transaction")]
+                .map(|mode| (program.clone(), mode))
+        }) {
+            let version = program.version().to_owned();
+            let pooler = pooler(program, mode);
+            let hosts = hosts_of(&at_ports(&[pooler.port()], "")).await;
+            let expected =
+                Between::Pooler { version: Some(version), pool_mode: Some(word.to_owned()) };
+            assert_eq!(server(&hosts[0]).between, expected);
+        }
     });
 }
 

@@ -4,6 +4,9 @@ use std::process::{Command, Output};
 
 use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
 use onetrip_lab::postgres::shared;
+use onetrip_lab::redis::{
+    Cluster, ClusterSettings, SentinelSettings, Sentinels, Server, Settings, found_or_skipped,
+};
 
 fn doctor(url: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onetrip")).args(["doctor", url]).output().unwrap()
@@ -49,6 +52,75 @@ fn a_server_that_can_not_be_reached_is_a_failure_in_one_line() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.starts_with("onetrip: doctor: can't connect"), "{error}");
     assert!(error.lines().count() == 1 && said(&output).is_empty(), "{error}");
+}
+
+#[test]
+fn where_no_host_can_be_used_each_is_told() {
+    let output = doctor("postgres://u@127.0.0.1:1,127.0.0.1:2/d");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for port in ["1", "2"] {
+        let line = format!("host              127.0.0.1:{port}: not used: can't connect");
+        assert!(said.lines().any(|it| it.starts_with(&line)), "{said}");
+    }
+}
+
+/// The settings of a server of Redis, if one is installed.
+fn of_redis() -> Option<Settings> {
+    Some(Settings { installation: Some(found_or_skipped()?), ..Settings::default() })
+}
+
+#[test]
+fn each_sentinel_is_told_with_the_master_that_it_names_and_its_replicas() {
+    let Some(server) = of_redis() else { return };
+    let settings = SentinelSettings { sentinel: server.clone(), server, ..Default::default() };
+    let sentinels = Sentinels::start(&settings).unwrap();
+    let master = &sentinels.servers()[sentinels.master().unwrap()];
+    let output = doctor(&sentinels.url());
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let count = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(count("host  "), 4, "three Sentinels and the master: {text}");
+    assert_eq!(
+        count(&format!("  master          127.0.0.1:{}, master", master.port())),
+        3,
+        "{text}"
+    );
+    assert_eq!(count("  quorum          2 of 3 "), 3, "{text}");
+    assert_eq!(count("  replica "), 4 * settings.replicas, "{text}");
+    assert_eq!(count("  role            master"), 1, "{text}");
+    let agree = "  agreement       a majority: 3 of 3 Sentinels of the URL name 127.0.0.1:";
+    assert_eq!(count(agree), 1, "{text}");
+}
+
+#[test]
+fn each_node_of_a_cluster_is_told_with_its_slots_and_its_epoch() {
+    let Some(node) = of_redis() else { return };
+    let cluster = Cluster::start(&ClusterSettings { node, ..Default::default() }).unwrap();
+    let output = doctor(&cluster.urls()[0]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let nodes: Vec<&str> = text.lines().filter(|line| line.starts_with("  node ")).collect();
+    let masters = nodes.iter().filter(|line| line.contains(", master, slots ")).count();
+    let replicas = nodes.iter().filter(|line| line.contains(", replica, of ")).count();
+    assert_eq!((masters, replicas), (3, 3), "{text}");
+    assert!(text.contains("  state           ok"), "{text}");
+    assert!(text.contains("  slots           16384 of 16384 have a node"), "{text}");
+    assert!(text.contains("set in the URL    cluster=1: "), "{text}");
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_harmful() {
+    let output = doctor("redis://127.0.0.1:1");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("host              127.0.0.1:1: not used: "), "{text}");
+    let Some(settings) = of_redis() else { return };
+    let server = Server::start(settings).unwrap();
+    let output = doctor(&server.url());
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("  role            master"), "{text}");
 }
 
 /// Other users can see a URL in the list of processes, so the help names other ways to give a

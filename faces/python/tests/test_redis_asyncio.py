@@ -158,6 +158,7 @@ def test_the_public_surface_is_that_of_redis() -> None:
     original = redis_module().asyncio
     assert ours.__all__ == original.__all__
     replaced = {"Redis", "StrictRedis", "ConnectionPool", "BlockingConnectionPool", "from_url"}
+    replaced |= {"Sentinel", "SentinelConnectionPool"}
     for name in original.__all__:
         theirs, mine = getattr(original, name), getattr(ours, name)
         if name not in replaced:

@@ -290,20 +290,26 @@ class _Parts:
         loop = asyncio.get_running_loop()
         self.config = config
         self.cache = _native.RedisCache(config.cache) if config.cache else None
-        seated = {"sentinels": None if config.master is None else Sentinels(loop, config)}
-        self.shared = RedisHost(loop, config, is_shared=True, cache=self.cache, **seated)
-        self.own = RedisHost(loop, config, is_shared=False, **seated)
+        sentinels = None if config.master is None else Sentinels(loop, config)
+        self.sentinels = sentinels
+        self.shared = RedisHost(
+            loop, config, is_shared=True, cache=self.cache, sentinels=sentinels
+        )
+        self.own = RedisHost(loop, config, is_shared=False, sentinels=sentinels)
         self.nodes = Nodes(loop, config, self.shared) if config.cluster else None
         self.hub = Hub(
-            lambda: RedisHost(loop, config, is_shared=True, is_subscriber=True, **seated),
+            lambda: RedisHost(
+                loop, config, is_shared=True, is_subscriber=True, sentinels=sentinels
+            ),
             config.how(),
             self.nodes,
         )
         #: The connection to a replica, with Sentinels.
         self.replica: RedisHost | None = None
-        self.sentinels = seated["sentinels"]
-        if self.sentinels is not None and self.sentinels.native.reads_replicas():
-            self.replica = RedisHost(loop, config, is_shared=True, is_replica=True, **seated)
+        if sentinels is not None and sentinels.native.reads_replicas():
+            self.replica = RedisHost(
+                loop, config, is_shared=True, is_replica=True, sentinels=sentinels
+            )
             self.replica.close_with(self, warns=False)
         self.shared.nodes = self.nodes
         self.shared.close_with(self)

@@ -140,10 +140,10 @@ class Sentinels:
             return self.native.closed(number, f"can't be reached: {error}")
         try:
             transport.write(send)
-            error = await line.end
+            end = await line.end
         finally:
             transport.abort()
-        self.native.closed(number, f"its connection was lost ({error or CLOSED})")
+        self.native.closed(number, f"its connection was lost ({end or CLOSED})")
 
     # --- time ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from redis.asyncio.sentinel import MasterNotFoundError
 import onetrip
 import onetrip.blocking.redis
 import onetrip.redis.asyncio as ours
-from onetrip.redis import Client, connect
+from onetrip.redis import Client, RedisError, connect
 
 PATIENCE = 60
 
@@ -171,6 +172,30 @@ def test_what_both_replicas_had_is_there_after_the_master_was_killed_under_load(
                 assert not set(book.copied) - set(there), "what WAIT said is lost"
             # What was not sent went on by itself.
             assert {error.outcome for error in failed} <= {"Unknown", "Rejected"}, failed
+
+    asyncio.run(run())
+
+
+async def test_a_server_that_says_that_it_has_lost_its_role_is_left(db: Client[str]) -> None:
+    opened = db.metrics().opened
+    with pytest.raises(RedisError, match="READONLY"):
+        await db.call("return redis.error_reply('READONLY as a replica says it')")
+    async with asyncio.timeout(PATIENCE):
+        while db.metrics().opened == opened:
+            await db.set("on", "another connection")
+
+
+def test_a_client_that_is_not_closed_takes_its_connections_along(sentinels: Sentinels) -> None:
+    async def run() -> None:
+        db = await connect(sentinels.url, **settings(reads="prefer_replica"))
+        of_sentinels = db._parts.sentinels
+        assert of_sentinels is not None and of_sentinels._lines
+        with pytest.warns(ResourceWarning, match="not closed"):
+            del db
+            gc.collect()
+        async with asyncio.timeout(PATIENCE):
+            while of_sentinels._lines or of_sentinels._users:
+                await asyncio.sleep(0)
 
     asyncio.run(run())
 

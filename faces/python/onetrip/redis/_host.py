@@ -151,7 +151,10 @@ class RedisOpening(Opening):
         """Whether the pool has it."""
         if self.host.on_open is not None:
             self.host.on_open(True)
-        return self.host.core.opened(self.number)
+        is_there = self.host.core.opened(self.number)
+        if not is_there and self.host.on_open is not None:
+            self.host.on_open(False)
+        return is_there
 
     async def _open(self, server: Server) -> None:
         self.server = server

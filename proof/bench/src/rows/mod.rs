@@ -113,7 +113,7 @@ const ALL: [Group; 52] = [
     Group { names: &["redis_1000"], run: redis::thousand },
     Group { names: &["redis_100"], run: redis::hundred },
     Group { names: &["redis_sequential"], run: redis::sequential },
-    Group { names: &["redis_cached"], run: redis::cached },
+    Group { names: &["redis_cached"], run: redis::cached::run },
     Group { names: &["redis_depth"], run: redis::depth },
     Group { names: &[redis::stream::NAME], run: redis::stream::run },
     Group { names: &["redis_closed_loop"], run: redis::closed_loop },

@@ -10,6 +10,7 @@ mod many;
 mod package;
 mod pool;
 mod redis;
+mod redis_cached;
 mod rows;
 mod sequential;
 mod shapes;
@@ -23,7 +24,7 @@ use super::turns::Runner;
 use crate::report::{Bars, Row};
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 13] = [
     Group { names: &[pool::THOUSAND], run: pool::thousand },
     Group { names: &[in_flight::NAME], run: in_flight::run },
     Group { names: &[sequential::NAME], run: sequential::run },
@@ -35,6 +36,7 @@ pub const GROUPS: [Group; 12] = [
     Group { names: &[shapes::NAME], run: shapes::run },
     Group { names: &[cancels::NAME], run: cancels::run },
     Group { names: &[redis::NAME], run: redis::run },
+    Group { names: &[redis_cached::NAME], run: redis_cached::run },
     Group { names: &[package::NAME], run: package::run },
 ];
 

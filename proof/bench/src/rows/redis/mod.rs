@@ -4,7 +4,7 @@ pub mod clients;
 pub mod load;
 mod server;
 
-mod cached;
+pub mod cached;
 mod depth;
 mod in_flight;
 mod large_values;
@@ -12,7 +12,6 @@ mod round_trips;
 mod sequential;
 pub mod stream;
 
-pub use cached::run as cached;
 pub use depth::run as depth;
 pub use in_flight::{hundred, thousand};
 pub use large_values::run as large_values;

@@ -22,6 +22,7 @@ typedef struct onetrip_connection onetrip_connection;
 typedef struct onetrip_pool onetrip_pool;
 typedef struct onetrip_cluster onetrip_cluster;
 typedef struct onetrip_cache onetrip_cache;
+typedef struct onetrip_sentinel onetrip_sentinel;
 typedef struct onetrip_cache_writes onetrip_cache_writes;
 typedef struct onetrip_connect onetrip_connect;
 typedef struct onetrip_lineage onetrip_lineage;
@@ -704,6 +705,47 @@ enum {
     ONETRIP_WHY_NODE_BY_NODE = 13, /* it has a meaning on one node only */
     ONETRIP_WHY_FULL = 14          /* too many commands wait */
 };
+
+/* --- Redis Sentinel ---
+ *
+ * It decides which server is the master and which replica is read from, and when connections to
+ * another one are left. The host has two kinds of connections. A line goes to a Sentinel: the host
+ * opens it, sends the bytes that it was given, and hands over what comes. A seat is a connection to
+ * a server, or an attempt at one.
+ */
+
+/* settings, as above: master (its name at the Sentinels), sentinel (host:port, for each), user and
+ * password for the Sentinels, reads (master, replica or prefer_replica), wait_timeout_ms (5000).
+ * seed: any number, a different one for each client. Null if a setting is wrong. */
+onetrip_sentinel *onetrip_sentinel_new(const uint8_t *settings, size_t len, double seed);
+void onetrip_sentinel_free(onetrip_sentinel *sentinel);
+/* A connection to the server with this role is wanted. seat: the host's number of it, which no other
+ * has. ONETRIP_SENTINEL_DIAL or _NOT_FOUND follows. */
+void onetrip_sentinel_connect(onetrip_sentinel *sentinel, double now, uint32_t seat, uint32_t role);
+/* The connection is open, and its server has its role. */
+void onetrip_sentinel_opened(onetrip_sentinel *sentinel, double now, uint32_t seat);
+/* The connection could not be opened, or was lost; is_open: its server says that it has lost its
+ * role, and the connection takes nothing new. why: a text for messages. */
+void onetrip_sentinel_lost(onetrip_sentinel *sentinel, double now, uint32_t seat, bool is_open,
+                           const uint8_t *why, size_t len);
+/* The connection ended as it should, or is wanted no more. */
+void onetrip_sentinel_left(onetrip_sentinel *sentinel, uint32_t seat);
+/* Whether a replica answers a command now that goes by itself on a connection that others share.
+ * only_reads: that is all it does. */
+bool onetrip_sentinel_is_for_replica(onetrip_sentinel *sentinel, bool only_reads);
+/* Bytes came from a Sentinel. */
+void onetrip_sentinel_input(onetrip_sentinel *sentinel, double now, uint32_t line, const uint8_t
+                            *bytes, size_t len);
+/* A connection to a Sentinel could not be opened, or has ended. why: a text for messages. */
+void onetrip_sentinel_closed(onetrip_sentinel *sentinel, double now, uint32_t line, const uint8_t
+                             *why, size_t len);
+/* Asks nobody any more. */
+void onetrip_sentinel_close(onetrip_sentinel *sentinel);
+double onetrip_sentinel_deadline(onetrip_sentinel *sentinel);
+/* The first call asks the Sentinels. */
+void onetrip_sentinel_time(onetrip_sentinel *sentinel, double now);
+size_t onetrip_sentinel_take(onetrip_sentinel *sentinel);
+const onetrip_completion *onetrip_sentinel_completions(onetrip_sentinel *sentinel);
 
 /* --- caches of Redis ---
  *

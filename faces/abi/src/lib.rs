@@ -16,7 +16,7 @@
 //! * `redis`, with `export_redis`: login and commands.
 //! * `cluster`, with `export_cluster`: the routing of a Redis cluster.
 //! * `cache`, with `export_cache`: replies of Redis that are kept.
-//! * `sentinel`: which servers are the master and a replica, as Redis Sentinels say.
+//! * `sentinel`, with `export_sentinel`: which servers are the master and a replica, as Redis Sentinels say.
 //! * `fuzzing`: a host without pointers, for the fuzzers.
 //! * `echo`: an engine without a server, to test how bytes cross the boundary.
 //!
@@ -32,6 +32,8 @@ pub mod export_connect;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
+#[cfg(feature = "redis")]
+pub mod export_sentinel;
 #[cfg(all(feature = "fuzzing", feature = "redis"))]
 pub mod fuzzing;
 

@@ -15,7 +15,7 @@ use onetrip_redis::client::sentinel::{
 };
 use onetrip_redis::redirect::Address;
 
-use crate::completion::{Completions, Record, kind, role};
+use crate::completion::{Completion, Completions, Record, kind, role};
 use crate::settings::{Invalid, millis, pairs};
 
 /// The Sentinels of one client.
@@ -209,6 +209,14 @@ impl Sentinel {
         let is_sooner = at < self.armed;
         self.armed = self.armed.min(at);
         is_sooner.then(|| at.since(now))
+    }
+
+    pub(crate) fn take(&mut self) -> usize {
+        self.completions.take().len()
+    }
+
+    pub(crate) fn taken(&self) -> &[Completion] {
+        self.completions.taken()
     }
 
     /// The records since the last call, for hosts in Rust.

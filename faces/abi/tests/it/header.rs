@@ -14,13 +14,14 @@ use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("../../src/export.rs"),
     include_str!("../../src/export_connect.rs"),
     include_str!("../../src/export_pool.rs"),
     include_str!("../../src/export_redis.rs"),
     include_str!("../../src/export_cluster.rs"),
     include_str!("../../src/export_cache.rs"),
+    include_str!("../../src/export_sentinel.rs"),
 ];
 
 /// Functions by name, each with the number of its parameters.

@@ -200,6 +200,39 @@ export interface Exports {
   onetrip_cluster_time(cluster: number, now: number): void
   onetrip_cluster_take(cluster: number): number
   onetrip_cluster_completions(cluster: number): number
+  onetrip_sentinel_new(settings: number, len: number, seed: number): number
+  onetrip_sentinel_free(sentinel: number): void
+  onetrip_sentinel_connect(sentinel: number, now: number, seat: number, role: number): void
+  onetrip_sentinel_opened(sentinel: number, now: number, seat: number): void
+  onetrip_sentinel_lost(
+    sentinel: number,
+    now: number,
+    seat: number,
+    isOpen: number,
+    why: number,
+    len: number,
+  ): void
+  onetrip_sentinel_left(sentinel: number, seat: number): void
+  onetrip_sentinel_is_for_replica(sentinel: number, onlyReads: number): number
+  onetrip_sentinel_input(
+    sentinel: number,
+    now: number,
+    line: number,
+    bytes: number,
+    len: number,
+  ): void
+  onetrip_sentinel_closed(
+    sentinel: number,
+    now: number,
+    line: number,
+    why: number,
+    len: number,
+  ): void
+  onetrip_sentinel_close(sentinel: number): void
+  onetrip_sentinel_deadline(sentinel: number): number
+  onetrip_sentinel_time(sentinel: number, now: number): void
+  onetrip_sentinel_take(sentinel: number): number
+  onetrip_sentinel_completions(sentinel: number): number
   onetrip_cache_new(bytesMax: number): number
   onetrip_cache_free(cache: number): void
   onetrip_cache_opened(cache: number, connection: number): void
@@ -268,6 +301,11 @@ export const enum Kind {
   CLUSTER_CLOSE = 55,
   CLUSTER_UNSUBSCRIBE = 56,
   CLUSTER_RESUBSCRIBED = 57,
+  SENTINEL_OPEN = 64,
+  SENTINEL_CLOSE = 65,
+  SENTINEL_DIAL = 66,
+  SENTINEL_LEAVE = 67,
+  SENTINEL_NOT_FOUND = 68,
 }
 
 /** Options of a command of a cluster. */
@@ -364,6 +402,7 @@ export const enum Close {
   UNUSABLE = 7,
   LOST = 8,
   NOT_RESET = 9,
+  OTHER_ROLE = 10,
   REFUSED = 11,
 }
 
@@ -431,6 +470,9 @@ export const enum Traits {
   CACHEABLE = 1024,
   CHANGES = 2048,
 }
+
+/** What a server is to be, of those that Sentinels name. */
+export const enum Role { MASTER = 1, REPLICA = 2 }
 
 /** What a cache of Redis has of a command. A greater number is the address of its reply. */
 export const enum Found { NOTHING = 0, JOINED = 1, FETCH = 2 }

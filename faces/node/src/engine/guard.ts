@@ -61,4 +61,4 @@ function nothing(name: string): number {
 }
 
 const OFTEN =
-  /(?<!pool|cluster)_(?:input|received|transmit|len|written|deadline|request|submit|take|completions|flight|queued)$|_place$|_look_up$/
+  /(?<!pool|cluster|sentinel)_(?:input|received|transmit|len|written|deadline|request|submit|take|completions|flight|queued)$|_place$|_look_up$/

@@ -31,6 +31,8 @@ export interface RedisOwner {
   /** A request has to wait for the window. */
   full(): void
   drained(): void
+  /** The server says that it has lost its role. Its answer lies from `start` to `end`. */
+  astray(start: number, end: number): void
   /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
   closed(why: number, isFinal: boolean, start: number, end: number): void
 }
@@ -144,6 +146,7 @@ export class RedisLink extends Wire<RedisReceiver> {
       owner.ready(a, fields, b !== 0)
     } else if (kind === Kind.FULL) owner.full()
     else if (kind === Kind.DRAINED) owner.drained()
+    else if (kind === Kind.ASTRAY) owner.astray(start, end)
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }
 }

@@ -158,6 +158,7 @@ export class Cache implements Handle {
 
   #wait(call: Call, send: (call: Call) => void): void {
     const number = this.#join
+    call.isForMaster = true
     const late = (): void => {
       if (this.#joined.delete(number)) call.expire('NotSent')
     }
@@ -313,6 +314,7 @@ class Fetch extends Call {
     reject: (error: RedisError) => void,
   ) {
     super(spec, args, how, shape, resolve, reject)
+    this.isForMaster = true
     this.#cache = cache
     this.#number = number
   }

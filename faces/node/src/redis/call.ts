@@ -50,6 +50,8 @@ export class Call {
   takeBack: (() => boolean) | undefined
   /** Tells the cache that what it changes may have been changed by now. */
   written: (() => void) | undefined
+  /** It goes to the master, and is not sent again by itself: it is part of a list, or kept. */
+  isForMaster = false
   /** How often it was sent again. */
   repeats = 0
   /**

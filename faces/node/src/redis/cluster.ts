@@ -360,7 +360,7 @@ export class Cluster implements Core, Handle, Shards, Tower {
       engine.onetrip_cluster_connected(this.#address, now(), number, isConnected)
       this.#settle()
     }
-    const node = new Node(this.config, [server], this.config.replicaReads, {
+    const node = new Node(this.config, [server], { readonly: this.config.replicaReads }, {
       connected: () => told(1),
       disconnected: () => told(0),
       push: (start, end) => {

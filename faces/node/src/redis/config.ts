@@ -36,6 +36,17 @@ export interface RedisOptions {
    * false.
    */
   replicaReads?: boolean | undefined
+  /**
+   * The servers are Sentinels, of which a majority must be reachable, and this is the name of the
+   * master in their configuration. User, password and database are for the master; TLS is for both.
+   */
+  sentinel?: string | undefined
+  /** The ACL user at the Sentinels. Default: their user `default`. */
+  sentinelUser?: string | undefined
+  /** The password for the Sentinels. Default: none. */
+  sentinelPassword?: string | undefined
+  /** With Sentinels, who answers commands that only read and go by themselves. Default master. */
+  reads?: 'master' | 'replica' | 'prefer_replica' | undefined
   /** Sends commands that only read again if their connection was lost. Default false. */
   repeatReads?: boolean | undefined
   /**
@@ -89,6 +100,7 @@ export interface Config {
   readonly tls: ConnectionOptions | undefined
   readonly cluster: boolean
   readonly replicaReads: boolean
+  readonly sentinel: SentinelConfig | undefined
   readonly repeatReads: boolean
   readonly cache: number
   readonly connectTimeout: number
@@ -103,6 +115,14 @@ export interface Config {
   readonly replyBytesMax: number
   readonly attemptsMax: number
   readonly redirectsMax: number
+}
+
+/** The servers are Sentinels. */
+export interface SentinelConfig {
+  readonly master: string
+  readonly user: string | undefined
+  readonly password: string | undefined
+  readonly reads: string
 }
 
 const MIB = 1024 * 1024
@@ -127,6 +147,7 @@ export function configOf(given: string | RedisOptions = {}): Config {
     tls: tls === true ? {} : tls === false ? undefined : tls,
     cluster: options.cluster ?? false,
     replicaReads: options.replicaReads ?? false,
+    sentinel: sentinelOf(options),
     repeatReads: options.repeatReads ?? false,
     cache,
     connectTimeout: whole('connectTimeout', options.connectTimeout, 10_000),
@@ -144,6 +165,23 @@ export function configOf(given: string | RedisOptions = {}): Config {
   }
 }
 
+function sentinelOf(options: RedisOptions): SentinelConfig | undefined {
+  const { sentinel, sentinelUser, sentinelPassword, reads } = options
+  if (sentinel === undefined) {
+    if (sentinelUser === undefined && sentinelPassword === undefined && reads === undefined) return
+    throw invalid('settings of Sentinels go with redis+sentinel://, or the option sentinel')
+  }
+  if (options.cluster === true) throw invalid('the servers are Sentinels or a cluster, not both')
+  if (options.path !== undefined)
+    throw invalid('Sentinels are reached by TCP, by a name or an address')
+  if (sentinel === '') throw invalid('sentinel takes the name of the master')
+  if (reads !== undefined && !READS.has(reads))
+    throw invalid('reads takes master, replica or prefer_replica')
+  return { master: sentinel, user: sentinelUser, password: sentinelPassword, reads: reads ?? 'master' }
+}
+
+const READS = new Set<string>(['master', 'replica', 'prefer_replica'])
+
 function serversOf(options: RedisOptions, named: Server[] | undefined): Server[] {
   if (options.path !== undefined) return [{ path: options.path }]
   const first = named?.[0]
@@ -155,7 +193,8 @@ function serversOf(options: RedisOptions, named: Server[] | undefined): Server[]
   ) {
     return named
   }
-  const other = first !== undefined && 'host' in first ? first : { host: '127.0.0.1', port: PORT }
+  const port = options.sentinel === undefined ? PORT : SENTINEL_PORT
+  const other = first !== undefined && 'host' in first ? first : { host: '127.0.0.1', port }
   return [{ host: options.host ?? other.host, port: portOf(options.port ?? other.port) }]
 }
 
@@ -191,6 +230,7 @@ function portOf(port: number): number {
 const invalid = (message: string): Error => misuse('config', message)
 
 const PORT = 6379
+const SENTINEL_PORT = 26379
 
 const SCHEMES: { [scheme: string]: 'tcp' | 'tls' | 'unix' } = {
   redis: 'tcp',
@@ -205,9 +245,12 @@ const SCHEMES: { [scheme: string]: 'tcp' | 'tls' | 'unix' } = {
 function fromUrl(url: string): RedisOptions {
   const [, scheme = '', slashes, rest = '', query = ''] =
     /^([a-z+]+):(\/\/)?([^?]*)(?:\?(.*))?$/is.exec(url) ?? []
-  const kind = SCHEMES[scheme.toLowerCase()]
+  const [, plain = scheme, isSentinel] = /^(redis|rediss|valkey|valkeys)(\+sentinel)$/i.exec(scheme) ?? []
+  const kind = SCHEMES[plain.toLowerCase()]
   if (kind === undefined)
-    throw invalid('a URL begins with redis://, rediss:// or unix:')
+    throw invalid(
+      'a URL begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:',
+    )
   if (kind !== 'unix' && slashes === undefined) throw invalid(`a URL begins with ${scheme}://`)
   const options: RedisOptions & { servers?: Server[] } = {}
   const at = rest.lastIndexOf('@')
@@ -218,8 +261,11 @@ function fromUrl(url: string): RedisOptions {
       throw invalid('unix: takes the absolute path of a socket')
     options.path = decode(place)
   } else {
-    const [hosts = '', database] = place.split('/')
-    options.servers = hosts.split(',').map(readServer)
+    const [hosts = '', ...path] = place.split('/')
+    if (isSentinel !== undefined) readMaster(options, hosts, path.shift())
+    const [database] = path
+    const port = isSentinel === undefined ? PORT : SENTINEL_PORT
+    options.servers = hosts.split(',').map((host) => readServer(host, port))
     if (database !== undefined && database !== '')
       options.database = numberOf('database', decode(database))
   }
@@ -235,7 +281,13 @@ function readLogin(options: RedisOptions, login: string): void {
   if (colon >= 0 && colon + 1 < login.length) options.password = decode(login.slice(colon + 1))
 }
 
-function readServer(text: string): Server {
+function readMaster(options: RedisOptions, hosts: string, master: string | undefined): void {
+  if (hosts === '' || !master)
+    throw invalid('a URL of Sentinels names them and the master: redis+sentinel://host,host/mymaster')
+  options.sentinel = decode(master)
+}
+
+function readServer(text: string, otherwise: number): Server {
   const [, bracketed, plain = '', port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/.exec(text) ?? [
     undefined,
     undefined,
@@ -243,7 +295,7 @@ function readServer(text: string): Server {
     'x',
   ]
   const host = bracketed ?? decode(plain)
-  return { host: host === '' ? '127.0.0.1' : host, port: portOf(port ? Number(port) : PORT) }
+  return { host: host === '' ? '127.0.0.1' : host, port: portOf(port ? Number(port) : otherwise) }
 }
 
 /** Settings of a URL that are numbers, and the options that they set. */
@@ -279,6 +331,9 @@ function readPair(options: RedisOptions, pair: string): void {
   else if (flag !== undefined) set[flag] = flagOf(key, value)
   else if (key === 'client_name') options.clientName = value
   else if (key === 'cache') options.cache = value
+  else if (key === 'sentinel_username') options.sentinelUser = value
+  else if (key === 'sentinel_password') options.sentinelPassword = value
+  else if (key === 'reads') set['reads'] = value
   else if (key === 'protocol' && (value === '2' || value === '3'))
     options.protocol = value === '2' ? 2 : 3
   else if (key === 'sslmode') readSslMode(options, value)

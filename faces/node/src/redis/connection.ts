@@ -1,16 +1,17 @@
 import type { Socket } from 'node:net'
 
-import type { Outcome } from '../engine/exports'
-import { reason } from '../engine/memory'
+import { type Outcome, Role } from '../engine/exports'
+import { memory, reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { FailureListener } from './batch'
 import type { Cache } from './cache'
 import type { Call } from './call'
 import type { Config, Server } from './config'
-import { closed, endOf, lost, silent } from './ends'
+import { closed, endOf, left, lost, silent } from './ends'
 import { RedisError } from './error'
-import { open } from './open'
+import { nameOf, open } from './open'
 import { Outbox } from './outbox'
+import type { Seated, Seating } from './sentinels'
 
 /** The owner of a connection. */
 export interface Seat {
@@ -40,6 +41,8 @@ export interface Purpose {
   readonly cache?: Cache | undefined
   /** The server is to say which keys that were read on it are changed, for the cache. */
   readonly tracks?: boolean
+  /** Where it finds its server, if Sentinels name it. */
+  readonly seating?: Seating | undefined
 }
 
 const RESP3_LOST = 'the client has reconnected to a server without RESP3: subscribe again'
@@ -48,8 +51,9 @@ const RESP3_LOST = 'the client has reconnected to a server without RESP3: subscr
  * One connection to a server, from its opening to its end. Calls of one turn of the event loop
  * leave in one write.
  */
-export class Connection implements RedisOwner, FailureListener {
-  readonly server: Server
+export class Connection implements RedisOwner, FailureListener, Seated {
+  /** The server; the first of the configuration until it is known. */
+  server: Server
   reason: RedisError | undefined
   /** 2 or 3, once it is ready. */
   protocol = 0
@@ -64,19 +68,40 @@ export class Connection implements RedisOwner, FailureListener {
   #timer: NodeJS.Timeout | undefined
   #permanent = false
   #isOver = false
+  /** Its number at the Sentinels; 0 for none. */
+  #number = 0
 
   constructor(config: Config, server: Server, purpose: Purpose, seat: Seat) {
     this.server = server
     this.#config = config
     this.#seat = seat
     this.#purpose = purpose
+    const { seating } = purpose
+    if (seating === undefined) this.dial(server)
+    else this.#number = seating.sentinels.connect(seating.role, this)
+  }
+
+  /** Opens its socket to this server, and gives an earlier attempt up. */
+  dial(server: Server): void {
+    // What has begun its login ends, and its owner tries again.
+    if (this.#link !== undefined) return this.abort(left())
+    this.#giveUp?.()
+    this.server = server
     this.#giveUp = open(
-      config,
+      this.#config,
       server,
       this.#received,
       (socket) => this.#opened(socket),
       (error) => this.#ended(error),
     )
+  }
+
+  leave(): void {
+    this.abort(left())
+  }
+
+  notFound(error: RedisError): void {
+    this.#ended(error)
   }
 
   /** Whether it takes calls. */
@@ -111,6 +136,7 @@ export class Connection implements RedisOwner, FailureListener {
   /** Takes no more calls, and ends when all are answered. */
   end(): void {
     this.#shut()
+    this.#purpose.seating?.sentinels.left(this.#number)
     if (this.#link !== undefined) this.#link.terminate()
     else this.abort(closed())
   }
@@ -118,7 +144,7 @@ export class Connection implements RedisOwner, FailureListener {
   /** Ends it now, whatever is unanswered. */
   abort(error: RedisError): void {
     this.reason ??= error
-    if (this.#giveUp !== undefined) return this.#ended(error)
+    if (this.#link === undefined) return this.#ended(error)
     this.#socket?.destroy()
     this.#gone()
   }
@@ -151,6 +177,8 @@ export class Connection implements RedisOwner, FailureListener {
     yield ['protocol', `${config.protocol}`]
     yield ['subscriber', this.#purpose.subscriber === true ? '1' : '0']
     yield ['readonly', this.#purpose.readonly === true ? '1' : '0']
+    const role = this.#purpose.seating?.role
+    if (role !== undefined) yield ['role', role === Role.MASTER ? 'master' : 'replica']
     yield ['tracking', this.#purpose.tracks === true ? '1' : '0']
     yield ['reply_bytes_max', `${config.replyBytesMax}`]
     yield ['in_flight_bytes_max', `${config.inFlightBytesMax}`]
@@ -163,6 +191,9 @@ export class Connection implements RedisOwner, FailureListener {
     this.protocol = protocol
     if (this.#outbox !== undefined) this.#outbox.isOpen = true
     if (tracks) this.#purpose.cache?.opened(this)
+    if (this.#number !== 0) this.#purpose.seating?.sentinels.opened(this.#number)
+    // Another server may have the role by now.
+    if (this.#isOver) return
     this.#seat.ready(this)
   }
 
@@ -176,6 +207,17 @@ export class Connection implements RedisOwner, FailureListener {
   }
 
   full(): void {}
+
+  /** The connection takes nothing new, and ends when all is answered. */
+  astray(start: number, end: number): void {
+    const { sentinels } = this.#purpose.seating ?? {}
+    if (sentinels === undefined) return
+    const why = memory.text(start, end).replace(/^[-!]/, '').trimEnd()
+    sentinels.useless(this.#number, `${nameOf(this.server)} says ${why}`)
+    // It may still be told to leave.
+    this.#shut()
+    if (!this.#isOver) this.#link?.terminate()
+  }
 
   drained(): void {
     if (this.#outbox?.isFull !== true) return
@@ -226,6 +268,7 @@ export class Connection implements RedisOwner, FailureListener {
     this.#giveUp?.()
     this.#giveUp = undefined
     this.reason ??= error
+    this.#purpose.seating?.sentinels.lost(this.#number, this.reason.message)
     const link = this.#link
     if (link !== undefined) setImmediate(() => link.free())
     this.#seat.ended(this, this.reason, this.#permanent)

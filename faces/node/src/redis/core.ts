@@ -3,7 +3,7 @@ import { Atomic, type Item } from './atomic'
 import { Cache } from './cache'
 import { Call, type How } from './call'
 import type { Config, Server } from './config'
-import type { Connection } from './connection'
+import type { Connection, Purpose } from './connection'
 import { misuse, RedisError } from './error'
 import { closedError, Line, type Listener } from './line'
 import { type Lease, Own } from './own'
@@ -44,20 +44,21 @@ export class Node implements Core, Listener {
   readonly #line: Line
   /** The server of the shared connection, or of the last one. */
   #server: Server
-  readonly #readonly: boolean
+  readonly #purpose: Purpose
   readonly #watcher: Watcher | undefined
   #own: Own | undefined
 
-  /** `readonly`: READONLY is sent, since the server may be a replica of a cluster. */
-  constructor(config: Config, servers: readonly Server[], readonly = false, watcher?: Watcher) {
+  /** `purpose` is that of all connections. */
+  constructor(config: Config, servers: readonly Server[], purpose: Purpose = {}, watcher?: Watcher) {
     this.config = config
     this.#watcher = watcher
     this.#server = servers[0] as Server
-    this.#readonly = readonly
     const cache = config.cache > 0 ? new Cache(config.cache) : undefined
     this.cache = cache
-    this.#line = new Line(config, servers, { readonly, cache, tracks: cache !== undefined }, this)
-    this.subscriptions = new Subscriptions(config, servers, this.#line)
+    this.#purpose = { ...purpose, cache }
+    const tracks = cache !== undefined
+    this.#line = new Line(config, servers, { ...this.#purpose, tracks }, this)
+    this.subscriptions = new Subscriptions(config, servers, this.#line, purpose.seating)
   }
 
   /** The server of the shared connection, or of the last one. */
@@ -91,8 +92,7 @@ export class Node implements Core, Listener {
   }
 
   #pool(): Own {
-    const purpose = { readonly: this.#readonly, cache: this.cache }
-    return (this.#own ??= new Own(this.config, () => this.#server, purpose))
+    return (this.#own ??= new Own(this.config, () => this.#server, this.#purpose))
   }
 
   connect(): void {
@@ -172,6 +172,7 @@ export function runEach(
         if (--left === 0) resolve(results)
       }
       const call = new Call(item.spec, item.args, how, item.shape, done, done, item.script)
+      call.isForMaster = true
       if (how.signal?.aborted === true)
         call.fail(misuse('ABORT_ERR', 'the operation was aborted'), 'NotSent')
       else send(call, item)

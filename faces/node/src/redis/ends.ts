@@ -18,6 +18,7 @@ export function endOf(
     const { code, message } = fromText(text.replace(/^[-!]/, '').trimEnd(), 'NotSent')
     return new RedisError(`${name} refused the connection: ${message}`, code, 'NotSent')
   }
+  if (why === Close.OTHER_ROLE) return new RedisError(`${name} ${text}`, 'other_role', 'NotSent')
   if (why === Close.LOGIN) {
     return new RedisError(`${name}: ${text}`, isFinal ? 'not_redis' : 'connect_failed', 'NotSent')
   }
@@ -37,6 +38,11 @@ const CODES: { readonly [why: number]: string } = {
 /** The error of a call on a connection that this program has closed. */
 export function closed(): RedisError {
   return new RedisError('the connection was closed by this program', 'connection_ended', 'NotSent')
+}
+
+/** The error of a connection whose server has another role by now. */
+export function left(): RedisError {
+  return new RedisError('Sentinels name another server by now', 'connection_ended', 'Unknown')
 }
 
 /** The error of a connection that was lost. */

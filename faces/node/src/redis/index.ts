@@ -1,7 +1,8 @@
 import { Client } from './client'
 import { Cluster } from './cluster'
-import { configOf, type RedisOptions } from './config'
-import { Node } from './core'
+import { type Config, configOf, type RedisOptions } from './config'
+import { type Core, Node } from './core'
+import { Followed } from './followed'
 
 export type { CacheMetrics } from './cache'
 export type { CallOptions, Metrics } from './client'
@@ -39,8 +40,13 @@ export { Subscription } from './subscription'
  */
 export function redis(options?: string | RedisOptions): Client {
   const config = configOf(options)
-  const core = config.cluster ? new Cluster(config) : new Node(config, config.servers)
+  const core = coreOf(config)
   const { requestTimeout: timeout } = config
   const how = { bytes: false, repeatable: false, alone: false, timeout, signal: undefined }
   return new Client<false>(core, how)
+}
+
+function coreOf(config: Config): Core {
+  if (config.sentinel !== undefined) return new Followed(config)
+  return config.cluster ? new Cluster(config) : new Node(config, config.servers)
 }

@@ -259,7 +259,9 @@ export class Line implements Seat {
   answered(): void {}
 
   again(call: Call, outcome: Outcome): boolean {
-    const mayRepeat = call.mayRepeat(this.#config.repeatReads)
+    // With Sentinels, what was not sent goes on at the next master.
+    const goesOn = this.#purpose.seating !== undefined && outcome === 'NotSent' && !call.isForMaster
+    const mayRepeat = goesOn || call.mayRepeat(this.#config.repeatReads)
     if (outcome === 'Applied' || !mayRepeat || this.#isClosed || call.settled) return false
     if (++call.repeats >= this.#config.attemptsMax) return false
     call.wasUnknown ||= outcome === 'Unknown'

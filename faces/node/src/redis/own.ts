@@ -39,6 +39,7 @@ export class Own {
       ['wait_timeout_ms', config.waitTimeout],
       ['idle_timeout_ms', config.idleTimeout],
       ['lifetime_ms', 0],
+      ['seated', purpose.seating === undefined ? 0 : 1],
       ['backoff_min_ms', 50],
       ['backoff_max_ms', 5000],
     ]
@@ -71,7 +72,8 @@ export class Own {
       {
         served: (number) => {
           const connection = this.#connections.get(number)
-          const isHere = connection?.server === this.#server()
+          // Connections to a server that Sentinels name no more are closed by themselves.
+          const isHere = this.#purpose.seating !== undefined || connection?.server === this.#server()
           if (isHere && connection?.isReady === true) return served(this.#lease(number, connection))
           if (connection !== undefined) {
             this.#adapter.release(number, Condition.BROKEN)

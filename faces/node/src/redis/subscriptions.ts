@@ -3,6 +3,7 @@ import type { Config, Server } from './config'
 import type { Connection } from './connection'
 import { Line } from './line'
 import { begin, next } from './reply'
+import type { Seating } from './sentinels'
 import { specOf } from './spec'
 
 /** The three kinds of subscriptions: by name, by pattern, and to sharded channels. */
@@ -47,6 +48,7 @@ export class Subscriptions {
   readonly #config: Config
   readonly #servers: readonly Server[]
   readonly #shared: Line
+  readonly #seating: Seating | undefined
   /** In a cluster, who subscribes to sharded channels. */
   shards: Shards | undefined
   #own: Line | undefined
@@ -54,7 +56,8 @@ export class Subscriptions {
   readonly #readers = new Set<Reader>()
   #isClosed = false
 
-  constructor(config: Config, servers: readonly Server[], shared: Line) {
+  constructor(config: Config, servers: readonly Server[], shared: Line, seating?: Seating) {
+    this.#seating = seating
     this.#config = config
     this.#servers = servers
     this.#shared = shared
@@ -147,7 +150,7 @@ export class Subscriptions {
     return (this.#own ??= new Line(
       this.#config,
       this.#servers,
-      { subscriber: true },
+      { subscriber: true, seating: this.#seating },
       {
         connected: (connection) => this.#resubscribe(connection),
         push: (_, start) => this.push(start),

@@ -17,7 +17,7 @@ use builds::Builds;
 use judge::{Report, Row};
 
 /// These say whether something holds under faults or loads, and have no figure of their own.
-const LEFT_OUT: [&str; 12] = [
+const LEFT_OUT: [&str; 13] = [
     "cancel_10000",
     "overload_rss",
     "kill_1000_in_flight",
@@ -27,6 +27,7 @@ const LEFT_OUT: [&str; 12] = [
     "redis_chaos",
     "redis_cluster",
     "redis_crashes",
+    "redis_sentinel",
     "concurrency",
     "proxy_delay_error",
     "python_cancels",

@@ -30,6 +30,7 @@ mod profile;
 mod proxy;
 mod python;
 pub mod redis;
+mod redis_sentinel;
 mod repeatable;
 mod replicas;
 mod rows_100k;
@@ -70,7 +71,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 52] = [
+const ALL: [Group; 53] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -121,6 +122,7 @@ const ALL: [Group; 52] = [
     Group { names: &["redis_chaos"], run: chaos::redis },
     Group { names: &["redis_cluster"], run: chaos::redis_cluster },
     Group { names: &["redis_crashes"], run: chaos::redis_crashes },
+    Group { names: &[redis_sentinel::NAME], run: redis_sentinel::run },
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &[profile::SELECT], run: profile::select },
     Group { names: &[profile::CLIENTS], run: profile::clients },

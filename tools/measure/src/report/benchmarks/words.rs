@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 77] = [
+const SUBJECTS: [(&str, Group, &str); 78] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -130,6 +130,7 @@ const SUBJECTS: [(&str, Group, &str); 77] = [
     ("chaos", Group::Correctness, "chaos for a minute"),
     ("chaos_sessions", Group::Correctness, "chaos of sessions"),
     ("failover", Group::Correctness, "failovers under Patroni"),
+    ("redis_sentinel", Group::Correctness, "failovers of Redis under Sentinels"),
     ("redis_chaos", Group::Correctness, "chaos of Redis for a minute"),
     ("redis_cluster", Group::Correctness, "chaos of a Redis cluster for a minute"),
     ("redis_crashes", Group::Correctness, "crashes of masters of a Redis cluster"),

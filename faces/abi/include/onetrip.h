@@ -102,6 +102,8 @@ enum {
                                   meanwhile. a: its number */
     ONETRIP_POOL_CLOSE = 37,   /* close this connection, or stop opening it: the pool has
                                   forgotten it. a: its number */
+    ONETRIP_POOL_SCOUT = 38,   /* the server is silent: look for another one, beside the pool's
+                                  connections, then call onetrip_pool_scouted */
 
     ONETRIP_CLUSTER_SEND = 48,        /* send a command, or a part of one, to a node, behind what
                                          was sent there before. token: the token of the command.
@@ -549,8 +551,8 @@ uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
  * connections_min (0), waiting_max (16384 callers), opening_max (4 at a time), wait_timeout_ms
  * (30000), idle_timeout_ms (600000; 0: never), lifetime_ms (1800000; 0: unlimited), slow_head_ms
  * (10), backoff_min_ms (25), backoff_max_ms (2000), oldest_first (0: the idle connection that was
- * used last is used next; 1: the one that has been idle longest). If one is wrong, ONETRIP_CLOSED
- * says what is wrong. */
+ * used last is used next; 1: the one that has been idle longest), scout_after_ms (0: never). If one
+ * is wrong, ONETRIP_CLOSED says what is wrong. */
 onetrip_pool *onetrip_pool_new(double now, const uint8_t *settings, size_t len, double seed);
 void onetrip_pool_free(onetrip_pool *pool);
 
@@ -598,6 +600,8 @@ void onetrip_pool_acted(onetrip_pool *pool, double now);
 
 double onetrip_pool_deadline(onetrip_pool *pool);
 void onetrip_pool_time(onetrip_pool *pool, double now);
+/* The attempt that ONETRIP_POOL_SCOUT asked for is over, whatever it met. */
+void onetrip_pool_scouted(onetrip_pool *pool, double now);
 /* Who asks from now on is refused, who waits is still served. ONETRIP_CLOSED comes when no connection is left. */
 void onetrip_pool_close(onetrip_pool *pool, double now);
 /* The same, but who waits is refused, too. Connections that are in use are for the host to end, as lost ones. */

@@ -117,6 +117,9 @@ pub mod kind {
     /// The pool has forgotten this connection. Say goodbye and free it, or give up opening it. `a`:
     /// its number.
     pub const POOL_CLOSE: u32 = 37;
+    /// The server has been silent for `scout_after_ms` while something is awaited. Look for another
+    /// one, beside the pool's connections, and report that with `onetrip_pool_scouted`.
+    pub const POOL_SCOUT: u32 = 38;
     /// A command of a cluster, or a part of one, must be sent to a node, behind everything that was
     /// to be sent there before; one that may block, over a connection of its own. Token: that of
     /// the command. `a`: the number of the flight, with which the host reports its end. `b`: the

@@ -259,6 +259,13 @@ pub unsafe extern "C" fn onetrip_pool_time(pool: *mut Pool, now: f64) {
     unsafe { of(pool) }.time(time(now));
 }
 
+/// The attempt that `POOL_SCOUT` asked for is over, whatever it met.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_scouted(pool: *mut Pool, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(pool) }.scouted(time(now));
+}
+
 /// How many connections there are, in any state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_connections(pool: *mut Pool) -> usize {

@@ -243,6 +243,12 @@ impl<H: Lent> Pool<H> {
         self.settle(now);
     }
 
+    /// The attempt that `POOL_SCOUT` asked for is over, whatever it met.
+    pub fn scouted(&mut self, now: Time) {
+        self.policy.handle_scouted(now);
+        self.settle(now);
+    }
+
     /// When that is to be said next.
     pub fn deadline(&self) -> Time {
         self.policy.poll_deadline().unwrap_or(Time::NEVER)
@@ -364,8 +370,7 @@ impl<H: Lent> Pool<H> {
                     self.tell(kind::POOL_CLOSE, 0, number);
                 }
             }
-            // It is for hosts of several servers, and no setting of this one asks for it.
-            Output::Scout => {}
+            Output::Scout => self.tell(kind::POOL_SCOUT, 0, 0),
             Output::Closed if self.closed => {}
             Output::Closed => {
                 self.closed = true;
@@ -472,6 +477,7 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
             "idle_timeout_ms" => limits.idle_timeout = millis(name, value)?,
             "lifetime_ms" => limits.lifetime = millis(name, value)?,
             "slow_head_ms" => limits.slow_head = millis(name, value)?,
+            "scout_after_ms" => limits.scout_after = millis(name, value)?,
             "backoff_min_ms" => limits.backoff_min = millis(name, value)?,
             "backoff_max_ms" => limits.backoff_max = millis(name, value)?,
             // Redis Sentinels know its server: attempts wait for what these say.

@@ -182,7 +182,9 @@ class Config:
         newest = _version("ssl_max_protocol_version", self.text("ssl_max_protocol_version"))
         return oldest or 2, newest
 
-    def plan(self, seed: int) -> _native.Plan:
+    def plan(
+        self, seed: int, tried_last: int | None = None, scouts: bool = False
+    ) -> _native.Plan:
         words = (
             self.sslmode,
             self.said("sslnegotiation"),
@@ -190,12 +192,15 @@ class Config:
             self.said("load_balance_hosts"),
         )
         hosts = "".join(endpoint.letter for endpoint in self.endpoints)
-        return _native.Plan(hosts, words, int(self.said("connect_timeout")), seed)
+        timeout = int(self.said("connect_timeout"))
+        return _native.Plan(hosts, words, timeout, seed, tried_last, scouts)
 
     def of_pool(self) -> list[tuple[str, str]]:
         settings = [(name, self._texts[name]) for name in _OF_POOL if name in self._texts]
         if self.said("idle_order") in ("fifo", "oldest"):
             settings.append(("oldest_first", "1"))
+        after = _native.scout_after(len(self.endpoints), self.said("target_session_attrs"))
+        settings.append(("scout_after_ms", str(after)))
         return settings
 
     def of_engine(

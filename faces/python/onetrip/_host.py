@@ -17,7 +17,7 @@ from typing import Any
 from . import _native
 from ._config import Config, Endpoint
 from ._listen import Listener
-from ._opening import Opening, Refused
+from ._opening import Opening, Refused, Scout
 from ._within import within
 from .errors import Error, Notice
 
@@ -185,6 +185,22 @@ class Host:
         if number not in self._transports:
             gone.set_result(None)
         return number, gone
+
+    def scout(self, _: int) -> None:
+        self.dial(self._scout(next(self._apart)))
+
+    async def _scout(self, number: int) -> None:
+        """Looks for another primary, beside the pool. What is open to a former one ends with it."""
+        here = next((opening.endpoint for _, opening in self._transports.values()), None)
+        endpoints = self.config.endpoints
+        silent = endpoints.index(here) if here in endpoints else None
+        opening = self._openings[number] = Scout(self, number, silent)
+        try:
+            await self._open(number, opening)
+        finally:
+            self._failed.pop(number, None)
+            self._identities.pop(number, None)
+            self.core.scouted()
 
     def ready(self, number: int, block: bytes) -> None:
         login = self._openings[number].login if number in self._openings else None

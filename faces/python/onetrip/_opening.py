@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._host import Host
 
 CLOSED = "the server closed the connection"
+TERMINATE = b"X\0\0\0\4"
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 
 
@@ -37,7 +38,7 @@ class Opening:
     def __init__(self, host: Host, number: int) -> None:
         self.host, self.number = host, number
         self.config, self.loop = host.config, host.loop
-        self.plan = self.config.plan(int.from_bytes(os.urandom(8), "little"))
+        self.plan = self.planned()
         self.endpoint = self.config.endpoints[0]
         self.address: str = ""
         self.addresses: list[str] = []
@@ -53,19 +54,14 @@ class Opening:
         while True:
             action, place, address = self.plan.action()
             if action == "done":
-                await self.host.prepare(self.number)
-                if not self.host.core.opened(self.number):
-                    # It was lost meanwhile: the pool has to hear of it.
-                    self.leave()
-                    text = f"{self.endpoint} closed the connection"
-                    made = _make("connect_failed", "NotSent", text, None)
-                    self.host.open_failed(self.number, made, False)
-                return
+                self.host.lineage.note_served(self.config.endpoints.index(self.endpoint))
+                return await self.arrived()
             if action == "failed":
                 return self._give_up(errors)
             try:
                 await within(self._do(action, place, address), self.plan.left())
             except (asyncio.TimeoutError, TimeoutError):
+                self.host.lineage.note_silent(self.config.endpoints.index(self.endpoint))
                 seconds = self.config.said("connect_timeout")
                 message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"
                 made = _make("connect_failed", "NotSent", message, None)
@@ -77,6 +73,19 @@ class Opening:
                 message = f"{self.endpoint} can't be reached: {error}"
                 made = _make("connect_failed", "NotSent", message, None, error)
                 self._failed(errors, Refused(faults.get(action, "server"), made))
+
+    def planned(self) -> _native.Plan:
+        return self.config.plan(int.from_bytes(os.urandom(8), "little"), self.host.lineage.silent)
+
+    async def arrived(self) -> None:
+        """The server will do."""
+        await self.host.prepare(self.number)
+        if not self.host.core.opened(self.number):
+            # It was lost meanwhile: the pool has to hear of it.
+            self.leave()
+            text = f"{self.endpoint} closed the connection"
+            made = _make("connect_failed", "NotSent", text, None)
+            self.host.open_failed(self.number, made, False)
 
     async def _do(self, action: str, place: int, address: int) -> None:
         if action == "resolve":
@@ -258,3 +267,22 @@ class Opening:
         if text != str(error):
             error = _make("connect_failed", "NotSent", text, None, error)
         self.host.open_failed(self.number, error, told.permanent and not is_of_many)
+
+
+class Scout(Opening):
+    """Looks for another primary while the server of the client is silent, and asks that one last.
+    What it has met stands in the lineage; the pool opens its own connections."""
+
+    def __init__(self, host: Host, number: int, silent: int | None) -> None:
+        self.silent = silent
+        super().__init__(host, number)
+
+    def planned(self) -> _native.Plan:
+        return self.config.plan(int.from_bytes(os.urandom(8), "little"), self.silent, scouts=True)
+
+    async def arrived(self) -> None:
+        if self.silent is not None and self.config.endpoints[self.silent] != self.endpoint:
+            self.host.lineage.note_silent(self.silent)
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(TERMINATE)
+            self.transport.close()

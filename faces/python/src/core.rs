@@ -801,6 +801,14 @@ impl Core {
         Core::run(slf, |state, py, now| state.open_failed(py, now, number, error, permanent))
     }
 
+    /// The scout that the host was asked for is back.
+    fn scouted(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Core::run(slf, |state, py, now| {
+            state.pool.scouted(now);
+            state.walk_pool(py, now);
+        })
+    }
+
     /// A connection is logged in, and the server will do.
     fn opened(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
         Core::run(slf, |state, py, now| state.opened(py, now, number))

@@ -8,6 +8,7 @@ use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, NEGOTIATIONS, NOT_IN_PYTHON, Node, ORDERS, Row, SSL_MODES, SWITCH, TARGETS,
     UNSUPPORTED, lacking_in, says,
 };
+use onetrip_postgres::client::connect::plan::scout_after as silence_before_scout;
 use onetrip_postgres::client::connect::{
     Action, Fault, Host, LoadBalanceHosts, Plan as Policy, Session, Settings, SslMode,
     SslNegotiation, TargetSessionAttrs,
@@ -68,6 +69,22 @@ impl Lineage {
         QUESTION
     }
 
+    /// The host of the list that is tried last, if any.
+    #[getter]
+    fn silent(&self) -> PyResult<Option<usize>> {
+        Ok(self.seen.with(|seen| seen.silent())?)
+    }
+
+    /// A host of the list has answered nothing.
+    fn note_silent(&self, host: usize) -> PyResult<()> {
+        Ok(self.seen.with(|seen| seen.note_silent(host))?)
+    }
+
+    /// A connection to a host of the list is ready.
+    fn note_served(&self, host: usize) -> PyResult<()> {
+        Ok(self.seen.with(|seen| seen.note_served(host))?)
+    }
+
     /// Why a server with this answer must not be used any more: what stands behind its name.
     fn refuses(&self, row: Texts) -> PyResult<Option<&'static str>> {
         let refusal = self.seen.with(|seen| read(&row).and_then(|server| seen.refuses(server)))?;
@@ -79,13 +96,17 @@ type Refused = Option<(&'static str, &'static str)>;
 
 #[pymethods]
 impl Plan {
-    /// `hosts`: a letter for each: n a name, a an address, s a socket.
+    /// `hosts`: a letter for each: n a name, a an address, s a socket. `tried_last`: the host that
+    /// is silent. `scouts`: it looks for another primary.
     #[new]
+    #[pyo3(signature = (hosts, words, connect_timeout, seed, tried_last=None, scouts=false))]
     fn new(
         hosts: &str,
         words: (String, String, String, String),
         connect_timeout: u64,
         seed: u64,
+        tried_last: Option<usize>,
+        scouts: bool,
     ) -> PyResult<Plan> {
         let (sslmode, sslnegotiation, target, order) = words;
         let host = |letter| match letter {
@@ -102,8 +123,9 @@ impl Plan {
             connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
             seed,
             identifies: true,
-            tried_last: None,
+            tried_last,
         };
+        let settings = if scouts { settings.of_scout(tried_last) } else { settings };
         let policy = Local::new(Policy::new(Time::ZERO, settings));
         Ok(Plan { policy, start: Instant::now() })
     }
@@ -184,6 +206,14 @@ impl Plan {
         let verdict = self.policy.with(|plan| plan.verdict())?;
         Ok(verdict.map(|it| (it.error, it.text, it.is_of_many)))
     }
+}
+
+/// Milliseconds of silence after which a client with so many hosts looks for another primary; 0
+/// where it never does.
+#[pyfunction]
+pub(crate) fn scout_after(hosts: usize, target: &str) -> PyResult<u128> {
+    let after = silence_before_scout(hosts, word(TARGETS, &TargetSessionAttrs::ALL, target)?);
+    Ok(if after == Duration::MAX { 0 } else { after.as_millis() })
 }
 
 /// Whether time may mend that a server refused a login so.

@@ -11,7 +11,7 @@ import pytest
 
 import onetrip
 
-from conftest import URL
+from conftest import URL, Line
 
 STANDBY = os.environ.get("ONETRIP_TEST_STANDBY", "")
 TABLE = "failover_rows"
@@ -40,6 +40,8 @@ async def failover() -> None:
             pass
         async with onetrip.connect(f"{both}?target_session_attrs=read-write") as db:
             assert await db.fetchval(port) == primary.port
+            hung = Hung(standby.port)
+            await hung.hang(primary.port)
             async with db.session() as lent:
                 assert await lent.fetchval(port) == primary.port
                 assert await new.fetchval("select pg_promote()")
@@ -53,8 +55,41 @@ async def failover() -> None:
             for number in range(10):
                 await db.execute(f"insert into {TABLE} values ($1)", 10 + number)
                 assert await db.fetchval(port) == standby.port
+            await hung.goes_on()
         assert await old.fetchval(f"select count(*) from {TABLE}") == 0
-        assert await new.fetchval(f"select count(*) from {TABLE}") == 10
+        assert await new.fetchval(f"select count(*) from {TABLE}") == 11
+
+
+class Hung:
+    """A client whose only connection leads to a network that swallows, and which has no deadline:
+    only a look elsewhere meets the next primary."""
+
+    def __init__(self, standby: int) -> None:
+        self.line, self.standby = Line(), standby
+        port = urlsplit(self.line.url).port
+        both = self.line.url.replace(f":{port}", f":{port},127.0.0.1:{standby}")
+        self.url = f"{both}?target_session_attrs=read-write&connect_timeout=2&connections_max=1"
+        self.port = "select inet_server_port()"
+
+    async def hang(self, primary: int) -> None:
+        self.db = await onetrip.connect(self.url)
+        assert await self.db.fetchval(self.port) == primary
+        assert self.line.say("stall") == "ok"
+        self.sent = asyncio.ensure_future(self.db.execute(f"insert into {TABLE} values (100)"))
+        self.waits = asyncio.ensure_future(self.in_session())
+
+    async def in_session(self) -> None:
+        async with self.db.session() as session:
+            await session.execute(f"insert into {TABLE} values (101)")
+
+    async def goes_on(self) -> None:
+        with pytest.raises(onetrip.Error) as lost:
+            await self.sent
+        assert (lost.value.code, lost.value.outcome) == ("connection_lost", "Unknown")
+        await self.waits
+        assert await self.db.fetchval(self.port) == self.standby
+        await self.db.close()
+        self.line.close()
 
 
 def test_a_commit_that_did_not_wait_for_its_standby_is_unknown() -> None:

@@ -92,6 +92,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("POOL_FAILED", kind::POOL_FAILED),
         ("POOL_RESET", kind::POOL_RESET),
         ("POOL_CLOSE", kind::POOL_CLOSE),
+        ("POOL_SCOUT", kind::POOL_SCOUT),
         ("CLUSTER_SEND", kind::CLUSTER_SEND),
         ("CLUSTER_SEND_ASKING", kind::CLUSTER_SEND_ASKING),
         ("CLUSTER_REPLY", kind::CLUSTER_REPLY),

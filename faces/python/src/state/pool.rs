@@ -30,6 +30,7 @@ impl State {
                         }
                     }
                     kind::POOL_CLOSE => self.leave(py, now, a),
+                    kind::POOL_SCOUT => self.tell("scout", 0, None),
                     kind::CLOSED => self.tell("closed", 0, None),
                     _ => {}
                 }

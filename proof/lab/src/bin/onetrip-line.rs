@@ -55,6 +55,12 @@ fn run(port: u16) -> std::io::Result<()> {
                 proxy.fault(Fault::CutAfter { direction: Direction::Down, bytes: 0 }, scope);
                 "ok".to_owned()
             }
+            ("stall", _) => {
+                for direction in [Direction::Up, Direction::Down] {
+                    proxy.fault(Fault::Stall { direction }, Scope::All);
+                }
+                "ok".to_owned()
+            }
             ("up", _) => {
                 proxy.clear_faults();
                 "ok".to_owned()

@@ -26,6 +26,7 @@ typedef struct onetrip_sentinel onetrip_sentinel;
 typedef struct onetrip_cache_writes onetrip_cache_writes;
 typedef struct onetrip_connect onetrip_connect;
 typedef struct onetrip_lineage onetrip_lineage;
+typedef struct onetrip_replicas onetrip_replicas;
 
 /* The version of this interface. A program must be linked with the version that it was compiled
  * with. */
@@ -335,8 +336,9 @@ enum {
     ONETRIP_PLACE_PIPELINE = 1,   /* a pipeline on such a connection */
     ONETRIP_PLACE_ALONE = 2,      /* the same, between two sync points */
     ONETRIP_PLACE_SESSION = 3,    /* a connection that the caller has alone */
-    ONETRIP_PLACE_TRANSACTION = 4 /* the same, inside a transaction that must see each BEGIN,
-                                     COMMIT and ROLLBACK */
+    ONETRIP_PLACE_TRANSACTION = 4, /* the same, inside a transaction that must see each BEGIN,
+                                      COMMIT and ROLLBACK */
+    ONETRIP_PLACE_READ = 5        /* where a replica may serve it, which only reads may ask for */
 };
 
 /* Why a statement with the bits shown must not be sent to place: a code for programs and a
@@ -885,6 +887,98 @@ double onetrip_connect_verdict(onetrip_connect *connect);
 /* The text of the last event, fault or verdict. Valid until the next one. */
 const uint8_t *onetrip_connect_text(onetrip_connect *connect);
 size_t onetrip_connect_said(onetrip_connect *connect);
+
+/* --- reads on replicas ---
+ *
+ * The host has a pool for each server of its list beside that of the primary. Here it is decided
+ * where each read goes, behind which guard, and where next; what is known of the position in the log
+ * of the client's own writes; and which replica is probed.
+ */
+
+/* The replicas of a client, of which nothing is known. reads: 0 primary, 1 prefer_replica, 2
+ * replica. max_lag in milliseconds; 0 is no limit. wait_timeout in milliseconds: how long a read
+ * that only replicas may serve waits for one. Null if there is no memory. */
+onetrip_replicas *onetrip_replicas_new(uint32_t count, uint32_t reads, double max_lag,
+                                       double wait_timeout);
+void onetrip_replicas_free(onetrip_replicas *replicas);
+
+/* What a read must show. */
+enum {
+    ONETRIP_READ_OWN = 0,     /* what this client wrote */
+    ONETRIP_READ_AFTER = 1,   /* what was acknowledged up to a position */
+    ONETRIP_READ_ANYTHING = 2 /* whatever the replica has */
+};
+/* A read is made. token: the text of the position, for ONETRIP_READ_AFTER. bound: how many
+ * milliseconds it waits for a replica; negative for the default. timeout: in how many it must be
+ * answered; 0 for no limit. Returns its number, or 0 if the text is no position. */
+uint32_t onetrip_replicas_begin(onetrip_replicas *replicas, double now, uint32_t wanted, const
+                                uint8_t *token, size_t len, double bound, double timeout);
+/* What a read whose text has this key would find in the pool of a replica, or of
+ * ONETRIP_REPLICAS_PRIMARY. Called for all of them in front of each step. */
+#define ONETRIP_REPLICAS_PRIMARY UINT32_MAX
+void onetrip_replicas_see(onetrip_replicas *replicas, uint32_t at, const onetrip_pool *pool,
+                          uint32_t key);
+
+/* What a read does next. */
+enum {
+    ONETRIP_STEP_PRIMARY = 0,    /* it is submitted on the primary, and stays there */
+    ONETRIP_STEP_PAUSE = 1,      /* ask again after onetrip_replicas_pause */
+    ONETRIP_STEP_LATE = 2,       /* it fails: its deadline has passed */
+    ONETRIP_STEP_NO_REPLICA = 3, /* it fails: only replicas may serve it, and none could in time */
+    ONETRIP_STEP_REPLICA = 4     /* call onetrip_replicas_submit on a connection to a replica. Plus
+                                    twice its number, and 1 if the read waits in line there where
+                                    no connection takes it at once; else it pauses then */
+};
+/* Asked for when the read was made, behind each pause, and where onetrip_replicas_ended says so.
+ * The number of a read that goes to the primary or fails is free again. */
+uint32_t onetrip_replicas_step(onetrip_replicas *replicas, double now, uint32_t read);
+double onetrip_replicas_pause(onetrip_replicas *replicas);
+/* Submits a read on a shared connection to a replica, as onetrip_postgres_submit, behind a guard
+ * where it needs one: ONETRIP_GUARD_PASSED and the like come in front of the end of the read. */
+double onetrip_replicas_submit(onetrip_replicas *replicas, uint32_t read, onetrip_connection
+                               *connection, double now, uint32_t token, uint32_t flags, size_t
+                               text_len, size_t len, uint32_t key);
+/* A guard has ended on a replica: kind, a and b of its record. */
+void onetrip_replicas_guarded(onetrip_replicas *replicas, double now, uint32_t at, uint32_t read,
+                              uint32_t kind, uint32_t a, uint32_t b);
+/* A read has ended on a replica. outcome: 0 if it has not failed. skipped: it ended as
+ * ONETRIP_END_ABORTED. is_final: its caller's deadline or cancel ended it, or the client is closed.
+ * Whether it goes on with another step; if not, this end is its caller's, and its number is free. */
+bool onetrip_replicas_ended(onetrip_replicas *replicas, double now, uint32_t read, uint32_t outcome,
+                            bool skipped, bool is_final);
+/* Nobody waits for a read any more. */
+void onetrip_replicas_forget(onetrip_replicas *replicas, uint32_t read);
+
+/* The replica to probe now, or ONETRIP_REPLICAS_PRIMARY for none. Asked behind each step. */
+uint32_t onetrip_replicas_to_probe(onetrip_replicas *replicas, double now);
+/* A probe has ended. row: the message with the row of its answer; empty if it failed. seed: any
+ * number. */
+void onetrip_replicas_probed(onetrip_replicas *replicas, double now, uint32_t at, const uint8_t
+                             *row, size_t len, double seed);
+
+/* ONETRIP_UNCERTAIN of a connection to the primary. Whether all of these are to be marked now. */
+bool onetrip_replicas_uncertain(onetrip_replicas *replicas, uint32_t a);
+/* ONETRIP_POSITION of such a connection. */
+void onetrip_replicas_positioned(onetrip_replicas *replicas, uint32_t b, const uint8_t *block,
+                                 size_t len);
+/* Marks a connection to the primary, as each new one is. */
+void onetrip_replicas_mark(onetrip_replicas *replicas, onetrip_connection *connection);
+
+enum {
+    ONETRIP_SAY_NEWEST = 0,   /* the position behind all writes that were acknowledged; empty if it
+                                 is not known: then ask the primary */
+    ONETRIP_SAY_QUESTION = 1, /* the question for it */
+    ONETRIP_SAY_PROBE = 2     /* what a replica is asked that is to be probed */
+};
+/* Says a text, and returns its length. */
+size_t onetrip_replicas_say(onetrip_replicas *replicas, uint32_t what);
+/* Says the position in the row of the answer to the question; empty if it has none. */
+size_t onetrip_replicas_read(onetrip_replicas *replicas, const uint8_t *row, size_t len);
+/* The last text that was said. Valid until the next. */
+const uint8_t *onetrip_replicas_text(onetrip_replicas *replicas);
+/* Which of two positions, whose texts follow one another, covers both: 0 or 1; -1 if one of them is
+ * none. */
+int32_t onetrip_position_later(const uint8_t *texts, size_t first_len, size_t len);
 
 #ifdef __cplusplus
 }

@@ -71,6 +71,8 @@ pub mod place {
     pub const SESSION: u32 = 3;
     /// The same, with a transaction open that must control each BEGIN, COMMIT and ROLLBACK.
     pub const TRANSACTION: u32 = 4;
+    /// Where a replica may serve it, which only reads may ask for.
+    pub const READ: u32 = 5;
 }
 
 /// Why a request is refused. Nothing of it was sent, and nothing comes under its token.

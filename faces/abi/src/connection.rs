@@ -214,6 +214,29 @@ impl Connection {
         result
     }
 
+    /// Takes a read that the host has written: see [`submit_guarded`](Self::submit_guarded). Without
+    /// a position it needs no guard.
+    pub(crate) fn submit_read(
+        &mut self,
+        now: Time,
+        (token, flags, key): (u32, u32, TextKey),
+        (text_len, len): (usize, usize),
+        position: Option<&Position>,
+    ) -> Result<Ticket, Refused> {
+        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
+            return Err(Refused::Malformed);
+        };
+        let written = request.get(..len).ok_or(Refused::Malformed)?;
+        let read = Submission::read(flags, written, text_len, 0).ok_or(Refused::Malformed)?;
+        let (of, late) = ((token, key), Time::NEVER);
+        let result = match position {
+            Some(at) => postgres.submit_guarded(now, of, (read, at), late, completions),
+            None => postgres.submit(now, of, read, late, completions),
+        };
+        keep_little(request);
+        result
+    }
+
     /// Hands over more of a COPY that the host has written.
     pub fn feed(&mut self, now: Time, token: u32, part: u32, len: usize) -> Result<bool, Refused> {
         let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {

@@ -15,7 +15,9 @@ use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
-use onetrip_postgres::sql::{Place, Traits, classify, is_shareable, refusal_of_one};
+use onetrip_postgres::sql::{
+    Place, Refusal, Traits, classify, is_shareable, refusal_of_one, refusal_of_read,
+};
 
 pub use crate::codes::{flag, place, refused, shows};
 use crate::completion::Completion;
@@ -246,13 +248,18 @@ pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) 
 /// programs and a sentence, each ended by a zero byte. Null if it may be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_postgres_refusal(shown: u32, place: u32) -> *const u8 {
+    let traits = Traits::of_bits(shown as u16);
     let place = match place {
+        place::READ => return said(refusal_of_read(traits)),
         place::SHARED => Place::Shared,
         place::PIPELINE => Place::Pipeline { alone: false },
         place::ALONE => Place::Pipeline { alone: true },
         place => Place::Session { in_transaction: place == place::TRANSACTION },
     };
-    let refusal = refusal_of_one(Traits::of_bits(shown as u16), place);
+    said(refusal_of_one(traits, place))
+}
+
+fn said(refusal: Option<Refusal>) -> *const u8 {
     refusal.map_or(std::ptr::null(), |refusal| refusal.said().as_ptr())
 }
 

@@ -5,7 +5,7 @@
 //! writes the bytes to be sent, and walks a table of completions. It encodes requests itself,
 //! directly into the memory of the module.
 //!
-//! * [`export`], [`export_pool`] and [`export_connect`]: the functions, and the only places that
+//! * [`export`], [`export_pool`], [`export_connect`] and [`export_replicas`]: the functions, and the only places that
 //!   take pointers.
 //! * [`completion`]: the records that a host walks.
 //! * `connection`: one connection, of either protocol.
@@ -32,6 +32,7 @@ pub mod export_connect;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
+pub mod export_replicas;
 #[cfg(feature = "redis")]
 pub mod export_sentinel;
 #[cfg(all(feature = "fuzzing", feature = "redis"))]

@@ -54,8 +54,12 @@ const CHUNKS = {
     loads: ['core'],
   },
   errors: {
-    has: ['modern/error', 'redis/error'],
-    exports: { PostgresError: 'modern/error', RedisError: 'redis/error' },
+    has: ['modern/error', 'modern/position', 'redis/error'],
+    exports: {
+      PostgresError: 'modern/error',
+      Position: 'modern/position',
+      RedisError: 'redis/error',
+    },
     loads: [],
   },
   modern: {

@@ -6,6 +6,7 @@
  */
 export type { Outcome } from './engine/exports'
 export { PostgresError } from './modern/error'
+export { Position } from './modern/position'
 export { postgres } from './modern/sql'
 export type {
   BeginOptions,
@@ -22,6 +23,7 @@ export type {
   Part,
   Password,
   Query,
+  Reads,
   Results,
   Rows,
   Session as PostgresSession,

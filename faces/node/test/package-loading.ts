@@ -60,7 +60,7 @@ export function loading(project: Project): void {
     assert.deepEqual(seen, [
       [
         [['onetrip/lib/errors.js', 'onetrip/lib/index.js'], []],
-        ['PostgresError', 'RedisError', 'postgres', 'redis'],
+        ['Position', 'PostgresError', 'RedisError', 'postgres', 'redis'],
       ],
       [
         [true, false, 'RedisError', [...engine, 'redis.js']],
@@ -84,11 +84,11 @@ export function loading(project: Project): void {
       new pg.Pool()
       onetrip.postgres('postgres://127.0.0.1:1/x')
       onetrip.redis('redis://127.0.0.1:1').get('key').catch(() => {})
-      const same = ['PostgresError', 'RedisError', 'postgres', 'redis'].filter((it) => onetrip[it] === required[it])
+      const same = ['Position', 'PostgresError', 'RedisError', 'postgres', 'redis'].filter((it) => onetrip[it] === required[it])
       console.log(JSON.stringify([same, require('onetrip/pg') === pg, compiled]))
       process.exit()`,
     )
-    assert.deepEqual(seen, [['PostgresError', 'RedisError', 'postgres', 'redis'], true, 1])
+    assert.deepEqual(seen, [['Position', 'PostgresError', 'RedisError', 'postgres', 'redis'], true, 1])
   })
 
   test('parsers that a module registers by name apply to the process, and the reverse', LIMIT, async () => {

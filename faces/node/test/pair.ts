@@ -13,25 +13,35 @@ export interface Pair {
 
 /** Starts both. They stop when the test ends, and also if this process ends before. */
 export async function pair(t: TestContext): Promise<Pair> {
+  const [primary, standby = ''] = await servers((stop) => t.after(stop), 1)
+  return { primary, standby }
+}
+
+/** The URLs of a primary and of so many standbys. Without standbys before PostgreSQL 12. */
+export async function servers(
+  after: (stop: () => Promise<void>) => void,
+  standbys: number,
+): Promise<[primary: string, ...standbys: string[]]> {
   const program = process.env['ONETRIP_PRIVATE']
   if (!program) throw new Error('ONETRIP_PRIVATE is not set to a program: `make test` sets it')
   // The servers live until the standard input of `cat` is closed.
   const script = 'echo "$ONETRIP_TEST_POSTGRES"; echo "$ONETRIP_TEST_STANDBY"; exec cat'
-  const servers = spawn(program, ['--standby', 'sh', '-c', script], {
+  const flags = new Array<string>(standbys).fill('--standby')
+  const started = spawn(program, [...flags, 'sh', '-c', script], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  const ended = once(servers, 'exit')
-  t.after(async () => {
-    servers.stdin.end()
+  const ended = once(started, 'exit')
+  after(async () => {
+    started.stdin.end()
     await ended
   })
-  const urls: string[] = []
-  for await (const line of createInterface(servers.stdout)) {
-    if (urls.push(line) === 2) break
+  const lines: string[] = []
+  for await (const line of createInterface(started.stdout)) {
+    if (lines.push(line) === 2) break
   }
-  const [primary, standby] = urls
-  assert.ok(primary !== undefined && standby !== undefined, `${program} has ended`)
-  return { primary, standby }
+  const [primary, others] = lines
+  assert.ok(primary !== undefined && others !== undefined, `${program} has ended`)
+  return [primary, ...others.split(' ').filter((url) => url !== '')]
 }
 
 /** Asks until the answer is true. The time of the test bounds it. */

@@ -12,13 +12,15 @@ use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_connect::{action, event as connect_event, fault};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
+use onetrip_abi::export_replicas::{shows as read, step, text};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("../../src/export.rs"),
     include_str!("../../src/export_connect.rs"),
     include_str!("../../src/export_pool.rs"),
     include_str!("../../src/export_redis.rs"),
+    include_str!("../../src/export_replicas.rs"),
     include_str!("../../src/export_cluster.rs"),
     include_str!("../../src/export_cache.rs"),
     include_str!("../../src/export_sentinel.rs"),
@@ -214,6 +216,18 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("PLACE_ALONE", place::ALONE),
         ("PLACE_SESSION", place::SESSION),
         ("PLACE_TRANSACTION", place::TRANSACTION),
+        ("PLACE_READ", place::READ),
+        ("READ_OWN", read::OWN),
+        ("READ_AFTER", read::AFTER),
+        ("READ_ANYTHING", read::ANYTHING),
+        ("STEP_PRIMARY", step::PRIMARY),
+        ("STEP_PAUSE", step::PAUSE),
+        ("STEP_LATE", step::LATE),
+        ("STEP_NO_REPLICA", step::NO_REPLICA),
+        ("STEP_REPLICA", step::REPLICA),
+        ("SAY_NEWEST", text::NEWEST),
+        ("SAY_QUESTION", text::QUESTION),
+        ("SAY_PROBE", text::PROBE),
         ("REDIS_LEAVES", redis_flag::LEAVES),
         ("REDIS_CONFIRMED", redis_flag::CONFIRMED),
         ("REDIS_ATOMIC", redis_flag::ATOMIC),

@@ -95,6 +95,65 @@ export interface Exports {
   onetrip_connect_address(plan: number): number
   onetrip_connect_until(plan: number): number
   onetrip_connect_happened(plan: number, now: number, what: number, a: number): number
+  onetrip_replicas_new(count: number, reads: number, maxLag: number, waitTimeout: number): number
+  onetrip_replicas_free(replicas: number): void
+  onetrip_replicas_begin(
+    replicas: number,
+    now: number,
+    wanted: number,
+    token: number,
+    len: number,
+    bound: number,
+    timeout: number,
+  ): number
+  onetrip_replicas_see(replicas: number, at: number, pool: number, key: number): void
+  onetrip_replicas_step(replicas: number, now: number, read: number): number
+  onetrip_replicas_pause(replicas: number): number
+  onetrip_replicas_submit(
+    replicas: number,
+    read: number,
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    textLen: number,
+    len: number,
+    key: number,
+  ): number
+  onetrip_replicas_guarded(
+    replicas: number,
+    now: number,
+    at: number,
+    read: number,
+    kind: number,
+    a: number,
+    b: number,
+  ): void
+  onetrip_replicas_ended(
+    replicas: number,
+    now: number,
+    read: number,
+    outcome: number,
+    skipped: number,
+    isFinal: number,
+  ): number
+  onetrip_replicas_forget(replicas: number, read: number): void
+  onetrip_replicas_to_probe(replicas: number, now: number): number
+  onetrip_replicas_probed(
+    replicas: number,
+    now: number,
+    at: number,
+    row: number,
+    len: number,
+    seed: number,
+  ): void
+  onetrip_replicas_uncertain(replicas: number, a: number): number
+  onetrip_replicas_positioned(replicas: number, b: number, block: number, len: number): void
+  onetrip_replicas_mark(replicas: number, connection: number): void
+  onetrip_replicas_say(replicas: number, what: number): number
+  onetrip_replicas_read(replicas: number, row: number, len: number): number
+  onetrip_replicas_text(replicas: number): number
+  onetrip_position_later(texts: number, firstLen: number, len: number): number
   onetrip_connect_logged_in(plan: number, connection: number): number
   onetrip_connect_identified(plan: number, connection: number, lineage: number): number
   onetrip_lineage_new(): number
@@ -284,6 +343,11 @@ export const enum Kind {
   FEED = 15,
   READ = 16,
   HELD_UP = 17,
+  POSITION = 18,
+  UNCERTAIN = 19,
+  GUARD_PASSED = 20,
+  GUARD_BEHIND = 21,
+  GUARD_FAILED = 22,
   IDENTIFIED = 23,
   POOL_OPEN = 32,
   POOL_GRANTED = 33,
@@ -441,7 +505,22 @@ export const enum Act {
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
 
 /** The place where a statement is to be sent. */
-export const enum StatementPlace { SHARED = 0, PIPELINE = 1, SESSION = 3, TRANSACTION = 4 }
+export const enum StatementPlace {
+  SHARED = 0,
+  PIPELINE = 1,
+  SESSION = 3,
+  TRANSACTION = 4,
+  READ = 5,
+}
+
+/** What a read must show. */
+export const enum Shows { OWN = 0, AFTER = 1, ANYTHING = 2 }
+
+/**
+ * What a read does next. `REPLICA`: twice the number of the replica is added, and 1 if the read
+ * waits in line there.
+ */
+export const enum Step { PRIMARY = 0, PAUSE = 1, LATE = 2, NO_REPLICA = 3, REPLICA = 4 }
 
 /** The traits that the text of a statement shows. */
 export const enum Trait {

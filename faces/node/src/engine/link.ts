@@ -39,6 +39,8 @@ export interface Receiver {
   notCancelled?(): void
   /** A COPY that took no more data takes data again. */
   feedable?(): void
+  /** The guard in front of a read has ended: the `kind`, `a` and `b` of its completion. */
+  guarded?(kind: number, a: number, b: number): void
 }
 
 /** Is told of events of a connection that belong to no request. */
@@ -49,6 +51,10 @@ export interface Owner {
   ready(process: number, settings: string[]): void
   /** The server has answered `identify`. */
   identified?(): void
+  /** Whether writes were acknowledged whose position is not known; told in front of their ends. */
+  uncertain?(what: number): void
+  /** The position of what was written is known. */
+  positioned?(mark: number, start: number, end: number): void
   notice(start: number, end: number): void
   notification(start: number, end: number): void
   parameterStatus(start: number, end: number): void
@@ -73,6 +79,12 @@ export interface Owner {
   closed(why: number, isFinal: boolean, start: number, end: number): void
 }
 
+/** A read: its number among those of a client, and the address of the client's replicas. */
+export interface Reader {
+  readonly number: number
+  readonly replicas: number
+}
+
 /** An encoded parameter: text, bytes in binary form, or NULL. */
 export type Parameter = string | Uint8Array | null
 
@@ -92,7 +104,8 @@ export class Link extends Wire<Receiver> {
 
   /**
    * Submits a statement whose text has this key (`text-key.ts`). `timeout` in milliseconds; 0 for
-   * none. Returns its place in the queue, 0 if it was sent, or one of `Refused`.
+   * none. `by` submits a read to a replica. Returns its place in the queue, 0 if it was sent, or one
+   * of `Refused`.
    */
   submit(
     receiver: Receiver,
@@ -102,6 +115,7 @@ export class Link extends Wire<Receiver> {
     parameters: readonly Parameter[],
     timeout: number,
     key: number,
+    by?: Reader,
   ): number {
     const size = sizeOf(text, name, parameters)
     if (size > SIZE_MAX) return Refused.TOO_LONG
@@ -114,17 +128,30 @@ export class Link extends Wire<Receiver> {
     const token = this.tokenOf(receiver)
     let place: number = Refused.CLOSED
     try {
-      place = this.engine.onetrip_postgres_submit(
-        this.address,
-        this.now,
-        token,
-        flags,
-        textLen,
-        nameLen,
-        end - room,
-        timeout,
-        key,
-      )
+      place =
+        by === undefined
+          ? this.engine.onetrip_postgres_submit(
+              this.address,
+              this.now,
+              token,
+              flags,
+              textLen,
+              nameLen,
+              end - room,
+              timeout,
+              key,
+            )
+          : this.engine.onetrip_replicas_submit(
+              by.replicas,
+              by.number,
+              this.address,
+              this.now,
+              token,
+              flags,
+              textLen,
+              end - room,
+              key,
+            )
     } catch (error) {
       memory.failed(error)
     }
@@ -398,6 +425,8 @@ export class Link extends Wire<Receiver> {
       receiver?.notCancelled?.()
     } else if (kind === Kind.FEED) {
       receiver?.feedable?.()
+    } else if (kind >= Kind.GUARD_PASSED && kind <= Kind.GUARD_FAILED) {
+      receiver?.guarded?.(kind, a, words[at + 3] as number)
     } else if (kind === Kind.HELD_UP) {
       this.#owner.heldUp?.(token, a, words[at + 3] as number)
     } else {
@@ -421,6 +450,8 @@ export class Link extends Wire<Receiver> {
     else if (kind === Kind.PASSWORD) owner.password?.(a)
     else if (kind === Kind.ASTRAY) owner.astray(a !== 0)
     else if (kind === Kind.IDENTIFIED) owner.identified?.()
+    else if (kind === Kind.UNCERTAIN) owner.uncertain?.(a)
+    else if (kind === Kind.POSITION) owner.positioned?.(b, start, end)
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }

@@ -257,6 +257,11 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
+  /** The address of the pool in the module. */
+  get address(): number {
+    return this.#pool
+  }
+
   /** Connections, those that are being opened included. */
   get connections(): number {
     return this.#over ? 0 : this.engine.onetrip_pool_connections(this.#pool)

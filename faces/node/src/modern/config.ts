@@ -4,6 +4,7 @@ import { isIP, type Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 
+import type { ReplicaSettings } from '../engine/replicas'
 import { bindingIfAny } from '../pg/binding'
 import { saslprep } from '../pg/saslprep'
 import { passwordOf, serviceOf, wrongLine } from './files'
@@ -67,12 +68,20 @@ export class Settings {
   readonly values: Values
   readonly onNotice: ((notice: Notice) => void) | undefined
   readonly tls: ConnectionOptions | undefined
+  readonly #config: Config
+  readonly #isReplica: boolean
   readonly #texts: Texts
   readonly #password: Password | undefined
 
-  constructor(given: string | Config | undefined) {
+  /** `ofReplica`: the settings of one server, made of those of its client. */
+  constructor(given: string | Config | undefined, ofReplica?: Texts) {
     const config: Config = typeof given === 'string' ? { url: given } : (given ?? {})
-    this.#texts = textsOf(config)
+    this.#config = config
+    this.#texts = ofReplica ?? textsOf(config)
+    this.#isReplica = ofReplica !== undefined
+    // What is no read goes to the primary, so that has to be found.
+    if (this.#readsAt > 0 && this.text('target_session_attrs') === undefined)
+      this.#texts.set('target_session_attrs', 'primary')
     this.#password = typeof config.password === 'function' ? config.password : this.text('password')
     this.values = new Values(config.types)
     this.onNotice = config.onNotice
@@ -161,6 +170,31 @@ export class Settings {
     throw new TypeError(`postgres: ${name} takes one of TLSv1.2, TLSv1.3`)
   }
 
+  /** The same for each server of the list alone, which has to be a standby, if reads go to any. */
+  replicas(): Settings[] {
+    if (this.#readsAt === 0) return []
+    return this.endpoints.map(({ host, port, address }) => {
+      const texts: Texts = new Map(this.#texts)
+      texts.set('host', host).set('port', String(port)).set('hostaddr', address ?? '')
+      texts.set('target_session_attrs', 'standby')
+      return new Settings(this.#config, texts)
+    })
+  }
+
+  get #readsAt(): number {
+    return KEYWORDS.reads.form.indexOf(this.said('reads') as 'primary')
+  }
+
+  /** The settings of reads on so many replicas (`onetrip_replicas_new`). */
+  ofReplicas(count: number): ReplicaSettings {
+    return {
+      count,
+      reads: this.#readsAt,
+      maxLagMs: this.number('max_lag_ms'),
+      waitTimeoutMs: this.number('wait_timeout_ms'),
+    }
+  }
+
   /** The settings of the connect plan (`onetrip_connect_new`). */
   ofPlan(): [string, string][] {
     const hosts = this.endpoints.map(({ host, address }) => {
@@ -194,6 +228,7 @@ export class Settings {
       ['allow_cleartext', this.said('allow_plain_password')],
       ['statements_max', this.said('prepared_max')],
     ]
+    if (this.#readsAt > 0) settings.push([this.#isReplica ? 'replica' : 'watch_positions', '1'])
     if (password !== undefined) settings.push(['password', saslprep(password)])
     const binding = this.text('channel_binding') === 'disable' ? undefined : bindingIfAny(stream)
     if (binding !== undefined) settings.push(['channel_binding', binding])

@@ -1,6 +1,6 @@
 import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
 import type { Lineage } from '../engine/lineage'
-import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
+import { Link, type Owner, type Parameter, type Reader, type Receiver } from '../engine/link'
 import { UNTOLD } from '../engine/text-key'
 import { reason } from '../engine/memory'
 import { sendCancel } from '../pg/cancel'
@@ -28,6 +28,8 @@ export class Connection implements Owner, Reached {
   isShared = true
   /** Requests that were submitted and have not ended. */
   pending = 0
+  /** Those of them that are no caller's. */
+  questions = 0
   /** The error of requests that end because the connection ends. */
   why: PostgresError = LOST
   processId = 0
@@ -81,6 +83,21 @@ export class Connection implements Owner, Reached {
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
     const place = link.submit(receiver, flags, text, '', parameters, 0, key)
+    if (place >= 0) this.#began()
+    return place
+  }
+
+  /** Submits a read on a connection to a replica. */
+  submitRead(
+    receiver: Receiver,
+    read: Reader,
+    text: string,
+    parameters: readonly Parameter[],
+    key: number,
+  ): number {
+    const link = this.#link
+    if (link === undefined || this.#isOver) return CLOSED
+    const place = link.submit(receiver, 0, text, '', parameters, 0, key, read)
     if (place >= 0) this.#began()
     return place
   }
@@ -338,6 +355,14 @@ export class Connection implements Owner, Reached {
 
   notification(start: number, end: number): void {
     this.#host.notified?.(this, readNotification(start, end))
+  }
+
+  uncertain(what: number): void {
+    this.#host.uncertain?.(what)
+  }
+
+  positioned(mark: number, start: number, end: number): void {
+    this.#host.positioned?.(mark, start, end)
   }
 
   parameterStatus(): void {}

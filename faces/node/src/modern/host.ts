@@ -12,5 +12,8 @@ export interface Host {
   changed(connection: Connection): void
   /** Statements waited behind a slow one; see `Owner.heldUp`. */
   heldUp?(key: number, requests: number, millis: number): void
+  /** Writes were acknowledged whose position is not known, or is known again; see `Owner`. */
+  uncertain?(what: number): void
+  positioned?(mark: number, start: number, end: number): void
   notified?(connection: Connection, message: NotificationMessage): void
 }

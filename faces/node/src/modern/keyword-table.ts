@@ -146,6 +146,10 @@ export const KEYWORDS = {
   stall_timeout_ms: { form: 1, otherwise: '30000' },
   /** Whether a statement that is late is cancelled at the server. */
   cancel_on_timeout: { form: 'switch', otherwise: '1' },
+  /** Where reads go that may go to a replica. */
+  reads: { form: ['primary', 'prefer_replica', 'replica'], otherwise: 'primary' },
+  /** Milliseconds that a replica may be behind; 0: any number. */
+  max_lag_ms: { form: 0, otherwise: '0' },
 } as const satisfies { readonly [name: string]: Keyword }
 
 /** Off and on, by turns. */

@@ -3,6 +3,7 @@ import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/ex
 import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { Lineage } from '../engine/lineage'
 import { ENGINE_LOST } from '../engine/memory'
+import type { Replicas } from '../engine/replicas'
 import type { Settings } from './config'
 import { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
@@ -28,7 +29,7 @@ export interface Work {
 /** The connections of one client, and the statements that share them. */
 export class Pool implements Opener, Host, Scope {
   readonly settings: Settings
-  readonly lineage = new Lineage()
+  readonly lineage: Lineage
   readonly #adapter: PoolAdapter
   readonly #members = new Map<number, Connection>()
   /** Work that waits: in line (by its token), or for the pause before its next attempt. */
@@ -40,15 +41,18 @@ export class Pool implements Opener, Host, Scope {
   readonly #retiring = new Set<number>()
   readonly #slow = new SlowNeighbours()
   #hedged = 0
+  #watcher: Replicas | undefined
   #lastError: PostgresError | undefined
   #isClosing = false
   #isOver = false
   #closing = 0
   #whenOver: (() => void)[] = []
 
-  constructor(settings: Settings) {
+  /** `lineage`: what its client has seen of servers. */
+  constructor(settings: Settings, lineage = new Lineage()) {
     this.settings = settings
-    this.lineage.hold(this)
+    this.lineage = lineage
+    lineage.hold(this)
     this.#adapter = new PoolAdapter(settings.ofPool(), this)
     this.#waitMs = settings.number('wait_timeout_ms')
   }
@@ -59,6 +63,22 @@ export class Pool implements Opener, Host, Scope {
     const refused = refusal(statement.traits, StatementPlace.SHARED)
     if (refused !== undefined) return statement.fail(refused, 'NotSent')
     this.place(statement)
+  }
+
+  /** The address of its policy in the module. */
+  get address(): number {
+    return this.#adapter.address
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing
+  }
+
+  /** Runs work on a shared connection, if one takes it at once. Returns whether it did. */
+  tryPlace(work: Work): boolean {
+    const connection = this.#isClosing ? undefined : this.#members.get(this.#adapter.place(work.key))
+    if (connection !== undefined) work._run(connection)
+    return connection !== undefined
   }
 
   /** Runs work on a shared connection, at once or when its turn comes. */
@@ -213,6 +233,7 @@ export class Pool implements Opener, Host, Scope {
     this.#lastError = undefined
     this.#opened.add(connection)
     connection.share()
+    this.#watcher?.mark(connection.address)
     this.#adapter.opened(connection.number, connection.address)
   }
 
@@ -241,6 +262,28 @@ export class Pool implements Opener, Host, Scope {
     if (this.#members.get(number) !== connection || this.#retiring.has(number)) return
     this.#retiring.add(number)
     this.#adapter.retire(number)
+  }
+
+  /** The positions of what is written here are told to them. */
+  watchedBy(replicas: Replicas): void {
+    this.#watcher = replicas
+  }
+
+  uncertain(what: number): void {
+    if (this.#watcher?.uncertain(what) !== true) return
+    for (const { address } of this.#members.values()) this.#watcher.mark(address)
+  }
+
+  positioned(mark: number, start: number, end: number): void {
+    this.#watcher?.positioned(mark, start, end)
+  }
+
+  /** Closes connections on which nothing is unanswered but questions of this side. */
+  leaveQuestions(): void {
+    for (const connection of [...this.#members.values()]) {
+      const { pending, questions } = connection
+      if (questions > 0 && pending === questions) connection.destroy(closed())
+    }
   }
 
   heldUp(key: number, requests: number, millis: number): void {

@@ -135,7 +135,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     if (this.scope._again === undefined) {
       throw misuse(
         'repeatable',
-        'repeatable is not for a session, a transaction or a pipeline: what a statement does there depends on its connection',
+        'repeatable is not for a session, a transaction or a pipeline, where what a statement does depends on its connection, nor for reads(), which moves a read by itself',
       )
     }
     this.isRepeatable = true
@@ -158,7 +158,7 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     this.#isNew()
     const scope = this.scope as Scope & Partial<LendingScope>
     if (scope._lend === undefined)
-      throw misuse('pipeline_open', 'a statement of a pipeline cannot be read as a stream')
+      throw misuse('pipeline_open', 'a statement of a pipeline, or of reads(), cannot be read as a stream')
     if (!this.isPlain) {
       throw misuse(
         'stream_option',

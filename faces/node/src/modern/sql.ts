@@ -14,6 +14,8 @@ import { Pipeline } from './pipeline'
 import { Pool } from './pool'
 import type { Defaults, Query } from './query'
 import type { Stats } from './slow-neighbours'
+import type { Position } from './position'
+import { ReplicaSet, type Reads } from './reads'
 import type { Rows } from './rows'
 import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
@@ -103,6 +105,18 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
     make: (tag: Tag) => Q | Promise<Q>,
   ): Promise<Results<Q>>
   /**
+   * Reads that replicas may serve, where the setting `reads` sends them there, and that show this
+   * client's own writes. Make it once and keep it, or call it for each read.
+   */
+  reads(): Reads
+  /**
+   * Resolves to the position in the log behind all writes that this client had acknowledged before
+   * the call: a token for `reads().after(…)`, here or in another process. That costs no trip where
+   * `reads` is set and the position is known, which it mostly is once a write was acknowledged;
+   * otherwise one, to the primary. Rejects with `no_position` on a standby.
+   */
+  position(): Promise<Position>
+  /**
    * Resolves to a connection of the caller's own, which must be released. Rejects with
    * `wait_timeout` if none is free within `waitTimeoutMs` (default 30,000).
    */
@@ -135,11 +149,18 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     cancelsLate: settings.isOn('cancel_on_timeout'),
   }
   const scope: LendingScope = Object.assign(pool, { _lend: () => lendOf(pool) })
-  const end = (options: { timeoutMs?: number } = {}): Promise<void> =>
-    pool.end(options.timeoutMs ?? Infinity)
+  const make = (): ReplicaSet =>
+    new ReplicaSet(pool, (settings) => new Pool(settings, pool.lineage), defaults)
+  let made = settings.replicas().length > 0 ? make() : undefined
+  const set = (): ReplicaSet => (made ??= make())
+  const end = async ({ timeoutMs = Infinity }: { timeoutMs?: number } = {}): Promise<void> => {
+    await Promise.all([pool.end(timeoutMs), made?.end(timeoutMs)])
+  }
   return tagOf(scope, defaults, {
     begin: beginOn(defaults, () => pool.checkout()),
     pipeline: pipelineOn(pool, defaults),
+    reads: () => set().reads(),
+    position: () => set().position(),
     session: () => sessionOf(pool, defaults),
     listen: (...channels: string[]) => new Listener(settings, pool.lineage, channels),
     end,

@@ -1,6 +1,7 @@
 import { TaggedStatement, type Defaults, type Query } from './query'
 import type { Scope } from './scope'
-import { type Fragment, Identifier, Joined, templateOf } from './template'
+import type { Statement } from './statement'
+import { type Fragment, Identifier, Joined, type Template, templateOf } from './template'
 import { Json, type Value } from './values'
 import { Watch } from './watch'
 
@@ -25,11 +26,19 @@ export interface Tag {
   join(parts: readonly Part[], separator?: Fragment): Fragment
 }
 
-/** Makes a tag whose statements are sent to this scope, with the members of `more`. */
-export function tagOf<T extends object>(scope: Scope, defaults: Defaults, more: T): Tag & T {
+/**
+ * Makes a tag whose statements are sent to this scope, with the members of `more`. `made` makes the
+ * statements.
+ */
+export function tagOf<T extends object>(
+  scope: Scope,
+  defaults: Defaults,
+  more: T,
+  made: new (scope: Scope, template: Template, given: readonly unknown[]) => Statement = TaggedStatement,
+): Tag & T {
   const { timeoutMs, cancelsLate } = defaults
   const tag = (strings: TemplateStringsArray, ...values: readonly unknown[]): unknown => {
-    const statement = new TaggedStatement(scope, templateOf(strings), values)
+    const statement = new made(scope, templateOf(strings), values)
     if (timeoutMs > 0 || !cancelsLate) {
       const watch = new Watch()
       watch.timeoutMs = timeoutMs

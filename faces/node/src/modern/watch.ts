@@ -21,7 +21,7 @@ export class Watch {
     if (signal !== undefined) heed(signal, this)
     if (timeoutMs <= 0) return
     this.#deadline = performance.now() + timeoutMs
-    this.#timer = setTimeout(() => this.#late(), timeoutMs)
+    this.#timer = setTimeout(() => this.late(), timeoutMs)
   }
 
   /** Milliseconds until the deadline. */
@@ -42,7 +42,8 @@ export class Watch {
     this.#statement?.abandon(error, false, true)
   }
 
-  #late(): void {
+  /** The deadline has passed. */
+  late(): void {
     const message = `the statement was not answered within ${this.timeoutMs} ms`
     this.#statement?.abandon(
       new PostgresError('timeout', 'Unknown', message),

@@ -220,9 +220,9 @@ keywords! {
     /// Milliseconds that such a cancel may take.
     CancelTimeoutMs = "cancel_timeout_ms", "", From(1), "5000", No;
     /// Where reads go that may go to a replica.
-    Reads = "reads", "", Words(&["primary", "prefer_replica", "replica"]), "primary", No;
+    Reads = "reads", "", Words(&["primary", "prefer_replica", "replica"]), "primary", Yes;
     /// Milliseconds that a replica may be behind; 0: any number.
-    MaxLagMs = "max_lag_ms", "", Limit, "0", No;
+    MaxLagMs = "max_lag_ms", "", Limit, "0", Yes;
     /// Whether the next segment waits until the sync point before it is answered.
     OneSegment = "one_segment", "", Switch, "0", No;
 }

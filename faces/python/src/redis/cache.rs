@@ -56,6 +56,11 @@ impl RedisCache {
 }
 
 impl RedisCache {
+    /// Whether replies are kept now.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.with(|it| it.cache.counts().is_on).unwrap_or(false)
+    }
+
     /// The connection at this place tracks keys.
     pub(crate) fn opened(&self, place: u32) {
         let _ = self.0.with(|it| {

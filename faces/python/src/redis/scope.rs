@@ -140,6 +140,9 @@ impl RedisScope {
         if request.cache.is_some() {
             request.writes = Writes::of(&command);
             let is_shared = number == 0 && self.list.is_none() && !request.is_own;
+            // What is not kept is not asked of the master for the cache's sake.
+            let is_on = || request.cache.as_ref().is_some_and(|cache| cache.get().is_on());
+            let is_shared = is_shared && (self.replica(&request).is_none() || is_on());
             if is_shared && self.how.caches && known.is_some_and(Known::is_cacheable) {
                 return self.look_up(py, (&command, known), request);
             }

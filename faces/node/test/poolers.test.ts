@@ -48,7 +48,7 @@ for (const pipeline of [false, true]) {
       const pools = [0, 1, 2, 3].map(() => pool(url, pipeline))
       const ask = (it: Pool): Ask => async (client, number) =>
         rowOf(await it.query(text(client), [number]))
-      await holdAgainst(pools.map(ask), 100)
+      await holdAgainst(pools.map(ask), 40)
     }
   })
 
@@ -65,7 +65,7 @@ for (const pipeline of [false, true]) {
         for (const row of rest) assert.deepEqual(row, first)
         return first
       }
-      await holdAgainst(pools.map(ask), 60)
+      await holdAgainst(pools.map(ask), 25)
     }
   })
 }
@@ -77,7 +77,7 @@ test('clients get their own rows there', limits, async () => {
     await Promise.all(clients.map((it) => it.connect()))
     const ask = (it: Client): Ask => async (client, number) =>
       rowOf(await it.query(text(client), [number]))
-    await holdAgainst(clients.map(ask), 100)
+    await holdAgainst(clients.map(ask), 40)
   }
 })
 
@@ -89,7 +89,7 @@ test('clients of the modern face get their own rows there, in transactions too',
       const [row] = await sql<Row>`select ${client}::int as client, ${number}::int as number`
       return row
     })
-    await holdAgainst(shared, 60)
+    await holdAgainst(shared, 25)
     const own = clients.map(
       (sql): Ask => (client, number) =>
         sql.begin(async (tx) => {
@@ -99,6 +99,6 @@ test('clients of the modern face get their own rows there, in transactions too',
           return row
         }),
     )
-    await holdAgainst(own, 40)
+    await holdAgainst(own, 15)
   }
 })

@@ -7,10 +7,12 @@
 //! peer does.
 //!
 //! This file lists the probes in their order. `wire` is the connection, `probes` and `meeting` hold
-//! the probes, `diagnosis` the result, `report` its text. `path` looks at each host, and
-//! `path_report` has the text of that.
+//! the probes, `diagnosis` the result, `report` its text. `path` looks at each host; `hosts` has
+//! what it finds, and `path_report` the text of that. `advice` is a setting to change.
 
+mod advice;
 mod diagnosis;
+mod hosts;
 mod meeting;
 pub(crate) mod neighbours;
 mod path;
@@ -19,19 +21,17 @@ mod probes;
 mod report;
 mod wire;
 
+pub use advice::{Advice, Place};
 pub use diagnosis::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, SlowAtTimes, Startup};
-pub use path::{Between, Host, Server, Standby, path};
+pub use hosts::{Between, Host, Server, Standby};
+pub use path::path;
 pub use path_report::Hosts;
-pub use report::{Advice, Place};
 
 use crate::Error;
 use crate::config::Config;
 
 use meeting::meet;
 use wire::{Wire, value};
-
-/// The code of an error that ends the whole examination.
-const DOCTOR_FAILED: &str = "doctor_failed";
 
 /// Runs all probes, one after the other.
 pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {

@@ -1,6 +1,7 @@
 //! One failover of each kind with a cluster of PostgreSQL servers, for clients that know all of its
-//! hosts, and for those that reach it by one host name: through HAProxy, as docs/operations/clusters.md
-//! sets it up, and PgBouncer. `ONETRIP_SEED=n` repeats the order and the choices of one seed.
+//! hosts, and for those that reach it by one host name: through HAProxy, as
+//! docs/operations/clusters.md sets it up, and PgBouncer. `ONETRIP_SEED=n` repeats the order and the
+//! choices of one seed.
 
 use onetrip_chaos::Kind;
 use onetrip_chaos::failover::{Options, run_with_paths};

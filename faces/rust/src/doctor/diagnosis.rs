@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::path::Host;
-use super::report::Advice;
+use super::advice::Advice;
+use super::hosts::Host;
 use crate::metrics::SlowNeighbour;
 
 /// What a client may rely on with the server it connects to: see

@@ -1,8 +1,8 @@
 //! Two connections that use the pooler at the same time: whether they come to share a connection to
 //! the server, and what becomes of a prepared statement then.
 
-use super::wire::{Said, Trouble, Wire, refusal, value};
-use super::{DOCTOR_FAILED, Names, Pooling};
+use super::diagnosis::{Names, Pooling};
+use super::wire::{DOCTOR_FAILED, Said, Trouble, Wire, refusal, value};
 use crate::config::Config;
 use crate::{Error, Kind, Outcome};
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::path::{Between, Host, Server, Standby};
-use super::report::{Advice, Place};
+use super::advice::{Advice, Place};
+use super::hosts::{Between, Host, Server, Standby};
 use crate::config::{LoadBalanceHosts, Reads, Settings, SslMode, TargetSessionAttrs};
 
 /// Where several hosts are tried, more than this for one that does not answer holds callers up.
@@ -60,15 +60,15 @@ fn on_target(hosts: &[Host], settings: &Settings) -> Vec<Advice> {
     if takes_any && names > 1 && takes_standby {
         return vec![client(
             "target_session_attrs=primary",
-            "a standby is among the hosts, and without this the first host that answers is used: writes \
-             fail there",
+            "a standby is among the hosts, and without this the first host that answers is used: \
+             writes fail there",
         )];
     }
     if takes_any && names == 1 && follows {
         return vec![client(
             "target_session_attrs=read-write",
-            "something in between chooses the server: with this the client refuses one that takes no \
-             writes, or that was the primary before another was promoted",
+            "something in between chooses the server: with this the client refuses one that \
+             takes no writes, or that was the primary before another was promoted",
         )];
     }
     Vec::new()
@@ -87,8 +87,8 @@ fn on_reads(hosts: &[Host], settings: &Settings) -> Vec<Advice> {
     if !is_on && has_standby(hosts) && wants_primary {
         return vec![client(
             "reads=prefer_replica",
-            "only to send the reads of client.reads() to the standbys among the hosts; all else goes to \
-             the primary",
+            "only to send the reads of client.reads() to the standbys among the hosts; all else \
+             goes to the primary",
         )];
     }
     Vec::new()
@@ -110,8 +110,8 @@ fn on_finding_hosts(hosts: &[Host], settings: &Settings) -> Vec<Advice> {
     if lone.is_some_and(|it| !it.standbys.is_empty()) {
         advice.push(client(
             "all servers as hosts",
-            "this one has standbys: name them too, with target_session_attrs=primary, so that the client \
-             finds the one that is promoted",
+            "this one has standbys: name them too, with target_session_attrs=primary, so that \
+             the client finds the one that is promoted",
         ));
     }
     let taken: Vec<&Server> = hosts.iter().filter_map(Host::taken).collect();
@@ -135,8 +135,8 @@ fn on_commits(hosts: &[Host]) -> Vec<Advice> {
         true => vec![Advice {
             place: Place::Server,
             setting: "synchronous_standby_names",
-            why: "a commit waits for no standby: what was acknowledged in the last moments is lost if a \
-                  standby takes over after a crash",
+            why: "a commit waits for no standby: what was acknowledged in the last moments is \
+                  lost if a standby takes over after a crash",
         }],
         false => Vec::new(),
     }
@@ -147,8 +147,8 @@ fn on_encryption(hosts: &[Host], settings: &Settings) -> Vec<Advice> {
     if far().any(|server| !server.is_encrypted) {
         return vec![client(
             "sslmode=verify-full",
-            "a connection that leaves this machine is not encrypted; the server or the pooler needs a \
-             certificate for that",
+            "a connection that leaves this machine is not encrypted; the server or the pooler \
+             needs a certificate for that",
         )];
     }
     if far().next().is_some() && settings.sslmode < SslMode::VerifyFull {

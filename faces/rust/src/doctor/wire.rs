@@ -11,7 +11,7 @@ use onetrip_postgres::message::{
     SYNC, ServerError, TERMINATE, Target, TransactionStatus, bind, frame, max_len, parse,
 };
 
-use super::{DOCTOR_FAILED, Finding};
+use super::diagnosis::Finding;
 use crate::cancel::{CancelKey, send_cancel};
 use crate::config::{Config, Settings};
 use crate::connect::{Opened, establish};
@@ -19,6 +19,9 @@ use crate::open::Route;
 use crate::params::unencodable;
 use crate::socket::Stream;
 use crate::{Error, Kind, Outcome};
+
+/// The code of an error that ends the whole examination.
+pub(super) const DOCTOR_FAILED: &str = "doctor_failed";
 
 /// How long an answer may take. A peer that hangs does not answer at all, so this is far more than
 /// a slow link needs, and short enough for a person who waits for the diagnosis.

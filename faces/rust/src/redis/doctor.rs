@@ -312,7 +312,8 @@ fn advice(config: &Config, hosts: &[Host]) -> Vec<Advice> {
         advice.push(Advice {
             place: "set in the URL",
             setting: "cluster=1",
-            why: "the server is a node of a cluster: without this, commands for the keys of other nodes fail",
+            why: "the server is a node of a cluster: without this, commands for the keys of \
+                  other nodes fail",
         });
     }
     let has_replica = facts().any(|fact| fact.about == "replica");
@@ -320,16 +321,17 @@ fn advice(config: &Config, hosts: &[Host]) -> Vec<Advice> {
         advice.push(Advice {
             place: "set in the URL",
             setting: "redis+sentinel://",
-            why: "the server has replicas: if Sentinels watch over it, name them, so that the client finds \
-                  the next master",
+            why: "the server has replicas: if Sentinels watch over it, name them, so that the \
+                  client finds the next master",
         });
     }
     if has_replica || in_cluster {
         advice.push(Advice {
             place: "set in the server",
             setting: "min-replicas-to-write",
-            why: "a master answers before its replicas have the write: with 1 or more, or with WAIT behind a \
-                  write, less is lost when it crashes (docs/operations/clusters.md)",
+            why: "a master answers before its replicas have the write: with 1 or more, or with \
+                  WAIT behind a write, less is lost when it crashes \
+                  (docs/operations/clusters.md)",
         });
     }
     advice

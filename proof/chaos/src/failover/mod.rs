@@ -111,8 +111,7 @@ async fn run_here<T, U>(
         windows.push(window);
     }
     are_at_work(&ledger, &guests).await;
-    let primary = stage.cluster().primary().unwrap();
-    let beside = end_beside(others, stage.cluster().nodes()[primary].direct_url()).await;
+    let beside = end_beside(others, stage.url_of_primary()).await;
     let in_time = writers.stop().await;
     let duration = ledger.now();
     let options = crate::Options { seed: options.seed, duration };

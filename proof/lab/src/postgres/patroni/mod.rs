@@ -7,8 +7,8 @@
 //! cut.
 //!
 //! This module has: finding the programs (`programs`), what they are told (`config`), one node
-//! (`node`), the cluster (`cluster`) with Patroni's REST API (`rest`), and an HAProxy in front of it
-//! (`haproxy`).
+//! (`node`), the cluster (`cluster`) with Patroni's REST API (`rest`), and an HAProxy in front of
+//! it (`haproxy`).
 
 mod cluster;
 mod config;

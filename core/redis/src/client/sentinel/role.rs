@@ -28,7 +28,7 @@ impl fmt::Display for Role {
 #[must_use]
 pub fn unfit(wanted: Role, reply: &Reply<'_>) -> Option<String> {
     if let Reply::Error(error) = reply {
-        let code = error.code().escape_ascii();
+        let code = shown(error.code());
         return Some(format!("it refused ROLE ({code}): its user needs the permission +role"));
     }
     let mut fields = items(reply).into_iter().flatten();
@@ -37,8 +37,8 @@ pub fn unfit(wanted: Role, reply: &Reply<'_>) -> Option<String> {
         (Role::Master, Some("master")) => None,
         (Role::Replica, Some("slave")) => {
             let state = fields.nth(2).and_then(|state| text(&state)).unwrap_or_default();
-            let shown = state.escape_default();
-            (state != "connected").then(|| format!("its link to its master is {shown:.20}"))
+            let shown = shown(state.as_bytes());
+            (state != "connected").then(|| format!("its link to its master is {shown}"))
         }
         (_, Some("master")) => Some("it is a master".into()),
         (_, Some("slave")) => Some("it is a replica".into()),
@@ -46,6 +46,14 @@ pub fn unfit(wanted: Role, reply: &Reply<'_>) -> Option<String> {
         _ => Some("it does not say which role it has".into()),
     }
 }
+
+/// The beginning of a word of a server's, without what must not be shown.
+fn shown(word: &[u8]) -> String {
+    let graphic = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { '?' };
+    word.iter().take(SHOWN_MAX).map(graphic).collect()
+}
+
+const SHOWN_MAX: usize = 20;
 
 /// Whether an error with this code says that the server has lost its role. Its connection should
 /// take nothing new, and its loss is reported: [`Sentinels::handle_lost`](super::Sentinels::handle_lost).

@@ -19,10 +19,21 @@ const DRIVERS = {
   drizzle_pg: () => require('./drizzle').over(pg(), `${named('drizzle-orm')} on ${named('pg')}`),
   kysely_onetrip: () => require('./kysely').over(dropIn(), `${named('kysely')} on ${ours()}`),
   kysely_pg: () => require('./kysely').over(pg(), `${named('kysely')} on ${named('pg')}`),
-  onetrip_redis: () => require('./onetrip-redis').over(require(path.join(OURS, 'lib/redis')), ours()),
+  onetrip_redis: () => onetripRedis(),
+  onetrip_redis_cached: () => onetripRedis({ cache: '64MiB' }),
   ioredis: () => require('./ioredis').over(named('ioredis')),
   floor: () => require('./floor'),
-  node_redis: () => require('./node-redis').over(`node-redis ${versionOf('redis')}`),
+  node_redis: () => nodeRedis(),
+  // More than there are keys.
+  node_redis_cached: () => nodeRedis({ RESP: 3, clientSideCache: { ttl: 0, maxEntries: 20_000 } }),
+}
+
+function onetripRedis(settings) {
+  return require('./onetrip-redis').over(require(path.join(OURS, 'lib/redis')), ours(), settings)
+}
+
+function nodeRedis(settings) {
+  return require('./node-redis').over(`node-redis ${versionOf('redis')}`, settings)
 }
 
 function driver(name) {

@@ -1,9 +1,9 @@
 // onetrip for Redis.
 'use strict'
 
-function over({ redis }, version) {
+function over({ redis }, version, settings) {
   async function open(url) {
-    const client = redis(url)
+    const client = redis({ url, ...settings })
     await client.connect()
     return {
       get: (key) => client.get(key),

@@ -76,13 +76,15 @@ const transaction = {
 
 const ACCOUNTS = 100
 
-const get = {
-  run: (client, round) =>
-    inFlight(round, async (number) => {
-      const at = (number * 7919) % KEYS
-      const got = await client.get(keys[at])
-      if (got !== values[at]) throw new Error(`asked for ${values[at]}, got ${got}`)
-    }),
+function getOf(keys, values) {
+  return {
+    run: (client, round) =>
+      inFlight(round, async (number) => {
+        const at = (number * 7919) % keys.length
+        const got = await client.get(keys[at])
+        if (got !== values[at]) throw new Error(`asked for ${values[at]}, got ${got}`)
+      }),
+  }
 }
 
 const set = {
@@ -98,10 +100,15 @@ const KEYS = 1_000
 const keys = Array.from({ length: KEYS }, (_, at) => `bench:key:${String(at).padStart(6, '0')}`)
 const values = Array.from({ length: KEYS }, (_, at) => String(at).padStart(64, '0'))
 
+/** Those of the rows about caches. */
+const hotKeys = Array.from({ length: 10_000 }, (_, at) => `bench:hot:${String(at).padStart(6, '0')}`)
+const hotValues = hotKeys.map((key) => key.padStart(64))
+
 module.exports = {
   group,
   transaction,
-  get,
+  get: getOf(keys, values),
+  get_hot: getOf(hotKeys, hotValues),
   set,
   ...require('./proposal'),
   ...require('./neighbours'),

@@ -10,6 +10,7 @@ mod orm;
 mod package;
 mod proposal;
 mod redis;
+mod redis_cached;
 mod select;
 
 pub use setup::directory;
@@ -20,7 +21,7 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 17] = [
+pub const GROUPS: [Group; 18] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
@@ -32,6 +33,7 @@ pub const GROUPS: [Group; 17] = [
     Group { names: &[one_sync::NAME], run: one_sync::run },
     Group { names: &[orm::NAME], run: orm::run },
     Group { names: &[redis::NAME], run: redis::run },
+    Group { names: &[redis_cached::NAME], run: redis_cached::run },
     Group { names: &[floor::HUNDRED], run: floor::hundred },
     Group { names: &[floor::ONE_SYNC], run: floor::one_sync },
     Group { names: &[floor::SEQUENTIAL], run: floor::sequential },

@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 78] = [
+const SUBJECTS: [(&str, Group, &str); 79] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -157,6 +157,7 @@ const SUBJECTS: [(&str, Group, &str); 78] = [
         "Node.js: a transaction of two statements by an ORM over 10 ms",
     ),
     ("node_redis_get_1000", Group::Node, "Redis from Node.js: GET, 1,000 in flight"),
+    ("node_redis_cached", Group::Node, "Redis from Node.js: GETs of hot keys, cached"),
     ("node_redis_1000", Group::Node, "Redis from Node.js: 1,000 in flight"),
     ("python_pool_1000", Group::Python, "Python: statements of 1,000 tasks over a pool of 8"),
     ("python_in_flight_100", Group::Python, "Python: 100 in flight on one connection, beside Rust"),

@@ -356,7 +356,7 @@ pub unsafe extern "C" fn onetrip_position_later(
 const REPLICAS_MAX: u32 = 1024;
 
 fn duration(millis: f64) -> Option<Duration> {
-    (millis >= 0.0).then(|| Duration::try_from_secs_f64(millis / 1e3).unwrap_or(Duration::MAX))
+    (millis >= 0.0).then(|| Duration::from_nanos(time(millis).as_nanos()))
 }
 
 fn parse(token: &[u8]) -> Option<Position> {

@@ -209,7 +209,14 @@ pub struct Outlook {
 
 /// Waits that differ by less are taken for the same, so that replicas at the same distance take
 /// turns.
-const JITTER_US: u128 = 500;
+const JITTER_US: u32 = 500;
+
+/// How many of these a wait has.
+fn jitters(wait: Duration) -> u64 {
+    let in_second = u64::from(1_000_000 / JITTER_US);
+    let rest = u64::from(wait.subsec_micros() / JITTER_US);
+    wait.as_secs().saturating_mul(in_second).saturating_add(rest)
+}
 
 /// One read of so many goes to any replica that has room.
 const EXPLORE_EVERY: usize = 16;
@@ -247,12 +254,9 @@ impl Guarded {
     /// A guard failed with this code and message. The code is that of the conversion which is made
     /// to fail; the message names how far the server is, in any language.
     pub fn with_error(sqlstate: &str, message: &str) -> Guarded {
-        let replayed = || {
-            let (_, rest) = message.split_once("replayed so far: ")?;
-            let is_part = |it: char| it.is_ascii_hexdigit() || it == '/';
-            let end = rest.find(|it| !is_part(it)).unwrap_or(rest.len());
-            read_lsn(rest.get(..end)?)
-        };
+        // The only word of it that is a place in the log, whatever quotes stand around.
+        let place = |word: &str| read_lsn(word.trim_matches(|it: char| !it.is_ascii_hexdigit()));
+        let replayed = || message.split(' ').filter_map(place).last();
         match sqlstate {
             "22P02" => Guarded::Behind(replayed()),
             _ => Guarded::Failed,
@@ -342,7 +346,7 @@ impl Replicas {
             // Differences within the jitter of a round trip don't count.
             let rank = |it: &Outlook| match explores && it.has_room {
                 true => (0, 0),
-                false => (1 + it.wait.as_micros() / JITTER_US, it.unanswered),
+                false => (jitters(it.wait).saturating_add(1), it.unanswered),
             };
             if best.as_ref().is_none_or(|(_, best)| rank(outlook) < rank(best)) {
                 best = Some((at, *outlook));

@@ -24,6 +24,7 @@ use crate::repeat::{Again, Moves};
 use crate::replicas::{ReplicaSet, no_replica};
 use crate::reply::{FromReply, Reply, Text};
 use crate::statement::Source;
+use crate::statements::shows_stale;
 use crate::trace::Span;
 use crate::{Client, Error, Kind, Row, Rows, ToStatement};
 
@@ -271,7 +272,7 @@ impl Moves for Moving {
         // The caller's own deadline and cancel hold everywhere.
         let is_final =
             matches!(error.kind(), Kind::Timeout | Kind::Cancelled) || set.primary().is_closed();
-        let skipped = error.code() == ABORTED;
+        let skipped = error.code() == ABORTED || shows_stale(error);
         let goes_on = way.ended(set.primary().now(), error.outcome(), skipped, is_final);
         drop(way);
         goes_on.then(|| self.wait())

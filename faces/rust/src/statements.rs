@@ -141,7 +141,7 @@ pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option
 }
 
 /// Whether the error says that the server can't use the statement as it is.
-fn shows_stale(error: &Error) -> bool {
+pub(crate) fn shows_stale(error: &Error) -> bool {
     let routine = error.server().and_then(|server| server.routine.as_deref());
     means_stale(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
 }

@@ -100,8 +100,10 @@ impl Moving {
     }
 
     /// It has ended so. Whether it goes on with another step, since nothing of it has run; if not,
-    /// this end is its caller's. `skipped`: its guard has failed. `is_final`: its caller's deadline
-    /// or cancel ended it, or the client is closed, which holds everywhere.
+    /// this end is its caller's. `skipped`: its guard has failed, or the server can't use its
+    /// prepared statement as it is ([`shows_stale`](super::statements::shows_stale)): behind a guard
+    /// nothing is sent again. `is_final`: its caller's deadline or cancel ended it, or the client is
+    /// closed, which holds everywhere.
     pub fn ended(&mut self, now: Time, outcome: Outcome, skipped: bool, is_final: bool) -> bool {
         let goes_on = !self.is_settled
             && !is_final

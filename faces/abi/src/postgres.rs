@@ -22,16 +22,14 @@ pub(crate) mod blocks;
 mod delayed;
 pub(crate) mod flow;
 mod flowing;
+mod guarding;
 mod login;
 mod outputs;
 mod positions;
 pub(crate) mod request;
 mod statements;
-mod submitting;
+pub(crate) mod submitting;
 mod transactions;
-
-#[cfg(feature = "redis")]
-pub(crate) use submitting::enter;
 
 use delayed::Delayed;
 use flow::Flow;
@@ -184,14 +182,7 @@ impl Postgres {
         let sends_ahead = !limits.one_segment && limits.in_flight_max > 1;
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
-        let mut protocol = Protocol::new(TransactionStatus::Idle);
-        protocol.target(settings.as_ref().map_or(TargetSessionAttrs::Any, |it| it.target));
-        if settings.as_ref().is_some_and(|it| it.watch_positions) {
-            protocol.watch_positions();
-        }
-        if settings.as_ref().is_some_and(|it| it.is_replica) {
-            protocol.serve_as_replica();
-        }
+        let protocol = protocol_of(settings.as_ref());
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
@@ -477,4 +468,17 @@ impl Postgres {
     fn is_idle(&self) -> bool {
         self.live + self.own_requests == 0
     }
+}
+
+/// The protocol with these settings; with none, the login is refused anyway.
+fn protocol_of(settings: Option<&Settings>) -> Protocol {
+    let mut protocol = Protocol::new(TransactionStatus::Idle);
+    protocol.target(settings.map_or(TargetSessionAttrs::Any, |it| it.target));
+    if settings.is_some_and(|it| it.watch_positions) {
+        protocol.watch_positions();
+    }
+    if settings.is_some_and(|it| it.is_replica) {
+        protocol.serve_as_replica();
+    }
+    protocol
 }

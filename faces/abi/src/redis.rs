@@ -14,7 +14,8 @@ use onetrip_redis::client::sentinel::lost_its_role;
 use onetrip_redis::{Event as Told, Reply};
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
-use crate::postgres::{Refused, TOKEN_MAX, enter};
+use crate::postgres::submitting::enter;
+use crate::postgres::{Refused, TOKEN_MAX};
 use crate::protocol::{Event, Protocol};
 
 mod login;

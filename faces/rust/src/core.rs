@@ -47,7 +47,7 @@ use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
-use crate::executor::Kept;
+use crate::kept::Kept;
 use crate::metadata::MetadataCache;
 use crate::metrics::counts::Counts;
 use crate::metrics::neighbours::Neighbours;

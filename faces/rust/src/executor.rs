@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::TextKey;
-use onetrip_engine::{Request, Time, Token, Unsent};
+use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
 use onetrip_postgres::client::retry::{Setting, permit};
@@ -21,6 +21,7 @@ use crate::core::{Connection, Context, Core};
 use crate::error::ABORTED;
 use crate::first_use::{FirstUse, write_statement};
 use crate::guard::Guard;
+use crate::kept::Kept;
 use crate::lead::{Lead, Part};
 use crate::metadata::{Metadata, MetadataCache};
 use crate::params::{self, BindError, Found, Params, write_value};
@@ -75,23 +76,6 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) message: Message<'a>,
 }
 
-/// A request that is kept until there is a connection for it.
-#[derive(Clone)]
-pub(crate) struct Kept {
-    expect: Expect,
-    pub(crate) key: TextKey,
-    joins: bool,
-    bound: Option<Bound>,
-    bytes: Bytes,
-}
-
-/// `Debug` shows the length only: the bytes hold values.
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes", self.bytes.len())
-    }
-}
-
 impl Outgoing<'_> {
     pub(crate) fn to_owned(&self) -> Kept {
         let (bound, bytes) = match self.message {
@@ -105,20 +89,6 @@ impl Outgoing<'_> {
 }
 
 impl Kept {
-    /// A request none of whose bytes were sent, for another connection. `used`: the prepared
-    /// statement that it names, which other connections have under other names.
-    pub(crate) fn of_unsent(unsent: Unsent<Expect>, used: Option<&Use>) -> Option<Kept> {
-        let Unsent { expect, bytes } = unsent;
-        let Some(used) = used else {
-            return Some(Kept { expect, key: TextKey::UNTOLD, joins: false, bound: None, bytes });
-        };
-        let metadata = used.prepared().data.metadata.clone();
-        let values = bytes.slice_ref(bind::values_of(&bytes)?);
-        let expect = Expect::sync().bind().execute().of_traits(metadata.traits);
-        let (key, bound) = (metadata.key, Bound { metadata, explicit: None });
-        Some(Kept { expect, key, joins: false, bound: Some(bound), bytes: values })
-    }
-
     fn outgoing(&self) -> Outgoing<'_> {
         let message = match &self.bound {
             None => Message::Whole(&self.bytes),

@@ -86,6 +86,7 @@ mod first_use;
 mod guard;
 mod hedge;
 mod home;
+mod kept;
 mod lead;
 mod listener;
 mod login;

@@ -23,6 +23,7 @@ mod placing;
 mod queue;
 mod waiting;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -603,7 +604,7 @@ impl Owner for Pool {
         Pool::take_back(&self, connection);
     }
 
-    fn pool(self: Arc<Self>) -> Arc<Pool> {
+    fn itself(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
 

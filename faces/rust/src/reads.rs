@@ -14,9 +14,10 @@ use onetrip_postgres::sql::{self, Traits};
 
 use crate::core::Core;
 use crate::error::ABORTED;
-use crate::executor::{At, Executor, Kept, Message, Outgoing, Sent, Unready, with_scratch};
+use crate::executor::{At, Executor, Message, Outgoing, Sent, Unready, with_scratch};
 use crate::first_use::FirstUse;
 use crate::guard::Guard;
+use crate::kept::Kept;
 use crate::lead::Part;
 use crate::params::Params;
 use crate::pool::{QueueEntry, Work};

@@ -10,9 +10,10 @@ use onetrip_engine::{Time, Token};
 
 use crate::core::{Connection, Core};
 use crate::error::CONNECTION_LOST;
-use crate::executor::{Executor, Kept, Target};
+use crate::executor::{Executor, Target};
 use crate::first_use::FirstUse;
 use crate::hedge::Hedging;
+use crate::kept::Kept;
 use crate::pool::{Pool, QueueEntry, Work, runtime_gone};
 use crate::replies::Taken;
 use crate::{Error, Kind, Outcome};

@@ -16,7 +16,7 @@ use crate::guard::Guard;
 use crate::lead::Note;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
-use crate::{Error, executor};
+use crate::{Error, kept};
 
 /// The replies of one connection, by token. A token names an entry, and which use of the entry.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ pub(crate) struct Entry {
     /// If it is a guard in front of a read, what is told of its end.
     pub(crate) guard: Option<Guard>,
     /// What was submitted, if its connection ended before any byte of it was sent.
-    pub(crate) unsent: Option<Box<executor::Kept>>,
+    pub(crate) unsent: Option<Box<kept::Kept>>,
     /// Who waits for the result of a cancel.
     answers: Vec<Arc<Answer>>,
     /// The columns of the prepared statement as of this reply.
@@ -139,7 +139,7 @@ pub(crate) struct Taken {
     /// The owner epoch in which the request was submitted.
     pub(crate) owner_epoch: u32,
     /// What was submitted, if it can be sent on another connection.
-    pub(crate) unsent: Option<Box<executor::Kept>>,
+    pub(crate) unsent: Option<Box<kept::Kept>>,
 }
 
 impl Entry {

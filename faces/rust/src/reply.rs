@@ -15,13 +15,14 @@ use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 use crate::canceller::{At as Place, CancelTarget, Canceller};
 use crate::core::{Connection, Duty, Options};
 use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
-use crate::executor::{At, Executor, Kept, Sent};
+use crate::executor::{At, Executor, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
+use crate::kept::Kept;
 use crate::lead::Lead;
 use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
-use crate::pool::{QueueEntry, Work};
+use crate::pool::{Pool, QueueEntry, Work};
 use crate::repeat::{Again, Moves, Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
@@ -299,7 +300,9 @@ impl<T> Reply<T> {
         // What may run twice, or goes to another server, goes on in its own way.
         let is_plain = self.repeating.is_none() && self.moving.is_none();
         let Some(kept) = unsent.filter(|_| is_plain) else { return false };
-        let pool = connection.pool_slot.owner.clone().pool();
+        let Ok(pool) = connection.pool_slot.owner.clone().itself().downcast::<Pool>() else {
+            return false;
+        };
         let (now, deadline) = (pool.now(), self.deadline);
         let requeue = || Box::new(Requeue::new(now, deadline, pool.wait_timeout()));
         let until = self.requeue.get_or_insert_with(requeue).next(now);

@@ -256,7 +256,7 @@ impl Guarded {
     pub fn with_error(sqlstate: &str, message: &str) -> Guarded {
         // The only word of it that is a place in the log, whatever quotes stand around.
         let place = |word: &str| read_lsn(word.trim_matches(|it: char| !it.is_ascii_hexdigit()));
-        let replayed = || message.split(' ').filter_map(place).last();
+        let replayed = || message.rsplit(' ').find_map(place);
         match sqlstate {
             "22P02" => Guarded::Behind(replayed()),
             _ => Guarded::Failed,

@@ -1,12 +1,12 @@
 //! The owner of a connection: its pool.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use onetrip_engine::pool::ConnectionId;
 
 use super::Connection;
-use crate::pool::Pool;
 use crate::pool::hints::Hints;
 
 /// The owner of connections, which is told of their state.
@@ -19,8 +19,8 @@ pub(crate) trait Owner: Send + Sync {
     fn lost(self: Arc<Self>, id: ConnectionId);
     /// The borrower of a connection does not need it any more.
     fn take_back(self: Arc<Self>, connection: &Arc<Connection>);
-    /// The pool, for a statement that goes on there after its connection was lost.
-    fn pool(self: Arc<Self>) -> Arc<Pool>;
+    /// Itself, for a statement that goes on there after its connection was lost.
+    fn itself(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
     /// A connection that takes a statement at once, and its owner epoch.
     fn another(self: Arc<Self>) -> Option<(Arc<Connection>, u32)>;
 }

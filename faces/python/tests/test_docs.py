@@ -34,6 +34,7 @@ FILES = [
     "docs/guide/python-recipes.md",
     "docs/guide/python-redis.md",
     "docs/concepts/outcomes.md",
+    "docs/operations/clusters.md",
 ]
 
 TABLES = """

@@ -104,6 +104,10 @@ class Host:
             while (at := self.known_replicas.poll_probe()) is not None:
                 self.probe(at)
 
+    def place_of(self, endpoint: Endpoint) -> int:
+        """That of a server among those of the client, whose lineage replicas share."""
+        return (self.primary or self).config.endpoints.index(endpoint)
+
     def probe(self, at: int) -> None:
         task = self.spawn(self._probe(at))
         self._probes.add(task)

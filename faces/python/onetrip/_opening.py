@@ -54,14 +54,14 @@ class Opening:
         while True:
             action, place, address = self.plan.action()
             if action == "done":
-                self.host.lineage.note_served(self.config.endpoints.index(self.endpoint))
+                self.host.lineage.note_served(self.host.place_of(self.endpoint))
                 return await self.arrived()
             if action == "failed":
                 return self._give_up(errors)
             try:
                 await within(self._do(action, place, address), self.plan.left())
             except (asyncio.TimeoutError, TimeoutError):
-                self.host.lineage.note_silent(self.config.endpoints.index(self.endpoint))
+                self.host.lineage.note_silent(self.host.place_of(self.endpoint))
                 seconds = self.config.said("connect_timeout")
                 message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"
                 made = _make("connect_failed", "NotSent", message, None)
@@ -75,7 +75,9 @@ class Opening:
                 self._failed(errors, Refused(faults.get(action, "server"), made))
 
     def planned(self) -> _native.Plan:
-        return self.config.plan(int.from_bytes(os.urandom(8), "little"), self.host.lineage.silent)
+        # The client of a replica has one server only.
+        silent = self.host.lineage.silent if self.host.primary is None else None
+        return self.config.plan(int.from_bytes(os.urandom(8), "little"), silent)
 
     async def arrived(self) -> None:
         """The server will do."""

@@ -22,7 +22,7 @@ const installed = { onetrip: '', pg: '' }
 const packed = { onetrip: 0, pg: 0 }
 
 /** Also in proof/bench/src/rows/node/package.rs, beside the sizes of other packages. */
-const PACKED_MAX = { onetrip: 360_000, pg: 205_000 }
+const PACKED_MAX = { onetrip: 365_000, pg: 200_000 }
 
 before(async () => {
   const tarballs = await pack(project)

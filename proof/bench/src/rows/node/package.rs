@@ -18,7 +18,7 @@ use crate::stage::Stage;
 pub const NAME: &str = "node_package";
 
 /// The packages, and the most kB that each may take as npm downloads it (also in faces/node/test/package.test.ts).
-const PACKED_MAX: [(&str, f64); 2] = [("onetrip", 360.0), ("onetrip-pg", 205.0)];
+const PACKED_MAX: [(&str, f64); 2] = [("onetrip", 365.0), ("onetrip-pg", 200.0)];
 
 const IMPORT_MS_MAX: f64 = 15.0;
 

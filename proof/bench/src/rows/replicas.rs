@@ -10,7 +10,9 @@ use futures_util::stream::FuturesUnordered;
 use onetrip::{Client, Position};
 use onetrip_lab::postgres::{Options, PrivatePostgres};
 
-use crate::measure::{Sample, paired, timed};
+use super::process::Task;
+use super::turns::in_turns;
+use crate::measure::{Pairs, Sample, paired, timed};
 use crate::progress::Progress;
 use crate::report::{Bars, Row, compared, rate};
 use crate::stage::{Stage, one_thread};
@@ -50,13 +52,17 @@ impl Cluster {
         Ok(Cluster { primary, standbys })
     }
 
-    /// A client, once both standbys serve its reads.
-    async fn client(&self) -> Result<Client> {
+    /// All of them, the primary first.
+    fn url(&self) -> String {
         let servers = std::iter::once(&self.primary).chain(&self.standbys);
         let hosts: Vec<_> = servers.map(|it| format!("127.0.0.1:{}", it.port())).collect();
         let (hosts, password) = (hosts.join(","), self.primary.password());
-        let settings = format!("connections_max={CONNECTIONS}&reads=prefer_replica");
-        let url = format!("postgres://postgres:{password}@{hosts}/postgres?{settings}");
+        format!("postgres://postgres:{password}@{hosts}/postgres?reads=prefer_replica")
+    }
+
+    /// A client, once both standbys serve its reads.
+    async fn client(&self) -> Result<Client> {
+        let url = format!("{}&connections_max={CONNECTIONS}", self.url());
         let client = Client::connect(&url).await?;
         let (began, mut seen) = (Instant::now(), HashSet::new());
         while seen.len() <= self.standbys.len() {
@@ -83,9 +89,7 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let cluster = Cluster::start().context("cannot start a primary and two standbys")?;
     one_thread()?.block_on(async {
         let alone = cluster.alone().await?;
-        let table = "create table hot (id int primary key, n int)";
-        alone.execute(table, &[]).await?;
-        alone.execute("insert into hot select g, g from generate_series(1, 1000) g", &[]).await?;
+        fill(&alone).await?;
         let spread = cluster.client().await?;
         let each = (SLOW_EACH / plan.shorter).max(1);
         let pairs = paired(
@@ -95,8 +99,7 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             async |_| slow(&alone, each).await,
         )
         .await?;
-        let note = "4 connections a server, 24 tasks, select pg_sleep(0.005)";
-        let mut rows = vec![rate(RATE, "the primary alone", &pairs).at_least(2.7).note(note)];
+        let mut rows = vec![rated(RATE, &pairs, "")];
 
         let writes = (WRITES / plan.shorter).max(1);
         let pairs = paired(
@@ -106,12 +109,60 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             async |_| points(&cluster, &spread, false, writes).await,
         )
         .await?;
-        let bars = Bars { cpu: Some(1.10), time: None };
-        let note = "100 point selects at once behind each write, which is counted on both sides; \
-                    all of them carry the guard";
-        rows.extend(compared(GUARD, "our own, stale()", &pairs, bars, note));
+        rows.extend(guarded(GUARD, &pairs, ""));
         Ok(rows)
     })
+}
+
+/// The same from another language: `drivers` are those of the client that spreads its reads and
+/// guards them, of the one that does not guard them, and of the primary alone.
+pub fn of_language(
+    plan: Plan,
+    progress: &Progress,
+    [rate, guard]: [&str; 2],
+    task: impl Fn(&'static str, &'static str) -> Task,
+    note: &str,
+) -> Result<Vec<Row>> {
+    let cluster = Cluster::start().context("cannot start a primary and two standbys")?;
+    one_thread()?.block_on(async { fill(&cluster.alone().await?).await })?;
+    let url = cluster.url();
+    let pairs = |work, (in_flight, operations), drivers: [&'static str; 2]| {
+        let tasks = drivers.map(|driver| {
+            let warmth = operations / 4;
+            Task { in_flight, connections: CONNECTIONS, warmth, ..task(driver, work) }
+        });
+        let progress = Some(progress);
+        let runs = in_turns(plan.rounds, progress, operations, &[&tasks[0], &tasks[1]], &url)?;
+        let [ours, peer] = [0, 1].map(|at: usize| runs[at].samples.clone());
+        anyhow::Ok(Pairs { ours, peer })
+    };
+    let slow = (TASKS, TASKS * (SLOW_EACH / plan.shorter).max(4));
+    let points = (1, DEPTH * (WRITES / plan.shorter).max(4));
+    let of_slow = pairs("replica_slow", slow, ["onetrip_guarded", "onetrip_alone"])?;
+    let of_points = pairs("replica_points", points, ["onetrip_guarded", "onetrip_stale"])?;
+    let mut rows = vec![rated(rate, &of_slow, note)];
+    rows.extend(guarded(guard, &of_points, note));
+    Ok(rows)
+}
+
+async fn fill(primary: &Client) -> Result<()> {
+    primary.execute("create table hot (id int primary key, n int)", &[]).await?;
+    primary.execute("insert into hot select g, g from generate_series(1, 1000) g", &[]).await?;
+    Ok(())
+}
+
+fn rated(name: &str, pairs: &Pairs, note: &str) -> Row {
+    let what = format!("4 connections a server, 24 tasks, select pg_sleep(0.005) {note}");
+    rate(name, "the primary alone", pairs).at_least(2.7).note(what.trim_end())
+}
+
+fn guarded(name: &str, pairs: &Pairs, note: &str) -> Vec<Row> {
+    let bars = Bars { cpu: Some(1.10), time: None };
+    let what = format!(
+        "100 point selects at once behind each write, which is counted on both sides; all of them \
+         carry the guard {note}"
+    );
+    compared(name, "our own, stale()", pairs, bars, what.trim_end())
 }
 
 async fn slow(client: &Client, each: u32) -> Result<Sample> {

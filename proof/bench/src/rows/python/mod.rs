@@ -11,6 +11,7 @@ mod package;
 mod pool;
 mod redis;
 mod redis_cached;
+mod replicas;
 mod rows;
 mod sequential;
 mod shapes;
@@ -24,7 +25,7 @@ use super::turns::Runner;
 use crate::report::{Bars, Row};
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 13] = [
+pub const GROUPS: [Group; 14] = [
     Group { names: &[pool::THOUSAND], run: pool::thousand },
     Group { names: &[in_flight::NAME], run: in_flight::run },
     Group { names: &[sequential::NAME], run: sequential::run },
@@ -37,6 +38,7 @@ pub const GROUPS: [Group; 13] = [
     Group { names: &[cancels::NAME], run: cancels::run },
     Group { names: &[redis::NAME], run: redis::run },
     Group { names: &[redis_cached::NAME], run: redis_cached::run },
+    Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
     Group { names: &[package::NAME], run: package::run },
 ];
 

@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 79] = [
+const SUBJECTS: [(&str, Group, &str); 81] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -170,6 +170,8 @@ const SUBJECTS: [(&str, Group, &str); 79] = [
     ("python_shapes", Group::Python, "Python: the shapes of MagicStack's benchmark"),
     ("python_cancels", Group::Correctness, "Python: 10,000 cancels on shared connections"),
     ("python_redis_get_100", Group::Python, "Redis from Python: GET of 100 tasks"),
+    ("python_replica_reads", Group::Python, "Python: reads over a primary and two standbys"),
+    ("python_replica_guard", Group::Python, "Python: what the guard of reads on replicas costs"),
     ("python_redis_cached", Group::Python, "Redis from Python: GETs of hot keys, cached"),
     ("python_package", Group::Python, "Python: the package"),
     ("engine_depth", Group::Tools, "the engine: a request at a depth of 10,000"),

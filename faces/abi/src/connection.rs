@@ -216,6 +216,7 @@ impl Connection {
 
     /// Takes a read that the host has written: see [`submit_guarded`](Self::submit_guarded). Without
     /// a position it needs no guard.
+    #[cfg(feature = "reads")]
     pub(crate) fn submit_read(
         &mut self,
         now: Time,

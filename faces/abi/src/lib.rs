@@ -32,6 +32,7 @@ pub mod export_connect;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
+#[cfg(feature = "reads")]
 pub mod export_replicas;
 #[cfg(feature = "redis")]
 pub mod export_sentinel;

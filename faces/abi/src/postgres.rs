@@ -110,6 +110,8 @@ struct Use {
     changes: bool,
     /// It is skipped if the BEGIN in front of it is refused.
     guarded: bool,
+    /// A guard stands in front of it, so it is sent once.
+    is_behind: bool,
     /// The host takes its reply as it arrives, and says how much it has taken.
     metered: bool,
     /// What it costs the other requests on a shared connection.

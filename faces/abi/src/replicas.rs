@@ -120,8 +120,7 @@ impl Replicas {
 
     /// A read has ended on a replica, whether well or not. Whether it goes on with another
     /// [`step`](Self::step); if not, this end is its caller's, and the number is free again.
-    /// `skipped`: it ended as `ABORTED`, behind its guard, or with an error of the server that
-    /// [shows](onetrip_postgres::client::statements::shows_stale) a stale statement. `is_final`: its caller's deadline or
+    /// `skipped`: it ended as `ABORTED`, behind its guard. `is_final`: its caller's deadline or
     /// cancel ended it, or the client is closed.
     pub fn ended(
         &mut self,

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
 use onetrip_engine::Outcome;
-use onetrip_postgres::client::statements::shows_stale;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::session::NOT_REPLICATED;
@@ -184,12 +183,6 @@ impl Failure {
     /// Whether it was skipped, since what stands in front of it has failed.
     pub(crate) fn is_aborted(&self) -> bool {
         matches!(self, Failure::Said { code: "aborted", .. })
-    }
-
-    /// Whether the server could not use the prepared statement as it is.
-    pub(crate) fn shows_stale(&self) -> bool {
-        let Failure::Server { block, .. } = self else { return false };
-        (Messages { rest: block }).next().is_some_and(|(_, body)| shows_stale(body))
     }
 
     /// Whether a deadline or a cancel of its caller's ended it, which holds everywhere.

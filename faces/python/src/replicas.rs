@@ -159,9 +159,8 @@ impl Replicas {
             None => true,
             Some(it) => it.primary.get().state.with(|state| state.is_closing)?,
         };
-        let (outcome, stale) = (Some(failure.known()), failure.shows_stale());
-        let skipped = failure.is_aborted() || stale;
-        let how = (skipped, is_closing || failure.is_callers());
+        let outcome = Some(failure.known());
+        let how = (failure.is_aborted(), is_closing || failure.is_callers());
         if self.known.with(|known| known.ended(now, reading.number, outcome, how))? {
             drop(call.get().restart());
             return self.step(call);

@@ -165,11 +165,13 @@ impl Postgres {
             }
             (None, _) => {}
         }
-        let mut number = 0;
+        let (mut number, mut has_missed) = (0, false);
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
             let body = block.get(5..).unwrap_or_default();
-            statement.ended(used.seen, failed.then(|| shows_stale(body)));
+            let stale = failed.then(|| shows_stale(body));
+            statement.ended(used.seen, stale);
+            has_missed = used.is_behind && stale == Some(true);
             number = statement.prepared().data.number;
         }
         if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {
@@ -181,6 +183,11 @@ impl Postgres {
             (End::Failed(Failure { cause: Cause::Server | Cause::Aborted, .. }), Some(error)) => {
                 let how = end::BEGIN | outcome::REJECTED << 8;
                 to.push(kind::END, token, (number, how), error.clone());
+            }
+            // It was not sent again, as it would be without the guard; on another server it runs.
+            (End::Failed(Failure { cause: Cause::Server, .. }), None) if has_missed => {
+                let how = end::ABORTED | outcome::REJECTED << 8;
+                to.push(kind::END, token, (number, how), Bytes::new());
             }
             _ => {
                 let (how, block) = self.told(token, &used, end, block);

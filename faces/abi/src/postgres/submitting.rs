@@ -212,7 +212,8 @@ impl Postgres {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
                 self.begin(token, way.used(), close, changes, treatment.is_guarded());
-                self.uses[token as usize].metered = submission.has(flag::STREAM);
+                let used = &mut self.uses[token as usize];
+                (used.metered, used.is_behind) = (submission.has(flag::STREAM), is_behind);
                 Ok(ticket)
             }
             Err(error) => {

@@ -14,6 +14,9 @@ const DRIVERS = {
   onetrip_pg: () => require('./pg').over(dropIn(), ours()),
   pg: () => require('./pg').over(pg(), named('pg')),
   onetrip: () => require('./onetrip').over(require(path.join(OURS, 'lib/modern')), ours()),
+  onetrip_guarded: () => reads('guarded'),
+  onetrip_stale: () => reads('stale'),
+  onetrip_alone: () => reads('alone'),
   postgres_js: () => require('./postgres-js').over(`postgres.js ${versionOf('postgres')}`),
   drizzle_onetrip: () => require('./drizzle').over(dropIn(), `${named('drizzle-orm')} on ${ours()}`),
   drizzle_pg: () => require('./drizzle').over(pg(), `${named('drizzle-orm')} on ${named('pg')}`),
@@ -34,6 +37,10 @@ function onetripRedis(settings) {
 
 function nodeRedis(settings) {
   return require('./node-redis').over(`node-redis ${versionOf('redis')}`, settings)
+}
+
+function reads(way) {
+  return require('./onetrip-reads').over(require(path.join(OURS, 'lib/modern')), ours(), way)
 }
 
 function driver(name) {

@@ -112,6 +112,7 @@ module.exports = {
   set,
   ...require('./proposal'),
   ...require('./neighbours'),
+  ...require('./replicas'),
   ...require('./floor'),
   value,
   item,

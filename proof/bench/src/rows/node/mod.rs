@@ -11,6 +11,7 @@ mod package;
 mod proposal;
 mod redis;
 mod redis_cached;
+mod replicas;
 mod select;
 
 pub use setup::directory;
@@ -21,7 +22,7 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 18] = [
+pub const GROUPS: [Group; 19] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
@@ -34,6 +35,7 @@ pub const GROUPS: [Group; 18] = [
     Group { names: &[orm::NAME], run: orm::run },
     Group { names: &[redis::NAME], run: redis::run },
     Group { names: &[redis_cached::NAME], run: redis_cached::run },
+    Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
     Group { names: &[floor::HUNDRED], run: floor::hundred },
     Group { names: &[floor::ONE_SYNC], run: floor::one_sync },
     Group { names: &[floor::SEQUENTIAL], run: floor::sequential },

@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 81] = [
+const SUBJECTS: [(&str, Group, &str); 83] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -157,6 +157,8 @@ const SUBJECTS: [(&str, Group, &str); 81] = [
         "Node.js: a transaction of two statements by an ORM over 10 ms",
     ),
     ("node_redis_get_1000", Group::Node, "Redis from Node.js: GET, 1,000 in flight"),
+    ("node_replica_reads", Group::Node, "Node.js: reads over a primary and two standbys"),
+    ("node_replica_guard", Group::Node, "Node.js: what the guard of reads on replicas costs"),
     ("node_redis_cached", Group::Node, "Redis from Node.js: GETs of hot keys, cached"),
     ("node_redis_1000", Group::Node, "Redis from Node.js: 1,000 in flight"),
     ("python_pool_1000", Group::Python, "Python: statements of 1,000 tasks over a pool of 8"),

@@ -98,7 +98,8 @@ impl Replicas {
     /// number is free again.
     pub fn step(&mut self, now: Time, read: u32) -> Step {
         let Some(moving) = self.moving.get_mut(&read) else { return Step::Primary };
-        let step = moving.step(now, &mut self.policy, &self.outlooks, self.primary);
+        let newest = self.newest.wanted();
+        let step = moving.step(now, &mut self.policy, newest, &self.outlooks, self.primary);
         if moving.is_settled() {
             self.moving.remove(&read);
         }

@@ -174,15 +174,14 @@ struct Parts {
     set: Arc<ReplicaSet>,
     kept: Kept,
     deadline: Time,
-    wanted: Wanted,
     /// Where it goes next.
     way: Mutex<Way>,
 }
 
 impl Moving {
     pub(crate) fn new(executor: Executor, set: Arc<ReplicaSet>, kept: Kept, way: Way) -> Moving {
-        let (deadline, wanted, way) = (way.deadline(), way.wanted(), Mutex::new(way));
-        Moving(Arc::new(Parts { executor, set, kept, deadline, wanted, way }))
+        let (deadline, way) = (way.deadline(), Mutex::new(way));
+        Moving(Arc::new(Parts { executor, set, kept, deadline, way }))
     }
 
     fn way(&self) -> MutexGuard<'_, Way> {
@@ -190,7 +189,8 @@ impl Moving {
     }
 
     fn guard(&self, at: usize) -> Option<Guard> {
-        match self.0.wanted {
+        let wanted = self.way().wanted();
+        match wanted {
             Wanted::At(position) => Some(self.0.set.guard(at, position)),
             Wanted::Nothing | Wanted::Unknown => None,
         }

@@ -88,8 +88,9 @@ impl ReplicaSet {
     pub(crate) fn step(self: &Arc<Self>, way: &mut Moving, key: TextKey) -> Step {
         let outlooks: Vec<Outlook> = self.pools.iter().map(|pool| pool.outlook(key)).collect();
         let (now, primary) = (self.primary.now(), self.primary.outlook(key));
+        let newest = self.newest().wanted();
         let mut state = self.state();
-        let step = way.step(now, &mut state, &outlooks, primary);
+        let step = way.step(now, &mut state, newest, &outlooks, primary);
         let probe = state.poll_probe(now);
         drop(state);
         if let Some(at) = probe {

@@ -74,14 +74,21 @@ impl Moving {
         self.is_settled
     }
 
-    /// What it does next. The outlooks are as for [`Replicas::choose`].
+    /// What it does next. The outlooks are as for [`Replicas::choose`]. `newest`: what a read of
+    /// this client's own writes would have to show now
+    /// ([`Newest::wanted`](super::position::Newest::wanted)). Right behind a write its position is
+    /// not known yet: the read waits for it where it may wait.
     pub fn step(
         &mut self,
         now: Time,
         replicas: &mut Replicas,
+        newest: Wanted,
         outlooks: &[Outlook],
         primary: Outlook,
     ) -> Step {
+        if self.read.wanted == Wanted::Unknown {
+            self.read.wanted = newest;
+        }
         let waits = !std::mem::replace(&mut self.has_begun, true);
         let step = if now >= self.deadline {
             Step::Late

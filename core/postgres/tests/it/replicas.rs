@@ -694,7 +694,7 @@ fn moving(reads: Reads, wanted: Wanted, until: Time) -> (Replicas, Moving) {
 }
 
 fn step(replicas: &mut Replicas, moving: &mut Moving, now: Time) -> Step {
-    moving.step(now, replicas, &[OPEN; 2], OPEN)
+    moving.step(now, replicas, Wanted::At(at(100)), &[OPEN; 2], OPEN)
 }
 
 #[test]
@@ -706,6 +706,18 @@ fn a_read_that_was_skipped_goes_to_the_primary_and_stays_there() {
     assert!(read.ended(ms(3), Outcome::Rejected, true, false));
     assert_eq!(step(&mut replicas, &mut read, ms(3)), Step::Primary);
     assert!(read.is_settled() && !read.ended(ms(4), Outcome::NotSent, false, false));
+}
+
+/// Right behind a write the answer to the question for its position is still under way.
+#[test]
+fn a_read_waits_for_the_position_of_a_write_no_longer_than_until_it_is_known() {
+    let (mut replicas, mut read) = moving(Reads::Replica, Wanted::Unknown, ms(50));
+    let mut ask = |now, newest| read.step(now, &mut replicas, newest, &[OPEN; 2], OPEN);
+    assert_eq!(ask(ms(1), Wanted::Unknown), Step::Pause);
+    assert_eq!(ask(ms(3), Wanted::Unknown), Step::Pause);
+    let goes = ask(ms(5), Wanted::At(at(100)));
+    assert!(matches!(goes, Step::Replica { .. }), "{goes:?}");
+    assert_eq!(read.wanted(), Wanted::At(at(100)));
 }
 
 #[test]

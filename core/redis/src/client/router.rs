@@ -86,7 +86,7 @@ use crate::table::Described;
 pub use alone::Onward;
 pub use failed::{Failed, Refused, Why};
 pub use flight::FlightId;
-pub use limits::Limits;
+pub use limits::{Limits, TOPOLOGY_TIMEOUT};
 pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};

@@ -9,7 +9,7 @@ use onetrip_abi::host::{Flight, Packed, Record, Routed, Routing, Unanswered};
 use onetrip_engine::Time;
 use onetrip_redis::Command;
 use onetrip_redis::client::list::is_error;
-use onetrip_redis::client::router::Limits;
+use onetrip_redis::client::router::{Limits, TOPOLOGY_TIMEOUT};
 use onetrip_redis::slots::slot_of;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -199,7 +199,8 @@ impl Router {
             }
         };
         let packed = Packed::command(None, &Command::new("CLUSTER SLOTS"));
-        let request = Request { packed, ..Request::default() };
+        let deadline = Some(it.time().after(TOPOLOGY_TIMEOUT));
+        let request = Request { packed, deadline, ..Request::default() };
         Router::fly(router, &core, request, Flight::Topology(host, port))
     }
 

@@ -22,7 +22,9 @@ use std::task::Waker;
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time};
 use onetrip_redis::Command;
-use onetrip_redis::client::router::{self, FlightId, NodeId, Output, SUBSCRIBES_AGAIN};
+use onetrip_redis::client::router::{
+    self, FlightId, NodeId, Output, SUBSCRIBES_AGAIN, TOPOLOGY_TIMEOUT,
+};
 use onetrip_redis::table::Described;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -41,7 +43,7 @@ pub(crate) use roaming::{Next, Roaming};
 
 use landing::{finish, report};
 use state::State;
-use topology::{TOPOLOGY_TIMEOUT, ask};
+use topology::ask;
 use watch::{Watch, watch};
 
 /// One cluster.

@@ -30,6 +30,10 @@ pub struct Limits {
     pub refresh_pause: Duration,
 }
 
+/// How long a node may take to answer when it is asked for the topology, with all waiting for a
+/// connection to it. Then another one is asked.
+pub const TOPOLOGY_TIMEOUT: Duration = Duration::from_secs(3);
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

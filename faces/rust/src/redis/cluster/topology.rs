@@ -1,10 +1,8 @@
 //! Asks nodes for the topology.
 
-use std::time::Duration;
-
 use onetrip_engine::Outcome;
 use onetrip_redis::Command;
-use onetrip_redis::client::router::NodeId;
+use onetrip_redis::client::router::{NodeId, TOPOLOGY_TIMEOUT};
 use onetrip_redis::client::topology::Topology;
 
 use super::super::call::{Call, Item};
@@ -12,9 +10,6 @@ use super::super::node::Node;
 use super::super::sent::Pending;
 use super::Cluster;
 use crate::{Error, Kind};
-
-/// How long a node may take to answer.
-pub(super) const TOPOLOGY_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Cluster {
     pub(super) fn ask_for_topology(&self, from: Option<NodeId>) {

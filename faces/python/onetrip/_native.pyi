@@ -59,6 +59,10 @@ class Position:
 
     def __new__(cls, text: str) -> Self: ...
     def __hash__(self) -> int: ...
+    def max(self, other: Position, /) -> Position:
+        """The one that covers both, as far as one does: that of the later timeline, else the
+        larger one. Of two clusters it is ``other``."""
+
     @staticmethod
     def _read(row: list[str | None]) -> Position: ...
 

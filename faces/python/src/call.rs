@@ -133,7 +133,7 @@ pub(crate) struct Progress {
 pub(crate) struct Reading {
     /// That of the layer below.
     pub(crate) number: u32,
-    /// What a replica has to have replayed.
+    /// What the replica that it goes to has to have replayed.
     pub(crate) position: Option<Position>,
 }
 

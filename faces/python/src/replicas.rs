@@ -36,6 +36,12 @@ impl Position {
         })
     }
 
+    /// The one that covers both: that of the later timeline, else the larger one. Of two clusters
+    /// it is `other`.
+    fn max(&self, other: &Position) -> Position {
+        Position(self.0.max(other.0))
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }
@@ -98,13 +104,17 @@ impl Replicas {
         let of_primary = outlook(&clients.primary)?;
         let of_replicas = clients.replicas.iter().map(outlook).collect::<Result<Vec<_>, _>>()?;
         let now = primary.get().time();
-        let (step, probe, pause) = self.known.with(|known| {
+        let Reading { number, .. } = reading;
+        let (step, position, probe, pause) = self.known.with(|known| {
             known.see(None, of_primary);
             for (at, outlook) in of_replicas.into_iter().enumerate() {
                 known.see(Some(at), outlook);
             }
-            (known.step(now, reading.number), known.poll_probe(now), known.pause())
+            let step = known.step(now, number);
+            (step, known.position_of(number), known.poll_probe(now), known.pause())
         })?;
+        // Right behind a write it is known only now.
+        call.get().now.with(|it| it.reading = Some(Reading { number, position }))?;
         if let Some(at) = probe {
             Core::run(primary, |state, _, _| state.tell("probe", at as u32, None))?;
         }
@@ -340,7 +350,7 @@ impl Reads {
                     Shows::After(place) => known.begin_after(now, place, bound, Time::NEVER),
                     Shows::Anything => known.begin_stale(now, bound, Time::NEVER),
                 };
-                Reading { number, position: known.position_of(number) }
+                Reading { number, position: None }
             })?;
             call.get().now.with(|it| it.reading = Some(reading))?;
         }

@@ -280,6 +280,24 @@ async def test_a_column_that_was_added_is_no_error_behind_a_guard(cluster: Clust
         await db.execute("drop table widened")
 
 
+async def test_a_read_right_behind_a_write_waits_for_its_position_and_no_longer(
+    db: onetrip.Database, cluster: Cluster
+) -> None:
+    # The answer to the question for the position may come behind the write's.
+    async with onetrip.connect(cluster.url("reads=replica")) as own:
+        await until(lambda: served(own))
+        reads = own.reads().or_wait(PATIENCE)
+        for n in range(100, 150):
+            await own.execute("insert into t values ($1)", n)
+            assert await reads.fetchval("select count(*) from t where n = $1", n) == 1
+
+
+def test_of_two_positions_the_one_of_the_later_timeline_covers_both() -> None:
+    earlier, larger, later = Position("1-1-20"), Position("1-1-30"), Position("1-2-10")
+    assert earlier.max(larger) == larger.max(earlier) == larger
+    assert larger.max(later) == later.max(larger) == later
+
+
 def test_what_is_no_position_is_a_value_error() -> None:
     for text in ("", "1-2", "x-1-1", "1-1-1 "):
         with pytest.raises(ValueError, match="this is no position"):

@@ -40,8 +40,10 @@ export { redis } from './redis/index'
 export { RedisError } from './redis/error'
 export type {
   Argument,
+  CacheMetrics,
   CallOptions,
   Client as RedisClient,
+  Metrics as RedisMetrics,
   Commands,
   CommandWords,
   Entry,

@@ -25,7 +25,9 @@ test('each query of a pool gets its own result, on no more than max clients', as
     results.map((result) => (result as { rows: unknown[] }).rows),
     results.map((_, n) => [{ n }]),
   )
-  assert.deepEqual([four.totalCount, four.idleCount, four.waitingCount], [4, 4, 0])
+  assert.deepEqual([four.totalCount, four.waitingCount], [4, 0])
+  // The last connection may still be opening: the others have answered all.
+  while (four.idleCount < 4) await new Promise((resolve) => setImmediate(resolve))
 })
 
 test('a client is lent to one caller at a time, in the order of the calls', async () => {

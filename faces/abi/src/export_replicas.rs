@@ -272,8 +272,8 @@ pub unsafe extern "C" fn onetrip_replicas_probed(
 
 // --- positions ---
 
-/// A record `UNCERTAIN` of a connection to the primary, with its `a`. Whether
-/// [`onetrip_replicas_losses`] has changed: then all connections to the primary are marked.
+/// A record `UNCERTAIN` of a connection to the primary, with its `a`. If it returns true, all
+/// connections to the primary are marked anew ([`onetrip_replicas_mark`]).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_replicas_uncertain(held: *mut Held, a: u32) -> bool {
     // SAFETY: the host's promise at the top.

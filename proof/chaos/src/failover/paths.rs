@@ -185,7 +185,7 @@ fn configuration(
 
 fn options(program: Program, pool_mode: PoolMode) -> Options {
     let (program, prepared_max) = (Some(program), Some(200));
-    let options = Options { program, pool_mode, pool_size: 6, prepared_max, ..Options::default() };
+    let options = Options { program, pool_mode, pool_size: 20, prepared_max, ..Options::default() };
     // Otherwise a login that the server refused while it started is not tried again for 15 s.
     options.setting("server_login_retry", "1")
 }

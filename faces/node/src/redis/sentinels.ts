@@ -1,6 +1,6 @@
 import { timeUntil } from '../engine/clock'
 import { type Exports, Kind, RECORD, Role } from '../engine/exports'
-import { rethrow, safely } from '../engine/guard'
+import { safely } from '../engine/guard'
 import { ENGINE_LOST, type Handle, memory, NO_MEMORY } from '../engine/memory'
 import type { Config, Server } from './config'
 import { misuse, RedisError } from './error'
@@ -159,13 +159,8 @@ export class Sentinels implements Handle {
     const count = engine.onetrip_sentinel_take(this.#address)
     if (count === 0) return false
     const first = engine.onetrip_sentinel_completions(this.#address) >>> 2
-    for (let i = 0; i < count && this.#address !== 0; i++) {
-      try {
-        this.#act(first + i * RECORD)
-      } catch (error) {
-        process.nextTick(rethrow, error)
-      }
-    }
+    for (let i = 0; i < count && this.#address !== 0; i++)
+      safely(() => this.#act(first + i * RECORD))
     return true
   }
 

@@ -4,7 +4,7 @@
 //! choices of one seed.
 
 use onetrip_chaos::Kind;
-use onetrip_chaos::failover::{Options, run_with_paths};
+use onetrip_chaos::failover::{Options, PathReport, run_with_paths};
 use onetrip_lab::postgres::patroni::found_or_skipped;
 
 const PAGE: &str = include_str!("../../../docs/operations/clusters.md");
@@ -23,7 +23,8 @@ fn what_was_acknowledged_stays_while_primaries_die_and_are_cut_off() {
         println!("{:?}: another node took writes after {took:?}", takeover.kind);
     }
     for path in &paths {
-        println!("{}: {} acknowledged, failed {:?}", path.name, path.acknowledged, path.failed);
+        let PathReport { name, acknowledged, failed, last_error, .. } = path;
+        println!("{name}: {acknowledged} acknowledged, failed {failed:?}; {last_error:?}");
     }
     outcome.report.judge(&KINDS);
     for path in &paths {

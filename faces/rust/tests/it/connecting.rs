@@ -81,6 +81,17 @@ fn a_closed_port_is_named() {
     });
 }
 
+/// On other threads the pool's own tasks run while it connects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn connecting_fails_where_nobody_is_whatever_else_runs() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for bounds in ["", "?connections_min=1&connections_max=1", "?connections_min=2"] {
+        for _ in 0..200 {
+            refused(&format!("postgres://u:{SECRET}@127.0.0.1:{port}/db{bounds}")).await;
+        }
+    }
+}
+
 /// A server that reads once, sends `answer` and, if `hangs_up`, closes the connection.
 async fn other_server(answer: &'static [u8], hangs_up: bool) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -60,6 +60,15 @@ async fn nobody_there_is_said_with_the_address() {
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
 }
 
+/// On other threads the pool's own tasks run while it connects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn connecting_fails_where_nobody_is_whatever_else_runs() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for _ in 0..500 {
+        refused(&Config::new().server("127.0.0.1", port)).await;
+    }
+}
+
 #[tokio::test]
 async fn user_database_and_name_are_those_of_the_url() {
     let settings = Settings::default().user("app", "on >secret ~* &* +@all");

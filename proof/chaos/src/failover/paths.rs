@@ -54,6 +54,8 @@ pub struct PathReport {
     pub acknowledged: u64,
     /// How many calls ended so.
     pub failed: BTreeMap<String, u64>,
+    /// The last error of a call, or of an attempt to connect.
+    pub last_error: Option<String>,
     /// What the client said and is not so.
     pub findings: Vec<String>,
     /// What the doctor says of the path, after the last fault.
@@ -71,7 +73,14 @@ struct Path {
 struct Book {
     said: Mutex<HashMap<i32, Option<Outcome>>>,
     acknowledged: AtomicU64,
+    last_error: Mutex<Option<String>>,
     wrong: Mutex<Vec<String>>,
+}
+
+impl Book {
+    fn fail(&self, error: &Error) {
+        *self.last_error.lock().unwrap() = Some(error.to_string());
+    }
 }
 
 impl Paths {
@@ -208,7 +217,7 @@ async fn write(url: String, (path, task): (i32, i32), book: Arc<Book>, stop: Arc
     while !stop.load(Ordering::SeqCst) {
         tokio::time::sleep(PACE).await;
         let Some(client) = &client else {
-            client = Client::connect(&url).await.ok();
+            client = Client::connect(&url).await.inspect_err(|error| book.fail(error)).ok();
             continue;
         };
         number += 1;
@@ -217,7 +226,7 @@ async fn write(url: String, (path, task): (i32, i32), book: Arc<Book>, stop: Arc
             let finding = format!("row {number} was answered with {other}");
             book.wrong.lock().unwrap().push(finding);
         }
-        let outcome = said.err().map(|error| error.outcome());
+        let outcome = said.inspect_err(|error| book.fail(error)).err().map(|error| error.outcome());
         book.acknowledged.fetch_add(u64::from(outcome.is_none()), Ordering::SeqCst);
         book.said.lock().unwrap().insert(number, outcome);
     }
@@ -279,6 +288,7 @@ impl Path {
         findings.extend(unheard.map(|(_, number)| format!("row {number} was never written")));
         let acknowledged = self.book.acknowledged.load(Ordering::SeqCst);
         let (name, hosts) = (self.name.clone(), String::new());
-        PathReport { name, acknowledged, failed, findings, hosts }
+        let last_error = self.book.last_error.lock().unwrap().clone();
+        PathReport { name, acknowledged, failed, last_error, findings, hosts }
     }
 }

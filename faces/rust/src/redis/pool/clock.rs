@@ -27,6 +27,9 @@ impl Pool {
 
 /// Runs the timer of a pool, for as long as the pool exists.
 pub(super) async fn watch(watch: Watch, changed: Arc<Notify>) {
+    // Not before the pool is used: otherwise it may open the connection that `open_first` is to
+    // open, and report the errors of.
+    changed.notified().await;
     while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
         tokio::select! {
             () = changed.notified() => {}

@@ -483,6 +483,18 @@ fn a_standby_is_no_primary_whatever_a_pooler_says_at_the_login() {
 }
 
 #[test]
+fn a_promoted_standby_is_a_primary_whatever_a_pooler_says_at_the_login() {
+    for wanted in [TargetSessionAttrs::ReadWrite, TargetSessionAttrs::Primary] {
+        let settings = Settings { target_session_attrs: wanted, ..settings(&[Host::Address]) };
+        let (mut lineage, mut plan) = (Lineage::default(), plan(settings));
+        plan.handle_connected();
+        plan.handle_logged_in(Session { is_standby: Some(true), ..ASKED }).unwrap();
+        plan.handle_identified(primary(2), &mut lineage).unwrap();
+        assert_eq!(plan.action(), Action::Done, "{wanted:?}");
+    }
+}
+
+#[test]
 fn behind_a_former_primary_the_next_host_is_tried() {
     let mut lineage = Lineage::default();
     let mut first = asks_which(settings(&[Host::Address, Host::Address])).unwrap();

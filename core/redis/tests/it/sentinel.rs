@@ -325,6 +325,19 @@ fn the_login_is_sent_to_sentinels_and_shown_to_nobody() {
 }
 
 #[test]
+fn what_a_sentinel_complained_of_explains_the_next_round_until_it_answers() {
+    let mut client = Client::new(&["s1"]);
+    client.fails("s1");
+    client.waits(10 * SECOND);
+    assert_eq!(client.open.len(), 1, "it is asked again");
+    let why = client.policy.explain();
+    assert!(why.contains("its connection was refused"), "{why}");
+    client.comes("s1", &answer("one", "a", 1, &[]));
+    let why = client.policy.explain();
+    assert!(why.contains("names a:6379") && !why.contains("refused"), "{why}");
+}
+
+#[test]
 fn what_a_sentinel_may_not_tell_or_says_wrongly_is_an_explanation() {
     for (reply, why) in [
         ("$1\r\n1\r\n-ERR No such master\r\n*-1\r\n-ERR x\r\n-ERR x\r\n", "no master of this name"),

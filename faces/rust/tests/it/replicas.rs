@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use onetrip::{Client, Outcome, Position};
+use onetrip_lab::postgres::pgbouncer::{self, PrivatePgBouncer, Program, find_all};
 use onetrip_lab::postgres::{Options, PrivatePostgres, Shutdown};
 
 use crate::support::{failed, run_long, skipped, until};
@@ -282,6 +283,33 @@ fn a_promoted_replica_is_none_any_more() {
             others >= 50
         })
         .await;
+    });
+}
+
+/// A pooler tells its clients what its first server said of itself.
+#[test]
+fn a_promoted_standby_takes_writes_through_the_pooler_that_met_it_before() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0"; 2]) else { return };
+        let promoted = &cluster.standbys[0];
+        let start = |program: Program| {
+            let options = pgbouncer::Options { program: Some(program), ..Default::default() };
+            PrivatePgBouncer::start(promoted, &options).unwrap()
+        };
+        let poolers: Vec<_> = find_all().unwrap().into_iter().map(start).collect();
+        let url = |pooler: &PrivatePgBouncer, wanted: &str| {
+            format!("{}?one_segment=1&cancels_max=0&target_session_attrs={wanted}", pooler.url())
+        };
+        let mut direct = Vec::new();
+        for pooler in &poolers {
+            direct.push(Client::connect(&url(pooler, "standby")).await.unwrap());
+        }
+        let administrator = Client::connect(&promoted.url()).await.unwrap();
+        administrator.query("select pg_promote()", &[]).await.unwrap();
+        for pooler in &poolers {
+            let client = Client::connect(&url(pooler, "read-write")).await.unwrap();
+            client.execute("create table if not exists through ()", &[]).await.unwrap();
+        }
     });
 }
 

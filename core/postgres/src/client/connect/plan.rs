@@ -272,12 +272,11 @@ impl Plan {
     /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
     pub fn handle_logged_in(&mut self, session: Session) -> Result<(), Refusal> {
         if self.action == Action::LogIn {
-            // A primary teaches the client which timeline is the newest, also where a standby is
-            // wanted.
-            let fits = session.fits(self.wanted);
-            let teaches = fits == Some(true) || session.is_standby == Some(false);
-            match fits {
-                Some(_) if self.identifies() && session.can_be_asked && teaches => {
+            // Also one that does not fit is asked: a pooler tells its clients what one of its servers
+            // said long ago. And where a standby is wanted, a primary teaches which timeline is the
+            // newest.
+            match session.fits(self.wanted) {
+                Some(_) if self.identifies() && session.can_be_asked => {
                     self.session = session;
                     self.action = Action::Identify;
                 }

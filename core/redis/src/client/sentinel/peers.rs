@@ -18,7 +18,8 @@ pub(super) struct Peer {
     said: Said,
 }
 
-/// What it said in this round.
+/// What it said in this round. A failure stays until there is something newer to say, so that an
+/// error at the beginning of a round has reasons too.
 enum Said {
     Nothing,
     Answer(Answer),
@@ -140,7 +141,9 @@ impl Sentinels {
         self.opened += 1;
         let line = LineId(self.opened);
         let peer = &mut self.peers[at];
-        peer.said = Said::Nothing;
+        if matches!(peer.said, Said::Answer(_)) {
+            peer.said = Said::Nothing;
+        }
         peer.line = Some(Line::new(line, now.after(self.limits.answer_time_max)));
         let (address, send) = (peer.address.clone(), self.questions.bytes.clone());
         self.outputs.push_back(Output::Open { line, address, send });

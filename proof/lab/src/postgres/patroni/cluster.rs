@@ -244,7 +244,9 @@ impl Cluster {
             }
             if Instant::now() > deadline {
                 let seconds = RECOVERY.as_secs();
-                return Err(LabError::new(format!("{what} after {seconds} s: {why}")));
+                let logs: Vec<_> = self.nodes.iter().map(Node::end_of_log).collect();
+                let logs = logs.join("\n--\n");
+                return Err(LabError::new(format!("{what} after {seconds} s: {why}\n{logs}")));
             }
             std::thread::sleep(LOOK);
         }

@@ -27,6 +27,9 @@ const SIGNALS: Signals = Signals { orderly: POWER_LOSS, immediate: POWER_LOSS };
 /// The order to end Patroni, which ends its PostgreSQL by a fast shutdown.
 const ORDERLY: &str = "TERM";
 
+/// How many lines of its log an error shows.
+const LOG_LINES: usize = 12;
+
 /// One node of a cluster.
 pub struct Node {
     // Fields drop in this order: the programs before their directory.
@@ -166,6 +169,13 @@ impl Node {
     #[must_use]
     pub fn status(&self) -> String {
         rest::get(self.rest, "/patroni").map_or(String::new(), |answer| answer.body)
+    }
+
+    /// The last lines of its log.
+    pub(super) fn end_of_log(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
     /// Everything that Patroni and PostgreSQL wrote to their log.

@@ -30,7 +30,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use onetrip_engine::pool::{
-    self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, TextKey,
+    self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, Requeue, TextKey,
 };
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::client::connect::plan::scout_after;
@@ -543,6 +543,15 @@ impl Pool {
     /// How long a call without a deadline waits for a connection.
     pub(crate) fn wait_timeout(&self) -> Duration {
         self.limits.wait_timeout
+    }
+
+    /// Until when a statement may wait in line that was not sent before its connection ended.
+    pub(crate) fn requeue(
+        &self,
+        deadline: Time,
+        requeue: &mut Option<Box<Requeue>>,
+    ) -> Option<Time> {
+        self.lock().policy.requeue(self.now(), deadline, requeue)
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

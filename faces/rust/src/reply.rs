@@ -303,10 +303,8 @@ impl<T> Reply<T> {
         let Ok(pool) = connection.pool_slot.owner.clone().itself().downcast::<Pool>() else {
             return false;
         };
-        let (now, deadline) = (pool.now(), self.deadline);
-        let requeue = || Box::new(Requeue::new(now, deadline, pool.wait_timeout()));
-        let until = self.requeue.get_or_insert_with(requeue).next(now);
-        let Some(until) = until.filter(|_| !pool.is_closed()) else { return false };
+        let deadline = self.deadline;
+        let Some(until) = pool.requeue(deadline, &mut self.requeue) else { return false };
         let (executor, key) = (Executor::of_pool(&pool), kept.key);
         let again = Again::Encoded(*kept);
         let work =

@@ -131,10 +131,12 @@ impl<X> Slot<X> {
     }
 
     /// Whether it stands for itself, so that it can be sent on another connection if no byte of it
-    /// left on this one. `behind_member`: it ends a longer segment.
+    /// left on this one. `behind_member`: it ends a longer segment. What was to be cancelled goes
+    /// nowhere else.
     pub(super) fn is_movable(&self, behind_member: bool) -> bool {
         let alone = self.sync == SyncPoint::Own && !behind_member && self.group.is_none();
         let bound = self.pinned || self.in_order || self.joined || self.healed || self.own;
+        let bound = bound || self.want != Want::No;
         alone && !bound && self.feed == Feed::Whole && self.token != Token::DISCARD
     }
 

@@ -2,7 +2,9 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{CHOOSY_MAX, Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, TextKey};
+use super::{
+    CHOOSY_MAX, Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, Requeue, TextKey,
+};
 use crate::{Time, Token};
 
 impl Pool {
@@ -87,6 +89,24 @@ impl Pool {
         deadline: Option<Time>,
     ) -> Ticket {
         self.wait(Kind::Shared, key, now, token, deadline)
+    }
+
+    /// Until when a shared statement may wait in line whose connection ended before any byte of it
+    /// was sent; `None` if it has failed, as once the pool is [closed](Self::close). `requeue`: how
+    /// often it was so before; `None` for the first time. `deadline`: its own;
+    /// [`Time::NEVER`] for [`Limits::wait_timeout`](super::Limits::wait_timeout) from the first
+    /// time on.
+    pub fn requeue(
+        &self,
+        now: Time,
+        deadline: Time,
+        requeue: &mut Option<Box<Requeue>>,
+    ) -> Option<Time> {
+        if self.life != Life::Open {
+            return None;
+        }
+        let new = || Box::new(Requeue::new(now, deadline, self.limits.wait_timeout));
+        requeue.get_or_insert_with(new).next(now)
     }
 
     /// A caller stops waiting. True if it was still in line: no output follows for it. False if its

@@ -61,6 +61,16 @@ impl Requeue {
         Requeue { left: REQUEUES_MAX, until }
     }
 
+    /// For a request that got in line again so often, for hosts that keep these two instead of it.
+    pub fn after(times: u32, until: Time) -> Requeue {
+        Requeue { left: REQUEUES_MAX.saturating_sub(times), until }
+    }
+
+    /// Until when it may wait in line.
+    pub fn until(&self) -> Time {
+        self.until
+    }
+
     /// Its connection ended. Returns until when it may wait in line; `None` if it has failed.
     pub fn next(&mut self, now: Time) -> Option<Time> {
         let left = self.left.checked_sub(1).filter(|_| now < self.until)?;

@@ -3,7 +3,7 @@
 use crate::toy::pair::{Out, Pair, failure, limits};
 use crate::toy::{complete, failed, part, settled};
 use onetrip_engine::{
-    Cause, CloseReason, End, Limits, Outcome, Request, SyncPoint, Time, Token, Unsent,
+    Cause, CloseReason, End, Limits, Outcome, Request, SyncPoint, Time, Token, Unsent, Wanted,
 };
 
 const CLOSED: Out = Out::Closed(CloseReason::Host);
@@ -73,6 +73,17 @@ fn what_depends_on_its_connection_is_not_handed_out() {
     let movable: Vec<u64> =
         (1..=7).filter(|id| pair.client.take_unsent(Token(*id)).is_some()).collect();
     assert_eq!(movable, [7], "members, and the end of their segment, stay together");
+}
+
+#[test]
+fn what_was_to_be_cancelled_is_not_handed_out() {
+    let mut pair = Pair::new(limits(4));
+    pair.owns(0..3);
+    assert_eq!(pair.client.want_cancel(pair.now, Token(1)), Wanted::Noted(Token(1)));
+    pair.client.handle_closed();
+    let movable: Vec<u64> =
+        (0..3).filter(|id| pair.client.take_unsent(Token(*id)).is_some()).collect();
+    assert_eq!(movable, [0, 2]);
 }
 
 /// The first of the segment is answered before its end has left.

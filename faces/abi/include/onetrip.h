@@ -94,6 +94,10 @@ enum {
     ONETRIP_GUARD_FAILED = 22, /* the guard was not answered, or failed otherwise */
     ONETRIP_IDENTIFIED = 23,   /* the server has answered onetrip_postgres_identify, and the
                                   connection can be used */
+    ONETRIP_UNSENT = 24,       /* the connection ended before any byte of this shared request was
+                                  sent. Its END follows, unless the host lets it wait for another
+                                  connection, as onetrip_pool_again says. Block: its parameters, as
+                                  they were submitted */
     ONETRIP_POOL_OPEN = 32,    /* open a connection. a: its number from now on */
     ONETRIP_POOL_GRANTED = 33, /* a caller gets this connection alone. a: its number; 0 if it was
                                   lost meanwhile */
@@ -582,6 +586,13 @@ enum {
     ONETRIP_CONDITION_BROKEN = 3         /* the pool forgets it */
 };
 void onetrip_pool_release(onetrip_pool *pool, double now, uint32_t number, uint32_t condition);
+
+/* Until when a shared request of which ONETRIP_UNSENT was told may wait in line for another
+ * connection; negative if it has failed. It is then placed as at first, and waits no longer than
+ * that. times: how often it was so before. until: what was returned then. left: the milliseconds
+ * that are left of its own time; infinity for wait_timeout_ms from the first time on. */
+double onetrip_pool_again(onetrip_pool *pool, double now, uint32_t times, double until,
+                          double left);
 
 /* The pause before a repeatable request whose connection was lost is sent again for the number-th
  * time, in milliseconds; negative if it is not sent again. */

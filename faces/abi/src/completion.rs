@@ -101,6 +101,11 @@ pub mod kind {
     pub const GUARD_FAILED: u32 = 22;
     /// The server has answered `onetrip_postgres_identify`, and the connection can be used.
     pub const IDENTIFIED: u32 = 23;
+    /// The connection ended before any byte of this shared request was sent, and nothing ties the
+    /// request to it. Its `END` follows, unless the host has it wait for another connection, which
+    /// [`onetrip_pool_again`](crate::export_pool::onetrip_pool_again) decides. Block: its
+    /// parameters, as they were submitted.
+    pub const UNSENT: u32 = 24;
     /// The pool wants a connection. `a`: its number from now on. The host reports the result with
     /// `onetrip_pool_opened` or `onetrip_pool_open_failed`.
     pub const POOL_OPEN: u32 = 32;

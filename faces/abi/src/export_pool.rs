@@ -9,7 +9,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{Condition, Repeats, TextKey};
+use onetrip_engine::pool::{Condition, Repeats, Requeue, TextKey};
 
 use crate::completion::Completion;
 use crate::connection::Connection;
@@ -110,6 +110,27 @@ pub unsafe extern "C" fn onetrip_pool_wait_shared(
     let key = TextKey::from_number(key);
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.wait_shared(now, token, key, patience(now, timeout))
+}
+
+/// Until when a shared request of which `UNSENT` was told may wait in line for another connection;
+/// negative if it has failed. It is then placed as at first, behind those in line, and waits no
+/// longer than that. `times`: how often it was so before. `until`: what was returned then. `left`:
+/// the milliseconds that are left of its own time, infinity for the pool's `wait_timeout_ms` from
+/// the first time on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_again(
+    pool: *mut Pool,
+    now: f64,
+    times: u32,
+    until: f64,
+    left: f64,
+) -> f64 {
+    let now = time(now);
+    let deadline = patience(now, left).unwrap_or(Time::NEVER);
+    let mut requeue = (times > 0).then(|| Box::new(Requeue::after(times, time(until))));
+    // SAFETY: the host's promise at the top.
+    let until = unsafe { of(pool) }.requeue(now, deadline, &mut requeue);
+    until.map_or(-1.0, millis)
 }
 
 /// Counts a request that may be hedged: see [`onetrip_pool_hedge`].

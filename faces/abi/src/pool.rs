@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use onetrip_engine::pool::{
     Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
-    TextKey, Ticket,
+    Requeue, TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::replicas::Outlook;
@@ -144,6 +144,18 @@ impl<H: Lent> Pool<H> {
     /// A request was made that may be sent a second time.
     pub fn may_hedge(&self) {
         self.policy.hedges().earn();
+    }
+
+    /// Until when a shared request may wait in line of which `UNSENT` was told; `None` if it has
+    /// failed. `requeue`: its own, which begins as `None`. `deadline`: its own, or
+    /// [`Time::NEVER`].
+    pub fn requeue(
+        &self,
+        now: Time,
+        deadline: Time,
+        requeue: &mut Option<Box<Requeue>>,
+    ) -> Option<Time> {
+        self.policy.requeue(now, deadline, requeue)
     }
 
     /// A caller no longer waits. False if its connection is already granted; it must then be

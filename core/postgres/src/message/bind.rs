@@ -150,17 +150,37 @@ pub fn write_named(
 
 /// What [`write_values`] wrote for the first Bind among these whole messages; `None` if there is no
 /// Bind. So it can be bound under another name.
-pub fn values_of(mut messages: &[u8]) -> Option<&[u8]> {
-    while let Some(header) = Header::peek(messages).ok()? {
+pub fn values_of(messages: &[u8]) -> Option<&[u8]> {
+    binds(messages).next()
+}
+
+/// The parameters of the Bind among these whole messages, as [`write_encoded`] takes them: none if
+/// there is no Bind, and `None` if there are several.
+pub fn parameters_of(messages: &[u8]) -> Option<&[u8]> {
+    let mut binds = binds(messages);
+    let Some(values) = binds.next() else { return Some(&[]) };
+    let mut reader = Reader::new("Bind", values);
+    FormatCodes::read(&mut reader).ok()?;
+    Values::read(&mut reader).ok()?;
+    let len = values.len() - reader.peek().len();
+    values.get(..len).filter(|_| binds.next().is_none())
+}
+
+/// What is behind the names of each Bind among these whole messages.
+fn binds(mut messages: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let next = move || {
+        let header = Header::peek(messages).ok()??;
         let body = messages.get(Header::LEN..header.message_len())?;
-        if header.tag == tag::frontend::BIND {
+        messages = messages.get(header.message_len()..)?;
+        Some((header.tag, body))
+    };
+    std::iter::from_fn(next).filter(|(tag, _)| *tag == tag::frontend::BIND).filter_map(
+        |(_, body)| {
             let mut reader = Reader::new("Bind", body);
             let names = reader.c_str().ok()?.len() + reader.c_str().ok()?.len();
-            return body.get(names + 2..);
-        }
-        messages = messages.get(header.message_len()..)?;
-    }
-    None
+            body.get(names + 2..)
+        },
+    )
 }
 
 /// Appends a Bind with parameters that the host encoded itself and [`check_parameters`] has

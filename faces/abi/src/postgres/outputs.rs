@@ -7,6 +7,7 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
 use onetrip_postgres::client::statements::shows_stale;
 use onetrip_postgres::client::transaction::pending::PendingBegin;
+use onetrip_postgres::message::bind;
 
 use super::blocks::role_of;
 use super::positions::is_guard;
@@ -18,6 +19,9 @@ use crate::protocol::Event;
 /// Memory that is allocated at once for a message whose length the server announces. More is
 /// allocated only as bytes arrive.
 const GATHER_AHEAD_MAX: usize = 1 << 20;
+
+/// How a request ends whose connection ended before any byte of it was sent.
+const NOT_SENT: End = End::Failed(Failure { outcome: Outcome::NotSent, cause: Cause::Closed });
 
 impl Postgres {
     pub(super) fn settle(&mut self, to: &mut Completions) {
@@ -177,6 +181,9 @@ impl Postgres {
         if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {
             used.close.take().into_iter().for_each(|closing| self.statements.give_back(closing));
         }
+        if end == NOT_SENT {
+            self.tell_unsent(token, to);
+        }
         let refusal =
             self.pending_begin.as_ref().and_then(PendingBegin::refusal).filter(|_| used.guarded);
         match (end, refusal) {
@@ -198,6 +205,14 @@ impl Postgres {
 }
 
 impl Postgres {
+    /// A request ended that was not sent. The host may have it sent on another connection.
+    fn tell_unsent(&mut self, token: u32, to: &mut Completions) {
+        let Some(unsent) = self.engine.take_unsent(Token(token.into())) else { return };
+        if let Some(parameters) = bind::parameters_of(&unsent.bytes) {
+            to.push(kind::UNSENT, token, (0, 0), unsent.bytes.slice_ref(parameters));
+        }
+    }
+
     /// A statement ended together with others, so how long it took is not known.
     fn pass_task(&mut self, token: u32) {
         let task = self.uses.get_mut(token as usize).and_then(|used| used.task.take());

@@ -104,7 +104,7 @@ impl Postgres {
         let traits = self.statements.traits(submission.text);
         let request = Request {
             deadline,
-            in_order: true,
+            in_order: !self.is_shared,
             metered: submission.has(flag::STREAM),
             ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };

@@ -88,6 +88,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("GUARD_BEHIND", kind::GUARD_BEHIND),
         ("GUARD_FAILED", kind::GUARD_FAILED),
         ("IDENTIFIED", kind::IDENTIFIED),
+        ("UNSENT", kind::UNSENT),
         ("POOL_OPEN", kind::POOL_OPEN),
         ("POOL_GRANTED", kind::POOL_GRANTED),
         ("POOL_PLACED", kind::POOL_PLACED),

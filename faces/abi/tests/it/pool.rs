@@ -312,3 +312,28 @@ fn a_wrong_setting_is_named_and_nothing_is_opened() {
     assert_eq!(pooled.next(), Some((kind::POOL_FAILED, 1, pool_cause::CLOSED)));
     assert_eq!(pooled.next(), None);
 }
+
+#[test]
+fn a_request_that_was_not_sent_gets_in_line_again_eight_times_and_within_its_time() {
+    let pooled = Pooled::new("wait_timeout_ms\x00300\0");
+    let again = |now: f64, times: u32, until: f64, left: f64| {
+        // SAFETY: the pool lives.
+        unsafe { onetrip_pool_again(pooled.pool, now, times, until, left) }
+    };
+    assert_eq!(
+        again(100.0, 0, 0.0, f64::INFINITY),
+        400.0,
+        "wait_timeout_ms, from the first time on"
+    );
+    assert_eq!(again(399.0, 1, 400.0, f64::INFINITY), 400.0);
+    assert_eq!(again(400.0, 1, 400.0, f64::INFINITY), -1.0, "its time is over");
+    assert_eq!(again(100.0, 0, 0.0, 5000.0), 5100.0, "its own deadline");
+    assert_eq!(again(100.0, 0, 0.0, 0.0), -1.0);
+    for times in 1..8 {
+        assert_eq!(again(100.0, times, 400.0, f64::INFINITY), 400.0);
+    }
+    assert_eq!(again(100.0, 8, 400.0, f64::INFINITY), -1.0);
+    // SAFETY: the pool lives.
+    unsafe { onetrip_pool_close(pooled.pool, 100.0) };
+    assert_eq!(again(100.0, 0, 0.0, f64::INFINITY), -1.0, "it takes nothing new");
+}

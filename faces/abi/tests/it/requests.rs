@@ -340,3 +340,67 @@ fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_a
     assert_eq!(host.unsent_syncs(), 2);
     tokens.into_iter().for_each(|token| drop(host.answer(token)));
 }
+
+/// The requests that the host may send on another connection, with their parameters.
+fn unsent(host: &Host) -> Vec<(u32, Vec<u8>)> {
+    let ended = |token: u32| {
+        host.happened.iter().position(|it| it.kind == kind::END && it.token == token).unwrap()
+    };
+    let told = host.happened.iter().enumerate().filter(|(_, it)| it.kind == kind::UNSENT);
+    told.map(|(at, it)| {
+        assert_eq!(ended(it.token), at + 1, "it comes directly in front of the end");
+        (it.token, it.block.clone())
+    })
+    .collect()
+}
+
+#[test]
+fn what_was_not_sent_comes_back_with_its_parameters_whichever_way_it_was_to_go() {
+    let mut host = Host::connect("in_flight_max\x001\0prepare_threshold\x002\0");
+    let text = "select $1::text, $2::text";
+    for _ in 0..3 {
+        host.run(text, &["a", "b"]);
+    }
+    host.share();
+    let sent = host.submit(0, "select pg_sleep(60)", "", &[]);
+    host.write();
+    let prepared = host.submit(flag::BINARY, text, "", &["one", ""]);
+    let new = host.submit(0, "select $1::int", "", &["7"]);
+    let plain = host.submit(0, "select 1", "", &[]);
+    let simple = host.submit(flag::SIMPLE, "select 1; select 2", "", &[]);
+    let question = host.submit(flag::DESCRIBE, "select $1::int", "", &[]);
+    let member = host.submit(flag::MEMBER, "select 1", "", &[]);
+    let all = host.sync();
+    host.hang_up();
+    let expected = [
+        (prepared, parameters(&["one", ""])),
+        (new, parameters(&["7"])),
+        (plain, vec![0; 4]),
+        (simple, Vec::new()),
+        (question, Vec::new()),
+    ];
+    assert_eq!(unsent(&host), expected);
+    assert_eq!(host.answer(sent).outcome, outcome::UNKNOWN);
+    for token in [prepared, new, plain, simple, question, member, all] {
+        let answer = host.answer(token);
+        assert_eq!((answer.end, answer.outcome), (end::CLOSED, outcome::NOT_SENT));
+    }
+}
+
+#[test]
+fn what_belongs_to_one_caller_or_was_to_be_cancelled_does_not_come_back() {
+    let mut host = Host::connect("");
+    host.submit(0, "select 1", "", &[]);
+    host.hang_up();
+    assert_eq!(unsent(&host), []);
+
+    let mut host = Host::connect("");
+    host.share();
+    let (cancelled, other) =
+        (host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[]));
+    // SAFETY: the connection lives.
+    unsafe { onetrip_want_cancel(host.connection, host.now(), cancelled) };
+    host.hang_up();
+    let tokens: Vec<u32> = unsent(&host).into_iter().map(|(token, _)| token).collect();
+    assert_eq!(tokens, [other]);
+}

@@ -8,6 +8,7 @@ use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Act, flag};
 use onetrip_arrow::Builder;
 use onetrip_engine::Ticket;
+use onetrip_engine::pool::Requeue;
 use onetrip_postgres::client::position::Position;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
@@ -120,6 +121,8 @@ pub(crate) struct Progress {
     /// How often it was sent again after its connection was lost, and whether it may have run.
     pub(crate) repeats: u32,
     pub(crate) may_have_run: bool,
+    /// How it got in line again after its connection was lost before any byte of it was sent.
+    pub(crate) requeue: Option<Box<Requeue>>,
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
     /// Of a read that may go to several servers: which it is, and what it must show.

@@ -585,7 +585,7 @@ fn is_alone(call: &Call) -> bool {
 fn deadline_of(call: &Call) -> Option<Time> {
     match &call.want {
         Want::Redis(request) => request.deadline,
-        _ => None,
+        _ => call.now.with(|it| it.requeue.as_ref().map(|it| it.until())).ok().flatten(),
     }
 }
 

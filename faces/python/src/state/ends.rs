@@ -74,8 +74,8 @@ impl State {
             link.why = Loss::lost(message);
         }
         link.connection.borrow_mut().peer_closed();
-        self.walk(py, now, number);
         self.gone(py, now, number);
+        self.walk(py, now, number);
         match self.links.get_mut(&number) {
             Some(link) if link.is_walked => link.is_gone = true,
             _ => _ = self.links.remove(&number),
@@ -101,6 +101,8 @@ impl State {
             _ => link.why = Loss::lost(&text),
         }
         let is_login = !link.is_ready;
+        // Its login may have succeeded, of which the pool is told later: not of this one.
+        link.is_over |= is_login;
         if is_login && reason == close::OTHER_ROLE {
             return self.tell("unfit", number, Some(Said::Bytes(block.clone())));
         }

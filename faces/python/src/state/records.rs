@@ -8,7 +8,7 @@ use onetrip_postgres::client::first_use;
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Call, Stage, Want};
+use crate::call::{Call, Progress, Stage, Want};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::redis;
@@ -63,6 +63,14 @@ impl State {
                 }
                 let failure = Failure::of_end(b, &block, &link.why);
                 self.ended(py, now, number, token, &call, failure);
+            }
+            kind::UNSENT => {
+                if let Some(call) = link.call(token).filter(|call| self.goes_on(now, call, &block))
+                    && let Some(link) = self.links.get_mut(&number)
+                {
+                    link.take(token);
+                    self.place(py, now, call.bind(py));
+                }
             }
             kind::RESTARTED => {
                 self.counts.sent_again += 1;
@@ -211,6 +219,21 @@ impl State {
         true
     }
 
+    /// Whether a call gets in line again whose connection ended before any byte of it was sent.
+    fn goes_on(&mut self, now: Time, call: &Py<Call>, parameters: &[u8]) -> bool {
+        let pool = &self.pool;
+        let goes_on = |it: &mut Progress| {
+            // What may run twice, or goes to another server, goes on in its own way.
+            let is_plain = !call.get().is_repeatable() && it.reading.is_none();
+            let goes_on = is_plain && pool.requeue(now, Time::NEVER, &mut it.requeue).is_some();
+            if goes_on && let Some(described) = it.described.take() {
+                it.requests = vec![(None, described, parameters.to_vec(), Vec::new())];
+            }
+            goes_on
+        };
+        call.get().now.with(goes_on).unwrap_or(false)
+    }
+
     /// A transaction is over, and its connection goes on without it.
     pub(super) fn transaction_ended(
         &mut self,
@@ -239,7 +262,7 @@ impl State {
         failure: Option<Failure>,
     ) {
         let cause = parts.iter().enumerate().find_map(|(number, part)| {
-            let own = |it: &mut crate::call::Progress| {
+            let own = |it: &mut Progress| {
                 it.failure.as_ref().filter(|it| !it.is_aborted()).map(|it| match &failure {
                     Some(end) => it.again(py, end.outcome()),
                     None => it.again(py, it.outcome()),

@@ -183,6 +183,7 @@ export interface Exports {
   onetrip_pool_lost(pool: number, now: number, connection: number): void
   onetrip_pool_retire(pool: number, now: number, connection: number): void
   onetrip_pool_repeat_pause(number: number, seed: number): number
+  onetrip_pool_again(pool: number, now: number, times: number, until: number, left: number): number
   onetrip_pool_answered(pool: number, now: number, connection: number): void
   onetrip_pool_acted(pool: number, now: number): void
   onetrip_pool_deadline(pool: number): number
@@ -349,6 +350,7 @@ export const enum Kind {
   GUARD_BEHIND = 21,
   GUARD_FAILED = 22,
   IDENTIFIED = 23,
+  UNSENT = 24,
   POOL_OPEN = 32,
   POOL_GRANTED = 33,
   POOL_PLACED = 34,

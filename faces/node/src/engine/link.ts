@@ -35,6 +35,12 @@ export interface Receiver {
    * `start` to `end`.
    */
   ended(how: number, outcome: number, start: number, end: number): void
+  /**
+   * Its connection ended before any byte of it was sent, and nothing ties it to that. Its parameters
+   * lie from `start` to `end`, as they were submitted. Returns whether it goes on elsewhere; it is
+   * then not told this end.
+   */
+  unsent?(start: number, end: number): boolean
   /** The server is not asked to cancel it, since that could hit others: it goes on. */
   notCancelled?(): void
   /** A COPY that took no more data takes data again. */
@@ -88,6 +94,9 @@ export interface Reader {
 /** An encoded parameter: text, bytes in binary form, or NULL. */
 export type Parameter = string | Uint8Array | null
 
+/** The parameters of a statement: one by one, or as the engine has them. */
+export type Parameters = readonly Parameter[] | Uint8Array
+
 /** One connection to PostgreSQL. */
 export class Link extends Wire<Receiver> {
   readonly #owner: Owner
@@ -112,7 +121,7 @@ export class Link extends Wire<Receiver> {
     flags: number,
     text: string,
     name: string,
-    parameters: readonly Parameter[],
+    parameters: Parameters,
     timeout: number,
     key: number,
     by?: Reader,
@@ -419,6 +428,8 @@ export class Link extends Wire<Receiver> {
       } finally {
         receiver?.ended(how, b >>> 8, start, end)
       }
+    } else if (kind === Kind.UNSENT) {
+      if (receiver?.unsent?.(start, end) === true) this.receivers[token] = undefined
     } else if (kind === Kind.RESTARTED) {
       receiver?.restarted()
     } else if (kind === Kind.NOT_CANCELLED) {
@@ -465,7 +476,8 @@ const FRAMES = 50
  * length of bytes is read as `byteLength`, never as `length`, for the reason given in
  * redis/encode.ts.
  */
-function sizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
+function sizeOf(text: string, name: string, parameters: Parameters): number {
+  if (parameters instanceof Uint8Array) return 3 * (text.length + name.length) + parameters.byteLength
   let size = 3 * (text.length + name.length) + 6 * parameters.length + 4
   for (const parameter of parameters) {
     if (typeof parameter === 'string') size += 3 * parameter.length
@@ -493,7 +505,11 @@ const ROUGH_MAX = 1 << 20
 const SIZE_MAX = 0x3fff_ffff
 
 /** Writes the formats and the values of a Bind, and returns where they end. */
-function writeParameters(parameters: readonly Parameter[], start: number): number {
+function writeParameters(parameters: Parameters, start: number): number {
+  if (parameters instanceof Uint8Array) {
+    memory.bytes.set(parameters, start)
+    return start + parameters.byteLength
+  }
   const { length } = parameters
   if (length === 0) return start
   let at = writeFormats(parameters, start)

@@ -121,6 +121,16 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return this.engine.onetrip_pool_repeat_pause(number, Math.random())
   }
 
+  /**
+   * Until when a shared request may wait in line whose connection ended before any byte of it was
+   * sent; negative if it has failed. `times`: how often it was so before. `until`: what was returned
+   * then. `left`: the milliseconds that are left of its own time, or infinity.
+   */
+  again(times: number, until: number, left: number): number {
+    if (this.#over) return -1
+    return this.engine.onetrip_pool_again(this.#pool, performance.now(), times, until, left)
+  }
+
   /** The connection on which a shared request of this key is sent at once; 0 if it has to wait. */
   place(key: number): number {
     if (this.#over) return 0

@@ -1,6 +1,6 @@
 import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
 import type { Lineage } from '../engine/lineage'
-import { Link, type Owner, type Parameter, type Reader, type Receiver } from '../engine/link'
+import { Link, type Owner, type Parameters, type Reader, type Receiver } from '../engine/link'
 import { UNTOLD } from '../engine/text-key'
 import { reason } from '../engine/memory'
 import { sendCancel } from '../pg/cancel'
@@ -76,7 +76,7 @@ export class Connection implements Owner, Reached {
     receiver: Receiver,
     flags: number,
     text: string,
-    parameters: readonly Parameter[],
+    parameters: Parameters,
     key = UNTOLD,
   ): number {
     this.leaving()
@@ -92,7 +92,7 @@ export class Connection implements Owner, Reached {
     receiver: Receiver,
     read: Reader,
     text: string,
-    parameters: readonly Parameter[],
+    parameters: Parameters,
     key: number,
   ): number {
     const link = this.#link

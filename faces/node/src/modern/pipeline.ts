@@ -13,6 +13,7 @@ import { refusal } from './traits'
 /** Statements that share one sync point: all of them take effect, or none. */
 export class Pipeline implements Work, Keeper, Receiver, Scope {
   readonly watch = undefined
+  readonly until = Infinity
   /** The key of its first statement: the pool places the pipeline by it. */
   get key(): number {
     return this.#statements[0]?.key ?? UNTOLD

@@ -22,6 +22,8 @@ export interface Work {
   readonly watch: Watch | undefined
   /** The key of its text, by which the policy knows how long it takes. */
   readonly key: number
+  /** Until when it may wait in line; infinity for `waitTimeoutMs`. */
+  readonly until: number
   _run(connection: Connection): void
   fail(error: PostgresError, outcome: Outcome): void
 }
@@ -100,9 +102,11 @@ export class Pool implements Opener, Host, Scope {
       },
     }
     const left = work.watch?.left ?? Infinity
+    const { until } = work
+    const patience = until === Infinity ? this.#waitMs : Math.max(until - performance.now(), 0)
     // If its own deadline comes first, its watch ends it with the error of that.
-    const patience = left <= this.#waitMs ? Infinity : this.#waitMs
-    this.#inLine.set(work, this.#adapter.waitShared(borrower, work.key, patience))
+    const timeout = left <= patience ? Infinity : patience
+    this.#inLine.set(work, this.#adapter.waitShared(borrower, work.key, timeout))
   }
 
   _takeBack(work: Work): void {
@@ -118,6 +122,13 @@ export class Pool implements Opener, Host, Scope {
     if (last === undefined) return error
     const message = `${error.message}; the last attempt to open a connection failed: ${last.message}`
     return new PostgresError(error.code, 'NotSent', message, last)
+  }
+
+  _goesOn(statement: Statement): boolean {
+    const { attempts, until, watch } = statement
+    statement.until = this.#adapter.again(attempts, until, watch?.left ?? Infinity)
+    statement.attempts++
+    return statement.until >= 0
   }
 
   _again(statement: Statement, error: PostgresError): boolean {

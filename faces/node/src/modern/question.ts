@@ -31,6 +31,13 @@ export class Question extends Statement {
     super.ended(how, outcome, start, end)
   }
 
+  override unsent(start: number, end: number): boolean {
+    const { connection } = this
+    const goesOn = super.unsent(start, end)
+    if (goesOn && connection !== undefined) connection.questions--
+    return goesOn
+  }
+
   override received(start: number, end: number): void {
     for (let at = start; at < end; ) {
       const next = at + 1 + memory.int32(at + 1)

@@ -10,6 +10,8 @@ export interface Scope {
   _late?(error: PostgresError): PostgresError
   /** The statement was sent, and may be sent a second time if its answer is late. */
   _hedge?(statement: Statement): void
+  /** Whether a statement is submitted anew that was not sent before its connection ended. */
+  _goesOn?(statement: Statement): boolean
   /** Sends a statement again after a pause, if that is allowed. Returns whether it will be. */
   _again?(statement: Statement, error: PostgresError): boolean
 }

@@ -1,5 +1,5 @@
 import { End, Flag, OUTCOMES, Trait, type Outcome } from '../engine/exports'
-import type { Parameter, Receiver } from '../engine/link'
+import type { Parameters, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { ALONE, keyOf, UNTOLD } from '../engine/text-key'
 import type { Columns, RowReader } from '../pg/columns'
@@ -26,7 +26,7 @@ export class Statement extends Fragment implements Receiver {
   watch: Watch | undefined = undefined
   /** As it is sent. */
   text = ''
-  parameters: readonly Parameter[] = NO_PARAMETERS
+  parameters: Parameters = NO_PARAMETERS
   traits = 0
   /** The key of its text, for the pool. */
   key = UNTOLD
@@ -35,6 +35,8 @@ export class Statement extends Fragment implements Receiver {
   /** An earlier attempt may have run. */
   mayHaveRun = false
   attempts = 0
+  /** Until when it may wait in line, once it was not sent before its connection ended. */
+  until = Infinity
   /** Its second attempt, if it was sent a second time. */
   second: Second | undefined = undefined
   /** Its place in the queue of its connection; 0 once it was sent. */
@@ -175,6 +177,19 @@ export class Statement extends Fragment implements Receiver {
     if (error !== undefined) this.fail(this.explain(error, how), known)
   }
 
+  unsent(start: number, end: number): boolean {
+    const parameters = memory.bytes.slice(start, end)
+    // What may run twice goes on in its own way, and what was given up does not.
+    const isPlain = !this.isOver && !this.isRepeatable && this.reason === undefined
+    if (!isPlain || this.scope._goesOn?.(this) !== true) return false
+    this.connection?.ended()
+    this.connection = undefined
+    this.place = 0
+    this.parameters = parameters
+    this.scope._submit(this)
+    return true
+  }
+
   /** The server was not asked to cancel it, and goes on. Its caller does not wait for that. */
   notCancelled(): void {
     if (!this.isOver && this.reason !== undefined) this.fail(this.reason, 'Unknown')
@@ -313,7 +328,7 @@ export class Statement extends Fragment implements Receiver {
   }
 }
 
-const NO_PARAMETERS: readonly Parameter[] = []
+const NO_PARAMETERS: Parameters = []
 /** Stands for "no rows yet". Nothing is ever pushed into it. */
 const NO_ROWS = new Rows<never>()
 

@@ -30,11 +30,12 @@
 //!
 //! # What is sent again
 //!
-//! A command that was refused with one of these errors never started, and neither did one that was
-//! not sent. Both are sent again, a bounded number of times. So is a script that the host called by
-//! its hash instead of by EVAL and that its node does not know (`NOSCRIPT`), unless a later command
-//! was already sent for its slot. A command whose outcome is unknown is sent again only if the
-//! caller said that it is repeatable.
+//! A command that was refused with one of these errors never started, and is sent again, a bounded
+//! number of times. So is a script that the host called by its hash instead of by EVAL and that its
+//! node does not know (`NOSCRIPT`), unless a later command was already sent for its slot. A command
+//! that was not sent is sent again for as long as it may wait: [`Limits::held_time_max`] in all, here
+//! and in the lines of nodes. A command whose outcome is unknown is sent again only if the caller
+//! said that it is repeatable.
 //!
 //! A script can answer with any error after it has written something. So an error of a script
 //! counts as such a refusal only if it is, word for word, the text of a server. A script that
@@ -42,6 +43,18 @@
 //!
 //! A redirect is followed only to a node of the topology. If it names another, the topology is
 //! asked for again; if that does not have the node either, the command fails.
+//!
+//! # Nodes that can't be reached
+//!
+//! A node whose connection was lost, or to which none could be opened, is *away* until there is one
+//! or it answers. One command at a time tries it, with pauses. All others are held here, and the
+//! topology is asked for again meanwhile, at other nodes. They go to the node that takes over as
+//! soon as the topology says so, or to their own once it is back, in their order. So nothing waits
+//! in the line of a node that may be dead, but for what tries it, and what was in it before: a host
+//! lets a command wait there for [`LINE_WAIT`] only.
+//!
+//! Commands that use a connection of their own are not held: they may block, so none can stand for
+//! the others.
 //!
 //! # Sharded channels
 //!
@@ -51,10 +64,10 @@
 //!
 //! # The topology
 //!
-//! The topology is asked for at the beginning, after a MOVED, after a node was lost, while no node
-//! has a slot, and from time to time. There is never more than one request for it at a time, and
-//! the pause between two differs from client to client. If a node moved a slot while the answer was
-//! on its way, the slot keeps its new node, and the topology is asked for again.
+//! The topology is asked for at the beginning, after a MOVED, after a node was lost, while commands
+//! wait for a node, and from time to time. There is never more than one request for it at a time,
+//! and the pause between two differs from client to client. If a node moved a slot while the answer
+//! was on its way, the slot keeps its new node, and the topology is asked for again.
 
 mod again;
 mod alone;
@@ -86,7 +99,7 @@ use crate::table::Described;
 pub use alone::Onward;
 pub use failed::{Failed, Refused, Why};
 pub use flight::FlightId;
-pub use limits::{Limits, TOPOLOGY_TIMEOUT};
+pub use limits::{LINE_WAIT, Limits, TOPOLOGY_TIMEOUT};
 pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};
@@ -168,7 +181,10 @@ impl Router {
     pub fn node_at(&mut self, slot: Option<u16>) -> Option<NodeId> {
         match slot {
             Some(slot) => self.node_of(slot),
-            None => self.nodes.next_master(),
+            None => {
+                let reached = self.nodes.next_master();
+                reached.or_else(|| self.nodes.all(false).first().copied())
+            }
         }
     }
 

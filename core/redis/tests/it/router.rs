@@ -35,6 +35,8 @@ pub(crate) struct Host {
     /// What was said of sharded channels.
     pub(crate) told: Vec<String>,
     pub(crate) refreshes: u32,
+    /// The nodes that were asked for the topology.
+    asked: Vec<Option<u16>>,
     closed: Vec<u16>,
 }
 
@@ -43,7 +45,8 @@ impl Host {
         let router = Router::new(Limits::default(), 7);
         let (ports, now) = (std::collections::HashMap::new(), Time::from_nanos(1));
         let (sent, ended, told, closed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut host = Host { router, now, ports, sent, ended, told, refreshes: 0, closed };
+        let (refreshes, asked) = (0, Vec::new());
+        let mut host = Host { router, now, ports, sent, ended, told, refreshes, asked, closed };
         host.time(Duration::ZERO);
         host
     }
@@ -61,7 +64,10 @@ impl Host {
                     self.sent.push((flight, self.ports[&node], asking));
                 }
                 Output::Finish { token, result } => self.ended.push((token.0, result)),
-                Output::Refresh { .. } => self.refreshes += 1,
+                Output::Refresh { from } => {
+                    self.refreshes += 1;
+                    self.asked.push(from.map(|node| self.ports[&node]));
+                }
                 Output::Open { node, address } => {
                     self.ports.insert(node, address.port);
                 }
@@ -534,7 +540,7 @@ fn redirects_are_counted_anew_behind_each_pause() {
     for _ in 0..8 {
         host.reply(3, "-ASK 15495 h:1\r\n");
         host.reply(1, "-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
-        host.time(Duration::from_secs(2));
+        host.time(Duration::from_secs(1));
     }
     host.reply(3, "-ASK 15495 h:1\r\n");
     host.reply(1, "+OK\r\n");
@@ -592,17 +598,16 @@ fn only_a_redirect_of_the_slot_that_was_asked_for_is_one() {
 fn what_a_node_refuses_for_a_while_is_sent_again_after_a_pause() {
     let mut host = Host::new();
     host.submit(1, "GET a");
-    for attempt in 1.. {
+    for _ in 0..9 {
         host.reply(3, "-LOADING the data set\r\n");
-        if !host.ended.is_empty() {
-            assert_eq!(attempt, 20);
-            break;
-        }
-        assert!(host.sent.is_empty());
+        assert!(host.sent.is_empty() && host.ended.is_empty());
         assert!(host.router.poll_deadline().unwrap() > host.now);
         host.time(Duration::from_secs(1));
         assert_eq!(host.sent(), [(3, "GET a".into())]);
     }
+    // It may wait for ten seconds in all.
+    host.reply(3, "-LOADING the data set\r\n");
+    host.time(Duration::from_secs(1));
     assert_eq!(host.ended(), "-LOADING the data set\r\n");
 }
 
@@ -821,4 +826,135 @@ fn what_comes_late_is_ignored() {
     host.drain();
     assert_eq!(host.ended.len(), 1);
     assert!(host.router.command(flight).is_none());
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The same cluster where the replica of the third master has taken over.
+fn taken_over() -> Topology {
+    let ranges = [0..=5460, 5461..=10_922, 10_923..=16_383];
+    let masters = ranges.into_iter().zip([1, 2, 13]);
+    Topology::new(
+        masters
+            .map(|(range, port)| (Shard { master: node(port), replicas: Vec::new() }, vec![range])),
+    )
+    .unwrap()
+}
+
+/// A client whose third node has lost its connection, with one command that tries it.
+fn cut_off() -> Host {
+    let mut host = Host::new();
+    let third = host.at(3);
+    host.router.handle_connected(host.now, third);
+    host.router.handle_disconnected(host.now, third);
+    host.submit(1, "INCR a");
+    assert_eq!(host.sent(), [(3, "INCR a".into())]);
+    host
+}
+
+#[test]
+fn one_command_at_a_time_tries_a_node_without_a_connection() {
+    let mut host = cut_off();
+    for token in 2..10 {
+        host.submit(token, "INCR a");
+        host.submit(token + 10, "GET {a}2");
+    }
+    host.submit(100, "GET b");
+    for _ in 0..5 {
+        assert_eq!(host.sent(), [(3, "INCR a".into()), (1, "GET b".into())]);
+        host.fail(3, Outcome::NotSent);
+        assert_eq!(host.sent(), [(1, "GET b".into())], "there is a pause");
+        host.time(Duration::from_secs(1));
+        host.sent.reverse();
+    }
+    let third = host.at(3);
+    host.router.handle_connected(host.now, third);
+    host.drain();
+    assert_eq!(host.sent.iter().filter(|sent| sent.1 == 3).count(), 17, "all go there at once");
+}
+
+#[test]
+fn what_waits_for_a_node_goes_in_order_to_the_one_that_takes_over() {
+    let mut host = cut_off();
+    host.submit(2, "INCR {a}2");
+    host.submit(3, "INCR a");
+    for _ in 0..3 {
+        host.fail(3, Outcome::NotSent);
+        host.time(Duration::from_secs(1));
+    }
+    host.fail(3, Outcome::NotSent);
+    assert!(host.sent.is_empty());
+    host.topology(&taken_over());
+    let commands = ["INCR a", "INCR {a}2", "INCR a"];
+    assert_eq!(host.sent(), commands.map(|command| (13, command.to_owned())));
+}
+
+#[test]
+fn while_commands_wait_for_a_node_the_topology_is_asked_for_again_and_again_elsewhere() {
+    let mut host = cut_off();
+    let before = host.refreshes;
+    host.submit(2, "INCR a");
+    for _ in 0..8 {
+        host.time(Duration::from_secs(1));
+        host.topology(&topology());
+    }
+    assert!((before + 6..=before + 9).contains(&host.refreshes), "{}", host.refreshes);
+    assert!(!host.asked.contains(&Some(3)), "it can't be reached");
+}
+
+#[test]
+fn a_command_waits_for_a_node_as_long_as_it_may_in_all() {
+    let mut host = cut_off();
+    host.submit(2, "INCR a");
+    host.submit(3, "DBSIZE");
+    host.try_submit(4, "GET a", How { deadline: Some(host.now.after(MS)), ..How::default() })
+        .unwrap();
+    host.time(MS);
+    assert_eq!((host.ended.len(), host.failed()), (1, (Outcome::NotSent, Why::Deadline)));
+    // The host's line keeps it for a while, again and again.
+    for second in 1..10 {
+        host.time(Duration::from_secs(1));
+        assert_eq!(host.ended.len(), 1, "after {second} s");
+        host.fail(3, Outcome::NotSent);
+        host.time(Duration::ZERO);
+    }
+    host.time(Duration::from_secs(2));
+    assert_eq!(host.failed(), (Outcome::NotSent, Why::Lost));
+    host.sent.iter().for_each(|sent| assert_ne!(sent.1, 3));
+    assert_eq!(host.ended.len(), 3);
+}
+
+#[test]
+fn a_command_that_waits_in_the_line_of_its_node_for_long_goes_on() {
+    let mut host = Host::new();
+    let deadline = host.now.after(Duration::from_secs(5));
+    host.try_submit(1, "GET a", How { deadline: Some(deadline), ..How::default() }).unwrap();
+    host.topology(&taken_over());
+    host.time(Duration::from_secs(1));
+    host.router.handle_expired(host.now, last(&host), Outcome::NotSent);
+    host.drain();
+    assert_eq!(host.sent()[1], (13, "GET a".into()));
+}
+
+#[test]
+fn reads_go_past_a_replica_that_cannot_be_reached() {
+    let mut host = Host::new();
+    let how = How { from_replica: true, ..How::default() };
+    host.try_submit(1, "GET a", how).unwrap();
+    host.fail(13, Outcome::NotSent);
+    assert_eq!(host.sent(), [(3, "GET a".into())], "the master has it, too");
+    host.try_submit(2, "GET a", how).unwrap();
+    host.try_submit(3, "GET b", how).unwrap();
+    let ports: Vec<u16> = host.sent.iter().map(|sent| sent.1).collect();
+    assert_eq!(ports, [3, 3, 11]);
+}
+
+#[test]
+fn what_any_node_can_do_goes_past_a_master_that_cannot_be_reached() {
+    let mut host = cut_off();
+    for token in 2..8 {
+        host.submit(token, "PUBLISH c m");
+    }
+    assert_eq!(host.sent.iter().filter(|sent| sent.1 == 3).count(), 1, "what tries it");
+    assert_eq!(host.sent.len(), 7);
 }

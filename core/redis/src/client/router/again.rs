@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Retry, Time};
+use onetrip_engine::{Outcome, Retry, RetryLimits, Time};
 
 use super::Router;
 use super::failed::{Failed, Why};
@@ -38,7 +38,7 @@ impl Router {
             flight.refused();
         }
         match self.pause(id) {
-            Some(pause) => self.hold(now, id, now.after(pause), To::Route),
+            Some(pause) => self.hold_refused(now, id, now.after(pause), reply),
             None => self.end(id, Ok(reply)),
         }
     }
@@ -132,11 +132,39 @@ impl Router {
         }
     }
 
+    /// A node does not take it for now, and this was its reply.
+    pub(super) fn hold_refused(&mut self, now: Time, id: FlightId, until: Time, reply: Bytes) {
+        if let Some(flight) = self.flights.get_mut(id.0) {
+            flight.refusal = Some(reply);
+        }
+        self.hold(now, id, until, To::Route);
+    }
+
+    /// A flight was not sent. It goes on for as long as it may wait: at once if another node has its
+    /// slot by now, when its node can be reached, or else after a pause.
+    pub(super) fn unsent(&mut self, now: Time, id: FlightId, from: From) {
+        let (limits, seed) = (&self.limits.retry, self.seed);
+        let limits = RetryLimits { attempts_max: u32::MAX, ..limits.clone() };
+        let tried = self.nodes.unreached(from.node, now, || Retry::new(limits, seed));
+        let Some(flight) = self.flights.get_mut(id.0) else { return };
+        flight.again = true;
+        let is_gated = tried.is_some() && !flight.own;
+        let has_moved = match from.goal {
+            Goal::Slot(slot) => self.lanes.route(slot) != Some(from.node),
+            Goal::Any | Goal::Node(_) => false,
+        };
+        tried.into_iter().for_each(|at| self.look_at(at));
+        if is_gated || has_moved {
+            return self.hold(now, id, now, To::Route);
+        }
+        let pause = self.pause(id).unwrap_or(self.limits.retry.pause_max);
+        self.hold(now, id, now.after(pause), To::Route);
+    }
+
     pub(super) fn lost(&mut self, now: Time, id: FlightId, outcome: Outcome) {
         let Some(flight) = self.flights.get_mut(id.0) else { return };
-        let repeats = outcome == Outcome::NotSent
-            || (outcome == Outcome::Unknown && flight.repeatable)
-            || outcome == Outcome::Rejected;
+        let repeats =
+            (outcome == Outcome::Unknown && flight.repeatable) || outcome == Outcome::Rejected;
         flight.note(outcome);
         flight.again = true;
         let outcome = flight.outcome;

@@ -7,7 +7,6 @@ use onetrip_engine::Time;
 use super::Router;
 use super::flight::{FlightId, From, Goal};
 use super::gather::error_text;
-use super::lanes::To;
 use super::nodes::NodeId;
 use crate::redirect::{Address, Redirect, RedirectKind};
 
@@ -74,14 +73,14 @@ impl Router {
         };
         match onward {
             Some(Onward::To { node, asking }) if self.refused(id) <= self.limits.redirects_max => {
-                return self.send(id, node, asking, None);
+                return self.send(now, id, node, asking, None);
             }
             Some(Onward::Later) => {
                 if let Some(flight) = self.flights.get_mut(id.0) {
                     flight.refused();
                 }
                 if let Some(pause) = self.pause(id) {
-                    return self.hold(now, id, now.after(pause), To::Route);
+                    return self.hold_refused(now, id, now.after(pause), reply);
                 }
             }
             Some(Onward::To { .. }) | None => {}

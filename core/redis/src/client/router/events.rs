@@ -15,10 +15,13 @@ impl Router {
     /// reported. Ignored if the flight has ended.
     pub fn handle_reply(&mut self, now: Time, flight: FlightId, reply: Bytes) {
         let Some(from) = self.land(flight) else { return };
+        if let Some(flight) = self.flights.get_mut(flight.0) {
+            flight.was_served(now);
+        }
         if !self.is_dropped(flight) {
             self.replied(now, flight, from, reply);
         }
-        self.after(now, from);
+        self.after_reply(now, from);
     }
 
     /// Like [`handle_reply`](Self::handle_reply), for a host that keeps the reply. If the answer is
@@ -42,7 +45,7 @@ impl Router {
         if let Some(flight) = self.flights.remove(flight.0) {
             self.requests.remove(flight.request);
         }
-        self.after(now, from);
+        self.after_reply(now, from);
         true
     }
 
@@ -74,15 +77,27 @@ impl Router {
     pub fn handle_failed(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
         let Some(from) = self.land(flight) else { return };
         self.refresh.want(now);
-        if !self.is_dropped(flight) {
-            self.lost(now, flight, outcome);
+        match outcome {
+            _ if self.is_dropped(flight) => {}
+            Outcome::NotSent => self.unsent(now, flight, from),
+            _ => {
+                if let Some(flight) = self.flights.get_mut(flight.0) {
+                    flight.was_served(now);
+                }
+                self.lost(now, flight, outcome);
+            }
         }
         self.after(now, from);
     }
 
-    /// A flight has no reply, because its deadline passed on its connection. Ignored if the flight
-    /// has ended.
+    /// A flight has no reply, because its deadline passed on its connection, or since it waited for
+    /// one for as long as the host lets it: then it goes on if its own deadline has not come. Ignored
+    /// if the flight has ended.
     pub fn handle_expired(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
+        let deadline = self.flights.get(flight.0).map_or(Time::ZERO, |flight| flight.deadline);
+        if outcome == Outcome::NotSent && now < deadline {
+            return self.handle_failed(now, flight, outcome);
+        }
         self.ended_early(now, flight, Failed::new(outcome, Why::Deadline));
     }
 
@@ -152,8 +167,9 @@ impl Router {
         self.open_lobby(now);
         self.pump_all(now);
         self.close_nodes();
-        // A slot that no node has may get one soon.
-        if self.lanes.busy().into_iter().any(|slot| self.is_unserved(Some(slot))) {
+        // A slot that no node has may get one soon, or another one if its node can't be reached.
+        let is_stuck = |slot| self.is_unserved(Some(slot)) || self.is_cut_off(slot);
+        if self.lanes.busy().into_iter().any(is_stuck) {
             self.refresh.want(now);
         }
         self.decide(now);
@@ -206,7 +222,15 @@ impl Router {
         self.decide(now);
     }
 
-    fn pump_all(&mut self, now: Time) {
+    /// The same where a node has answered, so that it can be reached.
+    fn after_reply(&mut self, now: Time, from: From) {
+        if self.nodes.reached(from.node) {
+            self.pump_all(now);
+        }
+        self.after(now, from);
+    }
+
+    pub(super) fn pump_all(&mut self, now: Time) {
         for slot in self.lanes.busy() {
             self.pump(now, slot);
         }

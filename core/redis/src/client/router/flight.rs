@@ -37,6 +37,10 @@ pub(super) struct Flight {
     /// A node refused it, or could not be reached, so it goes in front of new commands.
     pub(super) again: bool,
     pub(super) outcome: Outcome,
+    /// Why a node did not take it for now, the last time.
+    pub(super) refusal: Option<Bytes>,
+    /// Since when it has waited: from the beginning, without the time at nodes that answered.
+    pub(super) since: Time,
     pub(super) redirects: u32,
     pub(super) retry: Option<Box<Retry>>,
     pub(super) request: Key,
@@ -67,6 +71,10 @@ pub(super) struct Sent {
     pub(super) turn: Option<u32>,
     /// How many connections its node had had by then.
     pub(super) connection: u32,
+    /// When that was.
+    pub(super) at: Time,
+    /// Whether it tries a node that can't be reached.
+    pub(super) is_try: bool,
 }
 
 /// Where an answered flight had been sent.
@@ -91,6 +99,8 @@ impl Flight {
             command,
             again: false,
             outcome: Outcome::NotSent,
+            refusal: None,
+            since: Time::ZERO,
             redirects: 0,
             retry: None,
             request,
@@ -99,6 +109,12 @@ impl Flight {
             sent: None,
             last: None,
         }
+    }
+
+    /// Its last attempt did not end for want of a connection: that time was no waiting.
+    pub(super) fn was_served(&mut self, now: Time) {
+        let time = self.last.map_or(Duration::ZERO, |sent| now.since(sent.at));
+        self.since = self.since.after(time);
     }
 
     /// A node refused it, so it had no effect there.

@@ -15,34 +15,58 @@ impl Router {
     /// Sends a new flight, or holds it.
     pub(super) fn launch(&mut self, now: Time, mut flight: Flight) {
         flight.number = self.next;
+        flight.since = now;
         self.next += 1;
         let (goal, from_replica, own) = (flight.goal, flight.from_replica, flight.own);
         let id = FlightId(self.flights.insert(flight));
         match goal {
             Goal::Slot(slot) => match self.lanes.route(slot) {
-                Some(node) if own => self.send(id, node, false, None),
+                Some(node) if own => self.send(now, id, node, false, None),
                 Some(master) if from_replica => {
-                    let node = self.nodes.next_replica(master);
-                    self.send(id, node, false, None);
+                    let node = self.nodes.next_replica(master, now);
+                    self.send_or_hold(now, id, Some(node));
                 }
-                Some(node) if self.lanes.is_open(slot) => {
+                Some(node) if self.is_open(slot, now) => {
                     let turn = self.lanes.sent(slot);
-                    self.send(id, node, false, Some(turn));
+                    self.send(now, id, node, false, Some(turn));
                 }
                 _ => self.hold(now, id, now, To::Route),
             },
-            Goal::Any => match self.nodes.next_master() {
-                Some(node) => self.send(id, node, false, None),
-                None => self.hold(now, id, now, To::Route),
-            },
-            Goal::Node(node) => self.send(id, node, false, None),
+            Goal::Any => {
+                let node = self.nodes.next_taker(now);
+                self.send_or_hold(now, id, node);
+            }
+            Goal::Node(node) => self.send_or_hold(now, id, Some(node)),
         }
     }
 
-    pub(super) fn send(&mut self, id: FlightId, node: NodeId, asking: bool, turn: Option<u32>) {
+    /// Whether a new command of this slot may be sent at once.
+    pub(super) fn is_open(&self, slot: u16, now: Time) -> bool {
+        let takes = |node| self.nodes.takes(node, now);
+        self.lanes.is_open(slot) && self.lanes.route(slot).is_some_and(takes)
+    }
+
+    /// Sends a flight outside of the order, or holds it while the node can't be reached.
+    fn send_or_hold(&mut self, now: Time, id: FlightId, node: Option<NodeId>) {
+        match node.filter(|node| self.nodes.takes(*node, now)) {
+            Some(node) => self.send(now, id, node, false, None),
+            None => self.hold(now, id, now, To::Route),
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        id: FlightId,
+        node: NodeId,
+        asking: bool,
+        turn: Option<u32>,
+    ) {
         let Some(flight) = self.flights.get_mut(id.0) else { return };
         let connection = self.nodes.next_connection(node);
-        flight.sent = Some(Sent { node, turn, connection });
+        // One of its own may stay blocked for ever, which tells nothing.
+        let is_try = !flight.own && self.nodes.tries(node);
+        flight.sent = Some(Sent { node, turn, connection, at: now, is_try });
         self.nodes.sent(node);
         self.outputs.push_back(Output::Send { flight: id, node, asking });
     }
@@ -52,6 +76,9 @@ impl Router {
         let flight = self.flights.get_mut(id.0)?;
         let sent = flight.sent.take()?;
         flight.last = Some(sent);
+        if sent.is_try {
+            self.nodes.tried(sent.node);
+        }
         let (goal, number) = (flight.goal, flight.number);
         let mut outdated = false;
         if let (Goal::Slot(slot), Some(turn)) = (goal, sent.turn) {
@@ -87,14 +114,18 @@ impl Router {
         if self.is_closed {
             return self.end_held(id, Why::Closed);
         }
-        let slot = if let Goal::Slot(slot) = flight.goal { Some(slot) } else { None };
+        let (slot, node) = match flight.goal {
+            Goal::Slot(slot) => (Some(slot), self.lanes.route(slot)),
+            Goal::Node(node) => (None, Some(node)),
+            Goal::Any => (None, None),
+        };
         let lane = slot.filter(|_| !flight.own);
-        let Flight { number, again, deadline, .. } = *flight;
-        let held = Held { flight: id, slot, number, again, until, since: now, deadline, to };
+        let Flight { number, again, deadline, since, .. } = *flight;
+        let held = Held { flight: id, slot, number, again, until, since, deadline, to };
         self.lanes.hold(lane, held);
-        let expires = now.after(self.limits.held_time_max).min(deadline);
+        let expires = since.after(self.limits.held_time_max).min(deadline);
         self.look_at(if until > now { until.min(expires) } else { expires });
-        if self.is_unserved(slot) {
+        if self.is_unserved(slot) || node.is_some_and(|node| self.nodes.is_away(node)) {
             self.refresh.want(now);
         }
     }
@@ -105,14 +136,22 @@ impl Router {
         slot.map_or(self.nodes.is_empty(), |slot| self.lanes.route(slot).is_none())
     }
 
+    /// Whether the node that has this slot can't be reached.
+    pub(super) fn is_cut_off(&self, slot: u16) -> bool {
+        self.lanes.route(slot).is_some_and(|node| self.nodes.is_away(node))
+    }
+
     /// Sends the commands of a slot queue that may be sent.
     pub(super) fn pump(&mut self, now: Time, slot: u16) {
-        while let Some(held) = self.lanes.next(slot, now) {
+        loop {
+            let Router { lanes, nodes, .. } = self;
+            let next = lanes.next(slot, now, &|node| nodes.takes(node, now));
+            let Some(held) = next else { return };
             match held.to {
                 // Its caller no longer waits for it.
                 _ if held.deadline <= now => self.end_held(held.flight, Why::Deadline),
                 To::Ask(node) if self.nodes.is_part(node) => {
-                    self.send(held.flight, node, true, None);
+                    self.send(now, held.flight, node, true, None);
                 }
                 _ => {
                     let Some(node) = self.lanes.route(slot) else {
@@ -120,7 +159,7 @@ impl Router {
                         continue;
                     };
                     let turn = self.lanes.sent(slot);
-                    self.send(held.flight, node, false, Some(turn));
+                    self.send(now, held.flight, node, false, Some(turn));
                 }
             }
         }
@@ -129,19 +168,24 @@ impl Router {
     /// Sends the commands outside of the order that may be sent.
     pub(super) fn pump_loose(&mut self, now: Time) {
         for held in self.lanes.take_loose(now, self.nodes.is_empty()) {
-            let goal = self.flights.get(held.flight.0).map(|flight| flight.goal);
+            let Some(flight) = self.flights.get(held.flight.0) else { continue };
+            let (goal, own) = (flight.goal, flight.own);
             if held.deadline <= now {
                 self.end_held(held.flight, Why::Deadline);
                 continue;
             }
             let node = match goal {
-                Some(Goal::Node(node)) => Some(node).filter(|node| self.nodes.is_part(*node)),
-                Some(Goal::Slot(slot)) => self.lanes.route(slot),
-                _ => self.nodes.next_master(),
+                Goal::Node(node) if !self.nodes.is_part(node) => {
+                    self.end_held(held.flight, Why::Unserved);
+                    continue;
+                }
+                Goal::Node(node) => Some(node),
+                Goal::Slot(slot) => self.lanes.route(slot),
+                Goal::Any => self.nodes.next_taker(now),
             };
             match node {
-                Some(node) => self.send(held.flight, node, false, None),
-                None => self.end_held(held.flight, Why::Unserved),
+                Some(node) if own => self.send(now, held.flight, node, false, None),
+                node => self.send_or_hold(now, held.flight, node),
             }
         }
     }
@@ -150,8 +194,14 @@ impl Router {
     pub(super) fn expire(&mut self, now: Time) {
         let max = self.limits.held_time_max;
         for held in self.lanes.take_older(now, max) {
-            let is_late = held.deadline <= now;
-            self.end_held(held.flight, if is_late { Why::Deadline } else { Why::Unserved });
+            self.end_held(
+                held.flight,
+                match held.slot {
+                    _ if held.deadline <= now => Why::Deadline,
+                    Some(slot) if self.is_cut_off(slot) => Why::Lost,
+                    _ => Why::Unserved,
+                },
+            );
         }
         for early in self.take_early(&|early| early.ends(max) <= now) {
             let is_late = early.deadline() <= now;
@@ -162,9 +212,10 @@ impl Router {
 
     /// Ends a flight that waits here.
     pub(super) fn end_held(&mut self, id: FlightId, why: Why) {
-        let Some(flight) = self.flights.get(id.0) else { return };
-        let outcome = flight.outcome;
-        self.end(id, Err(Failed::new(outcome, why)));
+        let Some(flight) = self.flights.get_mut(id.0) else { return };
+        let failed = Failed::new(flight.outcome, why);
+        let reply = flight.refusal.take().filter(|_| why == Why::Unserved);
+        self.end(id, reply.ok_or(failed));
     }
 
     /// Ends everything that waits here.
@@ -182,7 +233,7 @@ impl Router {
         let max = self.limits.held_time_max;
         let early = self.lobby.iter().map(|early| early.ends(max)).min().unwrap_or(Time::NEVER);
         let held = self.lanes.next_look(now, max);
-        self.look_at(early.min(held));
+        self.look_at(early.min(held).min(self.nodes.next_try(now)));
     }
 
     /// A flight has ended, and perhaps its command.

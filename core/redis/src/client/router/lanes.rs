@@ -179,7 +179,13 @@ impl Lanes {
         }
         lane.node = node;
         lane.turn = lane.turn.wrapping_add(1);
-        std::mem::take(&mut lane.here) > 0
+        let was_used = std::mem::take(&mut lane.here) > 0;
+        // What the previous node did not take goes to this one without a pause.
+        let at = lane.crowd as usize;
+        if let Some(crowd) = self.crowds.get_mut(at) {
+            crowd.waiting.iter_mut().for_each(|held| held.until = Time::ZERO);
+        }
+        was_used
     }
 
     /// The flight with this number is unanswered at a node that had the slot before.
@@ -226,13 +232,18 @@ impl Lanes {
         line.insert(at, held);
     }
 
-    /// Takes the first waiting flight of a slot queue, if it may be sent.
-    pub(super) fn next(&mut self, slot: u16, now: Time) -> Option<Held> {
+    /// Takes the first waiting flight of a slot queue, if it may be sent, and its node takes it.
+    pub(super) fn next(
+        &mut self,
+        slot: u16,
+        now: Time,
+        takes: &dyn Fn(NodeId) -> bool,
+    ) -> Option<Held> {
         let lane = &self.lanes[usize::from(slot)];
         let crowd = self.crowd(slot)?;
         let held = crowd.waiting.front()?;
         let goes = match held.to {
-            To::Route if lane.node == NOBODY => false,
+            To::Route if lane.node == NOBODY || !takes(lane.node) => false,
             To::Route if crowd.elsewhere.is_empty() => true,
             To::Route => held.again && !crowd.is_behind(held.number),
             To::Ask(_) => true,

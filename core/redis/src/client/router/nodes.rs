@@ -1,4 +1,6 @@
-//! The nodes of the cluster, and how much is unanswered at each.
+//! The nodes of the cluster, how much is unanswered at each, and which can't be reached.
+
+use onetrip_engine::{Retry, Time};
 
 use crate::client::topology::Topology;
 use crate::redirect::Address;
@@ -34,11 +36,24 @@ struct Node {
     /// How many connections it has had.
     connections: u32,
     is_connected: bool,
+    /// It has no connection any more, or none could be opened.
+    away: Option<Box<Away>>,
     /// Whether it is no longer part of the topology.
     left: bool,
     /// The replicas of a master.
     replicas: Vec<NodeId>,
 }
+
+/// A node that can't be reached for now. One flight at a time tries it; the others are held.
+struct Away {
+    is_tried: bool,
+    /// It is not tried before this moment.
+    until: Time,
+    /// The pauses between two tries.
+    pauses: Option<Retry>,
+}
+
+const AWAY: Away = Away { is_tried: false, until: Time::ZERO, pauses: None };
 
 impl Nodes {
     /// Takes a new topology. Returns the nodes that are new.
@@ -76,6 +91,7 @@ impl Nodes {
             unanswered: 0,
             connections: 0,
             is_connected: false,
+            away: None,
             left: false,
             replicas: Vec::new(),
         };
@@ -149,19 +165,81 @@ impl Nodes {
         all
     }
 
-    /// The next master, in turn.
+    /// The next master that can be reached, in turn.
     pub(super) fn next_master(&mut self) -> Option<NodeId> {
         self.turn = self.turn.wrapping_add(1);
-        let at = self.turn.checked_rem(self.masters.len())?;
-        self.masters.get(at).copied()
+        self.in_turn(&self.masters, &|id| !self.is_away(id))
     }
 
-    /// The next replica of a master, in turn; the master itself if it has none.
-    pub(super) fn next_replica(&mut self, master: NodeId) -> NodeId {
+    /// The next master that [takes](Self::takes) something, in turn.
+    pub(super) fn next_taker(&mut self, now: Time) -> Option<NodeId> {
+        self.turn = self.turn.wrapping_add(1);
+        self.in_turn(&self.masters, &|id| self.takes(id, now))
+    }
+
+    /// The next replica of a master that [takes](Self::takes) something, in turn; the master itself
+    /// if there is none.
+    pub(super) fn next_replica(&mut self, master: NodeId, now: Time) -> NodeId {
         self.turn = self.turn.wrapping_add(1);
         let replicas = self.get(master).map(|node| &node.replicas[..]).unwrap_or_default();
-        let at = self.turn.checked_rem(replicas.len());
-        at.and_then(|at| replicas.get(at)).copied().unwrap_or(master)
+        self.in_turn(replicas, &|id| self.takes(id, now)).unwrap_or(master)
+    }
+
+    fn in_turn(&self, of: &[NodeId], fits: &dyn Fn(NodeId) -> bool) -> Option<NodeId> {
+        let at = self.turn.checked_rem(of.len())?;
+        let (first, others) = (&of[at..], &of[..at]);
+        first.iter().chain(others).copied().find(|id| fits(*id))
+    }
+
+    /// Whether a flight may be sent to it now.
+    pub(super) fn takes(&self, id: NodeId, now: Time) -> bool {
+        let away = self.get(id).and_then(|node| node.away.as_ref());
+        away.is_none_or(|away| !away.is_tried && away.until <= now)
+    }
+
+    pub(super) fn is_away(&self, id: NodeId) -> bool {
+        self.get(id).is_some_and(|node| node.away.is_some())
+    }
+
+    /// A flight goes there now. Returns whether it tries a node that can't be reached.
+    pub(super) fn tries(&mut self, id: NodeId) -> bool {
+        let away = self.get_mut(id).and_then(|node| node.away.as_mut());
+        away.is_some_and(|away| !std::mem::replace(&mut away.is_tried, true))
+    }
+
+    /// The flight that tried it has ended.
+    pub(super) fn tried(&mut self, id: NodeId) {
+        if let Some(away) = self.get_mut(id).and_then(|node| node.away.as_mut()) {
+            away.is_tried = false;
+        }
+    }
+
+    /// A flight was not sent, since there was no connection. `pauses` makes those between two
+    /// tries. Returns when it is tried next; `None` if it has a connection by now.
+    pub(super) fn unreached(
+        &mut self,
+        id: NodeId,
+        now: Time,
+        pauses: impl FnOnce() -> Retry,
+    ) -> Option<Time> {
+        let node = self.get_mut(id).filter(|node| !node.is_connected)?;
+        let away = node.away.get_or_insert_with(|| Box::new(AWAY));
+        if away.until <= now {
+            let pause = away.pauses.get_or_insert_with(pauses).failed();
+            away.until = now.after(pause.unwrap_or_default());
+        }
+        Some(away.until)
+    }
+
+    /// It was reached. Returns whether it had been away.
+    pub(super) fn reached(&mut self, id: NodeId) -> bool {
+        self.get_mut(id).is_some_and(|node| node.away.take().is_some())
+    }
+
+    /// When one that is away is tried again.
+    pub(super) fn next_try(&self, now: Time) -> Time {
+        let away = self.known.iter().filter_map(|(_, node)| node.away.as_ref());
+        away.map(|away| away.until).filter(|until| *until > now).min().unwrap_or(Time::NEVER)
     }
 
     /// It has a new connection. Returns how many it has had.
@@ -169,6 +247,7 @@ impl Nodes {
         self.get_mut(id).map_or(0, |node| {
             node.connections += 1;
             node.is_connected = true;
+            node.away = None;
             node.connections
         })
     }
@@ -176,6 +255,7 @@ impl Nodes {
     pub(super) fn disconnected(&mut self, id: NodeId) {
         if let Some(node) = self.get_mut(id) {
             node.is_connected = false;
+            node.away.get_or_insert_with(|| Box::new(AWAY));
         }
     }
 

@@ -31,7 +31,7 @@ impl Router {
         let from_replica = how.from_replica && spec.is_some_and(Spec::is_readonly);
         let how = How { from_replica, ..how };
         let plan = plan::plan(&command, spec, how)?;
-        if self.held() >= self.limits.held_max && self.waits(&plan) {
+        if self.held() >= self.limits.held_max && self.waits(now, &plan) {
             return Err(Refused::Full);
         }
         self.carry_out(now, token, command, plan, how);
@@ -40,12 +40,12 @@ impl Router {
     }
 
     /// Whether any part of it would wait here.
-    fn waits(&self, plan: &Plan) -> bool {
+    fn waits(&self, now: Time, plan: &Plan) -> bool {
         match plan {
-            Plan::One(Goal::Slot(slot)) => !self.lanes.is_open(*slot),
+            Plan::One(Goal::Slot(slot)) => !self.is_open(*slot, now),
             Plan::Split { parts, .. } => parts
                 .iter()
-                .any(|(goal, _)| matches!(goal, Goal::Slot(slot) if !self.lanes.is_open(*slot))),
+                .any(|(goal, _)| matches!(goal, Goal::Slot(slot) if !self.is_open(*slot, now))),
             Plan::One(_) | Plan::Nodes { .. } => self.nodes.is_empty(),
         }
     }

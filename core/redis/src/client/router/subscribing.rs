@@ -53,6 +53,7 @@ impl Router {
     /// anything is sent on that connection.
     pub fn handle_connected(&mut self, now: Time, node: NodeId) {
         let connection = self.nodes.connected(node);
+        self.pump_all(now);
         self.lose_where(now, |at| at.node == node && at.connection < connection);
     }
 

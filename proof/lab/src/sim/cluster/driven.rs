@@ -251,6 +251,7 @@ impl Cluster {
             }
             self.nodes[at] = Node::new(now, &self.limits);
             self.opened.push_back(at);
+            self.note(now, at, Router::handle_connected);
         }
         self.next += 1;
         let token = self.next;
@@ -264,6 +265,14 @@ impl Cluster {
             node.sent.insert(token, sent);
         }
         result.is_ok()
+    }
+
+    /// Tells the router of a connection.
+    fn note(&mut self, now: Time, at: usize, tell: fn(&mut Router, Time, NodeId)) {
+        let node = self.numbers.iter().find(|(_, number)| **number == at).map(|(node, _)| *node);
+        if let Some(node) = node {
+            tell(&mut self.router, now, node);
+        }
     }
 
     fn hear(&mut self, now: Time, at: usize, said: Said<Event>) {
@@ -288,6 +297,7 @@ impl Cluster {
             },
             Said::Closed(reason) => {
                 self.lost += u32::from(!self.terminated);
+                self.note(now, at, Router::handle_disconnected);
                 if let CloseReason::Violation(what) = reason {
                     self.violations.push(what);
                 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
-use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::router::{FlightId, LINE_WAIT};
 use onetrip_redis::client::sentinel::{ATTEMPT_PAUSE, LEFT};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -302,6 +302,10 @@ fn limits(config: &Config, target: &Target, purpose: Purpose) -> policy::Limits 
     };
     match purpose {
         Purpose::Shared => policy::Limits {
+            wait_timeout: match target.is_node() {
+                true => limits.wait_timeout.min(LINE_WAIT),
+                false => limits.wait_timeout,
+            },
             connections_max: 1,
             connections_min: 1,
             idle_timeout: std::time::Duration::MAX,

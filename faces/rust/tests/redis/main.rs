@@ -12,6 +12,7 @@ mod cluster;
 mod commands;
 mod conformance;
 mod connecting;
+mod crashes;
 mod documented;
 mod published;
 mod refusals;

@@ -20,15 +20,15 @@ pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Lan
             state.router.handle_reply(now, flight, block);
         }
         Landed::Failed(error) => {
-            let outcome = error.outcome();
-            if error.kind() == Kind::Timeout {
-                return state.router.handle_expired(now, flight, outcome);
-            }
+            let (outcome, is_late) = (error.outcome(), error.kind() == Kind::Timeout);
             let token = state.router.token(flight);
             if let Some(caller) = token.and_then(|token| state.callers.get_mut(&token.0)) {
                 caller.last_error = Some(error);
             }
-            state.router.handle_failed(now, flight, outcome);
+            match is_late {
+                true => state.router.handle_expired(now, flight, outcome),
+                false => state.router.handle_failed(now, flight, outcome),
+            }
         }
     }
 }

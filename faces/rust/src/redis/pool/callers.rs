@@ -39,7 +39,7 @@ impl Pool {
     /// Gets in line for a connection; `cell` holds the call and gets the result.
     pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {
         self.with(|state, now| {
-            let deadline = cell.deadline().min(now.after(self.config.limits.wait_timeout));
+            let deadline = cell.deadline().min(now.after(state.policy.limits().wait_timeout));
             self.line_up(state, now, Caller { cell: cell.clone(), deadline });
         });
     }

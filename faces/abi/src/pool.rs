@@ -12,7 +12,7 @@ use onetrip_engine::pool::{
 use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::replicas::Outlook;
 #[cfg(feature = "redis")]
-use onetrip_redis::client::sentinel::ATTEMPT_PAUSE;
+use onetrip_redis::client::{router::LINE_WAIT, sentinel::ATTEMPT_PAUSE};
 
 use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
 use crate::handle::{Handle, Lent};
@@ -34,6 +34,9 @@ pub struct Pool<H = Handle> {
     placed: Vec<u32>,
     /// The counts of texts that its connections share.
     texts: Option<SharedTexts>,
+    /// Whether its server is a node of a cluster: then nobody waits for it once it can't be reached,
+    /// since another one may have taken over.
+    is_node: bool,
     /// Whether its end was announced.
     closed: bool,
     completions: Completions,
@@ -57,9 +60,9 @@ struct Member<H> {
 impl<H: Lent> Pool<H> {
     /// A pool without connections: see `onetrip_pool_new`.
     pub fn new(now: Time, settings: &[u8], seed: u64) -> Pool<H> {
-        let (limits, invalid) = match limits(settings) {
-            Ok(limits) => (limits, None),
-            Err(invalid) => (Limits::default(), Some(invalid)),
+        let (limits, is_node, invalid) = match limits(settings) {
+            Ok((limits, is_node)) => (limits, is_node, None),
+            Err(invalid) => (Limits::default(), false, Some(invalid)),
         };
         let mut pool = Pool {
             policy: Policy::new(limits, seed),
@@ -69,6 +72,7 @@ impl<H: Lent> Pool<H> {
             waiting: NumberMap::default(),
             placed: Vec::new(),
             texts: None,
+            is_node,
             closed: false,
             completions: Completions::default(),
         };
@@ -196,7 +200,7 @@ impl<H: Lent> Pool<H> {
     pub fn open_failed(&mut self, now: Time, number: u32, permanent: bool) {
         let Some(id) = self.id(number) else { return };
         self.forget(number);
-        self.policy.handle_open_failed(now, id, permanent);
+        self.policy.handle_open_failed(now, id, permanent || self.is_node);
         self.settle(now);
     }
 
@@ -477,8 +481,9 @@ fn cause_code(cause: Cause) -> u32 {
     }
 }
 
-fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
-    let mut limits = Limits::default();
+/// The limits, and whether the server is a node of a cluster.
+fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
+    let (mut limits, mut is_node) = (Limits::default(), false);
     for (name, value) in pairs(settings)? {
         match name {
             "connections_max" => limits.connections_max = number(name, value)?,
@@ -499,6 +504,7 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
                     (limits.backoff_min, limits.backoff_max) = ATTEMPT_PAUSE;
                 }
             }
+            "node" => is_node = flag(name, value)?,
             "oldest_first" => {
                 let oldest = flag(name, value)?;
                 limits.idle_order = if oldest { IdleOrder::Fifo } else { IdleOrder::Lifo };
@@ -506,5 +512,9 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
             _ => return Err(format!("{name} is not a setting of a pool")),
         }
     }
-    Ok(limits)
+    #[cfg(feature = "redis")]
+    if is_node {
+        limits.wait_timeout = limits.wait_timeout.min(LINE_WAIT);
+    }
+    Ok((limits, is_node))
 }

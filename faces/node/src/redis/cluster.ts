@@ -360,7 +360,8 @@ export class Cluster implements Core, Handle, Shards, Tower {
       engine.onetrip_cluster_connected(this.#address, now(), number, isConnected)
       this.#settle()
     }
-    const node = new Node(this.config, [server], { readonly: this.config.replicaReads }, {
+    const purpose = { readonly: this.config.replicaReads, isNode: true }
+    const node = new Node(this.config, [server], purpose, {
       connected: () => told(1),
       disconnected: () => told(0),
       push: (start, end) => {

@@ -37,6 +37,8 @@ export interface Purpose {
   readonly subscriber?: boolean
   /** It may be to a replica of a cluster, for reading. */
   readonly readonly?: boolean
+  /** It is to a node of a cluster: commands don't wait for one that can't be reached. */
+  readonly isNode?: boolean
   /** What is told of the commands that are sent on it. */
   readonly cache?: Cache | undefined
   /** The server is to say which keys that were read on it are changed, for the cache. */

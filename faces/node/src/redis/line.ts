@@ -26,6 +26,9 @@ interface Waiting {
 const BACKOFF_MIN = 50
 const BACKOFF_MAX = 5_000
 
+/** How long a command waits in the line of a node of a cluster: `LINE_WAIT` of the router. */
+const LINE_WAIT = 1_000
+
 /**
  * The shared connection: it is opened when it is needed, and again after it was lost. Calls wait
  * for it in order.
@@ -151,7 +154,12 @@ export class Line implements Seat {
    */
   #until(call: Call): number {
     if (this.#current !== undefined) return call.deadline
-    return Math.min(call.deadline, performance.now() + this.#config.waitTimeout)
+    return Math.min(call.deadline, performance.now() + this.#waitTimeout)
+  }
+
+  get #waitTimeout(): number {
+    const { waitTimeout } = this.#config
+    return this.#purpose.isNode === true ? Math.min(waitTimeout, LINE_WAIT) : waitTimeout
   }
 
   #takeOut(entry: Waiting): boolean {
@@ -287,14 +295,16 @@ export class Line implements Seat {
       return this.#end()
     }
     if (wasThere) this.#listener.disconnected(error)
-    if (permanent) this.#failAll(error)
+    // Another node of the cluster may have taken over.
+    const isAway = this.#purpose.isNode === true && !wasThere
+    if (permanent || isAway) this.#failAll(error)
     this.#restart(wasThere)
   }
 
   #restart(wasThere: boolean): void {
     const now = performance.now()
     for (const entry of this.#waiting) {
-      if (wasThere) entry.until = Math.min(entry.call.deadline, now + this.#config.waitTimeout)
+      if (wasThere) entry.until = Math.min(entry.call.deadline, now + this.#waitTimeout)
       this.#arm(entry.until)
     }
     if (this.#waiting.length === 0 && !this.#listener.needed()) return

@@ -147,6 +147,8 @@ class Config:
             "backoff_max_ms": 5_000,
             # Behind those that it is to change.
             "seated": 0 if self.master is None else 1,
+            # What has a connection to itself also waits for one that is lent.
+            "node": 1 if self.is_node and is_shared else 0,
         }
         return [(name, str(value)) for name, value in settings.items()]
 

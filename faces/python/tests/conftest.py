@@ -93,6 +93,19 @@ class Sentinels(Commanded):
         return self.say("master")
 
 
+class Cluster(Commanded):
+    """Three masters and so many replicas: `onetrip-private --cluster --help`."""
+
+    def __init__(self, replicas: int) -> None:
+        super().__init__(os.environ["ONETRIP_PRIVATE"], "--cluster", str(replicas))
+        self.url = self._answer()
+
+    def say(self, command: str) -> str:
+        answer = super().say(command)
+        assert answer == "ok", (command, answer)
+        return answer
+
+
 @pytest.fixture
 def line() -> Iterator[Line]:
     line = Line()

@@ -28,12 +28,19 @@ usage: onetrip-private [--rtt MS] [--standby]… [--patroni] COMMAND [ARGUMENT�
     ONETRIP_TEST_PATRONI_REST  the URLs of the REST API of the nodes, in the order of the hosts
        onetrip-private --sentinels …
   Starts Redis Sentinels and what they watch over, which are told what to do by standard input;
-  `onetrip-private --sentinels --help` says how.";
+  `onetrip-private --sentinels --help` says how.
+       onetrip-private --cluster …
+  The same with a cluster of Redis.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|it| it == "--sentinels") {
-        return match redis::commanded::run(&arguments[1..]) {
+    let commanded = match arguments.first().map(String::as_str) {
+        Some("--sentinels") => Some(redis::commanded::run(&arguments[1..])),
+        Some("--cluster") => Some(redis::commanded::run_cluster(&arguments[1..])),
+        _ => None,
+    };
+    if let Some(ended) = commanded {
+        return match ended {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("onetrip-private: {error}");

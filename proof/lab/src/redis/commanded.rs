@@ -1,7 +1,8 @@
-//! Sentinels that tests in other languages command by lines of text.
+//! Sentinels and clusters that tests in other languages command by lines of text.
 
 use std::io::{self, BufRead, Write};
 
+use super::cluster::{Cluster, ClusterSettings};
 use super::sentinels::{SentinelSettings, Sentinels};
 use super::settings::{ClientCertificates, Settings, Tls};
 
@@ -33,9 +34,49 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     say(&ports(all.servers()))?;
     say(&ports(all.sentinels()))?;
     let mut killed = None;
+    serve(|line| obey(&mut all, &mut killed, line))
+}
+
+/// What `onetrip-private --cluster` takes and answers.
+pub const CLUSTER_USAGE: &str = "\
+usage: onetrip-private --cluster REPLICAS
+  Starts a cluster of three masters and so many replicas, and prints a URL that names its nodes.
+  Then it reads a command a line, and answers each with a line, until the end of its input:
+    kill SLOT           kills the node that has this hash slot (SIGKILL)
+    well                waits until the nodes that run say that the cluster is well";
+
+/// Starts a cluster, and obeys until the end of the input.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_cluster(arguments: &[String]) -> Result<(), String> {
+    let [replicas] = arguments else { return Err(CLUSTER_USAGE.into()) };
+    let replicas = replicas.parse().map_err(|_| CLUSTER_USAGE)?;
+    let settings = ClusterSettings { masters: 3, replicas, ..ClusterSettings::default() };
+    let mut cluster = Cluster::start(&settings).map_err(|error| error.to_string())?;
+    let hosts = |nodes: &[super::Server]| {
+        let each = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port()));
+        each.collect::<Vec<_>>().join(",")
+    };
+    let (all, first) = (hosts(cluster.nodes()), hosts(&cluster.nodes()[..1]));
+    say(&format!("{}?cluster=1", cluster.nodes()[0].url().replace(&first, &all)))?;
+    serve(|line| {
+        let done = match line.split_once(' ') {
+            Some(("kill", slot)) => {
+                let slot = slot.parse().map_err(|_| format!("{slot} is no hash slot"))?;
+                cluster.master_of(slot).and_then(|node| cluster.kill_node(node))
+            }
+            None if line == "well" => cluster.wait_ok(),
+            _ => return Err(format!("{line} is no command")),
+        };
+        done.map(|()| "ok".to_owned()).map_err(|error| error.to_string())
+    })
+}
+
+/// Answers each line of the input.
+fn serve(mut obey: impl FnMut(&str) -> Result<String, String>) -> Result<(), String> {
     for line in io::stdin().lock().lines() {
-        let line = line.map_err(|error| error.to_string())?;
-        let answer = obey(&mut all, &mut killed, &line);
+        let answer = obey(&line.map_err(|error| error.to_string())?);
         say(&answer.unwrap_or_else(|error| format!("error: {error}")))?;
     }
     Ok(())

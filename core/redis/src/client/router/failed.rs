@@ -45,7 +45,7 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Lost => "the connection to its node was lost",
+            Why::Lost => "the connection to its node was lost or could not be opened",
             Why::Redirects => "it was redirected too often",
             Why::Outside => "it was redirected to a node that is not part of the cluster",
             Why::Unserved => "no node of the cluster took it in time",

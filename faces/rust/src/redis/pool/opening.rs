@@ -75,7 +75,7 @@ impl Pool {
             Ok(link) => self.greet(link),
             Err(error) => self.context.totals.open_failed(error),
         }
-        self.with(|state, now| {
+        let is_lost = self.with(|state, now| {
             state.opening.remove(&id);
             match result {
                 Ok(link) => {
@@ -88,6 +88,7 @@ impl Pool {
                         state.links.remove(&id);
                         state.policy.handle_lost(now, id);
                     }
+                    closed
                 }
                 Err(error) => {
                     // In a cluster another node may have taken over the slots, so nobody waits here
@@ -97,9 +98,13 @@ impl Pool {
                         || error.code() == CONNECTION_ENDED;
                     state.policy.handle_open_failed(now, id, permanent);
                     state.last_error = Some(error);
+                    false
                 }
             }
         });
+        if is_lost {
+            self.tell_lost();
+        }
     }
 
     /// A connection was opened; the lock is free.
@@ -138,6 +143,11 @@ impl Pool {
             state.links.remove(&id);
             state.policy.handle_lost(now, id);
         });
+        self.tell_lost();
+    }
+
+    /// The cluster learns that its node has no shared connection any more; the lock is free.
+    fn tell_lost(&self) {
         if self.purpose == Purpose::Shared && self.target.is_node() {
             self.context.disconnected();
         }

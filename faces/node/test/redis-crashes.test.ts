@@ -28,8 +28,9 @@ function urlOf({ servers }: TestCluster): string {
   return `redis://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}?cluster=1`
 }
 
-test('calls that were not sent outlast the crash of their master', async () => {
+test('calls that were not sent outlast the crash of their master', async (t) => {
   const cluster = await startCluster(1)
+  t.after(() => cluster.stop())
   const replica = cluster.plain[3] as Client
   const master = cluster.plain[await cluster.ownerOf(SLOT)] as Client
   const id = await master.command<string>('CLUSTER MYID')
@@ -64,12 +65,12 @@ test('calls that were not sent outlast the crash of their master', async () => {
   await writers
   assert.ok(performance.now() - since < GOES_ON, 'once a replica has taken over')
   assert.ok(unknown <= KEYS.length, 'each had one call in flight')
-  await cluster.stop()
 })
 
-test('a call that no node serves waits once', async () => {
+test('a call that no node serves waits once', async (t) => {
   const wait = 2_000
   const cluster = await startCluster()
+  t.after(() => cluster.stop())
   await using client = redis({ url: urlOf(cluster), waitTimeout: wait })
   const key = KEYS[0] as string
   await client.set(key, 0)
@@ -83,5 +84,4 @@ test('a call that no node serves waits once', async () => {
     const waited = performance.now() - since
     assert.ok(waited < 2 * wait, `${waited} ms are more than one wait`)
   }
-  await cluster.stop()
 })

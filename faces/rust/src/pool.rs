@@ -625,9 +625,6 @@ impl Owner for Pool {
 /// Watches the clock for a pool, for as long as there is one.
 async fn watch(watch: Watch, changed: Arc<Notify>) {
     let mut publisher = Publisher::new();
-    // Not before the pool is used: otherwise it may open the connection that `open_first` is to
-    // open, and report the errors of.
-    changed.notified().await;
     while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
         tokio::select! {
             () = changed.notified() => {}

@@ -111,7 +111,7 @@ impl Client {
             Arc::new(Node::new(&config, target, seed.rotate_left(8), context))
         });
         if let Some(replica) = &replica {
-            replica.shared.warm();
+            replica.shared.watch();
         }
         let cluster = match config.is_cluster {
             true => Some(Cluster::open(&config, &node, seed).await?),

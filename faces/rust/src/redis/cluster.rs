@@ -208,7 +208,9 @@ impl Cluster {
         }
         // Its pools start tasks, and this may be called on any thread.
         let _entered = self.runtime.enter();
-        Node::new(&self.config, target, seed, context)
+        let node = Node::new(&self.config, target, seed, context);
+        node.shared.watch();
+        node
     }
 
     /// All nodes at the moment.

@@ -44,6 +44,8 @@ pub(crate) enum Sent {
 }
 
 impl Node {
+    /// The shared connection is opened once the pool is [watched](Pool::watch), or by
+    /// [`open_first`](Pool::open_first).
     pub(crate) fn new(
         config: &Arc<Config>,
         target: &Target,
@@ -54,9 +56,11 @@ impl Node {
             let tracks = purpose == Purpose::Shared && context.cached.is_some();
             Pool::new(config, target.tracking(tracks), &context, purpose, seed)
         };
+        let own = pool(Purpose::Own, seed.rotate_left(32));
+        own.watch();
         Node {
             shared: pool(Purpose::Shared, seed),
-            own: pool(Purpose::Own, seed.rotate_left(32)),
+            own,
             context,
             subscriptions: OnceLock::new(),
             is_closed: AtomicBool::new(false),
@@ -109,7 +113,10 @@ impl Node {
             // The pool starts a task, and this may be called on any thread.
             let _entered = self.shared.enter();
             let target = self.shared.target.subscriber();
-            Pool::new(&self.shared.config, target, &self.context, Purpose::Shared, self.seed)
+            let context = &self.context;
+            let pool = Pool::new(&self.shared.config, target, context, Purpose::Shared, self.seed);
+            pool.watch();
+            pool
         });
         if self.is_closed.load(Ordering::SeqCst) {
             // The pool was made after the others were closed.

@@ -28,7 +28,6 @@ use tokio::task::AbortHandle;
 
 use self::callers::Caller;
 pub(super) use self::clock::wait_until;
-use self::clock::{Watch, watch};
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Landed, Link, Owner, Shared};
@@ -115,7 +114,6 @@ impl Pool {
             let leaving: std::sync::Weak<Pool> = Arc::downgrade(&pool);
             seat.belongs_to(leaving);
         }
-        tokio::spawn(watch(Watch(Arc::downgrade(&pool)), pool.changed.clone()));
         pool
     }
 

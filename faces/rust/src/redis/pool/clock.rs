@@ -10,6 +10,11 @@ use super::Pool;
 use crate::pool::runtime_gone;
 
 impl Pool {
+    /// Starts the timer, which opens the first connection in the background if none was asked for.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        self.runtime.spawn(watch(Watch(Arc::downgrade(self)), self.changed.clone()));
+    }
+
     /// Does what is due, and returns when to be called next. `None` once the pool is closed and all
     /// its connections are gone.
     fn tick(self: &Arc<Self>) -> Option<Option<Instant>> {
@@ -26,10 +31,7 @@ impl Pool {
 }
 
 /// Runs the timer of a pool, for as long as the pool exists.
-pub(super) async fn watch(watch: Watch, changed: Arc<Notify>) {
-    // Not before the pool is used: otherwise it may open the connection that `open_first` is to
-    // open, and report the errors of.
-    changed.notified().await;
+async fn watch(watch: Watch, changed: Arc<Notify>) {
     while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
         tokio::select! {
             () = changed.notified() => {}
@@ -40,7 +42,7 @@ pub(super) async fn watch(watch: Watch, changed: Arc<Notify>) {
 
 /// The pool, while its timer runs. If the runtime of the timer ends, nothing can be opened, and
 /// whoever waits gets an error.
-pub(super) struct Watch(pub(super) Weak<Pool>);
+struct Watch(Weak<Pool>);
 
 impl Drop for Watch {
     fn drop(&mut self) {

@@ -29,6 +29,7 @@ impl Pool {
                 }
             }
         }
+        self.watch();
         let Some(id) = first else { return Ok(()) };
         let attempt = Attempt::new(self, id);
         let error = attempt.run().await;
@@ -40,11 +41,6 @@ impl Pool {
             }
             None => Ok(()),
         }
-    }
-
-    /// Opens the first connection in the background.
-    pub(crate) fn warm(self: &Arc<Self>) {
-        self.with(|_, _| {});
     }
 
     /// The server is loading its data. Further attempts follow automatically, and this waits for

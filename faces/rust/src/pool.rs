@@ -287,7 +287,11 @@ impl Pool {
 
     fn granted(self: &Arc<Self>, state: &mut State, now: Time, token: Token, id: ConnectionId) {
         self.set_duty(state, id, Duty::Exclusive);
-        let Some(connection) = state.connections.get(&id).cloned() else { return };
+        let Some(connection) = state.connections.get(&id).cloned() else {
+            // It ended before the policy heard of it.
+            state.policy.checkout(now, token, None);
+            return;
+        };
         match state.callers.grant(token, connection.clone()) {
             Ok(waker) => state.wakers.extend(waker),
             // The caller has given up. The previous owner may have left something behind.
@@ -299,18 +303,18 @@ impl Pool {
     }
 
     fn placed(&self, state: &mut State, now: Time, token: Token, id: ConnectionId) {
-        let Some(connection) = state.connections.get(&id).cloned() else { return };
-        match state.callers.place(token, &connection) {
-            Ok(wakers) => state.wakers.extend(wakers),
-            // The connection ended, or began to leave, before the policy heard of it.
-            Err(statement) => {
-                match connection.lock().engine.is_closed() {
-                    true => self.forget_lost(state, now, id),
-                    false => state.policy.retire(id),
-                }
-                state.line_up(now, statement);
-            }
+        let connection = state.connections.get(&id).cloned();
+        let (wakers, left) = state.callers.place(token, connection.as_ref());
+        state.wakers.extend(wakers);
+        let Some(statement) = left else { return };
+        // The connection ended, or began to leave, before the policy heard of it. Those that it was
+        // meant for get in line again one after the other, so they keep their order.
+        match connection {
+            Some(it) if !it.lock().engine.is_closed() => state.policy.retire(id),
+            Some(_) => self.forget_lost(state, now, id),
+            None => {}
         }
+        state.line_up(now, statement);
     }
 
     /// Lets a connection go: it says goodbye when what was submitted was answered.

@@ -100,16 +100,24 @@ impl QueueEntry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the work of a statement on its connection. Returns whom to wake; or the work, if the
+    /// Runs the work of a statement on its connection. Returns whom to wake, and the work if the
     /// connection takes nothing any more.
-    pub(super) fn run(&self, work: Work, connection: &Arc<Connection>) -> Result<Vec<Waker>, Work> {
+    pub(super) fn run(
+        &self,
+        work: Work,
+        connection: &Arc<Connection>,
+    ) -> (Vec<Waker>, Option<Work>) {
         let (ran, mut wakers) = connection.with_quietly(|core, now| match core.engine.is_open() {
             true => Ok((work.run)(connection, core, now)),
             false => Err(work),
         });
-        let submitted = ran?;
-        wakers.extend(self.settle(connection, submitted));
-        Ok(wakers)
+        match ran {
+            Ok(submitted) => {
+                wakers.extend(self.settle(connection, submitted));
+                (wakers, None)
+            }
+            Err(work) => (wakers, Some(work)),
+        }
     }
 
     /// No connection came. Returns whom to wake.

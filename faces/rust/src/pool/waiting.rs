@@ -68,19 +68,20 @@ impl Callers {
         }
     }
 
-    /// Runs a statement's work on the connection where it was placed. Returns whom to wake; or the
-    /// statement, if the connection takes nothing any more.
+    /// Runs a statement's work on the connection where it was placed, if that is still there. Returns
+    /// whom to wake, and the statement if the connection takes nothing any more.
     pub(super) fn place(
         &mut self,
         token: Token,
-        connection: &Arc<Connection>,
-    ) -> Result<Vec<Waker>, Statement> {
+        connection: Option<&Arc<Connection>>,
+    ) -> (Vec<Waker>, Option<Statement>) {
         let Some(Caller::Statement(statement)) = self.list.remove(&token) else {
-            return Ok(Vec::new());
+            return (Vec::new(), None);
         };
+        let Some(connection) = connection else { return (Vec::new(), Some(statement)) };
         let Statement { work, queue_entry, key, deadline } = statement;
-        let ran = queue_entry.run(work, connection);
-        ran.map_err(|work| Statement { work, queue_entry, key, deadline })
+        let (wakers, left) = queue_entry.run(work, connection);
+        (wakers, left.map(|work| Statement { work, queue_entry, key, deadline }))
     }
 
     pub(super) fn fail(&mut self, token: Token, error: Error) -> Vec<Waker> {

@@ -8,6 +8,9 @@ use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 
 use crate::support::*;
 
+/// Longer than any statement waits here.
+const ENOUGH: Duration = Duration::from_secs(60);
+
 /// Inserts of these numbers.
 fn inserts(
     client: &Client,
@@ -186,6 +189,57 @@ fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice
         let lost: Vec<_> = claims.iter().filter_map(|(_, claim)| claim.as_ref().err()).collect();
         println!("{} statements, {} lost with {KILLS} kills", claims.len(), lost.len());
         assert!(lost.iter().all(|error| error.outcome() == Outcome::Unknown), "{lost:?}");
+    });
+}
+
+/// Each task has many statements unanswered, and each of these has a reader of its own, whom nobody
+/// else wakes.
+#[test]
+fn while_connections_are_killed_every_statement_ends() {
+    const TASKS: i32 = 24;
+    const BURST: i32 = 20;
+    const KILLS: usize = 60;
+    /// How many rows are written between two of them.
+    const AMONG: i64 = 500;
+    run_threads(async {
+        let t = table("id int").await;
+        let client = client_with("connections_max=2&application_name=ended").await;
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|task| {
+                let (client, t, stopped) = (client.clone(), t.clone(), stopped.clone());
+                tokio::spawn(async move {
+                    let mut claims = Vec::new();
+                    for first in (task * 1_000_000..).step_by(BURST as usize) {
+                        let replies = inserts(&client, &t, first..first + BURST);
+                        let read = replies.into_iter().map(|(id, reply)| (id, tokio::spawn(reply)));
+                        for (id, reader) in read.collect::<Vec<_>>() {
+                            let claim = tokio::time::timeout(ENOUGH, reader).await;
+                            claims.push((id, claim.expect("it never ended").unwrap()));
+                        }
+                        if *stopped.borrow() {
+                            return claims;
+                        }
+                    }
+                    unreachable!("it is stopped before")
+                })
+            })
+            .collect();
+        let killer = session().await;
+        let kill = "select pg_terminate_backend(pid) from pg_stat_activity \
+                    where application_name = 'ended'";
+        for _ in 0..KILLS {
+            let before = count(&killer, &t).await;
+            until(async || count(&killer, &t).await > before + AMONG).await;
+            killer.script(kill).await.unwrap();
+        }
+        stop.send(true).unwrap();
+        let mut claims = Vec::new();
+        for task in tasks {
+            claims.extend(task.await.unwrap());
+        }
+        let there = ids(&t).await;
+        claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
     });
 }
 

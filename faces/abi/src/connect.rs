@@ -36,6 +36,7 @@ impl Connect {
             target_session_attrs: TargetSessionAttrs::Any,
             identifies: true,
             tried_last: None,
+            scouts: false,
             load_balance_hosts: LoadBalanceHosts::Disable,
             connect_timeout: None,
             seed,

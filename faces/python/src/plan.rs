@@ -124,6 +124,7 @@ impl Plan {
             seed,
             identifies: true,
             tried_last,
+            scouts: false,
         };
         let settings = if scouts { settings.of_scout(tried_last) } else { settings };
         let policy = Local::new(Policy::new(Time::ZERO, settings));

@@ -130,6 +130,7 @@ fn plan_of(resolved: &Resolved, tried_last: Option<usize>) -> plan::Settings {
         seed: getrandom::u64().unwrap_or_default(),
         identifies: true,
         tried_last,
+        scouts: false,
     }
 }
 

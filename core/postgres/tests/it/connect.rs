@@ -30,6 +30,7 @@ fn settings(hosts: &[Host]) -> Settings {
         seed: 1,
         identifies: true,
         tried_last: None,
+        scouts: false,
     }
 }
 
@@ -491,6 +492,22 @@ fn a_promoted_standby_is_a_primary_whatever_a_pooler_says_at_the_login() {
         plan.handle_logged_in(Session { is_standby: Some(true), ..ASKED }).unwrap();
         plan.handle_identified(primary(2), &mut lineage).unwrap();
         assert_eq!(plan.action(), Action::Done, "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_scout_asks_the_silent_host_last_and_waits_two_seconds_at_most_for_it() {
+    let at = |seconds| Time::ZERO.after(Duration::from_secs(seconds));
+    for (connect_timeout, others, silent) in
+        [(None, Time::NEVER, at(2)), (Some(10), at(10), at(2)), (Some(1), at(1), at(1))]
+    {
+        let connect_timeout = connect_timeout.map(Duration::from_secs);
+        let hosts = [Host::Address, Host::Address];
+        let settings = Settings { connect_timeout, ..settings(&hosts) };
+        let mut plan = plan(settings.of_scout(Some(0)));
+        assert_eq!((plan.action(), plan.deadline()), (dial(1, 0), others));
+        fail(&mut plan, Fault::Unreachable, "b is away");
+        assert_eq!((plan.action(), plan.deadline()), (dial(0, 0), silent));
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Settings {
     /// A host that is tried behind all others, since it did not answer lately
     /// ([`Lineage::silent`]).
     pub tried_last: Option<usize>,
+    /// Whether it is the plan of a scout ([`of_scout`](Self::of_scout)).
+    pub scouts: bool,
 }
 
 /// How long a server may be silent on all connections of a client before the client looks for
@@ -68,11 +70,13 @@ pub fn scout_after(hosts: usize, target: TargetSessionAttrs) -> Duration {
 
 impl Settings {
     /// The same for a scout: it looks for a primary, which alone can show that the present one is a
-    /// former one, and asks the host that is silent last.
+    /// former one, and asks the host that is silent last. That one gets no longer than it was silent
+    /// before: the next scout must come in time.
     #[must_use]
     pub fn of_scout(self, silent: Option<usize>) -> Settings {
         let target_session_attrs = TargetSessionAttrs::Primary;
-        Settings { target_session_attrs, tried_last: silent.or(self.tried_last), ..self }
+        let tried_last = silent.or(self.tried_last);
+        Settings { target_session_attrs, tried_last, scouts: true, ..self }
     }
 }
 
@@ -400,7 +404,14 @@ impl Plan {
 
     /// Both TLS modes of an address share its time.
     fn restart_clock(&mut self, now: Time) {
-        self.deadline = self.settings.connect_timeout.map_or(Time::NEVER, |time| now.after(time));
+        let Settings { connect_timeout, tried_last, scouts, .. } = self.settings;
+        let is_silent = scouts && tried_last == Some(self.host());
+        let patience = match connect_timeout {
+            Some(time) if is_silent => Some(time.min(SCOUT_AFTER)),
+            None if is_silent => Some(SCOUT_AFTER),
+            time => time,
+        };
+        self.deadline = patience.map_or(Time::NEVER, |time| now.after(time));
     }
 
     fn end_host(&mut self, now: Time, wrong: Wrong) {

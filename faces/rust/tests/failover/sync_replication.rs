@@ -149,6 +149,8 @@ fn a_server_process_that_is_terminated_while_it_waits_acknowledges_nothing() {
         let insert = on.client.execute("insert into t values (1)", &[]);
         let error = error(on.end_the_wait("pg_terminate_backend", insert).await);
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        // The server closes the connection behind the answer.
+        until(async || on.client.is_closed()).await;
         let tx = on.client.begin().await.unwrap();
         tx.execute("insert into t values (2)", &[]).await.unwrap();
         let error = self::error(on.end_the_wait("pg_terminate_backend", tx.commit()).await);

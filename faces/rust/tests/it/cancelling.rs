@@ -465,7 +465,10 @@ fn a_connection_is_not_used_on_where_a_cancel_went_astray() {
 fn a_server_that_is_killed_meanwhile_ends_everything_and_nothing_hangs() {
     run(async {
         let server = PrivatePostgres::start(Options::default()).unwrap();
-        let client = Client::connect(&format!("{}?connections_max=1", server.url())).await.unwrap();
+        let client =
+            Client::connect(&format!("{}?connections_max=1&wait_timeout_ms=2000", server.url()))
+                .await
+                .unwrap();
         let reply = client.query("select pg_sleep(60)", &[]);
         let behind = client.query_one("select 1", &[]);
         let canceller = reply.canceller();

@@ -144,6 +144,19 @@ fn what_goes_on_keeps_its_deadline_and_can_be_cancelled() {
     });
 }
 
+type Claim = (i32, Result<u64, Error>);
+
+/// What the tasks were told, each checked against the table.
+async fn true_claims(table: &str, tasks: Vec<tokio::task::JoinHandle<Vec<Claim>>>) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for task in tasks {
+        claims.extend(task.await.unwrap());
+    }
+    let there = ids(table).await;
+    claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
+    claims
+}
+
 /// Kills under load: no error says that a statement was not sent, and none ran twice.
 #[test]
 fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice() {
@@ -180,12 +193,7 @@ fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice
             killer.script(&kill).await.unwrap();
         }
         stop.send(true).unwrap();
-        let mut claims = Vec::new();
-        for task in tasks {
-            claims.extend(task.await.unwrap());
-        }
-        let there = ids(&t).await;
-        claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
+        let claims = true_claims(&t, tasks).await;
         let lost: Vec<_> = claims.iter().filter_map(|(_, claim)| claim.as_ref().err()).collect();
         println!("{} statements, {} lost with {KILLS} kills", claims.len(), lost.len());
         assert!(lost.iter().all(|error| error.outcome() == Outcome::Unknown), "{lost:?}");
@@ -234,12 +242,7 @@ fn while_connections_are_killed_every_statement_ends() {
             killer.script(kill).await.unwrap();
         }
         stop.send(true).unwrap();
-        let mut claims = Vec::new();
-        for task in tasks {
-            claims.extend(task.await.unwrap());
-        }
-        let there = ids(&t).await;
-        claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
+        true_claims(&t, tasks).await;
     });
 }
 

@@ -15,6 +15,12 @@ pub const LOOP_WAIT: Duration = Duration::from_secs(1);
 /// How long a Patroni tries to reach etcd or PostgreSQL before its node steps down: its smallest.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// When a primary gives a standby up that does not answer. A primary that is cut off has ended its
+/// senders by this before Patroni shuts it down; otherwise the shutdown waits for them. While it
+/// waits, Patroni 3.0 demotes a second time from another thread (the FIXME in `demote` of its ha.py),
+/// starts PostgreSQL twice, and may remove the data below the one that runs.
+const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// PostgreSQL's `max_connections` of each node.
 pub const CONNECTIONS_MAX: u16 = 200;
 
@@ -60,6 +66,7 @@ pub(super) fn patroni(place: &Place<'_>) -> String {
     let [directory, data, bin] = [place.directory, place.data, place.bin].map(Path::display);
     let (ttl, loop_wait) = (TTL.as_secs(), LOOP_WAIT.as_secs());
     let retry_timeout = RETRY_TIMEOUT.as_secs();
+    let wal_sender_timeout = WAL_SENDER_TIMEOUT.as_secs();
     format!(
         "scope: lab
 name: {name}
@@ -105,6 +112,7 @@ postgresql:
     wal_log_hints: 'on'
     wal_keep_size: 256MB
     wal_receiver_status_interval: 1
+    wal_sender_timeout: {wal_sender_timeout}s
     timezone: UTC
     log_timezone: UTC
 "

@@ -28,7 +28,7 @@ const SIGNALS: Signals = Signals { orderly: POWER_LOSS, immediate: POWER_LOSS };
 const ORDERLY: &str = "TERM";
 
 /// How many lines of its log an error shows.
-const LOG_LINES: usize = 12;
+const LOG_LINES: usize = 30;
 
 /// One node of a cluster.
 pub struct Node {
@@ -171,10 +171,13 @@ impl Node {
         rest::get(self.rest, "/patroni").map_or(String::new(), |answer| answer.body)
     }
 
-    /// The last lines of its log.
+    /// The last lines of its log, without those that come with every round of Patroni, and with
+    /// every statement that fails.
     pub(super) fn end_of_log(&self) -> String {
+        const OFTEN: [&str; 4] = ["INFO: no action.", " ERROR: ", " DETAIL: ", " STATEMENT: "];
         let log = self.log();
-        let lines: Vec<_> = log.lines().collect();
+        let is_telling = |line: &&str| !OFTEN.iter().any(|often| line.contains(often));
+        let lines: Vec<_> = log.lines().filter(is_telling).collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 

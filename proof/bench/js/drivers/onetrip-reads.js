@@ -30,6 +30,11 @@ function over({ postgres }, version, way) {
         const rows = await Promise.all(ids.map((id) => place`select n from hot where id = ${id}`))
         return rows.map(([row]) => row.n)
       },
+      write: (task, n) => sql`update own set n = ${n} where task = ${task}`,
+      position: () => sql.position(),
+      own: (task) => newest(reads, task),
+      after: (position, task) => newest(sql.reads().after(position), task),
+      isReplica: (port) => port !== Number(servers[0].split(':')[1]),
       async close() {
         await Promise.all([sql, ...standbys].map((it) => it.end()))
       },
@@ -43,6 +48,12 @@ async function replayed(standby, lsn) {
     const [{ is }] = await standby`select pg_last_wal_replay_lsn() >= ${lsn}::text::pg_lsn as is`
     if (is) return
   }
+}
+
+/** What a task wrote last, as the server of this port shows it. */
+async function newest(reads, task) {
+  const [row] = await reads`select n, inet_server_port() as port from own where task = ${task}`
+  return row
 }
 
 module.exports = { over }

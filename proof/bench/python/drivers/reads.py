@@ -26,16 +26,17 @@ def opening(way: Way) -> Callable[[str, dict[str, Any]], Awaitable[Client]]:
         target = each[0] if way == "alone" else url
         db = await onetrip.connect(target, connections_max=task["connections"])
         standbys = [await onetrip.connect(it, connections_max=1) for it in each[1:]]
-        return Client(db, standbys, way)
+        primary = int(hosts.split(",")[0].split(":")[1])
+        return Client(db, standbys, way, primary)
 
     return open
 
 
 class Client:
     def __init__(
-        self, db: onetrip.Database, standbys: list[onetrip.Database], way: Way
+        self, db: onetrip.Database, standbys: list[onetrip.Database], way: Way, primary: int
     ) -> None:
-        self.db, self.standbys, self.way = db, standbys, way
+        self.db, self.standbys, self.way, self.primary = db, standbys, way, primary
         self.reads: Any = db if way == "alone" else db.reads()
 
     async def served(self) -> None:
@@ -62,6 +63,25 @@ class Client:
         place = reads.stale() if self.way == "stale" else reads.after(position)
         query = "select n from hot where id = $1"
         return await asyncio.gather(*(place.fetchval(query, id) for id in ids))
+
+    async def write(self, task: int, n: int) -> None:
+        await self.db.execute("update own set n = $2 where task = $1", task, n)
+
+    async def position(self) -> onetrip.Position:
+        return await self.db.position()
+
+    async def own(self, task: int) -> tuple[int, bool]:
+        return await self._newest(self.reads, task)
+
+    async def after(self, position: onetrip.Position, task: int) -> tuple[int, bool]:
+        return await self._newest(self.db.reads().after(position), task)
+
+    async def _newest(self, reads: Any, task: int) -> tuple[int, bool]:
+        """What a task wrote last, and whether a replica showed it."""
+        row = await reads.fetchrow(
+            "select n, inet_server_port() from own where task = $1", task
+        )
+        return row[0], row[1] != self.primary
 
     async def close(self) -> None:
         for it in (self.db, *self.standbys):

@@ -32,6 +32,7 @@ mod python;
 pub mod redis;
 mod redis_sentinel;
 mod repeatable;
+mod replica_stale;
 mod replicas;
 mod rows_100k;
 mod select;
@@ -71,7 +72,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 53] = [
+const ALL: [Group; 54] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -109,6 +110,7 @@ const ALL: [Group; 53] = [
     Group { names: &["chaos"], run: chaos::run },
     Group { names: &["failover"], run: failover::run },
     Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
+    Group { names: &[replica_stale::NAME], run: replica_stale::run },
     Group { names: &["chaos_sessions"], run: chaos_sessions::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["redis_1000"], run: redis::thousand },

@@ -22,7 +22,7 @@ pub const RATE: &str = "replica_reads";
 pub const GUARD: &str = "replica_guard";
 
 /// Connections to each server.
-const CONNECTIONS: u32 = 4;
+pub(super) const CONNECTIONS: u32 = 4;
 
 /// A read that takes a server 5 ms and nobody any CPU.
 const SLOW: &str = "select 1 from pg_sleep(0.005)";
@@ -38,22 +38,25 @@ const WRITES: u32 = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One primary and two standbys.
-struct Cluster {
-    primary: PrivatePostgres,
+pub(super) struct Cluster {
+    pub(super) primary: PrivatePostgres,
     standbys: [PrivatePostgres; 2],
 }
 
 impl Cluster {
-    fn start() -> Result<Cluster> {
+    /// The standbys replay so late.
+    pub(super) fn start(delay: Duration) -> Result<Cluster> {
         let options = || Options::default().setting("jit", "off");
         let primary = PrivatePostgres::start(options())?;
-        let standby = || primary.start_standby(options());
+        let delay = delay.as_millis().to_string();
+        let late = || options().setting("recovery_min_apply_delay", &delay);
+        let standby = || primary.start_standby(late());
         let standbys = [standby()?, standby()?];
         Ok(Cluster { primary, standbys })
     }
 
     /// All of them, the primary first.
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         let servers = std::iter::once(&self.primary).chain(&self.standbys);
         let hosts: Vec<_> = servers.map(|it| format!("127.0.0.1:{}", it.port())).collect();
         let (hosts, password) = (hosts.join(","), self.primary.password());
@@ -61,7 +64,7 @@ impl Cluster {
     }
 
     /// A client, once both standbys serve its reads.
-    async fn client(&self) -> Result<Client> {
+    pub(super) async fn client(&self) -> Result<Client> {
         let url = format!("{}&connections_max={CONNECTIONS}", self.url());
         let client = Client::connect(&url).await?;
         let (began, mut seen) = (Instant::now(), HashSet::new());
@@ -76,7 +79,7 @@ impl Cluster {
     }
 
     /// A client of the primary alone.
-    async fn alone(&self) -> Result<Client> {
+    pub(super) async fn alone(&self) -> Result<Client> {
         let url = format!("{}?connections_max={CONNECTIONS}", self.primary.url());
         Ok(Client::connect(&url).await?)
     }
@@ -86,7 +89,8 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     if plan.side == Side::Peer {
         return Ok(Vec::new());
     }
-    let cluster = Cluster::start().context("cannot start a primary and two standbys")?;
+    let cluster =
+        Cluster::start(Duration::ZERO).context("cannot start a primary and two standbys")?;
     one_thread()?.block_on(async {
         let alone = cluster.alone().await?;
         fill(&alone).await?;
@@ -123,7 +127,8 @@ pub fn of_language(
     task: impl Fn(&'static str, &'static str) -> Task,
     note: &str,
 ) -> Result<Vec<Row>> {
-    let cluster = Cluster::start().context("cannot start a primary and two standbys")?;
+    let cluster =
+        Cluster::start(Duration::ZERO).context("cannot start a primary and two standbys")?;
     one_thread()?.block_on(async { fill(&cluster.alone().await?).await })?;
     let url = cluster.url();
     let pairs = |work, (in_flight, operations), drivers: [&'static str; 2]| {

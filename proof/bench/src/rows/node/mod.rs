@@ -22,7 +22,7 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 19] = [
+pub const GROUPS: [Group; 20] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
@@ -36,6 +36,7 @@ pub const GROUPS: [Group; 19] = [
     Group { names: &[redis::NAME], run: redis::run },
     Group { names: &[redis_cached::NAME], run: redis_cached::run },
     Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
+    Group { names: &[replicas::STALE], run: replicas::stale },
     Group { names: &[floor::HUNDRED], run: floor::hundred },
     Group { names: &[floor::ONE_SYNC], run: floor::one_sync },
     Group { names: &[floor::SEQUENTIAL], run: floor::sequential },

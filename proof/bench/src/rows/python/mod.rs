@@ -25,7 +25,7 @@ use super::turns::Runner;
 use crate::report::{Bars, Row};
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 14] = [
+pub const GROUPS: [Group; 15] = [
     Group { names: &[pool::THOUSAND], run: pool::thousand },
     Group { names: &[in_flight::NAME], run: in_flight::run },
     Group { names: &[sequential::NAME], run: sequential::run },
@@ -39,6 +39,7 @@ pub const GROUPS: [Group; 14] = [
     Group { names: &[redis::NAME], run: redis::run },
     Group { names: &[redis_cached::NAME], run: redis_cached::run },
     Group { names: &[replicas::RATE, replicas::GUARD], run: replicas::run },
+    Group { names: &[replicas::STALE], run: replicas::stale },
     Group { names: &[package::NAME], run: package::run },
 ];
 

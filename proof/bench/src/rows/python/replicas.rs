@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::super::replicas::of_language;
+use super::super::{replica_stale, replicas};
 use super::{setup, task, with_python};
 use crate::progress::Progress;
 use crate::report::Row;
@@ -11,6 +11,7 @@ use crate::{Plan, Side};
 
 pub const RATE: &str = "python_replica_reads";
 pub const GUARD: &str = "python_replica_guard";
+pub const STALE: &str = "python_replica_stale";
 
 pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     if plan.side == Side::Peer {
@@ -18,6 +19,16 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     }
     with_python(RATE, || {
         let task = |driver, work| task(driver, work, 0);
-        of_language(plan, progress, [RATE, GUARD], task, &setup::note())
+        replicas::of_language(plan, progress, [RATE, GUARD], task, &setup::note())
+    })
+}
+
+pub fn stale(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
+    if plan.side == Side::Peer {
+        return Ok(Vec::new());
+    }
+    with_python(STALE, || {
+        let task = |driver, work| task(driver, work, 0);
+        replica_stale::of_language(STALE, plan, progress, task, &setup::note())
     })
 }

@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// What names begin with, and what such rows are about. Of several that fit, the longest counts.
-const SUBJECTS: [(&str, Group, &str); 83] = [
+const SUBJECTS: [(&str, Group, &str); 86] = [
     ("transfer_one_by_one", Group::Rust, "a transfer over 100 ms, each statement awaited"),
     ("transfer_pipeline", Group::Rust, "a transfer over 100 ms, as one pipeline"),
     ("transfer_procedure", Group::Rust, "a transfer over 100 ms, as a PL/pgSQL procedure"),
@@ -99,6 +99,7 @@ const SUBJECTS: [(&str, Group, &str); 83] = [
     ("session_reset", Group::Rust, "a session of one statement, and its reset"),
     ("replica_reads", Group::Rust, "reads over a primary and two standbys"),
     ("replica_guard", Group::Rust, "what the guard of reads on replicas costs"),
+    ("replica_stale", Group::Correctness, "reads on standbys that replay late"),
     ("prepared_join", Group::Rust, "a join of five tables, prepared and unprepared"),
     ("pipeline_100k_one_sync", Group::Memory, "100,000 statements with replies of 1 kB, one Sync"),
     (
@@ -159,6 +160,7 @@ const SUBJECTS: [(&str, Group, &str); 83] = [
     ("node_redis_get_1000", Group::Node, "Redis from Node.js: GET, 1,000 in flight"),
     ("node_replica_reads", Group::Node, "Node.js: reads over a primary and two standbys"),
     ("node_replica_guard", Group::Node, "Node.js: what the guard of reads on replicas costs"),
+    ("node_replica_stale", Group::Correctness, "Node.js: reads on standbys that replay late"),
     ("node_redis_cached", Group::Node, "Redis from Node.js: GETs of hot keys, cached"),
     ("node_redis_1000", Group::Node, "Redis from Node.js: 1,000 in flight"),
     ("python_pool_1000", Group::Python, "Python: statements of 1,000 tasks over a pool of 8"),
@@ -174,6 +176,7 @@ const SUBJECTS: [(&str, Group, &str); 83] = [
     ("python_redis_get_100", Group::Python, "Redis from Python: GET of 100 tasks"),
     ("python_replica_reads", Group::Python, "Python: reads over a primary and two standbys"),
     ("python_replica_guard", Group::Python, "Python: what the guard of reads on replicas costs"),
+    ("python_replica_stale", Group::Correctness, "Python: reads on standbys that replay late"),
     ("python_redis_cached", Group::Python, "Redis from Python: GETs of hot keys, cached"),
     ("python_package", Group::Python, "Python: the package"),
     ("engine_depth", Group::Tools, "the engine: a request at a depth of 10,000"),

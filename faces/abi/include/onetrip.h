@@ -86,9 +86,10 @@ enum {
     ONETRIP_UNCERTAIN = 19,    /* whether writes were acknowledged whose position is not known,
                                   in front of their ends. a: 0 no, 1 yes, 2 the connection ended
                                   meanwhile */
-    ONETRIP_GUARD_PASSED = 20, /* the guard in front of a read has passed. token: that of the read;
-                                  a, b: how far the server has replayed, upper and lower half; 0: it
-                                  did not say */
+    ONETRIP_GUARD_PASSED = 20, /* the guard in front of a read has passed, and shows more than those
+                                  before it on this connection. token: that of the read; a, b: how
+                                  far the server has replayed, upper and lower half; 0: it did not
+                                  say */
     ONETRIP_GUARD_BEHIND = 21, /* the guard has failed, so the read ends as ONETRIP_END_ABORTED and
                                   has not run: the server is not there yet. The rest as above */
     ONETRIP_GUARD_FAILED = 22, /* the guard was not answered, or failed otherwise */
@@ -945,7 +946,8 @@ enum {
 uint32_t onetrip_replicas_step(onetrip_replicas *replicas, double now, uint32_t read);
 double onetrip_replicas_pause(onetrip_replicas *replicas);
 /* Submits a read on a shared connection to a replica, as onetrip_postgres_submit, behind a guard
- * where it needs one: ONETRIP_GUARD_PASSED and the like come in front of the end of the read. */
+ * where it needs one. If that fails or shows something new, ONETRIP_GUARD_PASSED or the like comes in
+ * front of the end of the read. */
 double onetrip_replicas_submit(onetrip_replicas *replicas, uint32_t read, onetrip_connection
                                *connection, double now, uint32_t token, uint32_t flags, size_t
                                text_len, size_t len, uint32_t key);

@@ -91,8 +91,9 @@ pub mod kind {
     /// Whether writes were acknowledged whose position is not known. `a`: one of
     /// [`uncertain`](super::uncertain). It comes in front of the ends of these writes.
     pub const UNCERTAIN: u32 = 19;
-    /// The guard in front of a read has passed. Token: that of the read. `a` and `b`: how far the
-    /// server has replayed, the upper and the lower half; 0 and 0 if it did not say.
+    /// The guard in front of a read has passed, and shows more than those before it on this
+    /// connection. Token: that of the read. `a` and `b`: how far the server has replayed, the upper
+    /// and the lower half; 0 and 0 if it did not say.
     pub const GUARD_PASSED: u32 = 20;
     /// The guard has failed, since the server has not replayed the position yet. The read ends as
     /// [`ABORTED`](super::end::ABORTED) and has not run. The rest as above.

@@ -502,8 +502,8 @@ impl Connection {
 
     /// Submits a read that must show this position, on a connection to a replica that all callers
     /// share. A guard goes in front of it, in the same segment, unless earlier guards have shown
-    /// that none is needed. The end of the guard comes under the same token, in front of that of the
-    /// read: `GUARD_PASSED`, `GUARD_BEHIND` or `GUARD_FAILED`.
+    /// that none is needed. If the guard fails or shows something new, its end comes under the same
+    /// token, in front of that of the read: `GUARD_PASSED`, `GUARD_BEHIND` or `GUARD_FAILED`.
     ///
     /// # Errors
     /// Nothing of it was sent.

@@ -177,8 +177,8 @@ pub unsafe extern "C" fn onetrip_replicas_pause(held: *mut Held) -> f64 {
 }
 
 /// Submits a read on a shared connection to a replica, as `onetrip_postgres_submit` does, behind a
-/// guard where it needs one. Its end comes in front of that of the read, under the same token:
-/// `GUARD_PASSED`, `GUARD_BEHIND` or `GUARD_FAILED`.
+/// guard where it needs one. If that fails or shows something new, its end comes in front of that of
+/// the read, under the same token: `GUARD_PASSED`, `GUARD_BEHIND` or `GUARD_FAILED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_replicas_submit(
     held: *mut Held,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_engine::Time;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas, guard_values};
+use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas};
 use onetrip_postgres::message::{DataRow, tag::backend};
 use onetrip_postgres::sql;
 use postgres_types::Type;
@@ -54,10 +54,8 @@ impl Guard {
         Guard { standing: standing.clone(), at, position }
     }
 
-    /// The statement, and its values.
-    pub(crate) fn statement(&self) -> (Bound, [String; 3]) {
-        let bound = Bound { metadata: self.standing.guard.clone(), explicit: None };
-        (bound, guard_values(&self.position))
+    pub(crate) fn statement(&self) -> Bound {
+        Bound { metadata: self.standing.guard.clone(), explicit: None }
     }
 
     /// How it ended.

@@ -17,38 +17,35 @@ use onetrip_engine::{Outcome, Time};
 use super::identity::Identity;
 use super::position::{Position, Wanted, read_lsn};
 
-/// The guard. Its parameters are the [`guard_values`] as text; its row has one text, how far the
-/// server has replayed. It fails unless
+/// The guard. Its parameters are the [`Proof::guard_values`] as text; its row has one text, how far
+/// the server has replayed. It fails unless
 ///
-/// - the server belongs to the cluster of the position, and its history to the timeline: what a
-///   server says of its timeline may be older than what it replays, never newer;
-/// - it has replayed the position;
+/// - the server has replayed the position;
 /// - the statement behind it takes a snapshot of its own. At REPEATABLE READ it would see with the
-///   snapshot that was taken before the guard was evaluated.
+///   snapshot that was taken before the guard was evaluated;
+/// - the server belongs to the cluster of the position, and its history to the timeline: what a
+///   server says of its timeline may be older than what it replays, never newer. The three functions
+///   that say it read a file each time, so they are not called where the connection has proven it:
+///   a subquery that depends on nothing is evaluated where its value is needed first.
 ///
 /// All names in it are those of the catalogue, so that nothing in a search path stands in for them.
 /// The conversion that fails names how far the server is, and holds a function's result, since the
 /// planner would evaluate a constant one.
 pub const GUARD: &str = "select case when \
-     s.system_identifier::pg_catalog.text operator(pg_catalog.=) $1 \
+     pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) $3::pg_catalog.pg_lsn \
+     and pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') \
+     and ($1 is null or (select s.system_identifier::pg_catalog.text operator(pg_catalog.=) $1 \
      and greatest(c.timeline_id, r.min_recovery_end_timeline) \
      operator(pg_catalog.>=) $2::pg_catalog.int8 \
-     and pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) $3::pg_catalog.pg_lsn \
-     and pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') \
+     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+     pg_catalog.pg_control_recovery() r)) \
      then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
      else ('onetrip: not replayed yet, not run, replayed so far: ' operator(pg_catalog.||) \
      coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
-     ::pg_catalog.text end \
-     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
-     pg_catalog.pg_control_recovery() r";
+     ::pg_catalog.text end";
 
 /// The number of the type of the guard's parameters and of its column: text.
 pub const TEXT: u32 = 25;
-
-/// What the guard is told of the position.
-pub fn guard_values(position: &Position) -> [String; 3] {
-    [position.system.to_string(), position.timeline.to_string(), position.lsn_text()]
-}
 
 /// What a probe asks: who the server is, how far it has replayed, and how many milliseconds it is
 /// behind. A standby that has replayed all that it received, and receives, is not behind.
@@ -104,11 +101,28 @@ impl Proof {
         self.0.is_some_and(|proven| proven.covers(position))
     }
 
+    /// The parameters of the guard for this position. Cluster and timeline are NULL where both are
+    /// proven.
+    pub fn guard_values(&self, position: &Position) -> [Option<String>; 3] {
+        let is_proven = self.0.is_some_and(|proven| {
+            proven.system == position.system && proven.timeline >= position.timeline
+        });
+        let unless_proven = |number: &dyn ToString| (!is_proven).then(|| number.to_string());
+        let lsn = Some(position.lsn_text());
+        [unless_proven(&position.system), unless_proven(&position.timeline), lsn]
+    }
+
     /// A guard for this position has passed, and told how far the server is. `is_direct`: the
-    /// connection leads to the server itself.
-    pub fn handle_passed(&mut self, position: &Position, replayed: Option<u64>, is_direct: bool) {
+    /// connection leads to the server itself. Whether that is news for
+    /// [`Replicas::handle_guard`]: most guards of a flight show what the first of them has shown.
+    pub fn handle_passed(
+        &mut self,
+        position: &Position,
+        replayed: Option<u64>,
+        is_direct: bool,
+    ) -> bool {
         if !is_direct {
-            return;
+            return true;
         }
         let mut proven = *position;
         if let Some(before) = self.0.filter(|before| before.system == proven.system) {
@@ -116,7 +130,7 @@ impl Proof {
             proven.lsn = proven.lsn.max(before.lsn);
         }
         proven.lsn = proven.lsn.max(replayed.unwrap_or(0));
-        self.0 = Some(proven);
+        self.0.replace(proven) != Some(proven)
     }
 }
 

@@ -197,13 +197,31 @@ fn a_replica_is_left_out_once_it_may_be_further_behind_than_max_lag() {
 fn a_proof_holds_for_its_connection_and_what_it_has_seen() {
     let mut proof = Proof::default();
     assert!(!proof.covers(&at(1)));
-    proof.handle_passed(&at(10), Some(20), false);
-    assert!(!proof.covers(&at(1)), "a pooler may lead elsewhere next time");
-    proof.handle_passed(&at(10), Some(20), true);
+    for _ in 0..2 {
+        let is_news = proof.handle_passed(&at(10), Some(20), false);
+        assert!(is_news && !proof.covers(&at(1)), "a pooler may lead elsewhere next time");
+    }
+    assert!(proof.handle_passed(&at(10), Some(20), true));
+    assert!(!proof.handle_passed(&at(15), Some(20), true), "nothing that it had not shown before");
     assert!(proof.covers(&at(20)) && !proof.covers(&at(21)));
-    assert!(!proof.covers(&Position { timeline: 2, ..at(5) }));
-    proof.handle_passed(&Position { timeline: 2, ..at(5) }, None, true);
+    let next = Position { timeline: 2, ..at(5) };
+    assert!(!proof.covers(&next));
+    assert!(proof.handle_passed(&next, None, true));
     assert!(proof.covers(&Position { timeline: 2, ..at(20) }), "a server never goes back");
+}
+
+#[test]
+fn a_guard_asks_for_cluster_and_timeline_until_its_connection_has_proven_them() {
+    let asks =
+        |proof: &Proof, position| proof.guard_values(&position)[..2].iter().all(Option::is_some);
+    let mut proof = Proof::default();
+    assert!(asks(&proof, at(10)));
+    proof.handle_passed(&at(10), None, false);
+    assert!(asks(&proof, at(30)), "a pooler may lead elsewhere next time");
+    proof.handle_passed(&at(10), None, true);
+    assert_eq!(proof.guard_values(&at(30)), [None, None, Some("0/1E".into())]);
+    assert!(asks(&proof, Position { timeline: 2, ..at(30) }));
+    assert!(asks(&proof, Position { system: 99, ..at(30) }));
 }
 
 #[test]
@@ -308,7 +326,8 @@ struct Flying {
     wanted: Position,
     life: u64,
     server: usize,
-    guarded: bool,
+    /// The values of its guard.
+    guard: Option<[Option<String>; 3]>,
     /// What was acknowledged when it was called.
     acknowledged: usize,
     arrives: u64,
@@ -490,7 +509,8 @@ impl World {
             wanted: position,
             life: connection.life,
             server: connection.server,
-            guarded: !connection.proof.covers(&position),
+            guard: (!connection.proof.covers(&position))
+                .then(|| connection.proof.guard_values(&position)),
             acknowledged: self.acknowledged.len(),
             arrives: self.now + self.random.next(4),
         });
@@ -514,8 +534,10 @@ impl World {
             self.replicas.handle_guard(now, read.address, &read.wanted, Guarded::Failed);
             return;
         }
-        if read.guarded {
-            let reached = self.defect == Defect::NoTimelines || server.says >= read.wanted.timeline;
+        if let Some([_, timeline, _]) = &read.guard {
+            let on_timeline = |it: &String| it.parse().is_ok_and(|it: u32| server.says >= it);
+            let reached =
+                self.defect == Defect::NoTimelines || timeline.as_ref().is_none_or(on_timeline);
             let passes = reached && server.lsn() >= read.wanted.lsn;
             let guarded = match passes {
                 true => Guarded::Passed(Some(server.lsn())),

@@ -6,7 +6,7 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{End, Request, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::{GUARD, Guarded, TEXT, guard_values};
+use onetrip_postgres::client::replicas::{GUARD, Guarded, TEXT};
 use onetrip_postgres::client::statements::Seen;
 use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::error_response::field;
@@ -107,7 +107,7 @@ impl Postgres {
         position: &Position,
         read_len: usize,
     ) -> Result<(), Refused> {
-        let parameters = texts(&guard_values(position));
+        let parameters = texts(&self.positions.proof.guard_values(position));
         let types = Types { id: 0, oids: &[TEXT; 3] };
         let way = self.statements.guard(self.engine.protocol_mut(), types)?;
         let guard = Submission {
@@ -155,13 +155,13 @@ impl Postgres {
         to: &mut Completions,
     ) {
         let is_failed = matches!(end, End::Failed(_));
-        if !is_failed {
-            self.guard_came(token, block);
-        }
         let guards = &mut self.positions.guards;
         let at = guards.iter().position(|it| it.token == token.0 as u32);
-        let Some(guard) = at.and_then(|at| guards.remove(at)) else { return };
+        let Some(mut guard) = at.and_then(|at| guards.remove(at)) else { return };
         self.own_requests -= 1;
+        if !is_failed {
+            guard.seen.look(block);
+        }
         if let Some(statement) = &guard.statement {
             let body = block.get(Header::LEN..).unwrap_or_default();
             let stale = is_failed.then(|| onetrip_postgres::client::statements::shows_stale(body));
@@ -169,7 +169,11 @@ impl Postgres {
         }
         let guarded = match is_failed {
             true => judge(block),
-            false => Guarded::with_row(replayed(&guard.reply)),
+            false if guard.reply.is_empty() => Guarded::with_row(replayed(block)),
+            false => {
+                guard.reply.extend_from_slice(block);
+                Guarded::with_row(replayed(&guard.reply))
+            }
         };
         let (kind, told) = match guarded {
             Guarded::Passed(told) => (kind::GUARD_PASSED, told),
@@ -178,7 +182,9 @@ impl Postgres {
         };
         if let Guarded::Passed(told) = guarded {
             let is_direct = self.engine.protocol().is_direct();
-            self.positions.proof.handle_passed(&guard.position, told, is_direct);
+            if !self.positions.proof.handle_passed(&guard.position, told, is_direct) {
+                return;
+            }
         }
         let told = told.unwrap_or(0);
         to.push(kind, guard.token, ((told >> 32) as u32, told as u32), Bytes::new());
@@ -186,12 +192,13 @@ impl Postgres {
 }
 
 /// Parameters in text form, as a Bind has them.
-fn texts(values: &[String]) -> Vec<u8> {
+fn texts(values: &[Option<String>]) -> Vec<u8> {
     let mut out = vec![0, 0];
     out.extend_from_slice(&(values.len() as u16).to_be_bytes());
     for value in values {
-        out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-        out.extend_from_slice(value.as_bytes());
+        let len = value.as_ref().map_or(-1, |value| value.len() as i32);
+        out.extend_from_slice(&len.to_be_bytes());
+        out.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
     }
     out
 }

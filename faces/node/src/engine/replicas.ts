@@ -81,16 +81,15 @@ export class Replicas implements Handle {
 
   // --- reads ---
 
-  /** Begins a read. `boundMs` is negative for the default. Returns its number. */
-  begin(shows: Shows, position: string, boundMs: number, timeoutMs: number): number {
+  /** Begins a read. `position`: its text, for `AFTER`. `boundMs` is negative for the default. Returns its number. */
+  begin(shows: Shows, position: Uint8Array, boundMs: number, timeoutMs: number): number {
     if (this.#address === 0) return 0
-    const bytes = Buffer.from(position)
+    const { length } = position
     const begin = (start: number): number => {
       const { engine } = this
-      const { length } = bytes
       return engine.onetrip_replicas_begin(this.#address, clock(), shows, start, length, boundMs, timeoutMs)
     }
-    return bytes.length === 0 ? begin(0) : memory.lend(bytes, begin)
+    return length === 0 ? begin(0) : memory.lend(position, begin)
   }
 
   /** What a read does next, given the pools of the primary and of the replicas. */

@@ -48,11 +48,14 @@ export interface Reads extends Tag {
 /** What reads must show. */
 interface Wanted {
   readonly shows: Shows
-  readonly position: string
+  /** The text of a position, in bytes. */
+  readonly position: Uint8Array
   readonly boundMs: number
 }
 
-const OWN: Wanted = { shows: Shows.OWN, position: '', boundMs: -1 }
+const NO_POSITION = new Uint8Array()
+
+const OWN: Wanted = { shows: Shows.OWN, position: NO_POSITION, boundMs: -1 }
 
 /** The replicas of a client: a pool for each server of its list. The module decides. */
 export class ReplicaSet {
@@ -88,9 +91,9 @@ export class ReplicaSet {
     const more = {
       after: (position: unknown) => {
         if (!(position instanceof Position)) throw misuse('position', 'after takes a Position')
-        return this.reads({ ...wanted, shows: Shows.AFTER, position: position.toString() })
+        return this.reads({ ...wanted, shows: Shows.AFTER, position: Buffer.from(position.toString()) })
       },
-      stale: () => this.reads({ ...wanted, shows: Shows.ANYTHING, position: '' }),
+      stale: () => this.reads({ ...wanted, shows: Shows.ANYTHING, position: NO_POSITION }),
       orWait: (ms: number) => {
         if (!(ms >= 0)) throw misuse('or_wait', 'orWait takes milliseconds, 0 or more')
         return this.reads({ ...wanted, boundMs: ms })

@@ -17,11 +17,16 @@ impl Core {
     /// and asks what could not be asked in the flight itself.
     pub(super) fn settle_positions(&mut self, now: Time) {
         while let Some((guard, guarded)) = self.replies.guards.pop() {
-            if let Guarded::Passed(replayed) = guarded {
-                let is_direct = self.engine.protocol().is_direct();
-                self.proof.handle_passed(&guard.position, replayed, is_direct);
+            let is_news = match guarded {
+                Guarded::Passed(replayed) => {
+                    let is_direct = self.engine.protocol().is_direct();
+                    self.proof.handle_passed(&guard.position, replayed, is_direct)
+                }
+                Guarded::Behind(_) | Guarded::Failed => true,
+            };
+            if is_news {
+                guard.ended(self.context.now(), guarded);
             }
-            guard.ended(self.context.now(), guarded);
         }
         let Some(newest) = self.context.newest.clone() else { return };
         if self.engine.is_idle() && !self.pipelines.any_work() {
@@ -67,7 +72,7 @@ impl Core {
         out: &mut BytesMut,
     ) -> Result<(Request<Expect>, usize), Error> {
         let start = out.len();
-        let (bound, texts) = guard.statement();
+        let (bound, texts) = (guard.statement(), self.proof.guard_values(&guard.position));
         let mut values = BytesMut::new();
         write_texts(&mut values, &bound.metadata, &texts)?;
         let expect = Expect::sync().bind().execute();

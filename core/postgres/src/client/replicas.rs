@@ -304,11 +304,15 @@ struct Server {
     retry_at: Time,
 }
 
-/// A guard has failed, and none has passed since.
+/// A guard has failed, and the server is not known to have come that far since.
 #[derive(Clone, Copy, Debug)]
 struct Behind {
+    /// The first position for which one has failed. What lies before it may be there.
+    lsn: u64,
     pause: Duration,
     until: Time,
+    /// A read is on its way that tries whether the server still is behind.
+    is_tried: bool,
 }
 
 impl Replicas {
@@ -411,11 +415,9 @@ impl Replicas {
             lsn: replayed.unwrap_or(0),
         };
         let goes_on = server.replayed.is_some_and(|before| seen.covers(&before));
-        if !goes_on {
-            // It is another server.
-            server.behind = None;
-        }
         server.replayed = Some(seen);
+        // Otherwise it is another server.
+        server.behind = server.still_behind().filter(|_| goes_on);
         (server.is_in, server.failed) = (true, 0);
         (server.lag, server.probed) = (lag, now);
     }
@@ -424,22 +426,19 @@ impl Replicas {
     pub fn handle_guard(&mut self, now: Time, at: usize, position: &Position, guarded: Guarded) {
         let Some(server) = self.servers.get_mut(at) else { return };
         let told = match guarded {
-            Guarded::Passed(replayed) => {
-                server.behind = None;
-                Some(replayed.unwrap_or(0).max(position.lsn))
-            }
-            Guarded::Behind(replayed) => {
-                let pause = server.behind.map_or(self.limits.behind_min, |it| it.pause * 2);
-                let pause = pause.min(self.limits.behind_max);
-                server.behind = Some(Behind { pause, until: now.after(pause) });
-                replayed
-            }
+            Guarded::Passed(replayed) => Some(replayed.unwrap_or(0).max(position.lsn)),
+            Guarded::Behind(replayed) => replayed,
             Guarded::Failed => None,
         };
         if let (Some(told), Some(replayed)) = (told, &mut server.replayed)
             && replayed.system == position.system
         {
             replayed.lsn = replayed.lsn.max(told);
+        }
+        if matches!(guarded, Guarded::Behind(_)) {
+            server.fails(now, position.lsn, &self.limits);
+        } else {
+            server.behind = server.still_behind();
         }
     }
 
@@ -497,15 +496,35 @@ impl Server {
             self.wants_probe = true;
             return false;
         }
-        self.behind.is_none_or(|behind| now >= behind.until)
+        self.behind.is_none_or(|behind| now >= behind.until || position.lsn < behind.lsn)
+    }
+
+    /// What of it is not over, by how far the server has replayed.
+    fn still_behind(&self) -> Option<Behind> {
+        let replayed = self.replayed.map_or(0, |replayed| replayed.lsn);
+        self.behind.filter(|behind| behind.lsn > replayed)
+    }
+
+    /// A guard for this position has failed. The pause is longer than the last one only where a read
+    /// has tried behind that, not for the others of the same flight.
+    fn fails(&mut self, now: Time, lsn: u64, limits: &Limits) {
+        let (first, last) = (self.still_behind(), self.behind);
+        let pause = match last {
+            None => limits.behind_min,
+            Some(last) if last.is_tried => (last.pause * 2).min(limits.behind_max),
+            Some(last) => last.pause,
+        };
+        let lsn = first.map_or(lsn, |first| first.lsn.min(lsn));
+        self.behind = Some(Behind { lsn, pause, until: now.after(pause), is_tried: false });
     }
 
     /// A read goes there. While the server is behind, one read at a time tries whether it still is.
     fn goes(&mut self, now: Time, wanted: Wanted) {
         let Wanted::At(position) = wanted else { return };
         let is_known = self.replayed.is_some_and(|replayed| replayed.covers(&position));
-        if let Some(behind) = self.behind.as_mut().filter(|_| !is_known) {
-            behind.until = now.after(behind.pause);
+        if let Some(behind) = self.behind.as_mut().filter(|it| !is_known && position.lsn >= it.lsn)
+        {
+            (behind.until, behind.is_tried) = (now.after(behind.pause), true);
         }
     }
 }

@@ -147,6 +147,43 @@ fn what_a_replica_is_known_to_show_it_serves_while_it_is_behind() {
 }
 
 #[test]
+fn a_position_before_the_one_that_a_replica_lacked_may_be_there() {
+    let mut replicas = replicas(1, Limits::default());
+    let route = |replicas: &mut Replicas, now, lsn| {
+        choose(replicas, now, Reads::PreferReplica, Wanted::At(at(lsn)))
+    };
+    replicas.handle_guard(ms(2), 0, &at(300), Guarded::Behind(None));
+    assert_eq!(route(&mut replicas, ms(2), 300), Route::Primary);
+    assert_eq!(route(&mut replicas, ms(2), 299), Route::Replica(0), "nobody has asked yet");
+    replicas.handle_guard(ms(3), 0, &at(250), Guarded::Behind(Some(210)));
+    assert_eq!(route(&mut replicas, ms(3), 250), Route::Primary);
+    // One that has passed says nothing of those behind it.
+    replicas.handle_guard(ms(3), 0, &at(220), Guarded::Passed(None));
+    assert_eq!(route(&mut replicas, ms(3), 250), Route::Primary);
+    assert_eq!(route(&mut replicas, ms(3), 220), Route::Replica(0));
+}
+
+#[test]
+fn guards_that_fail_together_make_one_pause() {
+    let mut replicas = replicas(1, Limits::default());
+    let is_tried = |replicas: &mut Replicas, now| {
+        let wanted = Wanted::At(at(300));
+        choose(replicas, now, Reads::PreferReplica, wanted) == Route::Replica(0)
+    };
+    for _ in 0..50 {
+        assert!(is_tried(&mut replicas, ms(1)));
+    }
+    for _ in 0..50 {
+        replicas.handle_guard(ms(2), 0, &at(300), Guarded::Behind(None));
+    }
+    assert!(!is_tried(&mut replicas, ms(3)));
+    assert!(is_tried(&mut replicas, ms(4)), "the shortest pause");
+    replicas.handle_guard(ms(5), 0, &at(300), Guarded::Behind(None));
+    assert!(!is_tried(&mut replicas, ms(8)), "twice that");
+    assert!(is_tried(&mut replicas, ms(9)));
+}
+
+#[test]
 fn an_older_timeline_or_another_cluster_serves_no_token_however_far_it_is() {
     let mut replicas = replicas(1, Limits::default());
     let later = Wanted::At(Position { timeline: 2, ..at(50) });

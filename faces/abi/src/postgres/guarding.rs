@@ -107,7 +107,7 @@ impl Postgres {
         position: &Position,
         read_len: usize,
     ) -> Result<(), Refused> {
-        let parameters = texts(&self.positions.proof.guard_values(position));
+        let parameters = self.positions.parameters_of(position);
         let types = Types { id: 0, oids: &[TEXT; 3] };
         let way = self.statements.guard(self.engine.protocol_mut(), types)?;
         let guard = Submission {
@@ -182,25 +182,13 @@ impl Postgres {
         };
         if let Guarded::Passed(told) = guarded {
             let is_direct = self.engine.protocol().is_direct();
-            if !self.positions.proof.handle_passed(&guard.position, told, is_direct) {
+            if !self.positions.passed(&guard.position, told, is_direct) {
                 return;
             }
         }
         let told = told.unwrap_or(0);
         to.push(kind, guard.token, ((told >> 32) as u32, told as u32), Bytes::new());
     }
-}
-
-/// Parameters in text form, as a Bind has them.
-fn texts(values: &[Option<String>]) -> Vec<u8> {
-    let mut out = vec![0, 0];
-    out.extend_from_slice(&(values.len() as u16).to_be_bytes());
-    for value in values {
-        let len = value.as_ref().map_or(-1, |value| value.len() as i32);
-        out.extend_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
-    }
-    out
 }
 
 /// How far the server has replayed, as its row says.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::Token;
 use onetrip_postgres::client::position::Position;
 use onetrip_postgres::client::replicas::Proof;
@@ -18,10 +18,53 @@ pub(super) struct Positions {
     pub(super) proof: Proof,
     /// The guards in flight.
     pub(super) guards: VecDeque<Guard>,
+    /// The parameters of the last guard, as a Bind has them. Those of one flight are alike.
+    written: Option<(Position, Bytes)>,
     /// Whether writes were acknowledged whose position is not known, as the host was told.
     pub(super) is_uncertain: bool,
     /// Whether the host was told that the connection ended meanwhile.
     pub(super) is_lost_told: bool,
+}
+
+impl Positions {
+    /// The parameters of a guard for this position, as a Bind has them.
+    pub(super) fn parameters_of(&mut self, position: &Position) -> Bytes {
+        if let Some((written, parameters)) = &self.written
+            && written == position
+        {
+            return parameters.clone();
+        }
+        let parameters = Bytes::from(texts(&self.proof.guard_values(position)));
+        self.written = Some((*position, parameters.clone()));
+        parameters
+    }
+
+    /// A guard for this position has passed. Whether that is news for the client.
+    pub(super) fn passed(
+        &mut self,
+        position: &Position,
+        told: Option<u64>,
+        is_direct: bool,
+    ) -> bool {
+        let is_news = self.proof.handle_passed(position, told, is_direct);
+        if is_news {
+            // The next one may ask for less.
+            self.written = None;
+        }
+        is_news
+    }
+}
+
+/// Parameters in text form.
+fn texts(values: &[Option<String>]) -> Vec<u8> {
+    let mut out = vec![0, 0];
+    out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+    for value in values {
+        let len = value.as_ref().map_or(-1, |value| value.len() as i32);
+        out.extend_from_slice(&len.to_be_bytes());
+        out.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
+    }
+    out
 }
 
 /// A guard that is unanswered.

@@ -69,6 +69,21 @@ pub struct Held {
     replicas: Replicas,
     /// The last text that was said.
     said: String,
+    /// The position of the last read that named one, and its text: many reads name the same.
+    named: Option<(Vec<u8>, Position)>,
+}
+
+impl Held {
+    fn named(&mut self, token: &[u8]) -> Option<Position> {
+        if let Some((text, position)) = &self.named
+            && text == token
+        {
+            return Some(*position);
+        }
+        let position = parse(token)?;
+        self.named = Some((token.to_vec(), position));
+        Some(position)
+    }
 }
 
 /// The replicas of a client, of which nothing is known. `reads`: the place of the setting's word, 0
@@ -88,6 +103,7 @@ pub extern "C" fn onetrip_replicas_new(
     made(|| Held {
         replicas: Replicas::new(count, reads as usize, max_lag, wait_timeout),
         said: String::new(),
+        named: None,
     })
 }
 
@@ -128,14 +144,14 @@ pub unsafe extern "C" fn onetrip_replicas_begin(
     let now = time(now);
     let (bound, late) = (duration(bound), deadline(now, timeout));
     // SAFETY: the host's promise at the top.
-    let (replicas, token) = unsafe { (&mut of(held).replicas, memory::bytes(token, len)) };
+    let (held, token) = unsafe { (of(held), memory::bytes(token, len)) };
     match wanted {
-        shows::AFTER => match parse(token) {
-            Some(position) => replicas.begin_after(now, position, bound, late),
+        shows::AFTER => match held.named(token) {
+            Some(position) => held.replicas.begin_after(now, position, bound, late),
             None => 0,
         },
-        shows::ANYTHING => replicas.begin_stale(now, bound, late),
-        _ => replicas.begin_own(now, bound, late),
+        shows::ANYTHING => held.replicas.begin_stale(now, bound, late),
+        _ => held.replicas.begin_own(now, bound, late),
     }
 }
 

@@ -836,11 +836,11 @@ fn write_values(
     metadata.with_formats(|results| bind::write_values(out, formats, count, write, results))
 }
 
-/// Writes parameters that are texts, or NULL.
+/// Writes parameters that are texts.
 pub(crate) fn write_texts(
     out: &mut BytesMut,
     metadata: &Metadata,
-    texts: &[Option<String>],
+    texts: &[String],
 ) -> Result<(), Error> {
     let params: Vec<&(dyn postgres_types::ToSql + Sync)> =
         texts.iter().map(|text| text as &(dyn postgres_types::ToSql + Sync)).collect();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_engine::Time;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::{GUARD, Guarded, Replicas};
+use onetrip_postgres::client::replicas::{GuardText, Guarded, Replicas};
 use onetrip_postgres::message::{DataRow, tag::backend};
 use onetrip_postgres::sql;
 use postgres_types::Type;
@@ -18,8 +18,8 @@ use crate::statements::Bound;
 /// What is known of the replicas of a client.
 pub(crate) struct Standing {
     replicas: Mutex<Replicas>,
-    /// The guard, as a statement.
-    guard: Arc<Metadata>,
+    /// The guards, as statements.
+    guards: [Arc<Metadata>; 2],
 }
 
 /// The guard in front of one read, or of several.
@@ -33,9 +33,11 @@ pub(crate) struct Guard {
 
 impl Standing {
     pub(crate) fn new(replicas: Replicas) -> Arc<Standing> {
-        let text = vec![Type::TEXT; 3];
-        let guard = Metadata::new(GUARD.into(), text, sql::classify(GUARD), Vec::new());
-        Arc::new(Standing { replicas: Mutex::new(replicas), guard })
+        let guards = GuardText::ALL.map(|guard| {
+            let (sql, types) = (guard.sql(), vec![Type::TEXT; guard.types().len()]);
+            Metadata::new(sql.into(), types, sql::classify(sql), Vec::new())
+        });
+        Arc::new(Standing { replicas: Mutex::new(replicas), guards })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Replicas> {
@@ -54,8 +56,8 @@ impl Guard {
         Guard { standing: standing.clone(), at, position }
     }
 
-    pub(crate) fn statement(&self) -> Bound {
-        Bound { metadata: self.standing.guard.clone(), explicit: None }
+    pub(crate) fn statement(&self, text: GuardText) -> Bound {
+        Bound { metadata: self.standing.guards[text as usize].clone(), explicit: None }
     }
 
     /// How it ended.

@@ -17,35 +17,72 @@ use onetrip_engine::{Outcome, Time};
 use super::identity::Identity;
 use super::position::{Position, Wanted, read_lsn};
 
-/// The guard. Its parameters are the [`Proof::guard_values`] as text; its row has one text, how far
-/// the server has replayed. It fails unless
-///
-/// - the server has replayed the position;
-/// - the statement behind it takes a snapshot of its own. At REPEATABLE READ it would see with the
-///   snapshot that was taken before the guard was evaluated;
-/// - the server belongs to the cluster of the position, and its history to the timeline: what a
-///   server says of its timeline may be older than what it replays, never newer. The three functions
-///   that say it read a file each time, so they are not called where the connection has proven it:
-///   a subquery that depends on nothing is evaluated where its value is needed first.
-///
-/// All names in it are those of the catalogue, so that nothing in a search path stands in for them.
-/// The conversion that fails names how far the server is, and holds a function's result, since the
-/// planner would evaluate a constant one.
-pub const GUARD: &str = "select case when \
-     pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) $3::pg_catalog.pg_lsn \
-     and pg_catalog.starts_with(pg_catalog.current_setting('transaction_isolation'), 'read ') \
-     and ($1 is null or (select s.system_identifier::pg_catalog.text operator(pg_catalog.=) $1 \
-     and greatest(c.timeline_id, r.min_recovery_end_timeline) \
-     operator(pg_catalog.>=) $2::pg_catalog.int8 \
-     from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
-     pg_catalog.pg_control_recovery() r)) \
-     then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
-     else ('onetrip: not replayed yet, not run, replayed so far: ' operator(pg_catalog.||) \
-     coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))::pg_catalog.int4\
-     ::pg_catalog.text end";
+/// A guard, as a statement. Its parameters are the values of [`Proof::guard`] as text; its row has
+/// one text, how far the server has replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardText {
+    /// Fails unless
+    ///
+    /// - the server belongs to the cluster of the position, and its history to the timeline: what a
+    ///   server says of its timeline may be older than what it replays, never newer;
+    /// - it has replayed the position;
+    /// - the statement behind it takes a snapshot of its own. At REPEATABLE READ it would see with
+    ///   the snapshot that was taken before the guard was evaluated.
+    Whole,
+    /// The same without cluster and timeline, for a connection that has proven both. The functions
+    /// that say them read a file each, which costs more than a read of a row.
+    Proven,
+}
 
-/// The number of the type of the guard's parameters and of its column: text.
-pub const TEXT: u32 = 25;
+impl GuardText {
+    /// Both.
+    pub const ALL: [GuardText; 2] = [GuardText::Whole, GuardText::Proven];
+
+    /// The text. All names in it are those of the catalogue, so that nothing in a search path stands
+    /// in for them. The conversion that fails names how far the server is, and holds a function's
+    /// result, since the planner would evaluate a constant one.
+    pub fn sql(self) -> &'static str {
+        match self {
+            GuardText::Whole => {
+                "select case when \
+                 s.system_identifier::pg_catalog.text operator(pg_catalog.=) $2 \
+                 and greatest(c.timeline_id, r.min_recovery_end_timeline) \
+                 operator(pg_catalog.>=) $3::pg_catalog.int8 \
+                 and pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) \
+                 $1::pg_catalog.pg_lsn and pg_catalog.starts_with(\
+                 pg_catalog.current_setting('transaction_isolation'), 'read ') \
+                 then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
+                 else ('onetrip: not replayed yet, not run, replayed so far: ' \
+                 operator(pg_catalog.||) \
+                 coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))\
+                 ::pg_catalog.int4::pg_catalog.text end \
+                 from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+                 pg_catalog.pg_control_recovery() r"
+            }
+            GuardText::Proven => {
+                "select case when pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) \
+                 $1::pg_catalog.pg_lsn and pg_catalog.starts_with(\
+                 pg_catalog.current_setting('transaction_isolation'), 'read ') \
+                 then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
+                 else ('onetrip: not replayed yet, not run, replayed so far: ' \
+                 operator(pg_catalog.||) \
+                 coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))\
+                 ::pg_catalog.int4::pg_catalog.text end"
+            }
+        }
+    }
+
+    /// The types of its parameters.
+    pub fn types(self) -> &'static [u32] {
+        match self {
+            GuardText::Whole => &[TEXT; 3],
+            GuardText::Proven => &[TEXT],
+        }
+    }
+}
+
+/// The number of the type of a guard's parameters and of its column: text.
+const TEXT: u32 = 25;
 
 /// What a probe asks: who the server is, how far it has replayed, and how many milliseconds it is
 /// behind. A standby that has replayed all that it received, and receives, is not behind.
@@ -101,15 +138,19 @@ impl Proof {
         self.0.is_some_and(|proven| proven.covers(position))
     }
 
-    /// The parameters of the guard for this position. Cluster and timeline are NULL where both are
-    /// proven.
-    pub fn guard_values(&self, position: &Position) -> [Option<String>; 3] {
+    /// The guard for this position, and its values.
+    pub fn guard(&self, position: &Position) -> (GuardText, Vec<String>) {
         let is_proven = self.0.is_some_and(|proven| {
             proven.system == position.system && proven.timeline >= position.timeline
         });
-        let unless_proven = |number: &dyn ToString| (!is_proven).then(|| number.to_string());
-        let lsn = Some(position.lsn_text());
-        [unless_proven(&position.system), unless_proven(&position.timeline), lsn]
+        let lsn = position.lsn_text();
+        match is_proven {
+            true => (GuardText::Proven, vec![lsn]),
+            false => {
+                let values = vec![lsn, position.system.to_string(), position.timeline.to_string()];
+                (GuardText::Whole, values)
+            }
+        }
     }
 
     /// A guard for this position has passed, and told how far the server is. `is_direct`: the

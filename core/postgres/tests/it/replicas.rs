@@ -8,7 +8,7 @@ use onetrip_postgres::client::identity::Identity;
 use onetrip_postgres::client::moving::{Moving, Step};
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
-    Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route,
+    GuardText, Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route,
 };
 
 const SYSTEM: u64 = 7;
@@ -249,14 +249,13 @@ fn a_proof_holds_for_its_connection_and_what_it_has_seen() {
 
 #[test]
 fn a_guard_asks_for_cluster_and_timeline_until_its_connection_has_proven_them() {
-    let asks =
-        |proof: &Proof, position| proof.guard_values(&position)[..2].iter().all(Option::is_some);
+    let asks = |proof: &Proof, position| proof.guard(&position).0 == GuardText::Whole;
     let mut proof = Proof::default();
     assert!(asks(&proof, at(10)));
     proof.handle_passed(&at(10), None, false);
     assert!(asks(&proof, at(30)), "a pooler may lead elsewhere next time");
     proof.handle_passed(&at(10), None, true);
-    assert_eq!(proof.guard_values(&at(30)), [None, None, Some("0/1E".into())]);
+    assert_eq!(proof.guard(&at(30)), (GuardText::Proven, vec!["0/1E".into()]));
     assert!(asks(&proof, Position { timeline: 2, ..at(30) }));
     assert!(asks(&proof, Position { system: 99, ..at(30) }));
 }
@@ -363,8 +362,7 @@ struct Flying {
     wanted: Position,
     life: u64,
     server: usize,
-    /// The values of its guard.
-    guard: Option<[Option<String>; 3]>,
+    guard: Option<GuardText>,
     /// What was acknowledged when it was called.
     acknowledged: usize,
     arrives: u64,
@@ -547,7 +545,7 @@ impl World {
             life: connection.life,
             server: connection.server,
             guard: (!connection.proof.covers(&position))
-                .then(|| connection.proof.guard_values(&position)),
+                .then(|| connection.proof.guard(&position).0),
             acknowledged: self.acknowledged.len(),
             arrives: self.now + self.random.next(4),
         });
@@ -571,10 +569,10 @@ impl World {
             self.replicas.handle_guard(now, read.address, &read.wanted, Guarded::Failed);
             return;
         }
-        if let Some([_, timeline, _]) = &read.guard {
-            let on_timeline = |it: &String| it.parse().is_ok_and(|it: u32| server.says >= it);
-            let reached =
-                self.defect == Defect::NoTimelines || timeline.as_ref().is_none_or(on_timeline);
+        if let Some(guard) = read.guard {
+            let reached = self.defect == Defect::NoTimelines
+                || guard == GuardText::Proven
+                || server.says >= read.wanted.timeline;
             let passes = reached && server.lsn() >= read.wanted.lsn;
             let guarded = match passes {
                 true => Guarded::Passed(Some(server.lsn())),

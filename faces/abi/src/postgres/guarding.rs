@@ -6,7 +6,7 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{End, Request, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::{GUARD, Guarded, TEXT};
+use onetrip_postgres::client::replicas::Guarded;
 use onetrip_postgres::client::statements::Seen;
 use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::error_response::field;
@@ -107,13 +107,12 @@ impl Postgres {
         position: &Position,
         read_len: usize,
     ) -> Result<(), Refused> {
-        let parameters = self.positions.parameters_of(position);
-        let types = Types { id: 0, oids: &[TEXT; 3] };
-        let way = self.statements.guard(self.engine.protocol_mut(), types)?;
+        let (text, parameters) = self.positions.guard(position);
+        let way = self.statements.guard(self.engine.protocol_mut(), text)?;
         let guard = Submission {
             flags: flag::MEMBER,
-            text: GUARD,
-            types,
+            text: text.sql(),
+            types: Types { id: 0, oids: text.types() },
             parameters: &parameters,
             ..Submission::default()
         };

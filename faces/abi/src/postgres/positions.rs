@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::Token;
 use onetrip_postgres::client::position::Position;
-use onetrip_postgres::client::replicas::Proof;
+use onetrip_postgres::client::replicas::{GuardText, Proof};
 use onetrip_postgres::client::statements::Seen;
 
 use super::statements::Use;
@@ -18,8 +18,8 @@ pub(super) struct Positions {
     pub(super) proof: Proof,
     /// The guards in flight.
     pub(super) guards: VecDeque<Guard>,
-    /// The parameters of the last guard, as a Bind has them. Those of one flight are alike.
-    written: Option<(Position, Bytes)>,
+    /// The last guard, with its parameters as a Bind has them. Those of one flight are alike.
+    written: Option<(Position, GuardText, Bytes)>,
     /// Whether writes were acknowledged whose position is not known, as the host was told.
     pub(super) is_uncertain: bool,
     /// Whether the host was told that the connection ended meanwhile.
@@ -27,16 +27,17 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    /// The parameters of a guard for this position, as a Bind has them.
-    pub(super) fn parameters_of(&mut self, position: &Position) -> Bytes {
-        if let Some((written, parameters)) = &self.written
+    /// The guard for this position, and its parameters as a Bind has them.
+    pub(super) fn guard(&mut self, position: &Position) -> (GuardText, Bytes) {
+        if let Some((written, text, parameters)) = &self.written
             && written == position
         {
-            return parameters.clone();
+            return (*text, parameters.clone());
         }
-        let parameters = Bytes::from(texts(&self.proof.guard_values(position)));
-        self.written = Some((*position, parameters.clone()));
-        parameters
+        let (text, values) = self.proof.guard(position);
+        let parameters = Bytes::from(texts(&values));
+        self.written = Some((*position, text, parameters.clone()));
+        (text, parameters)
     }
 
     /// A guard for this position has passed. Whether that is news for the client.
@@ -56,13 +57,12 @@ impl Positions {
 }
 
 /// Parameters in text form.
-fn texts(values: &[Option<String>]) -> Vec<u8> {
+fn texts(values: &[String]) -> Vec<u8> {
     let mut out = vec![0, 0];
     out.extend_from_slice(&(values.len() as u16).to_be_bytes());
     for value in values {
-        let len = value.as_ref().map_or(-1, |value| value.len() as i32);
-        out.extend_from_slice(&len.to_be_bytes());
-        out.extend_from_slice(value.as_deref().unwrap_or_default().as_bytes());
+        out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        out.extend_from_slice(value.as_bytes());
     }
     out
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use onetrip_postgres::Postgres;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
-use onetrip_postgres::client::replicas::GUARD;
+use onetrip_postgres::client::replicas::GuardText;
 use onetrip_postgres::client::statements::{self, Closing, Scope, Wanted, Way, is_preparable};
 use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
@@ -33,7 +33,7 @@ type Forgotten = Arc<Mutex<Vec<Number>>>;
 /// The texts that a connection, or all connections of a pool, have seen.
 pub(crate) type SharedTexts = Arc<Mutex<Texts>>;
 
-/// The key of the guard. Those of texts are counted from 1.
+/// The keys of guards lie up to this. Those of texts are counted from 1.
 const GUARD_KEY: u64 = u64::MAX;
 
 /// Assigns numbers to statements.
@@ -104,17 +104,18 @@ impl Statements {
         Ok(Plan { way, closes: false, traits })
     }
 
-    /// How the guard runs, which is prepared with its first use.
+    /// How a guard runs, which is prepared with its first use.
     pub(crate) fn guard(
         &mut self,
         protocol: &mut Postgres,
-        types: Types<'_>,
+        guard: GuardText,
     ) -> Result<Way<Numbered>, EncodeError> {
         if !self.prepares {
             return Ok(Way::Unnamed);
         }
-        let (parse, data) = (parse_of(GUARD, types.oids), || self.numbers.next());
-        let wanted = Wanted { key: GUARD_KEY, parse: &parse, data: &data, is_explicit: false };
+        let (parse, data) = (parse_of(guard.sql(), guard.types()), || self.numbers.next());
+        let key = GUARD_KEY - guard as u64;
+        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
         self.counted.way(protocol, &wanted, Scope::Fixed)
     }
 

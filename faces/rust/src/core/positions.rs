@@ -72,7 +72,8 @@ impl Core {
         out: &mut BytesMut,
     ) -> Result<(Request<Expect>, usize), Error> {
         let start = out.len();
-        let (bound, texts) = (guard.statement(), self.proof.guard_values(&guard.position));
+        let (text, texts) = self.proof.guard(&guard.position);
+        let bound = guard.statement(text);
         let mut values = BytesMut::new();
         write_texts(&mut values, &bound.metadata, &texts)?;
         let expect = Expect::sync().bind().execute();

@@ -558,8 +558,9 @@ uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
  * connections_min (0), waiting_max (16384 callers), opening_max (4 at a time), wait_timeout_ms
  * (30000), idle_timeout_ms (600000; 0: never), lifetime_ms (1800000; 0: unlimited), slow_head_ms
  * (10), backoff_min_ms (25), backoff_max_ms (2000), oldest_first (0: the idle connection that was
- * used last is used next; 1: the one that has been idle longest), scout_after_ms (0: never). If one
- * is wrong, ONETRIP_CLOSED says what is wrong. */
+ * used last is used next; 1: the one that has been idle longest), and hosts and
+ * target_session_attrs as in onetrip_connect_new, which say whether ONETRIP_POOL_SCOUT may come. If
+ * one is wrong, ONETRIP_CLOSED says what is wrong. */
 onetrip_pool *onetrip_pool_new(double now, const uint8_t *settings, size_t len, double seed);
 void onetrip_pool_free(onetrip_pool *pool);
 
@@ -830,11 +831,17 @@ void onetrip_cache_counts_now(onetrip_cache *cache, onetrip_cache_counts *counts
  * given up, and reports the result.
  */
 
+/* What one client has seen of servers. All of its plans share it. Null if there is no memory. */
+onetrip_lineage *onetrip_lineage_new(void);
+void onetrip_lineage_free(onetrip_lineage *lineage);
+
 /* settings, as above: hosts (a letter for each: n for a name to look up, a for an address, s for a
  * Unix socket), connect_timeout_ms (0: no limit), and sslmode, sslnegotiation, target_session_attrs
- * and load_balance_hosts with the values of libpq. Null if one is wrong, or if there is no memory.
- */
-onetrip_connect *onetrip_connect_new(double now, const uint8_t *settings, size_t len, double seed);
+ * and load_balance_hosts with the values of libpq, and scouts (1: it was asked for by
+ * ONETRIP_POOL_SCOUT). lineage: what the client has seen of servers. Null if one is wrong, or if
+ * there is no memory. */
+onetrip_connect *onetrip_connect_new(double now, const uint8_t *settings, size_t len, double seed,
+                                     const onetrip_lineage *lineage);
 void onetrip_connect_free(onetrip_connect *connect);
 
 enum {
@@ -852,7 +859,7 @@ uint32_t onetrip_connect_action(onetrip_connect *connect);
  * lookup found. */
 size_t onetrip_connect_host(onetrip_connect *connect);
 size_t onetrip_connect_address(onetrip_connect *connect);
-/* The time at which the action must be given up as unreachable; infinity for never. */
+/* The time at which the action must be given up as late; infinity for never. */
 double onetrip_connect_until(onetrip_connect *connect);
 
 enum {
@@ -868,11 +875,8 @@ enum {
  * name. */
 bool onetrip_connect_happened(onetrip_connect *connect, double now, uint32_t what, uint32_t a);
 /* The login on this connection is over. Returns the same. */
-bool onetrip_connect_logged_in(onetrip_connect *connect, onetrip_connection *connection);
-
-/* What one client has seen of servers. All of its plans share it. Null if there is no memory. */
-onetrip_lineage *onetrip_lineage_new(void);
-void onetrip_lineage_free(onetrip_lineage *lineage);
+bool onetrip_connect_logged_in(onetrip_connect *connect, onetrip_connection *connection,
+                               onetrip_lineage *lineage);
 /* The server of this connection has answered onetrip_postgres_identify. The lineage remembers it,
  * so others may now be known as former primaries: compare all connections. Returns as
  * onetrip_connect_happened. */
@@ -882,16 +886,17 @@ bool onetrip_connect_identified(onetrip_connect *connect, onetrip_connection *co
 void onetrip_lineage_compare(const onetrip_lineage *lineage, onetrip_connection *connection);
 
 enum {
-    ONETRIP_CONNECT_UNREACHABLE = 1,  /* the address did not answer, or not in time */
+    ONETRIP_CONNECT_UNREACHABLE = 1,  /* no connection could be made to the address */
     ONETRIP_CONNECT_HANDSHAKE = 2,    /* the TLS handshake failed */
     ONETRIP_CONNECT_LOGIN_FAILED = 3, /* the text begins with the five characters of the server's
                                          code */
     ONETRIP_CONNECT_SERVER = 4,       /* any other fault of this server */
-    ONETRIP_CONNECT_OURS = 5          /* a fault of the client, which would be the same for all
+    ONETRIP_CONNECT_OURS = 5,         /* a fault of the client, which would be the same for all
                                          servers */
+    ONETRIP_CONNECT_LATE = 6          /* the address did not answer in time */
 };
 void onetrip_connect_failed(onetrip_connect *connect, double now, uint32_t what, const uint8_t
-                            *text, size_t len);
+                            *text, size_t len, onetrip_lineage *lineage);
 /* The error for the caller, once all attempts have failed: twice its position among the faults
  * reported, plus one if several hosts have failed; -1 for none. onetrip_connect_text has its text.
  */

@@ -123,7 +123,7 @@ pub mod kind {
     /// The pool has forgotten this connection. Say goodbye and free it, or give up opening it. `a`:
     /// its number.
     pub const POOL_CLOSE: u32 = 37;
-    /// The server has been silent for `scout_after_ms` while something is awaited. Look for another
+    /// The server has been silent for two seconds while something is awaited. Look for another
     /// one, beside the pool's connections, and report that with `onetrip_pool_scouted`.
     pub const POOL_SCOUT: u32 = 38;
     /// A command of a cluster, or a part of one, must be sent to a node, behind everything that was

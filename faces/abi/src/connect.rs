@@ -13,7 +13,7 @@ use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::message::ssl_request::Answer;
 
 use crate::export_connect::{action, event, fault};
-use crate::settings::{number, pairs};
+use crate::settings::{flag, number, pairs};
 
 /// One plan. The host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Connect {
 
 impl Connect {
     /// `None` if the settings are invalid, or there is no memory for them.
-    pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Option<Connect> {
+    pub(crate) fn new(now: Time, settings: &[u8], seed: u64, lineage: &Lineage) -> Option<Connect> {
         if !is_there(PER_LETTER * settings.len()) {
             return None;
         }
@@ -35,7 +35,6 @@ impl Connect {
             sslnegotiation: SslNegotiation::Postgres,
             target_session_attrs: TargetSessionAttrs::Any,
             identifies: true,
-            tried_last: None,
             scouts: false,
             load_balance_hosts: LoadBalanceHosts::Disable,
             connect_timeout: None,
@@ -44,7 +43,7 @@ impl Connect {
         for (name, value) in pairs(settings).ok()? {
             set(&mut plan, name, value)?;
         }
-        Some(Connect { plan: Plan::new(now, plan), said: String::new() })
+        Some(Connect { plan: Plan::new(now, plan, lineage), said: String::new() })
     }
 
     /// The number of the action, the host and the address.
@@ -88,8 +87,8 @@ impl Connect {
     }
 
     /// The login is over, and the server said this of its session. Returns as above.
-    pub(crate) fn logged_in(&mut self, session: Session) -> bool {
-        let refused = self.plan.handle_logged_in(session).err();
+    pub(crate) fn logged_in(&mut self, session: Session, lineage: &mut Lineage) -> bool {
+        let refused = self.plan.handle_logged_in(session, lineage).err();
         self.is_accepted(refused)
     }
 
@@ -108,19 +107,20 @@ impl Connect {
 
     /// Reports a fault. `text` is the error as the caller would get it. For a server's error at the
     /// login, the five letters of its code come first.
-    pub(crate) fn failed(&mut self, now: Time, what: u32, text: &[u8]) {
+    pub(crate) fn failed(&mut self, now: Time, what: u32, text: &[u8], lineage: &mut Lineage) {
         // The plan keeps a copy, and the final text includes all of them.
         let text = if is_there(4 * text.len()) { text } else { b"" };
         let text = String::from_utf8_lossy(text);
         let (code, behind) = text.split_at_checked(5).unwrap_or(("", &text));
         let (fault, text) = match what {
             fault::UNREACHABLE => (Fault::Unreachable, &*text),
+            fault::LATE => (Fault::Late, &*text),
             fault::HANDSHAKE => (Fault::Handshake, &*text),
             fault::LOG_IN => (Fault::LogIn(code), behind),
             fault::OURS => (Fault::Ours, &*text),
             _ => (Fault::Server, &*text),
         };
-        self.plan.handle_failed(now, fault, text.to_owned());
+        self.plan.handle_failed(now, fault, text.to_owned(), lineage);
     }
 
     /// The index of the error that the caller gets, and whether several hosts failed. The text is
@@ -149,15 +149,18 @@ fn set(plan: &mut Settings, name: &str, value: &str) -> Option<()> {
         "sslnegotiation" => {
             plan.sslnegotiation = word(NEGOTIATIONS, &SslNegotiation::ALL, value)?;
         }
-        "target_session_attrs" => {
-            plan.target_session_attrs = word(TARGETS, &TargetSessionAttrs::ALL, value)?;
-        }
+        "target_session_attrs" => plan.target_session_attrs = target(value)?,
         "load_balance_hosts" => {
             plan.load_balance_hosts = word(ORDERS, &LoadBalanceHosts::ALL, value)?;
         }
+        "scouts" => plan.scouts = flag(name, value).ok()?,
         _ => return None,
     }
     Some(())
+}
+
+pub(crate) fn target(word: &str) -> Option<TargetSessionAttrs> {
+    self::word(TARGETS, &TargetSessionAttrs::ALL, word)
 }
 
 fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> Option<T> {

@@ -51,7 +51,7 @@ pub mod event {
 
 /// What went wrong.
 pub mod fault {
-    /// The address did not answer, or not in time.
+    /// No connection could be made to the address.
     pub const UNREACHABLE: u32 = 1;
     /// The TLS handshake failed.
     pub const HANDSHAKE: u32 = 2;
@@ -61,20 +61,23 @@ pub mod fault {
     pub const SERVER: u32 = 4;
     /// A fault of the client, which would be the same for all servers.
     pub const OURS: u32 = 5;
+    /// The address did not answer in time.
+    pub const LATE: u32 = 6;
 }
 
 /// A plan. `settings`: pairs of name and value, each ended by a zero byte. `seed`: any number; it
-/// sets the random order. Null if there is no memory for it, or if a setting is wrong.
+/// sets the random order. `lineage`: what its client has seen of servers. Null if there is no memory for it, or if a setting is wrong.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_new(
     now: f64,
     settings: *const u8,
     len: usize,
     seed: f64,
+    lineage: *const Lineage,
 ) -> *mut Connect {
     // SAFETY: the host's promise at the top.
-    let settings = unsafe { memory::bytes(settings, len) };
-    match Connect::new(time(now), settings, seed.to_bits()) {
+    let (settings, lineage) = unsafe { (memory::bytes(settings, len), &*lineage) };
+    match Connect::new(time(now), settings, seed.to_bits(), lineage) {
         Some(connect) => made(|| connect),
         None => std::ptr::null_mut(),
     }
@@ -119,7 +122,7 @@ pub unsafe extern "C" fn onetrip_connect_address(connect: *mut Connect) -> usize
     unsafe { of(connect) }.action().2
 }
 
-/// The time at which the action must be given up as unreachable; infinity for never.
+/// The time at which the action must be given up as late; infinity for never.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_until(connect: *mut Connect) -> f64 {
     // SAFETY: the host's promise at the top.
@@ -145,10 +148,11 @@ pub unsafe extern "C" fn onetrip_connect_happened(
 pub unsafe extern "C" fn onetrip_connect_logged_in(
     connect: *mut Connect,
     connection: *mut Connection,
+    lineage: *mut Lineage,
 ) -> bool {
     // SAFETY: the host's promise at the top.
-    let (connect, connection) = unsafe { (of(connect), &*connection) };
-    connect.logged_in(connection.server().0)
+    let (connect, connection, lineage) = unsafe { (of(connect), &*connection, &mut *lineage) };
+    connect.logged_in(connection.server().0, lineage)
 }
 
 /// The server of this connection has answered `onetrip_postgres_identify`. The lineage remembers
@@ -200,10 +204,12 @@ pub unsafe extern "C" fn onetrip_connect_failed(
     what: u32,
     text: *const u8,
     len: usize,
+    lineage: *mut Lineage,
 ) {
     // SAFETY: the host's promise at the top.
-    let (connect, text) = unsafe { (of(connect), memory::bytes(text, len)) };
-    connect.failed(time(now), what, text);
+    let (connect, lineage) = unsafe { (of(connect), &mut *lineage) };
+    // SAFETY: as above.
+    connect.failed(time(now), what, unsafe { memory::bytes(text, len) }, lineage);
 }
 
 /// The error for the caller, once all attempts have failed: twice its position among the faults

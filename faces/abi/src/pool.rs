@@ -10,11 +10,14 @@ use onetrip_engine::pool::{
     Requeue, TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
+use onetrip_postgres::client::connect::TargetSessionAttrs;
+use onetrip_postgres::client::connect::plan::scout_after;
 use onetrip_postgres::client::replicas::Outlook;
 #[cfg(feature = "redis")]
 use onetrip_redis::client::{router::LINE_WAIT, sentinel::ATTEMPT_PAUSE};
 
 use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
+use crate::connect::target;
 use crate::handle::{Handle, Lent};
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
@@ -484,6 +487,7 @@ fn cause_code(cause: Cause) -> u32 {
 /// The limits, and whether the server is a node of a cluster.
 fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
     let (mut limits, mut is_node) = (Limits::default(), false);
+    let (mut hosts, mut wanted) = (1, TargetSessionAttrs::Any);
     for (name, value) in pairs(settings)? {
         match name {
             "connections_max" => limits.connections_max = number(name, value)?,
@@ -494,7 +498,11 @@ fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
             "idle_timeout_ms" => limits.idle_timeout = millis(name, value)?,
             "lifetime_ms" => limits.lifetime = millis(name, value)?,
             "slow_head_ms" => limits.slow_head = millis(name, value)?,
-            "scout_after_ms" => limits.scout_after = millis(name, value)?,
+            "hosts" => hosts = value.len(),
+            "target_session_attrs" => {
+                let unknown = || format!("{value} is no value of {name}");
+                wanted = target(value).ok_or_else(unknown)?;
+            }
             "backoff_min_ms" => limits.backoff_min = millis(name, value)?,
             "backoff_max_ms" => limits.backoff_max = millis(name, value)?,
             // Redis Sentinels know its server: attempts wait for what these say.
@@ -512,6 +520,7 @@ fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
             _ => return Err(format!("{name} is not a setting of a pool")),
         }
     }
+    limits.scout_after = scout_after(hosts, wanted);
     #[cfg(feature = "redis")]
     if is_node {
         limits.wait_timeout = limits.wait_timeout.min(LINE_WAIT);

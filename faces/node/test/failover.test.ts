@@ -131,6 +131,16 @@ async function caughtUp(primary: Sql, standby: Sql): Promise<void> {
   })
 }
 
+/** Stops a server with all that serve its clients. Returns what wakes it. */
+async function pause(server: Sql): Promise<() => void> {
+  const processes = await server<{ pid: number }>`
+    select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid
+    union all select pid from pg_stat_activity`
+  const signal = (name: 'SIGSTOP' | 'SIGCONT'): void => processes.forEach(({ pid }) => process.kill(pid, name))
+  signal('SIGSTOP')
+  return () => signal('SIGCONT')
+}
+
 /** A split brain of the test's making. */
 test('a paused primary that wakes gets nothing more', limits, async (t) => {
   const servers = await pair(t)
@@ -150,11 +160,7 @@ test('a paused primary that wakes gets nothing more', limits, async (t) => {
   await lent`select 1`
   await caughtUp(former, next)
 
-  const processes = await former<{ pid: number }>`
-    select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid
-    union all select pid from pg_stat_activity`
-  const signal = (name: 'SIGSTOP' | 'SIGCONT'): void => processes.forEach(({ pid }) => process.kill(pid, name))
-  signal('SIGSTOP')
+  const wake = await pause(former)
   try {
     await next`select pg_promote()`
     // A statement on its way to the paused server is late; the next finds the new primary.
@@ -163,7 +169,7 @@ test('a paused primary that wakes gets nothing more', limits, async (t) => {
     assert.deepEqual([gone.outcome, gone.code], ['NotSent', 'connection_lost'], String(gone))
     assert.match(gone.message, /former primary/)
   } finally {
-    signal('SIGCONT')
+    wake()
   }
   lent.release()
   // It is awake, takes writes, and stands first in the list.
@@ -176,6 +182,51 @@ test('a paused primary that wakes gets nothing more', limits, async (t) => {
   const there = await idsOf(next)
   assert.deepEqual(there.filter((id) => id >= 10), Array.from({ length: 10 }, (_, i) => 10 + i))
   assert.deepEqual(await idsOf(former), [-1])
+})
+
+/** Nothing has a deadline, so only a look elsewhere meets the next primary. */
+test('a full pool on a paused primary goes on at the next primary', limits, async (t) => {
+  const servers = await pair(t)
+  if (servers.standby === '') return t.diagnostic(ASKS_FOR_12)
+  const [former, next] = [client({ url: servers.primary }), client({ url: servers.standby })]
+  const sql = client({
+    url: both(servers),
+    targetSessionAttrs: 'read-write',
+    connectionsMax: 2,
+    inFlightMax: 1,
+    waitTimeoutMs: 40_000,
+  })
+  await former`create table t (id int)`
+  const lent = await sql.session()
+  await lent`select 1`
+  await sql`insert into t values (0)`
+  await caughtUp(former, next)
+
+  const wake = await pause(former)
+  try {
+    const inSession = failure(lent`insert into t values (1)`)
+    const write = async (id: number): Promise<number[]> => {
+      try {
+        await sql`insert into t values (${id})`
+        return [id]
+      } catch (error) {
+        assert.equal((error as PostgresError).outcome, 'Unknown', String(error))
+        return []
+      }
+    }
+    const writes = Promise.all(Array.from({ length: 20 }, (_, i) => write(10 + i)))
+    await next`select pg_promote()`
+    const written = (await writes).flat()
+    assert.ok(written.length >= 19, 'only what was sent is unknown')
+    const gone = await inSession
+    assert.deepEqual([gone.outcome, gone.code], ['Unknown', 'connection_lost'], String(gone))
+    assert.deepEqual(await idsOf(next), [0, ...written])
+  } finally {
+    wake()
+  }
+  lent.release()
+  const { port } = await sql`select inet_server_port() as port`.one()
+  assert.equal(`127.0.0.1:${port}`, new URL(servers.standby).host)
 })
 
 /** As operators do it without ending sessions: the former primary is set read only. */

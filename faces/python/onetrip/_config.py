@@ -182,25 +182,27 @@ class Config:
         newest = _version("ssl_max_protocol_version", self.text("ssl_max_protocol_version"))
         return oldest or 2, newest
 
-    def plan(
-        self, seed: int, tried_last: int | None = None, scouts: bool = False
-    ) -> _native.Plan:
+    def plan(self, lineage: _native.Lineage, scouts: bool) -> _native.Plan:
         words = (
             self.sslmode,
             self.said("sslnegotiation"),
             self.said("target_session_attrs"),
             self.said("load_balance_hosts"),
         )
-        hosts = "".join(endpoint.letter for endpoint in self.endpoints)
         timeout = int(self.said("connect_timeout"))
-        return _native.Plan(hosts, words, timeout, seed, tried_last, scouts)
+        seed = int.from_bytes(os.urandom(8), "little")
+        return _native.Plan(self._letters, words, timeout, seed, lineage, scouts)
+
+    @property
+    def _letters(self) -> str:
+        return "".join(endpoint.letter for endpoint in self.endpoints)
 
     def of_pool(self) -> list[tuple[str, str]]:
         settings = [(name, self._texts[name]) for name in _OF_POOL if name in self._texts]
         if self.said("idle_order") in ("fifo", "oldest"):
             settings.append(("oldest_first", "1"))
-        after = _native.scout_after(len(self.endpoints), self.said("target_session_attrs"))
-        settings.append(("scout_after_ms", str(after)))
+        target = "target_session_attrs"
+        settings += [("hosts", self._letters), (target, self.said(target))]
         return settings
 
     def of_engine(

@@ -104,10 +104,6 @@ class Host:
             while (at := self.known_replicas.poll_probe()) is not None:
                 self.probe(at)
 
-    def place_of(self, endpoint: Endpoint) -> int:
-        """That of a server among those of the client, whose lineage replicas share."""
-        return (self.primary or self).config.endpoints.index(endpoint)
-
     def probe(self, at: int) -> None:
         task = self.spawn(self._probe(at))
         self._probes.add(task)
@@ -195,10 +191,7 @@ class Host:
 
     async def _scout(self, number: int) -> None:
         """Looks for another primary, beside the pool. What is open to a former one ends with it."""
-        here = next((opening.endpoint for _, opening in self._transports.values()), None)
-        endpoints = self.config.endpoints
-        silent = endpoints.index(here) if here in endpoints else None
-        opening = self._openings[number] = Scout(self, number, silent)
+        opening = self._openings[number] = Scout(self, number)
         try:
             await self._open(number, opening)
         finally:

@@ -35,10 +35,13 @@ class Refused(Exception):
 class Opening:
     """One connection on its way."""
 
+    #: Whether it looks for another primary, and serves nobody.
+    scouts = False
+
     def __init__(self, host: Host, number: int) -> None:
         self.host, self.number = host, number
         self.config, self.loop = host.config, host.loop
-        self.plan = self.planned()
+        self.plan = self.config.plan(host.lineage, self.scouts)
         self.endpoint = self.config.endpoints[0]
         self.address: str = ""
         self.addresses: list[str] = []
@@ -54,18 +57,16 @@ class Opening:
         while True:
             action, place, address = self.plan.action()
             if action == "done":
-                self.host.lineage.note_served(self.host.place_of(self.endpoint))
                 return await self.arrived()
             if action == "failed":
                 return self._give_up(errors)
             try:
                 await within(self._do(action, place, address), self.plan.left())
             except (asyncio.TimeoutError, TimeoutError):
-                self.host.lineage.note_silent(self.host.place_of(self.endpoint))
                 seconds = self.config.said("connect_timeout")
                 message = f"{self.endpoint} did not answer within {seconds} s (connect_timeout)"
                 made = _make("connect_failed", "NotSent", message, None)
-                self._failed(errors, Refused("unreachable", made))
+                self._failed(errors, Refused("late", made))
             except Refused as refused:
                 self._failed(errors, refused)
             except (OSError, ssl.SSLError) as error:
@@ -73,11 +74,6 @@ class Opening:
                 message = f"{self.endpoint} can't be reached: {error}"
                 made = _make("connect_failed", "NotSent", message, None, error)
                 self._failed(errors, Refused(faults.get(action, "server"), made))
-
-    def planned(self) -> _native.Plan:
-        # The client of a replica has one server only.
-        silent = self.host.lineage.silent if self.host.primary is None else None
-        return self.config.plan(int.from_bytes(os.urandom(8), "little"), silent)
 
     async def arrived(self) -> None:
         """The server will do."""
@@ -215,7 +211,7 @@ class Opening:
             # A server that does not say is taken as it is, if it is still there.
             self._stay()
         core.vouch(self.number)
-        refusal = self.plan.identified(row, self.host.lineage)
+        refusal = self.plan.identified(row)
         if row is not None and refusal is None:
             self.host.identified(self.number, row)
         # One that was refused may have taught something, too.
@@ -272,19 +268,12 @@ class Opening:
 
 
 class Scout(Opening):
-    """Looks for another primary while the server of the client is silent, and asks that one last.
-    What it has met stands in the lineage; the pool opens its own connections."""
+    """Looks for another primary while the server of the client is silent. What it has met stands in
+    the lineage; the pool opens its own connections."""
 
-    def __init__(self, host: Host, number: int, silent: int | None) -> None:
-        self.silent = silent
-        super().__init__(host, number)
-
-    def planned(self) -> _native.Plan:
-        return self.config.plan(int.from_bytes(os.urandom(8), "little"), self.silent, scouts=True)
+    scouts = True
 
     async def arrived(self) -> None:
-        if self.silent is not None and self.config.endpoints[self.silent] != self.endpoint:
-            self.host.lineage.note_silent(self.silent)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(TERMINATE)
             self.transport.close()

@@ -8,7 +8,6 @@ use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, NEGOTIATIONS, NOT_IN_PYTHON, Node, ORDERS, Row, SSL_MODES, SWITCH, TARGETS,
     UNSUPPORTED, lacking_in, says,
 };
-use onetrip_postgres::client::connect::plan::scout_after as silence_before_scout;
 use onetrip_postgres::client::connect::{
     Action, Fault, Host, LoadBalanceHosts, Plan as Policy, Session, Settings, SslMode,
     SslNegotiation, TargetSessionAttrs,
@@ -27,6 +26,7 @@ use crate::local::Local;
 #[derive(Debug)]
 pub(crate) struct Plan {
     policy: Local<Policy>,
+    lineage: Py<Lineage>,
     start: Instant,
 }
 
@@ -38,6 +38,11 @@ fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> PyResult<T> {
 impl Plan {
     fn time(&self) -> Time {
         Time::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn with_lineage<R>(&self, tell: impl FnOnce(&mut Policy, &mut Seen) -> R) -> PyResult<R> {
+        let seen = &self.lineage.get().seen;
+        Ok(seen.with(|seen| self.policy.with(|plan| tell(plan, seen)))??)
     }
 }
 
@@ -69,22 +74,6 @@ impl Lineage {
         QUESTION
     }
 
-    /// The host of the list that is tried last, if any.
-    #[getter]
-    fn silent(&self) -> PyResult<Option<usize>> {
-        Ok(self.seen.with(|seen| seen.silent())?)
-    }
-
-    /// A host of the list has answered nothing.
-    fn note_silent(&self, host: usize) -> PyResult<()> {
-        Ok(self.seen.with(|seen| seen.note_silent(host))?)
-    }
-
-    /// A connection to a host of the list is ready.
-    fn note_served(&self, host: usize) -> PyResult<()> {
-        Ok(self.seen.with(|seen| seen.note_served(host))?)
-    }
-
     /// Why a server with this answer must not be used any more: what stands behind its name.
     fn refuses(&self, row: Texts) -> PyResult<Option<&'static str>> {
         let refusal = self.seen.with(|seen| read(&row).and_then(|server| seen.refuses(server)))?;
@@ -96,16 +85,15 @@ type Refused = Option<(&'static str, &'static str)>;
 
 #[pymethods]
 impl Plan {
-    /// `hosts`: a letter for each: n a name, a an address, s a socket. `tried_last`: the host that
-    /// is silent. `scouts`: it looks for another primary.
+    /// `hosts`: a letter for each: n a name, a an address, s a socket. `scouts`: it looks for
+    /// another primary.
     #[new]
-    #[pyo3(signature = (hosts, words, connect_timeout, seed, tried_last=None, scouts=false))]
     fn new(
         hosts: &str,
         words: (String, String, String, String),
         connect_timeout: u64,
         seed: u64,
-        tried_last: Option<usize>,
+        lineage: Py<Lineage>,
         scouts: bool,
     ) -> PyResult<Plan> {
         let (sslmode, sslnegotiation, target, order) = words;
@@ -123,12 +111,10 @@ impl Plan {
             connect_timeout: Some(connect_timeout).filter(|it| *it > 0).map(Duration::from_secs),
             seed,
             identifies: true,
-            tried_last,
-            scouts: false,
+            scouts,
         };
-        let settings = if scouts { settings.of_scout(tried_last) } else { settings };
-        let policy = Local::new(Policy::new(Time::ZERO, settings));
-        Ok(Plan { policy, start: Instant::now() })
+        let policy = lineage.get().seen.with(|seen| Policy::new(Time::ZERO, settings, seen))?;
+        Ok(Plan { policy: Local::new(policy), lineage, start: Instant::now() })
     }
 
     /// What is next, the place of the host, and that of the address among those that were found.
@@ -175,30 +161,29 @@ impl Plan {
     fn logged_in(&self, said: HashMap<String, String>) -> PyResult<Refused> {
         let mut session = Session::default();
         said.iter().for_each(|(name, value)| session.note(name, value));
-        let refused = self.policy.with(|plan| plan.handle_logged_in(session))?;
+        let refused = self.with_lineage(|plan, seen| plan.handle_logged_in(session, seen))?;
         Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
     }
 
     /// The texts of the row that answers the question which server it is; none where it did not say.
-    fn identified(&self, row: Option<Texts>, lineage: &Lineage) -> PyResult<Refused> {
+    fn identified(&self, row: Option<Texts>) -> PyResult<Refused> {
         let server = row.as_ref().and_then(read);
-        let refused = lineage
-            .seen
-            .with(|seen| self.policy.with(|plan| plan.handle_identified(server, seen)))??;
+        let refused = self.with_lineage(|plan, seen| plan.handle_identified(server, seen))?;
         Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
     }
 
-    /// `fault`: unreachable, handshake, login (then `code` is the SQLSTATE), server or ours.
+    /// `fault`: unreachable, late, handshake, login (then `code` is the SQLSTATE), server or ours.
     fn failed(&self, fault: &str, code: &str, text: String) -> PyResult<()> {
         let fault = match fault {
             "unreachable" => Fault::Unreachable,
+            "late" => Fault::Late,
             "handshake" => Fault::Handshake,
             "login" => Fault::LogIn(code),
             "ours" => Fault::Ours,
             _ => Fault::Server,
         };
         let now = self.time();
-        Ok(self.policy.with(|plan| plan.handle_failed(now, fault, text))?)
+        self.with_lineage(|plan, seen| plan.handle_failed(now, fault, text, seen))
     }
 
     /// Once all has failed: the place of the error among those that were told, its text, and
@@ -207,14 +192,6 @@ impl Plan {
         let verdict = self.policy.with(|plan| plan.verdict())?;
         Ok(verdict.map(|it| (it.error, it.text, it.is_of_many)))
     }
-}
-
-/// Milliseconds of silence after which a client with so many hosts looks for another primary; 0
-/// where it never does.
-#[pyfunction]
-pub(crate) fn scout_after(hosts: usize, target: &str) -> PyResult<u128> {
-    let after = silence_before_scout(hosts, word(TARGETS, &TargetSessionAttrs::ALL, target)?);
-    Ok(if after == Duration::MAX { 0 } else { after.as_millis() })
 }
 
 /// Whether time may mend that a server refused a login so.

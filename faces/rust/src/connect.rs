@@ -41,7 +41,7 @@ pub(crate) async fn connect(
 /// Closes connections to servers that are former primaries, now that another one was seen: nothing
 /// more is sent there.
 fn close_former(context: &Context) {
-    let lineage = seen(&context.lineage);
+    let lineage = *seen(&context.lineage);
     for connection in context.totals.live() {
         connection.with(|core, _| {
             if let Some(refusal) = core.identity.and_then(|it| lineage.refuses(it)) {
@@ -54,21 +54,7 @@ fn close_former(context: &Context) {
 /// Looks for another primary while the present server is silent. What is open to a former primary
 /// ends; the connection that showed that is told goodbye, and the pool opens its own.
 pub(crate) async fn scout(config: &Config, context: &Context) {
-    let lineage = &context.lineage;
-    let before = seen(lineage);
-    let silent = context.totals.live().first().map(|it| it.lock().route().name().to_owned());
-    let mut silent_host = None;
-    let met = establish_as(config, lineage, |resolved, settings| {
-        let name = |endpoint: &Endpoint| Some(endpoint.to_string()) == silent;
-        silent_host = resolved.endpoints().iter().position(name);
-        settings.of_scout(silent_host)
-    });
-    let met = met.await;
-    if let Some(host) = silent_host
-        && seen(lineage).is_beyond(&before)
-    {
-        lineage.lock().unwrap_or_else(PoisonError::into_inner).note_silent(host);
-    }
+    let met = establish_as(config, &context.lineage, true).await;
     close_former(context);
     if let Ok(Opened { mut stream, .. }) = met {
         // Whether it arrives or not, the connection ends.
@@ -76,30 +62,28 @@ pub(crate) async fn scout(config: &Config, context: &Context) {
     }
 }
 
-fn seen(lineage: &Mutex<Lineage>) -> Lineage {
-    *lineage.lock().unwrap_or_else(PoisonError::into_inner)
+fn seen(lineage: &Mutex<Lineage>) -> MutexGuard<'_, Lineage> {
+    lineage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
 pub(crate) async fn establish(config: &Config, lineage: &Mutex<Lineage>) -> Result<Opened, Error> {
-    establish_as(config, lineage, |_, settings| settings).await
+    establish_as(config, lineage, false).await
 }
 
-/// The same with other settings of the plan.
+/// The same, for a scout as well.
 async fn establish_as(
     config: &Config,
     lineage: &Mutex<Lineage>,
-    change: impl FnOnce(&Resolved, plan::Settings) -> plan::Settings,
+    scouts: bool,
 ) -> Result<Opened, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     let no_host = || Error::misuse("config", "there is no host to connect to");
     let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
-    let settings = change(&resolved, plan_of(&resolved, seen(lineage).silent()));
-    let plan = Plan::new(Time::ZERO, settings);
+    let plan = Plan::new(Time::ZERO, plan_of(&resolved, scouts), &seen(lineage));
     let mut connecting = Connecting {
         resolved: &resolved,
         endpoint,
-        host: 0,
         begin: Instant::now(),
         peers: Vec::new(),
         way: None,
@@ -111,7 +95,7 @@ async fn establish_as(
     connecting.run(plan).await
 }
 
-fn plan_of(resolved: &Resolved, tried_last: Option<usize>) -> plan::Settings {
+fn plan_of(resolved: &Resolved, scouts: bool) -> plan::Settings {
     let settings = resolved.settings();
     let host = |endpoint: &Endpoint| match endpoint.address() {
         Address::Unix(_) => Host::Socket,
@@ -129,14 +113,14 @@ fn plan_of(resolved: &Resolved, tried_last: Option<usize>) -> plan::Settings {
         // matter.
         seed: getrandom::u64().unwrap_or_default(),
         identifies: true,
-        tried_last,
-        scouts: false,
+        scouts,
     }
 }
 
 fn fault(failure: &Failure) -> Fault<'_> {
     match failure {
         Failure::Unreachable(_) => Fault::Unreachable,
+        Failure::Late(_) => Fault::Late,
         Failure::Handshake(_) => Fault::Handshake,
         // A file on this side is the same for all hosts, so another host would fail alike.
         Failure::Other(error) if error.code() == "config" => Fault::Ours,
@@ -165,8 +149,6 @@ struct Connecting<'a> {
     resolved: &'a Resolved,
     /// The host that is being tried.
     endpoint: &'a Endpoint,
-    /// Its index in the list.
-    host: usize,
     /// When the plan's clock began.
     begin: Instant,
     /// The addresses that the last lookup found.
@@ -190,13 +172,13 @@ impl Connecting<'_> {
         while !matches!(plan.action(), Action::Done | Action::Failed) {
             if let Err(failure) = self.in_time(&mut plan).await {
                 let text = failure.error().to_string();
-                plan.handle_failed(self.now(), fault(&failure), text);
+                let now = self.now();
+                plan.handle_failed(now, fault(&failure), text, &mut seen(self.lineage));
                 self.errors.push(failure.into_error());
             }
         }
         match (self.way.take(), self.login.take()) {
             (Some((stream, route)), Some((ready, trip))) if plan.action() == Action::Done => {
-                self.lineage().note_served(self.host);
                 Ok(Opened { stream, ready, route, identity: self.identity, trip })
             }
             _ => Err(self.error(plan.verdict())),
@@ -207,23 +189,13 @@ impl Connecting<'_> {
     async fn in_time(&mut self, plan: &mut Plan) -> Result<(), Failure> {
         if let Action::Resolve(host) | Action::Dial { host, .. } = plan.action() {
             self.endpoint = self.resolved.endpoints().get(host).unwrap_or(self.endpoint);
-            self.host = host;
         }
         if plan.deadline() == Time::NEVER {
             return self.carry_out(plan).await;
         }
         let limit = plan.deadline().since(self.now());
-        match tokio::time::timeout(limit, self.carry_out(plan)).await {
-            Ok(done) => done,
-            Err(_) => {
-                self.lineage().note_silent(self.host);
-                Err(Failure::Unreachable(self.too_slow()))
-            }
-        }
-    }
-
-    fn lineage(&self) -> MutexGuard<'_, Lineage> {
-        self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
+        let done = tokio::time::timeout(limit, self.carry_out(plan)).await;
+        done.unwrap_or_else(|_| Err(Failure::Late(self.too_slow())))
     }
 
     async fn carry_out(&mut self, plan: &mut Plan) -> Result<(), Failure> {
@@ -255,8 +227,7 @@ impl Connecting<'_> {
             Action::Identify => {
                 let Some((ready, _)) = &mut self.login else { return Ok(()) };
                 self.identity = identify(stream, route, ready).await.map_err(Failure::Other)?;
-                let mut lineage = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
-                let identified = plan.handle_identified(self.identity, &mut lineage);
+                let identified = plan.handle_identified(self.identity, &mut seen(self.lineage));
                 identified.map_err(|refusal| refused(route, refusal))?;
             }
             _ => {
@@ -266,7 +237,8 @@ impl Connecting<'_> {
                 check_protocol(&ready, self.resolved.settings(), self.endpoint)
                     .map_err(Failure::Other)?;
                 let session = session(&ready);
-                plan.handle_logged_in(session).map_err(|refusal| refused(route, refusal))?;
+                let logged_in = plan.handle_logged_in(session, &mut seen(self.lineage));
+                logged_in.map_err(|refusal| refused(route, refusal))?;
                 self.login = Some((ready, trip));
             }
         }

@@ -40,6 +40,8 @@ pub(crate) enum Peer {
 pub(crate) enum Failure {
     /// Nobody answered at this address; the name may have others.
     Unreachable(Error),
+    /// The same: it did not answer in time.
+    Late(Error),
     /// The TLS handshake failed; a connection without TLS may work, if that is allowed.
     Handshake(Error),
     /// Anything else; the error says what.
@@ -49,17 +51,19 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn error(&self) -> &Error {
         match self {
-            Failure::Unreachable(error) | Failure::Handshake(error) | Failure::Other(error) => {
-                error
-            }
+            Failure::Unreachable(error)
+            | Failure::Late(error)
+            | Failure::Handshake(error)
+            | Failure::Other(error) => error,
         }
     }
 
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Failure::Unreachable(error) | Failure::Handshake(error) | Failure::Other(error) => {
-                error
-            }
+            Failure::Unreachable(error)
+            | Failure::Late(error)
+            | Failure::Handshake(error)
+            | Failure::Other(error) => error,
         }
     }
 }

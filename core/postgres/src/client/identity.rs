@@ -61,6 +61,8 @@ pub struct Lineage {
     clusters: [Option<(u64, u32)>; CLUSTERS_MAX],
     /// The host of the list that did not answer in time last, by its index, until it serves again.
     silent: Option<usize>,
+    /// The host of the list that a connection was opened to last.
+    served: Option<usize>,
 }
 
 /// A cluster that is replaced by another one under the same names, as by a blue-green deployment, is
@@ -86,25 +88,29 @@ impl Lineage {
     }
 
     /// A host of the list has answered nothing: it did not in time when it was connected to, or its
-    /// connections were silent when another one was met.
-    pub fn note_silent(&mut self, host: usize) {
+    /// connections were silent when another primary was met.
+    pub(super) fn note_silent(&mut self, host: usize) {
         self.silent = Some(host);
     }
 
     /// A connection to a host of the list is ready.
-    pub fn note_served(&mut self, host: usize) {
+    pub(super) fn note_served(&mut self, host: usize) {
         self.silent = self.silent.filter(|silent| *silent != host);
+        self.served = Some(host);
     }
 
-    /// The host that is tried last ([`plan::Settings::tried_last`]).
-    ///
-    /// [`plan::Settings::tried_last`]: super::connect::plan::Settings::tried_last
-    pub fn silent(&self) -> Option<usize> {
+    /// The host that is tried last.
+    pub(super) fn silent(&self) -> Option<usize> {
         self.silent
     }
 
+    /// The host that the client is connected to, if to any.
+    pub(super) fn served(&self) -> Option<usize> {
+        self.served
+    }
+
     /// Whether a server that was met since `before` was seen makes others former primaries.
-    pub fn is_beyond(&self, before: &Lineage) -> bool {
+    pub(super) fn is_beyond(&self, before: &Lineage) -> bool {
         self.clusters != before.clusters
     }
 

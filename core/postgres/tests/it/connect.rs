@@ -12,6 +12,8 @@ use onetrip_postgres::client::connect::{
 use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::message::ssl_request::Answer;
 
+const TWO: [Host; 2] = [Host::Address, Host::Address];
+
 const OLD: Session = Session { is_standby: None, is_read_only: None, can_be_asked: false };
 const PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(false), ..OLD };
 const LOCKED_PRIMARY: Session = Session { is_read_only: Some(true), ..PRIMARY };
@@ -29,13 +31,12 @@ fn settings(hosts: &[Host]) -> Settings {
         connect_timeout: None,
         seed: 1,
         identifies: true,
-        tried_last: None,
         scouts: false,
     }
 }
 
 fn plan(settings: Settings) -> Plan {
-    Plan::new(Time::ZERO, settings)
+    Plan::new(Time::ZERO, settings, &Lineage::default())
 }
 
 fn over_tls(sslmode: SslMode) -> Plan {
@@ -47,7 +48,15 @@ fn dial(host: usize, address: usize) -> Action {
 }
 
 fn fail(plan: &mut Plan, fault: Fault<'_>, text: &str) {
-    plan.handle_failed(Time::ZERO, fault, text.to_owned());
+    plan.handle_failed(Time::ZERO, fault, text.to_owned(), &mut Lineage::default());
+}
+
+fn fail_at(plan: &mut Plan, now: Time, fault: Fault<'_>) {
+    plan.handle_failed(now, fault, "no".to_owned(), &mut Lineage::default());
+}
+
+fn log_in(plan: &mut Plan, session: Session) -> Result<(), Refusal> {
+    plan.handle_logged_in(session, &mut Lineage::default())
 }
 
 fn verdict(plan: &Plan) -> (usize, String, bool) {
@@ -74,7 +83,7 @@ fn hosts_are_tried_in_their_order_until_one_answers() {
     assert_eq!(plan.action(), dial(1, 0));
     plan.handle_connected();
     assert_eq!(plan.action(), Action::LogIn);
-    plan.handle_logged_in(OLD).unwrap();
+    log_in(&mut plan, OLD).unwrap();
     assert_eq!(plan.action(), Action::Done);
     assert_eq!(plan.verdict(), None);
 }
@@ -167,7 +176,7 @@ fn allow_begins_without_tls_and_goes_on_with_it_where_it_is_not_let_in() {
     assert!(asks(&mut plan));
     plan.handle_answer(Some(Answer::Accepted), false).unwrap();
     plan.handle_secured();
-    plan.handle_logged_in(PRIMARY).unwrap();
+    log_in(&mut plan, PRIMARY).unwrap();
     assert_eq!(plan.action(), Action::Done);
 }
 
@@ -201,7 +210,7 @@ fn prefer_goes_on_without_tls_on_another_connection_where_tls_or_the_login_fails
         plan.handle_answer(Some(Answer::Accepted), false).unwrap();
         fail(&mut plan, fault, "not by TLS");
         assert!(!asks(&mut plan));
-        plan.handle_logged_in(PRIMARY).unwrap();
+        log_in(&mut plan, PRIMARY).unwrap();
         assert_eq!(plan.action(), Action::Done);
     }
 }
@@ -281,7 +290,7 @@ fn a_server_is_accepted_by_what_its_sessions_are() {
             let mut plan =
                 plan(Settings { target_session_attrs: wanted, ..settings(&[Host::Address]) });
             plan.handle_connected();
-            let answer = plan.handle_logged_in(session);
+            let answer = log_in(&mut plan, session);
             let expected = if fits { Ok(()) } else { Err(Refusal::Target) };
             assert_eq!(answer, expected, "{wanted:?} {session:?}");
         }
@@ -293,7 +302,7 @@ fn a_server_that_does_not_say_what_it_is_will_do_for_any_alone() {
     let target_session_attrs = TargetSessionAttrs::Primary;
     let mut plan = plan(Settings { target_session_attrs, ..settings(&[Host::Address]) });
     plan.handle_connected();
-    assert_eq!(plan.handle_logged_in(OLD), Err(Refusal::TargetUnknown));
+    assert_eq!(log_in(&mut plan, OLD), Err(Refusal::TargetUnknown));
 }
 
 #[test]
@@ -302,7 +311,7 @@ fn a_server_that_will_not_do_is_left_for_the_next_host_and_not_for_its_next_addr
     let mut plan = plan(Settings { target_session_attrs, ..settings(&[Host::Name, Host::Socket]) });
     plan.handle_resolved(Time::ZERO, 2);
     plan.handle_connected();
-    assert_eq!(plan.handle_logged_in(STANDBY), Err(Refusal::Target));
+    assert_eq!(log_in(&mut plan, STANDBY), Err(Refusal::Target));
     fail(&mut plan, Fault::Server, "a standby");
     assert_eq!(plan.action(), dial(1, 0));
 }
@@ -313,12 +322,12 @@ fn where_no_standby_is_found_any_server_will_do_in_a_second_round() {
     let hosts = [Host::Address, Host::Address];
     let mut plan = plan(Settings { target_session_attrs, ..settings(&hosts) });
     plan.handle_connected();
-    assert_eq!(plan.handle_logged_in(PRIMARY), Err(Refusal::Target));
+    assert_eq!(log_in(&mut plan, PRIMARY), Err(Refusal::Target));
     fail(&mut plan, Fault::Server, "no standby");
     fail(&mut plan, Fault::Unreachable, "nobody");
     assert_eq!(plan.action(), dial(0, 0));
     plan.handle_connected();
-    plan.handle_logged_in(PRIMARY).unwrap();
+    log_in(&mut plan, PRIMARY).unwrap();
     assert_eq!(plan.action(), Action::Done);
 }
 
@@ -340,11 +349,11 @@ fn the_timeout_is_that_of_each_address_by_itself() {
     assert_eq!(plan.deadline(), at(6));
     plan.handle_connected();
     assert_eq!(plan.deadline(), at(6), "the login counts");
-    plan.handle_failed(at(6), Fault::Unreachable, "late".to_owned());
+    fail_at(&mut plan, at(6), Fault::Late);
     assert_eq!((plan.action(), plan.deadline()), (dial(0, 1), at(11)));
-    plan.handle_failed(at(7), Fault::Unreachable, "refused".to_owned());
+    fail_at(&mut plan, at(7), Fault::Unreachable);
     assert_eq!((plan.action(), plan.deadline()), (dial(1, 0), at(12)));
-    plan.handle_failed(at(12), Fault::Unreachable, "late".to_owned());
+    fail_at(&mut plan, at(12), Fault::Late);
     assert_eq!((plan.action(), plan.deadline()), (Action::Failed, Time::NEVER));
 }
 
@@ -355,7 +364,7 @@ fn both_ways_to_an_address_share_its_time_and_no_limit_is_none() {
     for (settings, deadline) in [(limited, at(5)), (given, Time::NEVER)] {
         let mut plan = plan(settings);
         plan.handle_connected();
-        plan.handle_failed(at(2), Fault::LogIn("28000"), "no".to_owned());
+        fail_at(&mut plan, at(2), Fault::LogIn("28000"));
         assert_eq!((plan.action(), plan.deadline()), (dial(0, 0), deadline));
     }
 }
@@ -399,7 +408,7 @@ fn what_comes_at_the_wrong_time_changes_nothing() {
     plan.handle_secured();
     plan.handle_resolved(Time::ZERO, 7);
     assert_eq!(plan.handle_answer(None, true), Ok(()));
-    assert_eq!(plan.handle_logged_in(OLD), Ok(()));
+    assert_eq!(log_in(&mut plan, OLD), Ok(()));
     assert_eq!(plan.action(), dial(0, 0));
     let empty = self::plan(settings(&[]));
     assert_eq!((empty.action(), empty.verdict()), (Action::Failed, None));
@@ -429,7 +438,7 @@ fn primary(timeline: u32) -> Option<Identity> {
 fn asks_which(settings: Settings) -> Option<Plan> {
     let mut plan = plan(settings);
     plan.handle_connected();
-    plan.handle_logged_in(ASKED).unwrap();
+    log_in(&mut plan, ASKED).unwrap();
     (plan.action() == Action::Identify).then_some(plan)
 }
 
@@ -449,7 +458,8 @@ fn a_server_that_does_not_say_which_it_is_is_taken_as_it_is() {
     let mut lineage = Lineage::default();
     let mut plan = asks_which(settings(&[Host::Address, Host::Address])).unwrap();
     plan.handle_identified(None, &mut lineage).unwrap();
-    assert_eq!((plan.action(), lineage), (Action::Done, Lineage::default()));
+    assert_eq!(plan.action(), Action::Done);
+    assert_eq!(lineage.refuses(primary(1).unwrap()), None);
 }
 
 #[test]
@@ -489,26 +499,73 @@ fn a_promoted_standby_is_a_primary_whatever_a_pooler_says_at_the_login() {
         let settings = Settings { target_session_attrs: wanted, ..settings(&[Host::Address]) };
         let (mut lineage, mut plan) = (Lineage::default(), plan(settings));
         plan.handle_connected();
-        plan.handle_logged_in(Session { is_standby: Some(true), ..ASKED }).unwrap();
+        log_in(&mut plan, Session { is_standby: Some(true), ..ASKED }).unwrap();
         plan.handle_identified(primary(2), &mut lineage).unwrap();
         assert_eq!(plan.action(), Action::Done, "{wanted:?}");
     }
 }
 
+/// What a client has seen that is connected to the first host, the primary of timeline 1.
+fn connected_to_the_first(hosts: &[Host]) -> Lineage {
+    let mut lineage = Lineage::default();
+    let mut plan = asks_which(settings(hosts)).unwrap();
+    plan.handle_identified(primary(1), &mut lineage).unwrap();
+    lineage
+}
+
+fn first_tried(settings: Settings, lineage: &Lineage) -> Action {
+    Plan::new(Time::ZERO, settings, lineage).action()
+}
+
 #[test]
 fn a_scout_asks_the_silent_host_last_and_waits_two_seconds_at_most_for_it() {
-    let at = |seconds| Time::ZERO.after(Duration::from_secs(seconds));
     for (connect_timeout, others, silent) in
         [(None, Time::NEVER, at(2)), (Some(10), at(10), at(2)), (Some(1), at(1), at(1))]
     {
         let connect_timeout = connect_timeout.map(Duration::from_secs);
-        let hosts = [Host::Address, Host::Address];
-        let settings = Settings { connect_timeout, ..settings(&hosts) };
-        let mut plan = plan(settings.of_scout(Some(0)));
+        let of = |hosts: &[Host]| Settings { connect_timeout, scouts: true, ..settings(hosts) };
+        let lineage = connected_to_the_first(&TWO);
+        let mut plan = Plan::new(Time::ZERO, of(&TWO), &lineage);
         assert_eq!((plan.action(), plan.deadline()), (dial(1, 0), others));
         fail(&mut plan, Fault::Unreachable, "b is away");
         assert_eq!((plan.action(), plan.deadline()), (dial(0, 0), silent));
+        // Several servers may share one name.
+        let plan = Plan::new(Time::ZERO, of(&[Host::Address]), &Lineage::default());
+        assert_eq!((plan.action(), plan.deadline()), (dial(0, 0), silent));
     }
+}
+
+#[test]
+fn the_silent_host_is_tried_last_once_a_scout_has_met_a_newer_primary() {
+    let scout = || Settings { scouts: true, ..settings(&TWO) };
+    for (timeline, then) in [(1, dial(0, 0)), (2, dial(1, 0))] {
+        let mut lineage = connected_to_the_first(&TWO);
+        let mut plan = Plan::new(Time::ZERO, scout(), &lineage);
+        plan.handle_connected();
+        plan.handle_logged_in(ASKED, &mut lineage).unwrap();
+        plan.handle_identified(primary(timeline), &mut lineage).unwrap();
+        assert_eq!(first_tried(settings(&TWO), &lineage), then, "timeline {timeline}");
+        let next = first_tried(scout(), &lineage);
+        assert_eq!(next, dial(1, 0), "the scout's own connection serves nobody");
+    }
+}
+
+#[test]
+fn a_host_that_was_late_is_tried_last_until_it_serves() {
+    let (mut lineage, text) = (Lineage::default(), String::new);
+    let mut plan = plan(settings(&TWO));
+    plan.handle_failed(Time::ZERO, Fault::Late, text(), &mut lineage);
+    assert_eq!(first_tried(settings(&TWO), &lineage), dial(1, 0));
+    // A replica of the client's has a list of its own.
+    let mut alone = self::plan(settings(&[Host::Address]));
+    alone.handle_connected();
+    alone.handle_logged_in(ASKED, &mut lineage).unwrap();
+    assert_eq!(first_tried(settings(&TWO), &lineage), dial(1, 0));
+    let mut back = Plan::new(Time::ZERO, settings(&TWO), &lineage);
+    back.handle_failed(Time::ZERO, Fault::Unreachable, text(), &mut lineage);
+    back.handle_connected();
+    back.handle_logged_in(PRIMARY, &mut lineage).unwrap();
+    assert_eq!(first_tried(settings(&TWO), &lineage), dial(0, 0));
 }
 
 #[test]
@@ -522,7 +579,7 @@ fn behind_a_former_primary_the_next_host_is_tried() {
     fail(&mut plan, Fault::Server, "a is a former primary");
     assert_eq!(plan.action(), dial(1, 0));
     plan.handle_connected();
-    plan.handle_logged_in(ASKED).unwrap();
+    log_in(&mut plan, ASKED).unwrap();
     plan.handle_identified(primary(2), &mut lineage).unwrap();
     assert_eq!(plan.action(), Action::Done);
 }

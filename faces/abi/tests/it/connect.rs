@@ -7,15 +7,18 @@ use onetrip_abi::Connect;
 use onetrip_abi::completion::{close, end, kind, outcome};
 use onetrip_abi::export::onetrip_postgres_identify;
 use onetrip_abi::export_connect::*;
+use onetrip_postgres::client::identity::Lineage;
 
 use crate::host::Host;
 
-struct Connecting(*mut Connect);
+struct Connecting(*mut Connect, *mut Lineage);
 
 impl Connecting {
     fn new(settings: &str) -> Connecting {
-        // SAFETY: the settings are valid for their length.
-        Connecting(unsafe { onetrip_connect_new(0.0, settings.as_ptr(), settings.len(), 1.0) })
+        let (lineage, len) = (onetrip_lineage_new(), settings.len());
+        // SAFETY: the settings are valid for their length, and the lineage lives, here and below.
+        let plan = unsafe { onetrip_connect_new(0.0, settings.as_ptr(), len, 1.0, lineage) };
+        Connecting(plan, lineage)
     }
 
     /// The action, the host and the address.
@@ -34,12 +37,12 @@ impl Connecting {
 
     fn logged_in(&self, on: &Host) -> bool {
         // SAFETY: as above, and the connection lives.
-        unsafe { onetrip_connect_logged_in(self.0, on.connection) }
+        unsafe { onetrip_connect_logged_in(self.0, on.connection, self.1) }
     }
 
     fn failed(&self, what: u32, text: &str) {
         // SAFETY: as above, and the text is valid for its length.
-        unsafe { onetrip_connect_failed(self.0, 0.0, what, text.as_ptr(), text.len()) }
+        unsafe { onetrip_connect_failed(self.0, 0.0, what, text.as_ptr(), text.len(), self.1) }
     }
 
     fn verdict(&self) -> f64 {
@@ -59,8 +62,11 @@ impl Connecting {
 
 impl Drop for Connecting {
     fn drop(&mut self) {
-        // SAFETY: it was made by `onetrip_connect_new`, and is not used again.
-        unsafe { onetrip_connect_free(self.0) }
+        // SAFETY: they were made in `new`, and are not used again.
+        unsafe {
+            onetrip_connect_free(self.0);
+            onetrip_lineage_free(self.1);
+        }
     }
 }
 
@@ -143,7 +149,7 @@ fn a_plan_leads_from_a_name_to_a_login_by_tls() {
     connecting.failed(fault::UNREACHABLE, "no socket");
     assert_eq!(connecting.next(), (action::RESOLVE, 1, 0));
     connecting.happened(event::RESOLVED, 2);
-    connecting.failed(fault::UNREACHABLE, "nobody");
+    connecting.failed(fault::LATE, "nobody");
     assert_eq!(connecting.next(), (action::DIAL, 1, 1));
     connecting.happened(event::CONNECTED, 0);
     assert_eq!(connecting.next().0, action::ASK_FOR_TLS);
@@ -191,7 +197,7 @@ fn the_login_that_all_servers_would_refuse_is_the_last() {
 
 #[test]
 fn settings_that_are_none_make_no_plan_and_nonsense_does_no_harm() {
-    for settings in ["hosts\0x\0", "hosts\0a", "sslmode\0maybe\0", "nonsense\x001\0", "user\0me\0"]
+    for settings in ["hosts\0x\0", "hosts\0a", "sslmode\0maybe\0", "nonsense\x001\0", "scouts\0\0"]
     {
         assert!(Connecting::new(settings).0.is_null(), "{settings:?}");
     }

@@ -160,6 +160,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CONNECT_LOGIN_FAILED", fault::LOG_IN),
         ("CONNECT_SERVER", fault::SERVER),
         ("CONNECT_OURS", fault::OURS),
+        ("CONNECT_LATE", fault::LATE),
         ("END_COMPLETE", end::COMPLETE),
         ("END_PROVISIONAL", end::PROVISIONAL),
         ("END_SERVER", end::SERVER),

@@ -88,7 +88,13 @@ export interface Exports {
   onetrip_redis_look(command: number, len: number, traits: number): number
   onetrip_redis_slot(key: number, len: number): number
   onetrip_redis_outcome(error: number, len: number, leaves: number): number
-  onetrip_connect_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_connect_new(
+    now: number,
+    settings: number,
+    len: number,
+    seed: number,
+    lineage: number,
+  ): number
   onetrip_connect_free(plan: number): void
   onetrip_connect_action(plan: number): number
   onetrip_connect_host(plan: number): number
@@ -154,12 +160,19 @@ export interface Exports {
   onetrip_replicas_read(replicas: number, row: number, len: number): number
   onetrip_replicas_text(replicas: number): number
   onetrip_position_later(texts: number, firstLen: number, len: number): number
-  onetrip_connect_logged_in(plan: number, connection: number): number
+  onetrip_connect_logged_in(plan: number, connection: number, lineage: number): number
   onetrip_connect_identified(plan: number, connection: number, lineage: number): number
   onetrip_lineage_new(): number
   onetrip_lineage_free(lineage: number): void
   onetrip_lineage_compare(lineage: number, connection: number): void
-  onetrip_connect_failed(plan: number, now: number, what: number, text: number, len: number): void
+  onetrip_connect_failed(
+    plan: number,
+    now: number,
+    what: number,
+    text: number,
+    len: number,
+    lineage: number,
+  ): void
   onetrip_connect_verdict(plan: number): number
   onetrip_connect_text(plan: number): number
   onetrip_connect_said(plan: number): number
@@ -184,6 +197,7 @@ export interface Exports {
   onetrip_pool_retire(pool: number, now: number, connection: number): void
   onetrip_pool_repeat_pause(number: number, seed: number): number
   onetrip_pool_again(pool: number, now: number, times: number, until: number, left: number): number
+  onetrip_pool_scouted(pool: number, now: number): void
   onetrip_pool_answered(pool: number, now: number, connection: number): void
   onetrip_pool_acted(pool: number, now: number): void
   onetrip_pool_deadline(pool: number): number
@@ -357,6 +371,7 @@ export const enum Kind {
   POOL_FAILED = 35,
   POOL_RESET = 36,
   POOL_CLOSE = 37,
+  POOL_SCOUT = 38,
   CLUSTER_SEND = 48,
   CLUSTER_SEND_ASKING = 49,
   CLUSTER_REPLY = 50,
@@ -428,6 +443,7 @@ export const enum ConnectFault {
   LOG_IN = 3,
   SERVER = 4,
   OURS = 5,
+  LATE = 6,
 }
 
 /** How a request ended. */

@@ -21,18 +21,29 @@ export interface Refusal {
 export class Plan implements Handle {
   engine: Exports = memory.engine
   #address = 0
+  readonly #lineage: Lineage
   readonly #lost: () => void
 
-  /** `lost` is called if the module fails, and the plan with it. */
-  constructor(settings: Iterable<readonly [string, string]>, lost: () => void) {
+  /**
+   * `lineage`: what its client has seen of servers. `lost` is called if the module fails, and the
+   * plan with it.
+   */
+  constructor(
+    settings: Iterable<readonly [string, string]>,
+    lineage: Lineage,
+    lost: () => void,
+  ) {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
     const bytes = Buffer.from(text)
+    this.#lineage = lineage
     this.#lost = lost
-    const make = (start: number): number =>
-      this.engine.onetrip_connect_new(clock(), start, bytes.length, Math.random())
-    this.#address = placed(() => memory.lend(bytes, make)) ?? 0
     memory.handles.add(this)
+    const { address } = lineage
+    if (address === 0) return
+    const make = (start: number): number =>
+      this.engine.onetrip_connect_new(clock(), start, bytes.length, Math.random(), address)
+    this.#address = placed(() => memory.lend(bytes, make)) ?? 0
   }
 
   /** Whether the plan exists: there was memory for it, and it has not been freed. */
@@ -72,13 +83,14 @@ export class Plan implements Handle {
 
   /** The login on this connection is over. Returns a refusal as above. */
   loggedIn(link: Link): Refusal | undefined {
-    return this.#judge(() => this.engine.onetrip_connect_logged_in(this.#address, link.address))
+    const tell = this.engine.onetrip_connect_logged_in
+    return this.#judge(() => tell(this.#address, link.address, this.#lineage.address))
   }
 
   /** The server of this connection was asked which it is. Returns a refusal as above. */
-  identified(link: Link, { address }: Lineage): Refusal | undefined {
+  identified(link: Link): Refusal | undefined {
     const tell = this.engine.onetrip_connect_identified
-    return this.#judge(() => (address === 0 ? 1 : tell(this.#address, link.address, address)))
+    return this.#judge(() => tell(this.#address, link.address, this.#lineage.address))
   }
 
   #judge(tell: () => number): Refusal | undefined {
@@ -92,7 +104,8 @@ export class Plan implements Handle {
     if (!this.isThere) return
     const bytes = Buffer.from(text)
     const tell = (start: number, length: number): true => {
-      this.engine.onetrip_connect_failed(this.#address, clock(), what, start, length)
+      const { address } = this.#lineage
+      this.engine.onetrip_connect_failed(this.#address, clock(), what, start, length, address)
       return true
     }
     // If there is no memory for the text, the plan goes on without it.

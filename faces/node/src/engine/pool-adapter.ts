@@ -22,6 +22,8 @@ export interface Opener {
   reset(connection: number): void
   /** Close a connection, or stop opening it: the pool has forgotten it. */
   close(connection: number): void
+  /** Look for another server, beside the pool's connections, then call `scouted`. */
+  scout?(): void
   /** The pool has ended: no connection is left. */
   closed(): void
 }
@@ -234,6 +236,13 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     )
   }
 
+  /** The look for another server is over, whatever it met. */
+  scouted(): void {
+    if (this.#over) return
+    this.engine.onetrip_pool_scouted(this.#pool, performance.now())
+    this.#schedule()
+  }
+
   /** Replies arrived on a connection: a caller in line may be placed there now. */
   answered(connection: number): void {
     this.#tellPolicy(connection, (now, number) =>
@@ -391,6 +400,7 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     if (kind === Kind.POOL_OPEN) this.#opener.open((this.#last = connection))
     else if (kind === Kind.POOL_RESET) this.#opener.reset(connection)
     else if (kind === Kind.POOL_CLOSE) this.#opener.close(connection)
+    else if (kind === Kind.POOL_SCOUT) this.#opener.scout?.()
     else if (kind === Kind.CLOSED) this.#opener.closed()
     else this.#tell(kind, token, connection)
   }

@@ -196,7 +196,19 @@ export class Settings {
   }
 
   /** The settings of the connect plan (`onetrip_connect_new`). */
-  ofPlan(): [string, string][] {
+  ofPlan(scouts = false): [string, string][] {
+    return [
+      ...this.#ofServers(),
+      ['connect_timeout_ms', String(this.number('connect_timeout') * 1000)],
+      ['sslmode', this.#sslmode],
+      ['sslnegotiation', this.said('sslnegotiation')],
+      ['load_balance_hosts', this.said('load_balance_hosts')],
+      ['scouts', scouts ? '1' : '0'],
+    ]
+  }
+
+  /** Which servers the client may meet. */
+  #ofServers(): [string, string][] {
     const hosts = this.endpoints.map(({ host, address }) => {
       if (address !== undefined) return 'a'
       if (host.startsWith('/')) return 's'
@@ -204,9 +216,7 @@ export class Settings {
     })
     return [
       ['hosts', hosts.join('')],
-      ['connect_timeout_ms', String(this.number('connect_timeout') * 1000)],
-      ['sslmode', this.#sslmode],
-      ...OF_PLAN.map((name): [string, string] => [name, this.said(name)]),
+      ['target_session_attrs', this.said('target_session_attrs')],
     ]
   }
 
@@ -245,7 +255,7 @@ export class Settings {
 
   /** The settings of the pool's policy (`onetrip_pool_new`). */
   ofPool(): [string, string][] {
-    const settings: [string, string][] = []
+    const settings = this.#ofServers()
     for (const name of OF_POOL) {
       const text = this.text(name)
       if (text !== undefined) settings.push([name, text])
@@ -262,8 +272,6 @@ const NO_VERSION =
   'postgres: ssl_min_protocol_version is newer than ssl_max_protocol_version: raise the latter'
 
 const LOOPBACK = /^(?:(?:::ffff:)?127\.\d+\.\d+\.\d+|::1)$/
-
-const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
 
 const OF_ENGINE = [
   'target_session_attrs',

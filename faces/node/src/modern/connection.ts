@@ -47,14 +47,14 @@ export class Connection implements Owner, Reached {
   #whenIdle: (() => void)[] = []
   #leaving: (() => void) | undefined
 
-  /** `lineage`: what its client has seen of servers. */
-  constructor(settings: Settings, lineage: Lineage, host: Host) {
+  /** `lineage`: what its client has seen of servers. `scouts`: it looks for another primary. */
+  constructor(settings: Settings, lineage: Lineage, host: Host, scouts = false) {
     this.#settings = settings
     this.#lineage = lineage
     this.#host = host
     this.values = settings.values
     this.resultBytesMax = settings.number('result_bytes_max') || Infinity
-    this.#opening = new Opening(settings, lineage, this)
+    this.#opening = new Opening(settings, lineage, this, scouts)
   }
 
   /** The address of its link in the module. */

@@ -28,7 +28,6 @@ export interface Reached {
 /** Carries out the connect plan of the module: sockets, TLS, timers and errors are here. */
 export class Opening implements Opener, Guide {
   readonly #settings: Settings
-  readonly #lineage: Lineage
   readonly #to: Reached
   readonly #plan: Plan
   /** The errors that were reported to the plan, in that order. */
@@ -53,11 +52,11 @@ export class Opening implements Opener, Guide {
   /** The fault of this attempt. If it is not set, the fault follows from the action (`FAULTS`). */
   #why: { readonly fault: ConnectFault; readonly isFinal: boolean } | undefined
 
-  constructor(settings: Settings, lineage: Lineage, to: Reached) {
+  /** `scouts`: it looks for another primary. */
+  constructor(settings: Settings, lineage: Lineage, to: Reached, scouts: boolean) {
     this.#settings = settings
-    this.#lineage = lineage
     this.#to = to
-    this.#plan = new Plan(settings.ofPlan(), () => this.#lost())
+    this.#plan = new Plan(settings.ofPlan(scouts), lineage, () => this.#lost())
     if (!this.#plan.isThere) this.#error = new PostgresError('no_memory', 'NotSent', NO_MEMORY)
     this.#go()
   }
@@ -91,7 +90,7 @@ export class Opening implements Opener, Guide {
 
   /** The server has said which it is. Returns the same. */
   identified(link: Link): boolean {
-    return this.#goesOn(this.#plan.identified(link, this.#lineage))
+    return this.#goesOn(this.#plan.identified(link))
   }
 
   #goesOn(refusal: Refusal | undefined): boolean {
@@ -169,8 +168,8 @@ export class Opening implements Opener, Guide {
     const seconds = this.#settings.number('connect_timeout')
     const message = `${this.name} did not answer within ${seconds} s (connect_timeout)`
     const why = new PostgresError('connect_timeout', 'NotSent', message)
-    if (this.#transport !== undefined) this.fail(why, ConnectFault.UNREACHABLE)
-    else if (turn === this.#turn) this.#failed(ConnectFault.UNREACHABLE, why)
+    if (this.#transport !== undefined) this.fail(why, ConnectFault.LATE)
+    else if (turn === this.#turn) this.#failed(ConnectFault.LATE, why)
   }
 
   // --- questions of the transport ---

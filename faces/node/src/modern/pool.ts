@@ -44,6 +44,8 @@ export class Pool implements Opener, Host, Scope {
   readonly #slow = new SlowNeighbours()
   #hedged = 0
   #watcher: Replicas | undefined
+  /** The connection that looks for another primary. It is none of the pool's. */
+  #scout: Connection | undefined
   #lastError: PostgresError | undefined
   #isClosing = false
   #isOver = false
@@ -232,15 +234,31 @@ export class Pool implements Opener, Host, Scope {
     connection.terminate()
   }
 
+  scout(): void {
+    this.#closing++
+    this.#scout = new Connection(this.settings, this.lineage, this, true)
+  }
+
+  /** What the scout has met stands in the lineage, which closes what is open to a former primary. */
+  #scouted(connection: Connection): void {
+    if (this.#scout !== connection) return
+    this.#scout = undefined
+    this.#adapter.scouted()
+  }
+
   closed(): void {
     this.#isOver = true
+    this.#scout?.destroy(closed())
     this.#finish()
   }
 
   // --- events of connections ---
 
   opened(connection: Connection): void {
-    if (this.#members.get(connection.number) !== connection) return connection.terminate()
+    if (this.#members.get(connection.number) !== connection) {
+      this.#scouted(connection)
+      return connection.terminate()
+    }
     this.#lastError = undefined
     this.#opened.add(connection)
     connection.share()
@@ -252,6 +270,7 @@ export class Pool implements Opener, Host, Scope {
     const { number } = connection
     if (this.#members.get(number) !== connection) {
       this.#closing--
+      this.#scouted(connection)
       return this.#finish()
     }
     this.#members.delete(number)

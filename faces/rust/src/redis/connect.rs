@@ -175,9 +175,9 @@ async fn try_peers(
     for peer in peers(config, server).await? {
         let attempt = try_peer(config, &settings, target, server, peer);
         let limited = tokio::time::timeout(config.limits.connect_timeout, attempt).await;
-        match limited.unwrap_or_else(|_| Err(Failure::Unreachable(too_slow(server, &settings)))) {
+        match limited.unwrap_or_else(|_| Err(Failure::Late(too_slow(server, &settings)))) {
             Ok(opened) => return Ok(opened),
-            Err(Failure::Unreachable(error)) => last = Some(error),
+            Err(Failure::Unreachable(error) | Failure::Late(error)) => last = Some(error),
             Err(failure) => return Err(failure.into_error()),
         }
     }

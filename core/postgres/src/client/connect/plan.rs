@@ -45,10 +45,9 @@ pub struct Settings {
     /// meet more than one server: with several hosts, or with another `target_session_attrs` than
     /// "any".
     pub identifies: bool,
-    /// A host that is tried behind all others, since it did not answer lately
-    /// ([`Lineage::silent`]).
-    pub tried_last: Option<usize>,
-    /// Whether it is the plan of a scout ([`of_scout`](Self::of_scout)).
+    /// Whether it is the plan of a scout. It looks for a primary, which alone can show that the
+    /// present one is a former one, and asks the host that is silent last. That one gets no longer
+    /// than it was silent before: the next scout must come in time.
     pub scouts: bool,
 }
 
@@ -66,18 +65,6 @@ pub fn scout_after(hosts: usize, target: TargetSessionAttrs) -> Duration {
     );
     let meets_others = hosts > 1 || target != TargetSessionAttrs::Any;
     if takes_primary && meets_others { SCOUT_AFTER } else { Duration::MAX }
-}
-
-impl Settings {
-    /// The same for a scout: it looks for a primary, which alone can show that the present one is a
-    /// former one, and asks the host that is silent last. That one gets no longer than it was silent
-    /// before: the next scout must come in time.
-    #[must_use]
-    pub fn of_scout(self, silent: Option<usize>) -> Settings {
-        let target_session_attrs = TargetSessionAttrs::Primary;
-        let tried_last = silent.or(self.tried_last);
-        Settings { target_session_attrs, tried_last, scouts: true, ..self }
-    }
 }
 
 /// What the host must do next. Hosts are named by their index in the list.
@@ -110,8 +97,10 @@ pub enum Action {
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
-    /// No answer came from this address, or not in time. The host may have other addresses.
+    /// No connection could be made to this address. The host may have other addresses.
     Unreachable,
+    /// The same: no answer came until the [deadline](Plan::deadline).
+    Late,
     /// The TLS handshake failed.
     Handshake,
     /// The server refused the login with this code.
@@ -159,6 +148,8 @@ struct Wrong {
 #[derive(Debug)]
 pub struct Plan {
     settings: Settings,
+    /// The host that is tried behind all others, since it answers nothing.
+    silent: Option<usize>,
     /// The hosts in the order in which they are tried, and the index of the present one.
     hosts: Vec<usize>,
     at: usize,
@@ -182,15 +173,24 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Begins with the first host.
-    pub fn new(now: Time, settings: Settings) -> Plan {
+    /// Begins with the first host. A host of the list that the client has seen silent is the last.
+    pub fn new(now: Time, mut settings: Settings, lineage: &Lineage) -> Plan {
+        if settings.scouts {
+            settings.target_session_attrs = TargetSessionAttrs::Primary;
+        }
         let wanted = match settings.target_session_attrs {
             TargetSessionAttrs::PreferStandby => TargetSessionAttrs::Standby,
             wanted => wanted,
         };
         let count = settings.hosts.len();
+        let silent = match settings.scouts {
+            _ if count == 1 => Some(0),
+            true => lineage.served().or(lineage.silent()),
+            false => lineage.silent(),
+        };
         let mut plan = Plan {
             settings,
+            silent,
             hosts: Vec::new(),
             at: 0,
             addresses: Vec::new(),
@@ -206,9 +206,8 @@ impl Plan {
             errors: 0,
         };
         plan.hosts = plan.order(count);
-        let last = plan.settings.tried_last;
         // Stable, so the order of the others stays.
-        plan.hosts.sort_by_key(|host| Some(*host) == last);
+        plan.hosts.sort_by_key(|host| Some(*host) == silent);
         plan.begin_host(now);
         plan
     }
@@ -218,7 +217,7 @@ impl Plan {
         self.action
     }
 
-    /// When the action is given up, and reported as [`Fault::Unreachable`].
+    /// When the action is given up, and reported as [`Fault::Late`].
     pub fn deadline(&self) -> Time {
         self.deadline
     }
@@ -274,7 +273,11 @@ impl Plan {
     ///
     /// # Errors
     /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
-    pub fn handle_logged_in(&mut self, session: Session) -> Result<(), Refusal> {
+    pub fn handle_logged_in(
+        &mut self,
+        session: Session,
+        lineage: &mut Lineage,
+    ) -> Result<(), Refusal> {
         if self.action == Action::LogIn {
             // Also one that does not fit is asked: a pooler tells its clients what one of its servers
             // said long ago. And where a standby is wanted, a primary teaches which timeline is the
@@ -284,7 +287,7 @@ impl Plan {
                     self.session = session;
                     self.action = Action::Identify;
                 }
-                Some(true) => self.action = Action::Done,
+                Some(true) => self.arrive(lineage, false),
                 Some(false) => return Err(Refusal::Target),
                 None => return Err(Refusal::TargetUnknown),
             }
@@ -306,7 +309,7 @@ impl Plan {
         lineage: &mut Lineage,
     ) -> Result<(), Refusal> {
         if self.action == Action::Identify {
-            let mut session = self.session;
+            let (mut session, before) = (self.session, *lineage);
             if let Some(server) = server {
                 lineage.admit(server)?;
                 session.is_standby = Some(server.is_standby);
@@ -314,9 +317,30 @@ impl Plan {
             if session.fits(self.wanted) != Some(true) {
                 return Err(Refusal::Target);
             }
-            self.action = Action::Done;
+            let is_beyond = lineage.is_beyond(&before);
+            self.arrive(lineage, is_beyond);
         }
         Ok(())
+    }
+
+    /// `is_beyond`: it was not known that this server is the primary. Only then a scout has shown
+    /// that the silent host is none: else that may be at work on what takes long.
+    fn arrive(&mut self, lineage: &mut Lineage, is_beyond: bool) {
+        self.action = Action::Done;
+        if !self.teaches() {
+            return;
+        }
+        match self.silent {
+            _ if !self.settings.scouts => lineage.note_served(self.host()),
+            Some(silent) if is_beyond && silent != self.host() => lineage.note_silent(silent),
+            _ => {}
+        }
+    }
+
+    /// Whether its hosts are those of the lineage. Plans of one host, as those of replicas, may share
+    /// the lineage of a list.
+    fn teaches(&self) -> bool {
+        self.settings.hosts.len() > 1
     }
 
     fn identifies(&self) -> bool {
@@ -326,9 +350,18 @@ impl Plan {
     }
 
     /// The action has failed. The host has put the error at the end of its list.
-    pub fn handle_failed(&mut self, now: Time, fault: Fault<'_>, text: String) {
+    pub fn handle_failed(
+        &mut self,
+        now: Time,
+        fault: Fault<'_>,
+        text: String,
+        lineage: &mut Lineage,
+    ) {
         if matches!(self.action, Action::Done | Action::Failed) {
             return;
+        }
+        if fault == Fault::Late && self.teaches() {
+            lineage.note_silent(self.host());
         }
         let code = if let Fault::LogIn(code) = fault { code } else { "" };
         let is_final = fault == Fault::Ours || is_final(code);
@@ -345,8 +378,9 @@ impl Plan {
         if let Some(first) = self.first.take() {
             wrong = both(first, (wrong, self.tls), code);
         }
-        let is_looked_up = !matches!(self.action, Action::Resolve(_));
-        if fault == Fault::Unreachable && is_looked_up && self.address + 1 < self.addresses.len() {
+        let is_of_address = matches!(fault, Fault::Unreachable | Fault::Late)
+            && !matches!(self.action, Action::Resolve(_));
+        if is_of_address && self.address + 1 < self.addresses.len() {
             self.address += 1;
             self.begin_address(now);
         } else {
@@ -404,8 +438,8 @@ impl Plan {
 
     /// Both TLS modes of an address share its time.
     fn restart_clock(&mut self, now: Time) {
-        let Settings { connect_timeout, tried_last, scouts, .. } = self.settings;
-        let is_silent = scouts && tried_last == Some(self.host());
+        let Settings { connect_timeout, scouts, .. } = self.settings;
+        let is_silent = scouts && self.silent == Some(self.host());
         let patience = match connect_timeout {
             Some(time) if is_silent => Some(time.min(SCOUT_AFTER)),
             None if is_silent => Some(SCOUT_AFTER),

@@ -543,6 +543,9 @@ enum {
 bool onetrip_redis_look(const uint8_t *command, size_t len, onetrip_redis_traits *traits);
 /* The hash slot of a key. */
 uint32_t onetrip_redis_slot(const uint8_t *key, size_t len);
+/* How long a command waits in the line of a node of a cluster, in milliseconds. wait_timeout: how
+ * long it would in that of another server. */
+double onetrip_redis_line_wait(double wait_timeout);
 /* The outcome of a command that was answered by an error among several replies. */
 uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
 

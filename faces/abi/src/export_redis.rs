@@ -7,6 +7,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::Outcome;
+use onetrip_redis::client::router::LINE_WAIT;
 use onetrip_redis::protocol::outcome_of_frame;
 use onetrip_redis::slots::slot_of;
 
@@ -87,6 +88,13 @@ pub unsafe extern "C" fn onetrip_redis_look(
 pub unsafe extern "C" fn onetrip_redis_slot(key: *const u8, len: usize) -> u32 {
     // SAFETY: the host's promise at the top.
     slot_of(unsafe { memory::bytes(key, len) }).into()
+}
+
+/// How long a command waits in the line of a node of a cluster, in milliseconds. `wait_timeout`: how
+/// long it would in that of another server.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_redis_line_wait(wait_timeout: f64) -> f64 {
+    wait_timeout.min(LINE_WAIT.as_millis() as f64)
 }
 
 /// The outcome of a command that was answered by an error among several replies. `leaves`: the

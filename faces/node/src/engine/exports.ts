@@ -87,6 +87,7 @@ export interface Exports {
   onetrip_redis_scripts_as_texts(connection: number): void
   onetrip_redis_look(command: number, len: number, traits: number): number
   onetrip_redis_slot(key: number, len: number): number
+  onetrip_redis_line_wait(waitTimeout: number): number
   onetrip_redis_outcome(error: number, len: number, leaves: number): number
   onetrip_connect_new(
     now: number,

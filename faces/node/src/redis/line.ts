@@ -1,4 +1,5 @@
 import type { Outcome } from '../engine/exports'
+import { memory } from '../engine/memory'
 import type { Call } from './call'
 import type { Config, Server } from './config'
 import { Connection, type Purpose, type Seat } from './connection'
@@ -25,9 +26,6 @@ interface Waiting {
 
 const BACKOFF_MIN = 50
 const BACKOFF_MAX = 5_000
-
-/** How long a command waits in the line of a node of a cluster: `LINE_WAIT` of the router. */
-const LINE_WAIT = 1_000
 
 /**
  * The shared connection: it is opened when it is needed, and again after it was lost. Calls wait
@@ -159,7 +157,8 @@ export class Line implements Seat {
 
   get #waitTimeout(): number {
     const { waitTimeout } = this.#config
-    return this.#purpose.isNode === true ? Math.min(waitTimeout, LINE_WAIT) : waitTimeout
+    if (this.#purpose.isNode !== true) return waitTimeout
+    return memory.engine.onetrip_redis_line_wait(waitTimeout)
   }
 
   #takeOut(entry: Waiting): boolean {

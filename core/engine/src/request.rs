@@ -61,6 +61,9 @@ pub struct Request<X> {
     /// effect on a request that is [`in_order`](Self::in_order), pinned, discarded, in a group, or
     /// part of a longer segment.
     pub joins: bool,
+    /// Whether it goes on in a way of its own once its connection has ended. Then it is not handed
+    /// out by [`take_unsent`](crate::Connection::take_unsent).
+    pub own_way: bool,
     /// Whether room is known to be there: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. It has no meaning in a
     /// group.
@@ -90,6 +93,7 @@ impl<X> Request<X> {
             resend: false,
             cancel_late: false,
             joins: false,
+            own_way: false,
             reserved: false,
             feed: Feed::Whole,
             metered: false,

@@ -23,6 +23,9 @@ pub mod flag {
     /// The statement is described and not run: the types of its parameters, and its columns. The
     /// request has no parameters.
     pub const DESCRIBE: u32 = 1 << 7;
+    /// It is a read that goes to another server once its connection has ended. Set by
+    /// `onetrip_replicas_submit`, and by hosts in Rust.
+    pub const ELSEWHERE: u32 = 1 << 8;
     pub(crate) const ALL: u32 =
         SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE | DESCRIBE;
 }

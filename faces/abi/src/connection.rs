@@ -13,6 +13,8 @@ use onetrip_postgres::client::position::Position;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
 
+#[cfg(feature = "reads")]
+use crate::codes;
 use crate::completion::{Completion, Completions, Record, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
@@ -229,6 +231,7 @@ impl Connection {
         };
         let written = request.get(..len).ok_or(Refused::Malformed)?;
         let read = Submission::read(flags, written, text_len, 0).ok_or(Refused::Malformed)?;
+        let read = Submission { flags: flags | codes::flag::ELSEWHERE, ..read };
         let (of, late) = ((token, key), Time::NEVER);
         let result = match position {
             Some(at) => postgres.submit_guarded(now, of, (read, at), late, completions),

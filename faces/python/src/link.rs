@@ -202,6 +202,10 @@ impl Link {
         let submission = Submission { portal, more, ..submission };
         let key = if call.is_own() { Default::default() } else { statement.key };
         let reading = call.now.with(|it| it.reading).ok().flatten();
+        let submission = match reading {
+            Some(_) => Submission { flags: submission.flags | flag::ELSEWHERE, ..submission },
+            None => submission,
+        };
         let mut connection = self.connection.borrow_mut();
         let sent = match reading.and_then(|it| it.position) {
             Some(position) => {

@@ -9,7 +9,7 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
-use onetrip_postgres::client::retry::{Setting, permit};
+use onetrip_postgres::client::retry::{GoesOn, Setting, permit};
 use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::client::transaction::front::write_command;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind};
@@ -71,8 +71,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) key: TextKey,
     /// Its role in the transaction around it.
     pub(crate) part: Part,
-    /// Whether it may share a sync point with neighbours of its kind.
-    pub(crate) joins: bool,
+    /// How it goes on once its connection has ended.
+    pub(crate) goes_on: GoesOn,
     pub(crate) message: Message<'a>,
 }
 
@@ -83,8 +83,8 @@ impl Outgoing<'_> {
             Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
         };
         let bytes = Bytes::copy_from_slice(bytes);
-        let Outgoing { expect, key, joins, .. } = *self;
-        Kept { expect, key, joins, bound, bytes }
+        let Outgoing { expect, key, goes_on, .. } = *self;
+        Kept { expect, key, goes_on, bound, bytes }
     }
 }
 
@@ -94,9 +94,9 @@ impl Kept {
             None => Message::Whole(&self.bytes),
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
-        let Kept { expect, key, joins, .. } = *self;
+        let Kept { expect, key, goes_on, .. } = *self;
         // Only statements outside of transactions wait for a connection.
-        Outgoing { expect, key, joins, part: Part::Statement, message }
+        Outgoing { expect, key, goes_on, part: Part::Statement, message }
     }
 }
 
@@ -309,10 +309,14 @@ impl Executor {
             }
         };
         let is_read = encoded.traits.read_only_select();
-        let (part, joins) = (Part::Statement, runs != Runs::Once && is_read);
+        let goes_on = match runs {
+            Runs::Once => GoesOn::InLine,
+            Runs::Repeatably { .. } => GoesOn::Repeated { is_read },
+        };
         let hedged = is_read && runs == Runs::Repeatably { hedged: true };
         let key = key(encoded.key);
-        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
+        let part = Part::Statement;
+        let outgoing = Outgoing { expect: encoded.expect, key, goes_on, part, message };
         let kept = runs.repeatably(|| Again::Encoded(outgoing.to_owned()));
         let repeat = kept.map(|it| self.repeat(it, hedged));
         let sent = self.submit(outgoing)?;
@@ -510,11 +514,11 @@ impl Executor {
             self.context.options.cancel_on_timeout && outgoing.part == Part::Statement;
         match outgoing.message {
             Message::Whole(bytes) => {
-                let (expect, joins) = (outgoing.expect, outgoing.joins);
+                let (expect, goes_on) = (outgoing.expect, outgoing.goes_on);
                 let request = isolated(core, expect);
                 let request = Request { deadline, in_order, pinned, cancel_late, ..request };
                 let used: Option<&Use> = None;
-                let request = permit(request, at, used, expect.has_partial_effects(), joins);
+                let request = permit(request, at, used, expect.has_partial_effects(), goes_on);
                 self.submit_bytes(core, now, request, (None, outgoing.part), bytes)
             }
             Message::Bound(bound, values) => {
@@ -523,10 +527,10 @@ impl Executor {
                     let (expect, statement) =
                         core.assemble(outgoing.expect, bound, values, scope, bytes)?;
                     bytes.extend_from_slice(&SYNC);
-                    let (used, joins) = (statement.as_ref(), outgoing.joins);
+                    let (used, goes_on) = (statement.as_ref(), outgoing.goes_on);
                     let request = isolated(core, expect);
                     let request = Request { deadline, in_order, pinned, cancel_late, ..request };
-                    let request = permit(request, at, used, expect.has_partial_effects(), joins);
+                    let request = permit(request, at, used, expect.has_partial_effects(), goes_on);
                     self.submit_bytes(core, now, request, (statement, outgoing.part), bytes)
                 })
             }
@@ -719,7 +723,13 @@ impl Executor {
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&describe));
         let key = TextKey::UNTOLD;
-        Ok(Reply::of(self.submit(Outgoing { expect, key, part, joins: false, message })?))
+        Ok(Reply::of(self.submit(Outgoing {
+            expect,
+            key,
+            part,
+            goes_on: GoesOn::InLine,
+            message,
+        })?))
     }
 
     pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -756,7 +766,8 @@ impl Executor {
         describe.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&describe));
-        let outgoing = Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message };
+        let outgoing =
+            Outgoing { expect, key: TextKey::UNTOLD, goes_on: GoesOn::InLine, part, message };
         Ok(Reply::of(self.submit(outgoing)?))
     }
 
@@ -769,7 +780,13 @@ impl Executor {
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
             let expect = Expect::simple().of_traits(traits);
             let (part, message) = (Part::Statement, Message::Whole(&out));
-            self.submit(Outgoing { expect, key: TextKey::of(sql), joins: false, part, message })
+            self.submit(Outgoing {
+                expect,
+                key: TextKey::of(sql),
+                goes_on: GoesOn::InLine,
+                part,
+                message,
+            })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
@@ -782,7 +799,13 @@ impl Executor {
             let expect = Expect::sync().parse().bind().execute().leaves_nothing();
             let expect = if part == Part::Commit { expect.commits() } else { expect };
             let message = Message::Whole(&bytes);
-            self.submit(Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message })
+            self.submit(Outgoing {
+                expect,
+                key: TextKey::UNTOLD,
+                goes_on: GoesOn::InLine,
+                part,
+                message,
+            })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use onetrip_engine::Unsent;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::retry::GoesOn;
 use onetrip_postgres::message::bind;
 
 use crate::statements::{Bound, Use};
@@ -13,7 +14,7 @@ use crate::statements::{Bound, Use};
 pub(crate) struct Kept {
     pub(crate) expect: Expect,
     pub(crate) key: TextKey,
-    pub(crate) joins: bool,
+    pub(crate) goes_on: GoesOn,
     pub(crate) bound: Option<Bound>,
     pub(crate) bytes: Bytes,
 }
@@ -29,14 +30,14 @@ impl Kept {
     /// A request none of whose bytes were sent, for another connection. `used`: the prepared
     /// statement that it names, which other connections have under other names.
     pub(crate) fn of_unsent(unsent: Unsent<Expect>, used: Option<&Use>) -> Option<Kept> {
-        let Unsent { expect, bytes } = unsent;
+        let (Unsent { expect, bytes }, goes_on) = (unsent, GoesOn::InLine);
         let Some(used) = used else {
-            return Some(Kept { expect, key: TextKey::UNTOLD, joins: false, bound: None, bytes });
+            return Some(Kept { expect, key: TextKey::UNTOLD, goes_on, bound: None, bytes });
         };
         let metadata = used.prepared().data.metadata.clone();
         let values = bytes.slice_ref(bind::values_of(&bytes)?);
         let expect = Expect::sync().bind().execute().of_traits(metadata.traits);
         let (key, bound) = (metadata.key, Bound { metadata, explicit: None });
-        Some(Kept { expect, key, joins: false, bound: Some(bound), bytes: values })
+        Some(Kept { expect, key, goes_on, bound: Some(bound), bytes: values })
     }
 }

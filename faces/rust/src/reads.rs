@@ -9,6 +9,7 @@ use onetrip_engine::{Time, Token};
 use onetrip_postgres::client::moving::{Moving as Way, Step};
 use onetrip_postgres::client::position::{Position, Wanted};
 use onetrip_postgres::client::replicas::Read;
+use onetrip_postgres::client::retry::GoesOn;
 use onetrip_postgres::message::SYNC;
 use onetrip_postgres::sql::{self, Traits};
 
@@ -331,8 +332,8 @@ impl Executor {
                 Message::Whole(out)
             }
         };
-        let (part, joins, key) = (Part::Statement, false, key(encoded.key));
-        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
+        let (part, key, goes_on) = (Part::Statement, key(encoded.key), GoesOn::InLine);
+        let outgoing = Outgoing { expect: encoded.expect, key, goes_on, part, message };
         let Some((set, read)) = set else {
             return self.read_here(outgoing, encoded.text);
         };
@@ -349,7 +350,8 @@ impl Executor {
             Text::New(first_use) => (Text::Unseen(first_use.metadata.clone()), Some(first_use)),
             text => (text, None),
         };
-        let moving = Moving::new(self.clone(), set.clone(), outgoing.to_owned(), way);
+        let kept = Kept { goes_on: GoesOn::Elsewhere, ..outgoing.to_owned() };
+        let moving = Moving::new(self.clone(), set.clone(), kept, way);
         let at = match step {
             Step::Replica { at, .. } => moving.submit(at),
             _ => At::Later(moving.wait()),

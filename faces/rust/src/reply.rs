@@ -297,9 +297,7 @@ impl<T> Reply<T> {
 
     /// Whether it gets in line again, since nothing of it was sent on this connection.
     fn goes_on(&mut self, connection: &Connection, unsent: Option<Box<Kept>>) -> bool {
-        // What may run twice, or goes to another server, goes on in its own way.
-        let is_plain = self.repeating.is_none() && self.moving.is_none();
-        let Some(kept) = unsent.filter(|_| is_plain) else { return false };
+        let Some(kept) = unsent else { return false };
         let Ok(pool) = connection.pool_slot.owner.clone().itself().downcast::<Pool>() else {
             return false;
         };

@@ -485,9 +485,10 @@ impl<P: Protocol> Connection<P> {
 
     /// The request with this token, if it ended as [`Outcome::NotSent`] because the connection
     /// ended, and nothing ties it to this connection: it carries its own sync point, is in no
-    /// group, is neither [`pinned`](Request::pinned) nor [`in_order`](Request::in_order), and
-    /// nobody wanted it cancelled. The host may submit it to another connection. Quick if the host asks as soon as it hears of the
-    /// end; what nobody takes goes with the connection.
+    /// group, is neither [`pinned`](Request::pinned) nor [`in_order`](Request::in_order), does not
+    /// go its [`own_way`](Request::own_way), and nobody wanted it cancelled. The host may submit it
+    /// to another connection. Quick if the host asks as soon as it hears of the end; what nobody
+    /// takes goes with the connection.
     pub fn take_unsent(&mut self, token: Token) -> Option<Unsent<P::Expect>> {
         let at = self.unsent.iter().position(|(of, _)| *of == token)?;
         self.unsent.remove(at).map(|(_, unsent)| unsent)

@@ -44,6 +44,7 @@ pub(super) struct Slot<X> {
     pub(super) resend: bool,
     /// Whether it may share a sync point with neighbours that also have this set.
     pub(super) joins: bool,
+    pub(super) own_way: bool,
     /// Its sync point was left out, because its shared-Sync group goes on behind it.
     pub(super) joined: bool,
     /// Whether it is cancelled at the server when its deadline passes.
@@ -101,6 +102,7 @@ impl<X> Slot<X> {
             heal_len: 0,
             resend: (request.resend || joins) && alone,
             joins,
+            own_way: request.own_way,
             joined: false,
             cancel_late: request.cancel_late,
             expired: false,
@@ -135,8 +137,8 @@ impl<X> Slot<X> {
     /// nowhere else.
     pub(super) fn is_movable(&self, behind_member: bool) -> bool {
         let alone = self.sync == SyncPoint::Own && !behind_member && self.group.is_none();
-        let bound = self.pinned || self.in_order || self.joined || self.healed || self.own;
-        let bound = bound || self.want != Want::No;
+        let bound = self.pinned || self.in_order || self.joined || self.healed || self.own_way;
+        let bound = bound || self.own || self.want != Want::No;
         alone && !bound && self.feed == Feed::Whole && self.token != Token::DISCARD
     }
 

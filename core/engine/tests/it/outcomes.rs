@@ -69,9 +69,11 @@ fn what_depends_on_its_connection_is_not_handed_out() {
     pair.member(5, "o");
     pair.own(6, "o");
     pair.own(7, "o");
+    let own_way = Request { own_way: true, ..pair.request(8, SyncPoint::Own) };
+    pair.submit(own_way, "o").unwrap();
     pair.client.handle_closed();
     let movable: Vec<u64> =
-        (1..=7).filter(|id| pair.client.take_unsent(Token(*id)).is_some()).collect();
+        (1..=8).filter(|id| pair.client.take_unsent(Token(*id)).is_some()).collect();
     assert_eq!(movable, [7], "members, and the end of their segment, stay together");
 }
 

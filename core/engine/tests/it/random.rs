@@ -314,6 +314,7 @@ impl Host {
             resend: false,
             cancel_late: false,
             joins,
+            own_way: false,
             reserved,
             feed: Feed::Whole,
             metered: false,

@@ -16,15 +16,28 @@ pub struct Setting {
     pub is_outside: bool,
 }
 
-/// The same request, marked with what the engine may do if it did not run or was undone. `used` is
-/// the prepared statement that it names; `None` if it carries its text. `joins`: its caller says
-/// that it may run twice, and it only reads.
+/// How a statement goes on whose connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoesOn {
+    /// In line for another connection, if no byte of it was sent.
+    InLine,
+    /// By its repeats, since its caller says that it may run twice. `is_read`: it only reads.
+    Repeated {
+        /// See above.
+        is_read: bool,
+    },
+    /// To another server, as a read that replicas serve.
+    Elsewhere,
+}
+
+/// The same request, marked with what may be done if it did not run or was undone. `used` is the
+/// prepared statement that it names; `None` if it carries its text.
 pub fn permit<X, T>(
     request: Request<X>,
     at: Setting,
     used: Option<&Use<T>>,
     has_partial_effects: bool,
-    joins: bool,
+    goes_on: GoesOn,
 ) -> Request<X> {
     // A request that prepares its statement would find the name taken the second time.
     let parses = used.is_some_and(Use::parses);
@@ -35,7 +48,8 @@ pub fn permit<X, T>(
         // A cancel that was meant for another request has undone this one, unless it commits by
         // itself.
         resend: at.is_shared && !parses && !has_partial_effects,
-        joins: at.is_shared && !parses && joins,
+        joins: at.is_shared && !parses && goes_on == GoesOn::Repeated { is_read: true },
+        own_way: goes_on != GoesOn::InLine,
         ..request
     }
 }
@@ -50,14 +64,17 @@ mod tests {
     use crate::message::{TransactionStatus, parse};
     use crate::{Expect, Postgres};
 
+    const READ: GoesOn = GoesOn::Repeated { is_read: true };
     const SHARED: Setting = Setting { is_shared: true, is_outside: true };
     const SESSION: Setting = Setting { is_shared: false, is_outside: true };
     const TRANSACTION: Setting = Setting { is_shared: false, is_outside: false };
 
-    /// What is permitted: retry, sending again after another's cancel, a shared-Sync group.
+    /// What is permitted: retry, sending again after another's cancel, a shared-Sync group. `joins`:
+    /// it is a read that may run twice.
     fn permitted(at: Setting, used: Option<&Use<()>>, partial: bool, joins: bool) -> [bool; 3] {
         let request = Request::isolated(Token(1), Expect::sync());
-        let Request { again, resend, joins, .. } = permit(request, at, used, partial, joins);
+        let goes_on = if joins { READ } else { GoesOn::InLine };
+        let Request { again, resend, joins, .. } = permit(request, at, used, partial, goes_on);
         [again, resend, joins]
     }
 
@@ -90,5 +107,17 @@ mod tests {
     fn only_shared_reads_of_which_it_is_said_share_a_sync_point() {
         assert_eq!(permitted(SHARED, None, false, true), [false, true, true]);
         assert_eq!(permitted(SESSION, None, false, true), [false; 3]);
+    }
+
+    #[test]
+    fn what_is_repeated_or_goes_to_another_server_does_not_get_in_line_again() {
+        let own_way = |goes_on| {
+            let request = Request::isolated(Token(1), Expect::sync());
+            permit(request, SHARED, None::<&Use<()>>, false, goes_on).own_way
+        };
+        assert!(!own_way(GoesOn::InLine));
+        for goes_on in [READ, GoesOn::Repeated { is_read: false }, GoesOn::Elsewhere] {
+            assert!(own_way(goes_on), "{goes_on:?}");
+        }
     }
 }

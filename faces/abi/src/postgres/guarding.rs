@@ -73,7 +73,7 @@ impl Postgres {
             return self.submit(now, (token, key), submission, deadline, to);
         }
         self.check(token)?;
-        let allowed = flag::BINARY | flag::UNPREPARED | flag::REPEATABLE;
+        let allowed = flag::BINARY | flag::UNPREPARED | flag::REPEATABLE | flag::ELSEWHERE;
         let is_plain = submission.flags & !allowed == 0
             && submission.name.is_empty()
             && submission.portal.name.is_empty();

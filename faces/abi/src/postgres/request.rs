@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::retry::GoesOn;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
     Close, CopyData, CopyFail, Describe, EncodeError, Execute, Format, Formats, Query, SYNC,
@@ -95,6 +96,15 @@ impl<'a> Submission<'a> {
 
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// How it goes on once its connection has ended.
+    pub(crate) fn goes_on(&self, traits: Traits) -> GoesOn {
+        match self.has(flag::REPEATABLE) {
+            _ if self.has(flag::ELSEWHERE) => GoesOn::Elsewhere,
+            true => GoesOn::Repeated { is_read: traits.read_only_select() },
+            false => GoesOn::InLine,
+        }
     }
 
     /// The most bytes that it takes, except for message headers. `close_len`: the length of a

@@ -200,8 +200,7 @@ impl Postgres {
             is_outside: !is_member && !is_behind && self.goes_outside(treatment),
         };
         let used = if let Way::Named(used) = &way { Some(used) } else { None };
-        let joins = submission.has(flag::REPEATABLE) && traits.read_only_select();
-        let request = permit(request, at, used, partial, joins);
+        let request = permit(request, at, used, partial, submission.goes_on(traits));
         let size = submission.size_max(close.as_ref().map_or(0, Closing::len));
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |pending| pending.begin().write_guard(out))?;

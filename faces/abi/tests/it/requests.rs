@@ -388,7 +388,7 @@ fn what_was_not_sent_comes_back_with_its_parameters_whichever_way_it_was_to_go()
 }
 
 #[test]
-fn what_belongs_to_one_caller_or_was_to_be_cancelled_does_not_come_back() {
+fn what_belongs_to_one_caller_or_may_run_twice_or_was_to_be_cancelled_does_not_come_back() {
     let mut host = Host::connect("");
     host.submit(0, "select 1", "", &[]);
     host.hang_up();
@@ -398,6 +398,7 @@ fn what_belongs_to_one_caller_or_was_to_be_cancelled_does_not_come_back() {
     host.share();
     let (cancelled, other) =
         (host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[]));
+    host.submit(flag::REPEATABLE, "select 3", "", &[]);
     // SAFETY: the connection lives.
     unsafe { onetrip_want_cancel(host.connection, host.now(), cancelled) };
     host.hang_up();

@@ -25,10 +25,6 @@ export class Hedge extends Statement {
     this._sendOn(connection, Flag.REPEATABLE)
   }
 
-  override unsent(): boolean {
-    return false
-  }
-
   override finish(): void {
     if (this.isOver) return
     const first = this.#first

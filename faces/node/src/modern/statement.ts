@@ -179,9 +179,7 @@ export class Statement extends Fragment implements Receiver {
 
   unsent(start: number, end: number): boolean {
     const parameters = memory.bytes.slice(start, end)
-    // What may run twice goes on in its own way, and what was given up does not.
-    const isPlain = !this.isOver && !this.isRepeatable && this.reason === undefined
-    if (!isPlain || this.scope._goesOn?.(this) !== true) return false
+    if (this.isOver || this.scope._goesOn?.(this) !== true) return false
     this.connection?.ended()
     this.connection = undefined
     this.place = 0

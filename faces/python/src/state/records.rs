@@ -223,9 +223,7 @@ impl State {
     fn goes_on(&mut self, now: Time, call: &Py<Call>, parameters: &[u8]) -> bool {
         let pool = &self.pool;
         let goes_on = |it: &mut Progress| {
-            // What may run twice, or goes to another server, goes on in its own way.
-            let is_plain = !call.get().is_repeatable() && it.reading.is_none();
-            let goes_on = is_plain && pool.requeue(now, Time::NEVER, &mut it.requeue).is_some();
+            let goes_on = pool.requeue(now, Time::NEVER, &mut it.requeue).is_some();
             if goes_on && let Some(described) = it.described.take() {
                 it.requests = vec![(None, described, parameters.to_vec(), Vec::new())];
             }

@@ -133,6 +133,7 @@ impl Side for Postgres {
             deadline: plan.deadline,
             again: plan.again,
             joins: own.joins,
+            own_way: false,
             group: own.floor.map(|at| world.side.floors[at].group),
             in_order: world.is_lent(),
             pinned: own.pinned,

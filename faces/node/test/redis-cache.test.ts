@@ -50,6 +50,25 @@ test('what is in the cache costs no trip, and each caller gets its own form', as
   assert.ok(bytes > 3 * 384)
 })
 
+test('values that fill the cache many times over are read whole, one by one and at once', async () => {
+  await using client = redis(`${server.url}?cache=1MiB`)
+  await using other = redis(server.url)
+  const sizes = [1_000, 5_000, 70_000, 1_000_000]
+  const value = (size: number, key: number): string => `${key} `.padEnd(size, 'x')
+  for (const size of sizes) {
+    const keys = Array.from({ length: Math.ceil(3e6 / size) }, (_, key) => key)
+    for (const key of keys) await other.set(`${size}:${key}`, value(size, key))
+    for (const key of keys) assert.equal(await client.get(`${size}:${key}`), value(size, key))
+    for (let first = 0; first < keys.length; first += 50) {
+      const some = keys.slice(first, first + 50)
+      const got = await Promise.all(some.map((key) => client.get(`${size}:${key}`)))
+      assert.ok(got.every((it, at) => it === value(size, some[at] as number)))
+    }
+    await other.command('FLUSHALL')
+  }
+  assert.ok(counts(client).evicted > 0)
+})
+
 test('what another client writes is seen once the server has said so', async () => {
   await using it = await both()
   const { client, other } = it

@@ -46,6 +46,18 @@ test('commands of several slots are split, and their replies joined', async () =
   assert.equal(await client.del('a', 'b', 'c', 'd'), 4)
 })
 
+test('large replies of several nodes are joined', async () => {
+  await using client = redis(cluster.url)
+  const keys = Array.from({ length: 60 }, (_, at) => `large:${at}`)
+  const value = (key: string): string => `${key} `.padEnd(100_000, 'x')
+  await Promise.all(keys.map((key) => client.set(key, value(key))))
+  for (let round = 0; round < 6; round++) {
+    const all = await Promise.all([client.mget(keys), ...keys.map((key) => client.get(key))])
+    assert.deepEqual(all, [keys.map(value), ...keys.map(value)])
+  }
+  await client.unlink(keys)
+})
+
 test('an atomic list with a script that its node has forgotten runs as a whole', async () => {
   await using client = redis(url)
   const script = client.script<number>("return redis.call('INCRBY', KEYS[1], ARGV[1])")

@@ -84,4 +84,6 @@ test('a call that no node serves waits once', async (t) => {
     const waited = performance.now() - since
     assert.ok(waited < 2 * wait, `${waited} ms are more than one wait`)
   }
+  await using other = redis({ url: urlOf(cluster), waitTimeout: wait })
+  await other.connect()
 })

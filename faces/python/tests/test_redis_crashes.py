@@ -88,3 +88,5 @@ async def test_a_call_that_no_node_serves_waits_once(cluster: Cluster) -> None:
             waited = time.monotonic() - since
             print(f"{waited:.3f} s", ends[0])
             assert waited < 2 * wait, "more than one wait"
+    async with connect(cluster.url, wait_timeout_ms=int(wait * 1000)) as other:
+        assert await other.cluster_keyslot(KEYS[0]) >= 0

@@ -4,15 +4,21 @@ type Call = (...args: unknown[]) => unknown
 
 /**
  * The functions of an instance of the module. If one throws, `lost` is called, and the function
- * returns that nothing happened. The functions of `OFTEN` are not wrapped, since each turn of a
- * connection calls them; their callers catch errors themselves.
+ * returns that nothing happened; else `called` is. The functions of `OFTEN` are not wrapped, since
+ * each turn of a connection calls them; their callers do the same themselves.
  */
-export function guarded(instance: object, lost: (error: unknown) => void): Exports {
+export function guarded(
+  instance: object,
+  lost: (error: unknown) => void,
+  called: () => void,
+): Exports {
   return functions(instance, (call, name) => {
     if (OFTEN.test(name)) return call
     return (...args) => {
       try {
-        return call(...args)
+        const result = call(...args)
+        called()
+        return result
       } catch (error) {
         lost(error)
         return nothing(name)

@@ -19,8 +19,8 @@ export interface Handle {
  * It is compiled when the first connection or pool uses `engine`, so that programs which only load
  * this package, as tests and tools do, don't pay for it.
  *
- * When the memory grows, all views of it become empty. So views are looked up here after each call
- * that may allocate, and never kept. Functions return addresses as signed numbers: above 2 GiB an
+ * When the memory grows, all views of it become empty. So they are made anew after each call that
+ * may allocate, looked up here, and never kept. What is called `OFTEN` leaves that to its callers. Functions return addresses as signed numbers: above 2 GiB an
  * address is right only after `>>> 0`.
  *
  * Once a function of the module has failed, nothing in it can be trusted. From then on its
@@ -52,7 +52,8 @@ class Memory {
   #begin(): Exports {
     this.#module ??= compile()
     const { exports } = new WebAssembly.Instance(this.#module, {})
-    this.#set(guarded(exports, (error) => this.failed(error)))
+    const lost = (error: unknown): void => this.failed(error)
+    this.#set(guarded(exports, lost, () => this.refresh()))
     checkVersion(this.engine)
     this.refresh()
     return this.engine

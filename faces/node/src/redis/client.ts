@@ -105,7 +105,9 @@ export class Client<B extends boolean = false> implements Sender, Runner {
 
   /** Opens the connection, which otherwise the first command does. Resolves when it is usable. */
   async connect(): Promise<this> {
-    await this._send(specOf('PING'), [], undefined)
+    // In a cluster PING goes to all masters, of which one may be away.
+    const { cluster } = this.#core.config
+    await this._send(specOf(cluster ? 'ECHO' : 'PING'), cluster ? [''] : [], undefined)
     return this
   }
 

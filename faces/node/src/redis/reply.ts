@@ -167,7 +167,10 @@ function line(bytes: Uint8Array): string {
   }
   let end = start
   // A line ends with CR LF. A CR or an LF alone is part of the line.
-  while (bytes[end] !== CR || bytes[end + 1] !== 0x0a) end++
+  while (bytes[end] !== CR || bytes[end + 1] !== 0x0a) {
+    if (end >= bytes.length) throw new Error('a line without an end')
+    end++
+  }
   at = end + 2
   return memory.text(start, end)
 }

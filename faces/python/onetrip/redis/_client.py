@@ -391,8 +391,9 @@ class Connecting:
     async def _open(self) -> Client[str]:
         client = self._made()
         try:
-            # A server that can't be reached is told of here, and not by the first command.
-            await client.ping()
+            # A server that can't be reached is told of here, and not by the first command. In a
+            # cluster PING goes to all masters, of which one may be away.
+            await (client.echo("") if self._config.cluster else client.ping())
         except BaseException:
             await client.close(0)
             raise

@@ -258,29 +258,38 @@ def _is_local(address: str) -> bool:
 
 
 def _read_url(dsn: str) -> dict[str, str]:
-    from urllib.parse import unquote
-
     parts = _URL.match(dsn)
     if parts is None:
         raise ValueError("onetrip: a connection string begins with postgres:// or postgresql://")
     user, password, hosts, dbname, query = parts.groups()
     texts = {"user": user, "password": password, "dbname": dbname}
-    texts = {name: unquote(text) for name, text in texts.items() if text}
+    texts = {name: _decoded(text) for name, text in texts.items() if text}
     if hosts:
         found = [_HOST.match(one) for one in hosts.split(",")]
         if None in found:
             raise ValueError("onetrip: a host of the connection string can't be read")
         of = [match.groups() for match in found if match is not None]
-        texts["host"] = ",".join(unquote(inside or plain or "") for inside, plain, _ in of)
+        texts["host"] = ",".join(_decoded(inside or plain or "") for inside, plain, _ in of)
         if any(port for _, _, port in of):
             texts["port"] = ",".join(port or "" for _, _, port in of)
     for pair in filter(None, (query or "").split("&")):
         # JDBC's way to require TLS, as in libpq.
         name, equals, text = ("sslmode=require" if pair == "ssl=true" else pair).partition("=")
         if not equals:
-            raise ValueError(f"onetrip: the parameter {unquote(name)} has no value")
-        texts[unquote(name)] = unquote(text)
+            raise ValueError(f"onetrip: the parameter {_decoded(name)} has no value")
+        texts[_decoded(name)] = _decoded(text)
     return texts
+
+
+def _decoded(text: str) -> str:
+    from urllib.parse import unquote
+
+    if re.search("%(?![0-9A-Fa-f]{2})|%00", text):
+        raise ValueError(
+            "onetrip: a percent sign in the connection string stands before two hexadecimal digits,"
+            " other than 00; the sign itself is %25"
+        )
+    return unquote(text)
 
 
 def _hostaddr(text: str) -> str | None:

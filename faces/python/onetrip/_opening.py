@@ -263,7 +263,9 @@ class Opening:
         told = errors[place]
         error = told.error
         if text != str(error):
-            error = _make("connect_failed", "NotSent", text, None, error)
+            # The code is that of the host whose error it is.
+            fields = {**error.fields, "M": text} if error.fields else None
+            error = _make(error.code, "NotSent", "" if fields else text, fields, error)
         self.host.open_failed(self.number, error, told.permanent and not is_of_many)
 
 

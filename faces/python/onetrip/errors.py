@@ -170,6 +170,8 @@ _OURS: dict[str, type[Error]] = {
     "connect_failed": ConnectError,
     "sentinel": ConnectError,
     "other_role": ConnectError,
+    "no_replica": ConnectError,
+    "unserved_slot": ConnectError,
     "aborted": RolledBackError,
     "protocol": ConnectionLostError,
 }

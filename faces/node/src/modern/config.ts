@@ -135,16 +135,16 @@ export class Settings {
       minVersion: this.#version('ssl_min_protocol_version'),
       maxVersion: this.#version('ssl_max_protocol_version'),
     }
-    if (root !== undefined && root !== 'system') options.ca = readFileSync(root)
+    if (root !== undefined && root !== 'system') options.ca = fileOf('sslrootcert', root)
     if (this.said('sslcertmode') !== 'disable') {
-      if (cert !== undefined) options.cert = readFileSync(cert)
+      if (cert !== undefined) options.cert = fileOf('sslcert', cert)
       if (key !== undefined) Object.assign(options, keyOf(key, this.text('sslpassword')))
     }
     // As in libpq: `require` verifies the certificate only if `sslrootcert` names an authority.
     const verifies = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
     if (!verifies) options.rejectUnauthorized = false
     const revoked = this.text('sslcrl')
-    if (verifies && revoked !== undefined) options.crl = readFileSync(revoked)
+    if (verifies && revoked !== undefined) options.crl = fileOf('sslcrl', revoked)
     if (verifies && mode !== 'verify-full') options.checkServerIdentity = () => undefined
     return { ...options, ...this.tls }
   }
@@ -344,9 +344,19 @@ function addService(texts: Texts): void {
   }
 }
 
+/** What is in the file that a setting names. */
+function fileOf(setting: string, file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new TypeError(`postgres: the file ${file} (${setting}) can't be read: ${code}`)
+  }
+}
+
 /** The options for the client's key. OpenSSL's own error says nothing of a password. */
 function keyOf(file: string, passphrase: string | undefined): ConnectionOptions {
-  const key = readFileSync(file)
+  const key = fileOf('sslkey', file)
   if (!key.includes('ENCRYPTED')) return { key }
   try {
     createPrivateKey({ key, passphrase: passphrase ?? '' })

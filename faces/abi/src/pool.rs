@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use onetrip_engine::pool::{
     Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
-    Requeue, TextKey, Ticket,
+    Requeue, Served, TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::connect::TargetSessionAttrs;
@@ -356,11 +356,11 @@ impl<H: Lent> Pool<H> {
                 self.members.insert(number, member);
                 self.tell(kind::POOL_OPEN, 0, number);
             }
-            Output::Granted { token, id, .. } => {
+            Output::Granted(Served { token, id, .. }) => {
                 self.drains(id, (false, false));
                 self.serve(kind::POOL_GRANTED, token, id);
             }
-            Output::Placed { token, id, .. } => {
+            Output::Placed(Served { token, id, .. }) => {
                 let waited = self.waiting.get(&(token.0 as u32)).map(|(_, key)| *key);
                 self.serve(kind::POOL_PLACED, token, id);
                 self.note_placed(id, waited.unwrap_or_default());

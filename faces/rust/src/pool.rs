@@ -30,7 +30,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use onetrip_engine::pool::{
-    self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, Requeue, TextKey,
+    self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, Requeue, Served, TextKey,
+    Ticket,
 };
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::client::connect::plan::scout_after;
@@ -49,7 +50,7 @@ use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use opening::runtime_gone;
 pub(crate) use queue::{QueueEntry, Work};
-use waiting::{Caller, Callers, Statement};
+use waiting::{Caller, Callers};
 
 /// The connections of one client.
 pub(crate) struct Pool {
@@ -88,12 +89,8 @@ struct State {
 }
 
 impl State {
-    /// Puts a statement in line, unless its caller has given up.
-    fn line_up(&mut self, now: Time, statement: Statement) {
-        let Statement { key, deadline, .. } = statement;
-        let queue_entry = statement.queue_entry.clone();
-        let token = self.callers.add(Caller::Statement(statement));
-        let ticket = self.policy.wait_shared(now, token, key, deadline);
+    /// A statement got in line. It leaves again if its caller has given up.
+    fn stands(&mut self, queue_entry: &QueueEntry, token: Token, ticket: Ticket) {
         if !queue_entry.enter(token, ticket) {
             self.policy.give_up(ticket);
             self.callers.remove(token);
@@ -241,8 +238,8 @@ impl Pool {
     fn act(self: &Arc<Self>, state: &mut State, now: Time, output: Output) {
         match output {
             Output::Open { id } => state.to_open.push(id),
-            Output::Granted { token, id, .. } => self.granted(state, now, token, id),
-            Output::Placed { token, id, .. } => self.placed(state, now, token, id),
+            Output::Granted(served) => self.granted(state, now, served),
+            Output::Placed(served) => self.placed(state, now, served),
             Output::Failed { token, cause } => {
                 let error = match cause {
                     Cause::Deadline if state.callers.is_timed(token) => {
@@ -285,11 +282,11 @@ impl Pool {
         }
     }
 
-    fn granted(self: &Arc<Self>, state: &mut State, now: Time, token: Token, id: ConnectionId) {
+    fn granted(self: &Arc<Self>, state: &mut State, now: Time, served: Served) {
+        let Served { token, id, .. } = served;
         self.set_duty(state, id, Duty::Exclusive);
         let Some(connection) = state.connections.get(&id).cloned() else {
-            // It ended before the policy heard of it.
-            state.policy.checkout(now, token, None);
+            state.policy.again(now, served, true);
             return;
         };
         match state.callers.grant(token, connection.clone()) {
@@ -302,19 +299,20 @@ impl Pool {
         }
     }
 
-    fn placed(&self, state: &mut State, now: Time, token: Token, id: ConnectionId) {
+    fn placed(&self, state: &mut State, now: Time, served: Served) {
+        let Served { token, id, .. } = served;
         let connection = state.connections.get(&id).cloned();
         let (wakers, left) = state.callers.place(token, connection.as_ref());
         state.wakers.extend(wakers);
         let Some(statement) = left else { return };
-        // The connection ended, or began to leave, before the policy heard of it. Those that it was
-        // meant for get in line again one after the other, so they keep their order.
-        match connection {
-            Some(it) if !it.lock().engine.is_closed() => state.policy.retire(id),
-            Some(_) => self.forget_lost(state, now, id),
-            None => {}
+        let is_over = connection.is_none_or(|it| it.lock().engine.is_closed());
+        if is_over {
+            self.forget_ended(state, id);
         }
-        state.line_up(now, statement);
+        let queue_entry = statement.queue_entry.clone();
+        state.callers.list.insert(token, Caller::Statement(statement));
+        let ticket = state.policy.again(now, served, is_over);
+        state.stands(&queue_entry, token, ticket);
     }
 
     /// Lets a connection go: it says goodbye when what was submitted was answered.
@@ -397,11 +395,15 @@ impl Pool {
     }
 
     fn forget_lost(&self, state: &mut State, now: Time, id: ConnectionId) {
+        self.forget_ended(state, id);
+        state.policy.handle_lost(now, id);
+    }
+
+    fn forget_ended(&self, state: &mut State, id: ConnectionId) {
         if let Some(connection) = state.connections.remove(&id) {
             state.relist = true;
             self.exchange.cells.forget(|parked| Arc::ptr_eq(parked, &connection));
         }
-        state.policy.handle_lost(now, id);
     }
 
     fn release(&self, state: &mut State, now: Time, id: ConnectionId, condition: Condition) {

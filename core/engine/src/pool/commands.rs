@@ -3,7 +3,8 @@
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
 use super::{
-    CHOOSY_MAX, Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, Requeue, TextKey,
+    CHOOSY_MAX, Cause, Condition, ConnectionId, Hedge, Life, Load, Output, Pool, Requeue, Served,
+    TextKey,
 };
 use crate::{Time, Token};
 
@@ -107,6 +108,19 @@ impl Pool {
         }
         let new = || Box::new(Requeue::new(now, deadline, self.limits.wait_timeout));
         requeue.get_or_insert_with(new).next(now)
+    }
+
+    /// The connection that a caller was given takes nothing from it: it has ended (`is_over`), or is
+    /// about to be left, and the pool did not know. The caller gets in line again, behind those who
+    /// wait, within the time that it had. Several that were given the same connection come one after
+    /// the other, so they keep their order.
+    pub fn again(&mut self, now: Time, served: Served, is_over: bool) -> Ticket {
+        let Served { token, id, kind, key, deadline, .. } = served;
+        match is_over {
+            true => self.handle_lost(now, id),
+            false => self.retire(id),
+        }
+        self.wait(kind, key, now, token, Some(deadline))
     }
 
     /// A caller stops waiting. True if it was still in line: no output follows for it. False if its

@@ -4,7 +4,7 @@ use super::connections::State;
 use super::waiters::{Kind, Waiter};
 use super::{
     Behind, CHOOSY_MAX, Cause, Choice, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool,
-    TextKey,
+    Served, TextKey,
 };
 use crate::Time;
 
@@ -131,24 +131,24 @@ impl Pool {
     }
 
     fn grant(&mut self, now: Time, index: usize) {
-        let Some(Waiter { token, since, .. }) = self.waiters.pop(Kind::Exclusive) else { return };
+        let Some(waiter) = self.waiters.pop(Kind::Exclusive) else { return };
         self.enter(index, State::Exclusive);
         let slot = self.connections.slot_mut(index);
         slot.holding = false;
-        let waited = now.since(since);
-        self.outputs.push_back(Output::Granted { token, id: slot.id, waited });
+        let served = Served::new(waiter, Kind::Exclusive, slot.id, now);
+        self.outputs.push_back(Output::Granted(served));
     }
 
     /// Places the shared caller at this position.
     fn place_from(&mut self, at: usize, index: usize, of: Expected, now: Time) {
-        let Some(Waiter { token, since, key, .. }) = self.waiters.take_shared(at) else { return };
-        self.try_new(key, now);
+        let Some(waiter) = self.waiters.take_shared(at) else { return };
+        self.try_new(waiter.key, now);
         self.announce(index);
         let slot = self.connections.slot_mut(index);
         slot.promised.add(now, of);
         slot.holding = false;
-        let id = slot.id;
-        self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
+        let served = Served::new(waiter, Kind::Shared, slot.id, now);
+        self.outputs.push_back(Output::Placed(served));
     }
 
     /// Notes a statement that was placed, if its text is new.

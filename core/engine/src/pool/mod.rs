@@ -72,7 +72,9 @@
 //! ```
 //! use std::collections::HashMap;
 //! use std::time::Duration;
-//! use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool, TextKey};
+//! use onetrip_engine::pool::{
+//!     Condition, ConnectionId, Limits, Load, Output, Pool, Served, TextKey,
+//! };
 //! use onetrip_engine::{Time, Token};
 //!
 //! /// A connection: its socket would be here too.
@@ -95,10 +97,10 @@
 //!         while let Some(output) = self.pool.poll_output(now, |id| self.conns[&id].load) {
 //!             match output {
 //!                 Output::Open { id } => self.to_open.push(id),
-//!                 Output::Granted { token, id, .. } => {
+//!                 Output::Granted(Served { token, id, .. }) => {
 //!                     self.ends.insert(token.0, Ok(id));
 //!                 }
-//!                 Output::Placed { token, id, .. } => {
+//!                 Output::Placed(Served { token, id, .. }) => {
 //!                     self.count(id);
 //!                     self.ends.insert(token.0, Ok(id));
 //!                 }
@@ -236,7 +238,7 @@ pub use connections::ConnectionId;
 pub use hedges::{Hedge, Hedges};
 pub use limits::{IdleOrder, Limits};
 pub use load::{Behind, Choice, Load, Patience, choose};
-pub use output::{Cause, Condition, Output};
+pub use output::{Cause, Condition, Output, Served};
 pub use repeats::{Repeats, Requeue};
 pub use timings::{Ended, Expected, Task, TextKey, Timings, Workload};
 pub use waiters::Ticket;
@@ -472,7 +474,7 @@ impl Pool {
                     // The connection was lost in the meantime.
                     continue;
                 }
-                Output::Placed { id, .. } => self.keep_promise(id),
+                Output::Placed(Served { id, .. }) => self.keep_promise(id),
                 _ => {}
             }
             return Some(output);

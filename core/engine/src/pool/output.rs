@@ -3,16 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::ConnectionId;
-use crate::Token;
+use super::waiters::{Kind, Waiter};
+use super::{ConnectionId, TextKey};
+use crate::{Time, Token};
 
 /// What the host must do, in order.
 ///
 /// For each caller that took a [`Ticket`](super::Ticket) there is exactly one of `Granted`,
 /// `Placed` and `Failed`, unless [`give_up`](super::Pool::give_up) answered true.
 ///
-/// A connection that was lost since the last drain may still be granted. No other output mentions
-/// it.
+/// A connection that was lost since the last drain may still be given to a caller, who then gets in
+/// line [again](super::Pool::again). No other output mentions it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Open a connection, and report the result with [`handle_opened`](super::Pool::handle_opened)
@@ -26,25 +27,11 @@ pub enum Output {
     /// The caller has this connection to itself until the host returns it with
     /// [`release`](super::Pool::release), which it must do even if the caller has gone. No shared
     /// statement may be put on it from now on; those that count in its load are answered first.
-    Granted {
-        /// The token given with [`checkout`](super::Pool::checkout).
-        token: Token,
-        /// The connection.
-        id: ConnectionId,
-        /// How long the caller waited.
-        waited: Duration,
-    },
+    Granted(Served),
     /// The caller puts its statement on this connection, beside the statements of others. The
     /// statement counts in its [`Load`](super::Load) from now on. It goes there even if the
     /// connection is told to drain before it is sent. The connection is not returned afterwards.
-    Placed {
-        /// The token given with [`wait_shared`](super::Pool::wait_shared).
-        token: Token,
-        /// The connection.
-        id: ConnectionId,
-        /// How long the caller waited.
-        waited: Duration,
-    },
+    Placed(Served),
     /// The caller gets no connection.
     Failed {
         /// The token of the caller.
@@ -84,6 +71,28 @@ pub enum Output {
     /// [`Pool::close`](super::Pool::close) is done, and no connection is left. Only failures of
     /// callers that come too late may follow.
     Closed,
+}
+
+/// A caller that gets a connection, and what it came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The token given with [`checkout`](super::Pool::checkout) or
+    /// [`wait_shared`](super::Pool::wait_shared).
+    pub token: Token,
+    /// The connection.
+    pub id: ConnectionId,
+    /// How long the caller waited.
+    pub waited: Duration,
+    pub(super) kind: Kind,
+    pub(super) key: TextKey,
+    pub(super) deadline: Time,
+}
+
+impl Served {
+    pub(super) fn new(waiter: Waiter, kind: Kind, id: ConnectionId, now: Time) -> Served {
+        let Waiter { token, since, key, deadline, .. } = waiter;
+        Served { token, id, waited: now.since(since), kind, key, deadline }
+    }
 }
 
 /// Why a caller got no connection. None of its requests was sent.

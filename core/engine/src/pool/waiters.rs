@@ -26,7 +26,7 @@ pub(super) struct Waiter {
     pub(super) since: Time,
     /// The text that a shared caller puts on the connection.
     pub(super) key: TextKey,
-    deadline: Time,
+    pub(super) deadline: Time,
     /// Its number in the line of both kinds.
     order: u64,
 }

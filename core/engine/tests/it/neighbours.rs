@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use onetrip_engine::pool::{
-    Condition, ConnectionId, Expected, Limits, Load, Output, Pool, Task, TextKey, Workload,
+    Condition, ConnectionId, Expected, Limits, Load, Output, Pool, Served, Task, TextKey, Workload,
 };
 use onetrip_engine::{Time, Token};
 
@@ -239,8 +239,8 @@ impl Sim {
                 Output::Open { id } => {
                     self.plan(self.now.after(self.opening_time), Event::Opened(id))
                 }
-                Output::Placed { token, id, .. } => self.put(id, token.0),
-                Output::Granted { token, id, .. } => {
+                Output::Placed(Served { token, id, .. }) => self.put(id, token.0),
+                Output::Granted(Served { token, id, .. }) => {
                     let statement = self.statements.remove(&token.0).unwrap();
                     assert!(statement.is_session && self.conn(id).statements.is_empty());
                     self.conn(id).is_shared = false;

@@ -52,7 +52,7 @@ impl Host {
         while let Some(output) = self.pool.poll_output(self.now, |id| load(&unanswered, id)) {
             match output {
                 Output::Open { id } => self.opening = Some(id),
-                Output::Granted { id, .. } => self.granted = Some(id),
+                Output::Granted(served) => self.granted = Some(served.id),
                 Output::Placed { .. } | Output::Failed { .. } => self.ends += 1,
                 _ => {}
             }

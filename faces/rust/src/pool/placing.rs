@@ -7,7 +7,7 @@ use onetrip_engine::pool::{Choice, Expected, Hedge, TextKey, Ticket, choose};
 use onetrip_engine::{Time, Token};
 
 use super::queue::{Line, QueueEntry, Work};
-use super::waiting::Statement;
+use super::waiting::{Caller, Statement};
 use super::{Pool, State};
 use crate::Error;
 use crate::core::{Connection, Core, Duty};
@@ -127,8 +127,11 @@ impl Pool {
             self.sweep(state, Time::NEVER);
             queue_entry.begin(now);
             let deadline = (deadline != Time::NEVER).then_some(deadline);
-            let queue_entry = queue_entry.clone();
-            state.line_up(now, Statement { work, queue_entry, key, deadline });
+            let is_timed = deadline.is_some();
+            let statement = Statement { work, queue_entry: queue_entry.clone(), is_timed };
+            let token = state.callers.add(Caller::Statement(statement));
+            let ticket = state.policy.wait_shared(now, token, key, deadline);
+            state.stands(queue_entry, token, ticket);
             let State { policy, connections, .. } = state;
             if policy.idle(|id| super::load_of(connections, id)) == 0 {
                 policy.grow();

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use onetrip_engine::pool::TextKey;
-use onetrip_engine::{Time, Token};
+use onetrip_engine::Token;
 
 use super::queue::{QueueEntry, Work};
 use crate::Error;
@@ -31,9 +30,8 @@ pub(super) enum Caller {
 pub(super) struct Statement {
     pub(super) work: Work,
     pub(super) queue_entry: Arc<QueueEntry>,
-    pub(super) key: TextKey,
-    /// A deadline of its own; without one it waits for the pool's `wait_timeout`.
-    pub(super) deadline: Option<Time>,
+    /// Whether it has a deadline of its own; without one it waits for the pool's `wait_timeout`.
+    pub(super) is_timed: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl Callers {
 
     /// Whether a caller waits until a deadline of its own, and not for the pool's `wait_timeout`.
     pub(super) fn is_timed(&self, token: Token) -> bool {
-        matches!(self.list.get(&token), Some(Caller::Statement(it)) if it.deadline.is_some())
+        matches!(self.list.get(&token), Some(Caller::Statement(it)) if it.is_timed)
     }
 
     /// Gives a session its connection. Returns whom to wake; or the connection, if the caller has
@@ -79,9 +77,9 @@ impl Callers {
             return (Vec::new(), None);
         };
         let Some(connection) = connection else { return (Vec::new(), Some(statement)) };
-        let Statement { work, queue_entry, key, deadline } = statement;
+        let Statement { work, queue_entry, is_timed } = statement;
         let (wakers, left) = queue_entry.run(work, connection);
-        (wakers, left.map(|work| Statement { work, queue_entry, key, deadline }))
+        (wakers, left.map(|work| Statement { work, queue_entry, is_timed }))
     }
 
     pub(super) fn fail(&mut self, token: Token, error: Error) -> Vec<Waker> {

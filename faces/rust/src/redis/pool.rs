@@ -193,9 +193,7 @@ impl Pool {
     fn act(self: &Arc<Self>, state: &mut State, output: Output) {
         match output {
             Output::Open { id } => state.to_open.push(id),
-            Output::Granted { token, id, .. } | Output::Placed { token, id, .. } => {
-                self.serve(state, token, id);
-            }
+            Output::Granted(served) | Output::Placed(served) => self.serve(state, served),
             Output::Failed { token, cause } => {
                 let is_timed = state.callers.get(&token.0).is_some_and(Caller::is_timed);
                 let error = match cause {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool};
+use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool, Served};
 use onetrip_engine::{Time, Token};
 use shuttle::sync::Condvar;
 use shuttle::thread::JoinHandle;
@@ -140,7 +140,7 @@ impl Host {
                 state.conns.push(Arc::new(Conn { id, taken: AtomicBool::new(false) }));
                 state.policy.handle_opened(NOW, id);
             }
-            Output::Granted { token, id, .. } => {
+            Output::Granted(Served { token, id, .. }) => {
                 let conn = state.conns.iter().find(|conn| conn.id == id).cloned();
                 assert!(conn.is_some(), "{id:?} is not there");
                 state.ends.push((token, conn));

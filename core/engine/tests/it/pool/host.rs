@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, Limits, Load, Output, Pool, TextKey, Ticket,
+    Cause, Condition, ConnectionId, Limits, Load, Output, Pool, Served, TextKey, Ticket,
 };
 use onetrip_engine::{Time, Token};
 
@@ -32,6 +32,8 @@ pub(crate) struct Host {
     loads: Vec<Load>,
     /// The text of each statement that waits.
     keys: HashMap<u64, TextKey>,
+    /// Each caller that was served, by its token.
+    served: HashMap<u64, Served>,
     /// How long the caller that was served last had waited.
     pub(crate) waited: Duration,
 }
@@ -60,9 +62,9 @@ pub(crate) fn seconds(n: u64) -> Duration {
 
 impl Host {
     pub(crate) fn new(limits: Limits) -> Host {
-        let (ids, loads) = (Vec::new(), Vec::new());
-        let pool = Pool::new(limits, 7);
-        Host { pool, now: Time::ZERO, ids, loads, keys: HashMap::new(), waited: Duration::ZERO }
+        let (ids, loads, waited) = (Vec::new(), Vec::new(), Duration::ZERO);
+        let (pool, keys, served) = (Pool::new(limits, 7), HashMap::new(), HashMap::new());
+        Host { pool, now: Time::ZERO, ids, loads, keys, served, waited }
     }
 
     /// A host with this many idle connections.
@@ -111,12 +113,12 @@ impl Host {
                 self.loads.push(IDLE);
                 Did::Open(self.ids.len() - 1)
             }
-            Output::Granted { token, id, waited } => {
-                self.waited = waited;
+            Output::Granted(served) => {
+                let Served { token, id, .. } = self.note(served);
                 Did::Granted(token.0, self.name(id))
             }
-            Output::Placed { token, id, waited } => {
-                self.waited = waited;
+            Output::Placed(served) => {
+                let Served { token, id, .. } = self.note(served);
                 let key = self.keys.remove(&token.0).unwrap_or_default();
                 self.busy_with(self.name(id), key);
                 Did::Placed(token.0, self.name(id))
@@ -134,6 +136,12 @@ impl Host {
             Output::Close { id } => Did::Close(self.name(id)),
             Output::Closed => Did::Closed,
         }
+    }
+
+    fn note(&mut self, served: Served) -> Served {
+        self.waited = served.waited;
+        self.served.insert(served.token.0, served);
+        served
     }
 
     pub(crate) fn name(&self, id: ConnectionId) -> usize {
@@ -158,6 +166,11 @@ impl Host {
     pub(crate) fn lost(&mut self, name: usize) -> Vec<Did> {
         self.pool.handle_lost(self.now, self.ids[name]);
         self.take()
+    }
+
+    /// The connection of a caller takes nothing from it.
+    pub(crate) fn again(&mut self, token: u64, is_over: bool) {
+        self.pool.again(self.now, self.served[&token], is_over);
     }
 
     pub(crate) fn later(&mut self, wait: Duration) -> Vec<Did> {

@@ -1,8 +1,8 @@
 //! Connections that break, in every state, and reports that come late.
 
-use onetrip_engine::pool::{Condition, Limits};
+use onetrip_engine::pool::{Cause, Condition, Limits};
 
-use super::host::{Did, Host, max, seconds};
+use super::host::{Did, Host, max, millis, seconds};
 
 fn old(mut host: Host) -> Host {
     host.now = host.now.after(seconds(1));
@@ -143,4 +143,35 @@ fn what_the_host_is_told_of_a_connection_that_was_lost_is_only_who_was_to_have_i
     assert_eq!(host.take(), [Did::Placed(1, 0)]);
     assert_eq!(host.pool.connections(), 0);
     assert_eq!(host.pool.waiting(), 0);
+}
+
+/// They were placed before the pool heard that the connection had ended.
+#[test]
+fn callers_whose_connection_had_ended_wait_again_in_their_order_and_within_their_time() {
+    let mut host = Host::new(Limits { wait_timeout: seconds(1), ..max(1) });
+    for token in 1..=2 {
+        host.wait_shared(token);
+    }
+    assert_eq!(host.take(), [Did::Open(0)]);
+    assert_eq!(host.opened(0), [Did::Shared(0), Did::Placed(1, 0), Did::Placed(2, 0)]);
+    host.again(1, true);
+    host.again(2, true);
+    assert_eq!(host.later(millis(200)), [Did::Open(1)]);
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1), Did::Placed(2, 1)]);
+    host.again(1, true);
+    host.again(2, true);
+    assert_eq!(host.later(millis(300)), [Did::Open(2)]);
+    let late = |token| Did::Failed(token, Cause::Deadline);
+    assert_eq!(host.later(millis(500)), [late(1), late(2)]);
+}
+
+#[test]
+fn a_caller_whose_connection_is_about_to_be_left_waits_for_another_one() {
+    let mut host = Host::with(max(2), 1);
+    host.wait_shared(2);
+    assert_eq!(host.take(), [Did::Placed(2, 0)]);
+    host.again(2, false);
+    assert_eq!(host.take(), [Did::Drain(0), Did::Open(1)]);
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(2, 1)]);
+    assert_eq!(host.drained(0), [Did::Close(0)]);
 }

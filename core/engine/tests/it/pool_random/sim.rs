@@ -182,8 +182,8 @@ impl Sim {
     fn obey(&mut self, output: Output) {
         match output {
             Output::Open { id } => self.open(id),
-            Output::Granted { token, id, waited } => self.granted(token.0, id, waited),
-            Output::Placed { token, id, waited } => self.placed(token.0, id, waited),
+            Output::Granted(it) => self.granted(it.token.0, it.id, it.waited),
+            Output::Placed(it) => self.placed(it.token.0, it.id, it.waited),
             Output::Failed { token, cause } => self.failed(token.0, cause),
             Output::Shared { id } => self.shared(id),
             Output::Drain { id } => self.drain(id),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId};
+use onetrip_engine::pool::{self as policy, Cause, Condition, Served, TextKey};
 use onetrip_engine::{Time, Token};
 use onetrip_redis::client::router::FlightId;
 
@@ -40,26 +40,20 @@ impl Pool {
     pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {
         self.with(|state, now| {
             let deadline = cell.deadline().min(now.after(state.policy.limits().wait_timeout));
-            self.line_up(state, now, Caller { cell: cell.clone(), deadline });
+            let (token, policy, until) = (state.next_caller, &mut state.policy, Some(deadline));
+            state.next_caller += 1;
+            let ticket = match self.purpose {
+                Purpose::Shared => policy.wait_shared(now, Token(token), TextKey::UNTOLD, until),
+                Purpose::Own => policy.checkout(now, Token(token), until),
+            };
+            cell.stands_at(self.clone(), ticket, token);
+            state.callers.insert(token, Caller { cell: cell.clone(), deadline });
         });
     }
 
-    fn line_up(self: &Arc<Self>, state: &mut State, now: Time, caller: Caller) {
-        let token = state.next_caller;
-        state.next_caller += 1;
-        let (cell, deadline) = (caller.cell.clone(), Some(caller.deadline));
-        state.callers.insert(token, caller);
-        let ticket = match self.purpose {
-            Purpose::Shared => {
-                state.policy.wait_shared(now, Token(token), policy::TextKey::UNTOLD, deadline)
-            }
-            Purpose::Own => state.policy.checkout(now, Token(token), deadline),
-        };
-        cell.stands_at(self.clone(), ticket, token);
-    }
-
     /// Gives a caller a connection.
-    pub(super) fn serve(self: &Arc<Self>, state: &mut State, token: Token, id: ConnectionId) {
+    pub(super) fn serve(self: &Arc<Self>, state: &mut State, served: Served) {
+        let Served { token, id, .. } = served;
         let Some(caller) = state.callers.remove(&token.0) else { return };
         let link = state.links.get(&id);
         let now = self.context.now();
@@ -70,11 +64,11 @@ impl Pool {
             }
             Settled::Unwanted => {}
             Settled::Stays => {
-                // The connection has ended, and is about to report that. All callers that it was
-                // meant for keep their order: later ones stand behind them.
+                // The connection has ended, and is about to report that.
                 state.links.remove(&id);
-                state.policy.handle_lost(now, id);
-                self.line_up(state, now, caller);
+                let ticket = state.policy.again(now, served, true);
+                caller.cell.stands_at(self.clone(), ticket, token.0);
+                state.callers.insert(token.0, caller);
             }
         }
     }

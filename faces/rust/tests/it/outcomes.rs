@@ -161,8 +161,10 @@ async fn true_claims(table: &str, tasks: Vec<tokio::task::JoinHandle<Vec<Claim>>
 #[test]
 fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice() {
     const TASKS: i32 = 32;
-    // As often as a statement gets in line again at most.
     const KILLS: usize = 8;
+    // How many rows are written between two of them. A statement gets in line again eight times at
+    // most, and one kill may cost it a place on each connection.
+    const AMONG: i64 = 4 * TASKS as i64;
     run_threads(async {
         let t = table("id int").await;
         let client = client_with("in_flight_max=2&connections_max=3&application_name=killed").await;
@@ -188,7 +190,8 @@ fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice
         let killer = session().await;
         let from = "pg_stat_activity where application_name = 'killed'";
         for _ in 0..KILLS {
-            until(async || count(&killer, from).await > 0).await;
+            let before = count(&killer, &t).await;
+            until(async || count(&killer, &t).await > before + AMONG).await;
             let kill = format!("select pg_terminate_backend(pid) from {from}");
             killer.script(&kill).await.unwrap();
         }

@@ -5,7 +5,7 @@
 const { brotliCompressSync, constants } = require('node:zlib')
 const { readFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
-const { build } = require('esbuild')
+const { build, transformSync } = require('esbuild')
 const { Crossings, chunkOf, isOfAll, moduleAt, namedClasses, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
@@ -127,7 +127,15 @@ function output({ outputFiles, metafile }) {
   for (const { path } of entry.imports) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
-  return { text: outputFiles[0].text, packages }
+  return { text: uncommented(outputFiles[0].text), packages }
+}
+
+/** The text without its documentation, which stands in the declarations. */
+function uncommented(text) {
+  const bare = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n/gm, '')
+  const code = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code
+  if (code(bare) !== code(text)) throw new Error('what looks like a comment is part of the code')
+  return bare
 }
 
 const moduleElsewhere = {

@@ -34,6 +34,25 @@ pub enum GuardText {
     Proven,
 }
 
+/// The text of a guard, with more conditions and where they come from.
+macro_rules! guard {
+    ($conditions:literal, $from:literal) => {
+        concat!(
+            "select case when ",
+            $conditions,
+            "pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) \
+             $1::pg_catalog.pg_lsn and pg_catalog.starts_with(\
+             pg_catalog.current_setting('transaction_isolation'), 'read ') \
+             then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
+             else ('onetrip: not replayed yet, not run, replayed so far: ' \
+             operator(pg_catalog.||) \
+             coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))\
+             ::pg_catalog.int4::pg_catalog.text end",
+            $from
+        )
+    };
+}
+
 impl GuardText {
     /// Both.
     pub const ALL: [GuardText; 2] = [GuardText::Whole, GuardText::Proven];
@@ -43,32 +62,14 @@ impl GuardText {
     /// result, since the planner would evaluate a constant one.
     pub fn sql(self) -> &'static str {
         match self {
-            GuardText::Whole => {
-                "select case when \
-                 s.system_identifier::pg_catalog.text operator(pg_catalog.=) $2 \
+            GuardText::Whole => guard!(
+                "s.system_identifier::pg_catalog.text operator(pg_catalog.=) $2 \
                  and greatest(c.timeline_id, r.min_recovery_end_timeline) \
-                 operator(pg_catalog.>=) $3::pg_catalog.int8 \
-                 and pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) \
-                 $1::pg_catalog.pg_lsn and pg_catalog.starts_with(\
-                 pg_catalog.current_setting('transaction_isolation'), 'read ') \
-                 then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
-                 else ('onetrip: not replayed yet, not run, replayed so far: ' \
-                 operator(pg_catalog.||) \
-                 coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))\
-                 ::pg_catalog.int4::pg_catalog.text end \
-                 from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
+                 operator(pg_catalog.>=) $3::pg_catalog.int8 and ",
+                " from pg_catalog.pg_control_system() s, pg_catalog.pg_control_checkpoint() c, \
                  pg_catalog.pg_control_recovery() r"
-            }
-            GuardText::Proven => {
-                "select case when pg_catalog.pg_last_wal_replay_lsn() operator(pg_catalog.>=) \
-                 $1::pg_catalog.pg_lsn and pg_catalog.starts_with(\
-                 pg_catalog.current_setting('transaction_isolation'), 'read ') \
-                 then pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text \
-                 else ('onetrip: not replayed yet, not run, replayed so far: ' \
-                 operator(pg_catalog.||) \
-                 coalesce(pg_catalog.pg_last_wal_replay_lsn()::pg_catalog.text, ''))\
-                 ::pg_catalog.int4::pg_catalog.text end"
-            }
+            ),
+            GuardText::Proven => guard!("", ""),
         }
     }
 

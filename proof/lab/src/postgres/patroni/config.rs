@@ -17,7 +17,7 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// When a primary gives a standby up that does not answer. A primary that is cut off has ended its
 /// senders by this before Patroni shuts it down; otherwise the shutdown waits for them. While it
-/// waits, Patroni 3.0 demotes a second time from another thread (the FIXME in `demote` of its ha.py),
+/// waits, Patroni 3.0 demotes a second time from another thread (`demote` of its ha.py says so),
 /// starts PostgreSQL twice, and may remove the data below the one that runs.
 const WAL_SENDER_TIMEOUT: Duration = Duration::from_secs(5);
 

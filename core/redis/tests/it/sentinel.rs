@@ -338,6 +338,20 @@ fn what_a_sentinel_complained_of_explains_the_next_round_until_it_answers() {
 }
 
 #[test]
+fn what_a_sentinel_said_in_one_round_explains_the_next_and_does_not_count_there() {
+    let mut client = Client::new(&["s1", "s2"]);
+    client.comes("s1", &answer("s1", "a", 1, &["s2"]));
+    client.fails("s2");
+    assert_eq!(client.not_found, 1);
+    client.waits(10 * SECOND);
+    assert_eq!(client.open.len(), 2, "both are asked again");
+    let why = client.policy.explain();
+    assert!(why.contains("s1:26379 names a:6379 (epoch 1), and was asked again"), "{why}");
+    client.comes("s2", &answer("s2", "a", 1, &["s1"]));
+    assert_eq!(client.master(), None, "one answer of each of two rounds is no majority");
+}
+
+#[test]
 fn what_a_sentinel_may_not_tell_or_says_wrongly_is_an_explanation() {
     for (reply, why) in [
         ("$1\r\n1\r\n-ERR No such master\r\n*-1\r\n-ERR x\r\n-ERR x\r\n", "no master of this name"),

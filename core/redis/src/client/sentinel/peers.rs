@@ -18,11 +18,13 @@ pub(super) struct Peer {
     said: Said,
 }
 
-/// What it said in this round. A failure stays until there is something newer to say, so that an
-/// error at the beginning of a round has reasons too.
+/// What it said in this round. The failure or the answer of an earlier round stays until there is
+/// something newer to say, so that an error at the beginning of a round has reasons too.
 enum Said {
     Nothing,
     Answer(Answer),
+    /// An answer of an earlier round. It explains, and does not count.
+    Earlier(Answer),
     Failed(String),
 }
 
@@ -43,10 +45,10 @@ impl Peer {
         let said = match &self.said {
             Said::Nothing => "did not answer yet",
             Said::Failed(why) => why,
-            Said::Answer(answer) => {
-                let epoch = answer.epoch.map(|epoch| format!(" (epoch {epoch})"));
-                let epoch = epoch.unwrap_or_default();
-                return format!("{} names {}{epoch}", self.address, answer.master);
+            Said::Answer(answer) => return format!("{} names {}", self.address, named(answer)),
+            Said::Earlier(answer) => {
+                let named = named(answer);
+                return format!("{} names {named}, and was asked again", self.address);
             }
         };
         format!("{}: {said}", self.address)
@@ -55,6 +57,12 @@ impl Peer {
     fn awaits(&self) -> bool {
         self.line.as_ref().is_some_and(|line| line.deadline != Time::NEVER)
     }
+}
+
+/// The master that a Sentinel names, and since when.
+fn named(answer: &Answer) -> String {
+    let epoch = answer.epoch.map(|epoch| format!(" (epoch {epoch})"));
+    format!("{}{}", answer.master, epoch.unwrap_or_default())
 }
 
 impl Sentinels {
@@ -141,9 +149,10 @@ impl Sentinels {
         self.opened += 1;
         let line = LineId(self.opened);
         let peer = &mut self.peers[at];
-        if matches!(peer.said, Said::Answer(_)) {
-            peer.said = Said::Nothing;
-        }
+        peer.said = match std::mem::replace(&mut peer.said, Said::Nothing) {
+            Said::Answer(answer) => Said::Earlier(answer),
+            other => other,
+        };
         peer.line = Some(Line::new(line, now.after(self.limits.answer_time_max)));
         let (address, send) = (peer.address.clone(), self.questions.bytes.clone());
         self.outputs.push_back(Output::Open { line, address, send });

@@ -293,13 +293,15 @@ async def test_a_read_right_behind_a_write_waits_for_its_position_and_no_longer(
 
 
 def test_of_two_positions_the_one_of_the_later_timeline_covers_both() -> None:
-    earlier, larger, later = Position("1-1-20"), Position("1-1-30"), Position("1-2-10")
+    texts = ("1-1-20-be26c965", "1-1-30-943cbb75", "1-2-10-74c421d6")
+    earlier, larger, later = (Position(text) for text in texts)
     assert earlier.max(larger) == larger.max(earlier) == larger
     assert larger.max(later) == later.max(larger) == later
 
 
 def test_what_is_no_position_is_a_value_error() -> None:
-    for text in ("", "1-2", "x-1-1", "1-1-1 "):
+    cut_short = "1-1-20-be26c96"
+    for text in ("", "1-2", "x-1-1", "1-1-20", cut_short, "1-1-20-be26c965 "):
         with pytest.raises(ValueError, match="this is no position"):
             Position(text)
 

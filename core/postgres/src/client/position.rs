@@ -11,8 +11,9 @@ use std::str::FromStr;
 /// A place in the write-ahead log of a cluster, as a token: a server that has replayed up to it
 /// shows all writes that were acknowledged before it was taken.
 ///
-/// Its text is some 30 letters, digits and `-`, which a cookie or a header can carry as they are.
-/// It is no secret, and proves nothing: a forged one delays a read at worst.
+/// Its text is some 40 letters, digits and `-`, which a cookie or a header can carry as they are. It
+/// ends with a check of the rest, so that one that was cut short or mistyped is no position rather
+/// than an older one. It is no secret, and proves nothing: who forges one sees less, or waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The cluster's system identifier, the same on all of its servers.
@@ -44,6 +45,15 @@ impl Position {
         self.system == other.system && self.timeline > other.timeline
     }
 
+    /// What the text ends with: FNV-1a of the numbers.
+    fn check(&self) -> u32 {
+        let numbers = [self.system, self.timeline.into(), self.lsn].map(u64::to_le_bytes);
+        numbers
+            .as_flattened()
+            .iter()
+            .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    }
+
     /// Reads the texts of a row: the system identifier, the timeline, and the place in the log as
     /// PostgreSQL writes it (`0/30A1F28`).
     fn read(system: &str, timeline: &str, lsn: &str) -> Option<Position> {
@@ -67,7 +77,7 @@ pub fn read_lsn(text: &str) -> Option<u64> {
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}-{:x}-{:x}", self.system, self.timeline, self.lsn)
+        write!(f, "{:x}-{:x}-{:x}-{:08x}", self.system, self.timeline, self.lsn, self.check())
     }
 }
 
@@ -83,11 +93,12 @@ impl FromStr for Position {
             let number = u64::from_str_radix(part, 16).ok().filter(|_| is_number);
             number.ok_or(PositionError(()))
         };
-        let (system, timeline, lsn) = (part()?, part()?, part()?);
+        let (system, timeline, lsn, check) = (part()?, part()?, part()?, part()?);
         let timeline = u32::try_from(timeline).map_err(|_| PositionError(()))?;
+        let position = Position { system, timeline, lsn };
         match parts.next() {
-            None => Ok(Position { system, timeline, lsn }),
-            Some(_) => Err(PositionError(())),
+            None if check == u64::from(position.check()) => Ok(position),
+            _ => Err(PositionError(())),
         }
     }
 }
@@ -98,13 +109,15 @@ pub struct PositionError(());
 
 impl fmt::Display for PositionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this is no position: three numbers in hexadecimal, with - between, are expected",
-        )
+        f.write_str(NO_TOKEN)
     }
 }
 
 impl std::error::Error for PositionError {}
+
+/// What is said of a text that is no position.
+pub const NO_TOKEN: &str = "this is no position, or not all of one: four numbers in hexadecimal are \
+     expected, with - between, of which the last is a check of the others";
 
 /// The question for the position of everything that was acknowledged before it was asked. Its row
 /// has three texts, which [`read`] takes. On a standby, which writes nothing, two of them are NULL.
@@ -216,12 +229,26 @@ mod tests {
             let text = position.to_string();
             assert_eq!(text.parse(), Ok(position));
             assert!(
-                text.len() <= 42 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
+                text.len() <= 51 && text.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-')
             );
         }
         assert_eq!(Position { system: 26, timeline: 1, lsn: 1 << 32 | 10 }.lsn_text(), "1/A");
         let read = Position::read("26", "1", "1/A").map(|it| it.to_string());
-        assert_eq!(read.as_deref(), Some("1a-1-10000000a"));
+        assert_eq!(read.as_deref(), Some("1a-1-10000000a-e488ce05"));
+    }
+
+    #[test]
+    fn a_text_that_was_cut_short_or_has_another_digit_is_no_position() {
+        let text = at(3, 0x30A_1F28).to_string();
+        for end in 0..text.len() {
+            assert!(text[..end].parse::<Position>().is_err(), "{}", &text[..end]);
+        }
+        for (place, digit) in
+            (0..text.len()).flat_map(|at| "0123456789abcdef-".chars().map(move |it| (at, it)))
+        {
+            let other = format!("{}{digit}{}", &text[..place], &text[place + 1..]);
+            assert!(other == text || other.parse::<Position>().is_err(), "{other}");
+        }
     }
 
     #[test]
@@ -230,7 +257,9 @@ mod tests {
             "",
             "1",
             "1-2",
+            "1-2-3",
             "1-2-3-4",
+            "1-2-3-4-5",
             "1--3",
             "g-1-1",
             "+1-1-1",

@@ -5,8 +5,9 @@ import { later } from '../engine/replicas'
  * that were acknowledged before it was taken. `sql.position()` makes one; `reads().after(…)` takes
  * it.
  *
- * Its text is some 30 letters, digits and `-`, which a cookie or a header can carry as they are. It
- * is no secret, and proves nothing: a forged one delays a read at worst.
+ * Its text is some 40 letters, digits and `-`, which a cookie or a header can carry as they are. It
+ * ends with a check of the rest, so that one that was cut short or mistyped is no position rather
+ * than an older one. It is no secret, and proves nothing: who forges one sees less, or waits.
  */
 export class Position {
   readonly #text: string
@@ -19,7 +20,7 @@ export class Position {
   static parse(text: string): Position {
     if (typeof text !== 'string' || later(text, text) < 0) {
       throw new TypeError(
-        'this is no position: three numbers in hexadecimal, with - between, are expected',
+        'this is no position, or not all of one: four numbers in hexadecimal are expected, with - between, of which the last is a check of the others',
       )
     }
     return new Position(text)

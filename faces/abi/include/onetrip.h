@@ -970,6 +970,17 @@ bool onetrip_replicas_ended(onetrip_replicas *replicas, double now, uint32_t rea
 /* Nobody waits for a read any more. */
 void onetrip_replicas_forget(onetrip_replicas *replicas, uint32_t read);
 
+enum {
+    ONETRIP_REPLICA_READS = 0,  /* reads that went there */
+    ONETRIP_REPLICA_BEHIND = 1, /* those that it could not serve, since it had not replayed enough */
+    ONETRIP_REPLICA_SERVES = 2, /* 1 if reads go there now, 0 if not */
+    ONETRIP_REPLICA_LAG = 3     /* how far behind it was when it was last asked, in milliseconds;
+                                   negative if it has not said */
+};
+/* One of these numbers of a replica, or of the primary (ONETRIP_REPLICAS_PRIMARY), which has the
+ * first alone. */
+double onetrip_replicas_number(onetrip_replicas *replicas, double now, uint32_t at, uint32_t what);
+
 /* The replica to probe now, or ONETRIP_REPLICAS_PRIMARY for none. Asked behind each step. */
 uint32_t onetrip_replicas_to_probe(onetrip_replicas *replicas, double now);
 /* A probe has ended. row: the message with the row of its answer; empty if it failed. seed: any

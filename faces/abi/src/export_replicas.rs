@@ -12,7 +12,7 @@ use onetrip_engine::Outcome;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::moving::Step;
 use onetrip_postgres::client::position::{self, Position};
-use onetrip_postgres::client::replicas::PROBE;
+use onetrip_postgres::client::replicas::{PROBE, Status};
 use onetrip_postgres::message::{DataRow, Header};
 
 use crate::completion::outcome;
@@ -58,6 +58,18 @@ pub mod text {
     pub const QUESTION: u32 = 1;
     /// What a replica is asked that is to be probed.
     pub const PROBE: u32 = 2;
+}
+
+/// A number that `onetrip_replicas_number` returns, of one server.
+pub mod number {
+    /// Reads that went there.
+    pub const READS: u32 = 0;
+    /// Those of them that it could not serve, since it had not replayed what they must show.
+    pub const BEHIND: u32 = 1;
+    /// 1 if reads go there now, 0 if not.
+    pub const SERVES: u32 = 2;
+    /// How far it was behind when it was last asked, in milliseconds; negative if it has not said.
+    pub const LAG: u32 = 3;
 }
 
 /// Stands for the primary where the number of a replica is asked for.
@@ -258,6 +270,28 @@ pub unsafe extern "C" fn onetrip_replicas_ended(
 pub unsafe extern "C" fn onetrip_replicas_forget(held: *mut Held, read: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(held) }.replicas.forget(read);
+}
+
+/// One of the [`number`]s of a replica, or of the primary ([`PRIMARY`]), which has the first alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_replicas_number(
+    held: *mut Held,
+    now: f64,
+    at: u32,
+    what: u32,
+) -> f64 {
+    // SAFETY: the host's promise at the top.
+    let replicas = &unsafe { of(held) }.replicas;
+    let status = match at {
+        PRIMARY => Status { reads: replicas.counts().on_primary, ..Status::default() },
+        at => replicas.status(time(now), at as usize),
+    };
+    match what {
+        number::READS => status.reads as f64,
+        number::BEHIND => status.behind as f64,
+        number::SERVES => f64::from(u8::from(status.serves)),
+        _ => status.lag.map_or(-1.0, |lag| lag.as_secs_f64() * 1e3),
+    }
 }
 
 // --- probes ---

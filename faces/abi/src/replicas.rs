@@ -9,7 +9,7 @@ use onetrip_engine::{NumberMap, Outcome, Time};
 use onetrip_postgres::client::moving::{Moving, Step};
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
-    Guarded, Limits, Outlook, Read, Reads, Replicas as Policy, Report,
+    Guarded, Limits, Outlook, Read, ReadCounts, Reads, Replicas as Policy, Report, Status,
 };
 
 use crate::completion::{kind, uncertain};
@@ -156,6 +156,18 @@ impl Replicas {
             _ => Guarded::Failed,
         };
         self.policy.handle_guard(now, at, &position, guarded);
+    }
+
+    // --- numbers ---
+
+    /// Where reads have gone.
+    pub fn counts(&self) -> ReadCounts {
+        self.policy.counts()
+    }
+
+    /// How a replica stands now.
+    pub fn status(&self, now: Time, at: usize) -> Status {
+        self.policy.status(now, at)
     }
 
     // --- probes ---

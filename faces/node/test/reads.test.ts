@@ -156,6 +156,42 @@ onReplicas('many callers at once see their own writes', async () => {
   await delayed('0')
 })
 
+onReplicas('stats say where reads went and how each replica stands', async () => {
+  await delayed('0')
+  const sql = await ready({ reads: 'prefer_replica' })
+  const before = sql.stats
+  const ports: number[] = []
+  for (let i = 0; i < 40; i++) ports.push((await newest(sql.reads().stale())).port)
+  const after = sql.stats
+  const onPrimary = ports.filter((port) => port === portOf(primary)).length
+  assert.equal(after.reads.onPrimary - before.reads.onPrimary, onPrimary)
+  assert.equal(after.reads.onReplicas - before.reads.onReplicas, ports.length - onPrimary)
+  assert.equal(after.replicas.length, 3)
+  for (const [at, { server, serves, reads, pool, lagMs }] of after.replicas.entries()) {
+    const port = Number(server.split(':')[1])
+    const isPrimary = port === portOf(primary)
+    assert.equal(serves, !isPrimary)
+    assert.equal(pool.connections > 0, !isPrimary)
+    const served = isPrimary ? 0 : ports.filter((one) => one === port).length
+    assert.equal(reads - (before.replicas[at]?.reads ?? 0), served, server)
+    assert.ok(isPrimary || lagMs === undefined || lagMs >= 0)
+  }
+  await delayed('1s')
+  await sql`update t set n = n + 1`
+  assert.equal((await newest(sql.reads())).port, portOf(primary))
+  const { reads, replicas } = sql.stats
+  assert.ok(reads.behind > after.reads.behind && reads.onPrimary > after.reads.onPrimary)
+  const behind = replicas.reduce((all, one) => all + one.behind, 0)
+  assert.equal(reads.behind, behind)
+  await sql.end()
+  await delayed('0')
+  const alone = client({ url: primary })
+  await alone.reads()`select 1`
+  const { reads: none, replicas: nobody } = alone.stats
+  assert.deepEqual([none, nobody], [{ onPrimary: 0, onReplicas: 0, behind: 0 }, []])
+  await alone.end()
+})
+
 onReplicas('a position is a token for another client, and waits for its replica', async () => {
   await delayed('10ms')
   const writer = await ready({ reads: 'prefer_replica' })

@@ -12,7 +12,17 @@ import os
 
 from . import _native
 from ._batch import Batch, BatchReport
-from ._client import CacheMetrics, Database, Metrics, Pipeline, Session, Transaction, connect
+from ._client import (
+    CacheMetrics,
+    Database,
+    Metrics,
+    Pipeline,
+    ReadMetrics,
+    ReplicaMetrics,
+    Session,
+    Transaction,
+    connect,
+)
 from ._flow import Stream
 from ._listen import Gap, Listener, Notification
 from ._native import Arrow, Call, Position, Reads, Record
@@ -47,8 +57,10 @@ __all__ = [
     "Position",
     "PostgresError",
     "Range",
+    "ReadMetrics",
     "Reads",
     "Record",
+    "ReplicaMetrics",
     "Session",
     "Stream",
     "TimeoutError",

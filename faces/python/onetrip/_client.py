@@ -72,7 +72,15 @@ class Database(Flows):
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""
-        return Metrics(**self._host.core.metrics())
+        host, known = self._host, self._host.known_replicas
+        if known is None:
+            return Metrics(**host.core.metrics())
+        replicas = tuple(
+            ReplicaMetrics(str(one.config.endpoints[0]), *known.status(at), Metrics(**one.core.metrics()))
+            for at, one in enumerate(host.replicas)
+        )
+        reads = ReadMetrics(*known.counts())
+        return Metrics(**host.core.metrics(), reads=reads, replicas=replicas)
 
     @property
     def server_parameters(self) -> dict[str, str]:
@@ -239,6 +247,41 @@ class CacheMetrics:
 
 
 @dataclass(frozen=True)
+class ReadMetrics:
+    """Where reads have gone that replicas may serve (``db.reads()``).
+
+    A read that went to several servers, one after the other, counts at each.
+    """
+
+    #: Reads that went to the primary, since no replica would do or all were busy.
+    on_primary: int = 0
+    #: Reads that went to replicas, and those of them that one could not serve, since it had not
+    #: replayed what they must show.
+    on_replicas: int = 0
+    behind: int = 0
+
+
+@dataclass(frozen=True)
+class ReplicaMetrics:
+    """The numbers of one replica."""
+
+    #: The server, as the settings name it. The primary is one of them, too, and serves no reads as
+    #: long as it is none.
+    server: str
+    #: Whether reads go there: it is a standby that can be reached, and not further behind than
+    #: ``max_lag_ms``.
+    serves: bool
+    #: How many seconds it was behind when it was last asked; None if it has not said.
+    lag: float | None
+    #: Reads that went there, and those of them that it could not serve, since it had not replayed
+    #: what they must show.
+    reads: int
+    behind: int
+    #: The numbers of the pool of connections to it.
+    pool: Metrics
+
+
+@dataclass(frozen=True)
 class Metrics:
     """The numbers of a client. Those that count up never go down."""
 
@@ -260,6 +303,10 @@ class Metrics:
     bytes_received: int
     #: What came from the cache of a client of Redis.
     cache: CacheMetrics | None = None
+    #: Where reads have gone that replicas may serve; all 0 where ``reads`` is ``primary``.
+    reads: ReadMetrics = ReadMetrics()
+    #: The replicas, in the order of the list of hosts. Their connections are in no number above.
+    replicas: tuple[ReplicaMetrics, ...] = ()
 
 
 class Pipeline(_native.Scope):

@@ -278,6 +278,22 @@ impl Replicas {
         Ok(self.known.with(|known| known.probed(now, at, row, random))?)
     }
 
+    /// How many reads went to the primary and to replicas, and how many of these were behind.
+    fn counts(&self) -> PyResult<(u64, u64, u64)> {
+        let counts = self.known.with(|known| known.counts())?;
+        Ok((counts.on_primary, counts.on_replicas, counts.behind))
+    }
+
+    /// How a replica stands: whether reads go there, how many seconds it was behind when it was last
+    /// asked, how many reads went there, and how many of these were behind.
+    fn status(&self, py: Python<'_>, at: usize) -> PyResult<(bool, Option<f64>, u64, u64)> {
+        let clients = self.clients(py)?;
+        let now = clients.as_ref().map_or(Time::ZERO, |it| it.primary.get().time());
+        let status = self.known.with(|known| known.status(now, at))?;
+        let serves = status.serves && clients.is_some();
+        Ok((serves, status.lag.map(|lag| lag.as_secs_f64()), status.reads, status.behind))
+    }
+
     /// The position behind all writes that were acknowledged, if it is known.
     fn newest(&self) -> PyResult<Option<Position>> {
         Ok(self.known.with(|known| known.newest().map(Position))?)

@@ -233,6 +233,37 @@ async def test_reads_go_to_replicas_once_they_have_replayed(
     assert await db.reads().fetchval("select n, n + 1 from t", column=1) == 2
 
 
+async def test_metrics_say_where_reads_went_and_how_each_replica_stands(
+    db: onetrip.Database, cluster: Cluster
+) -> None:
+    await in_use(db, cluster)
+    before = db.metrics()
+    query = "select inet_server_port()"
+    ports = [await db.reads().stale().fetchval(query) for _ in range(40)]
+    after = db.metrics()
+    on_primary = ports.count(cluster.port())
+    assert after.reads.on_primary - before.reads.on_primary == on_primary
+    assert after.reads.on_replicas - before.reads.on_replicas == 40 - on_primary
+    assert len(after.replicas) == 3
+    for was, replica in zip(before.replicas, after.replicas, strict=True):
+        port = int(replica.server.split(":")[1])
+        is_primary = port == cluster.port()
+        assert replica.serves is not is_primary
+        assert (replica.pool.connections > 0) is not is_primary
+        assert replica.reads - was.reads == (0 if is_primary else ports.count(port))
+        assert replica.lag is None or replica.lag >= 0
+    await delay(cluster, "1s")
+    try:
+        await db.execute("insert into t values (1)")
+        assert await db.reads().fetchval(query) == cluster.port()
+    finally:
+        await delay(cluster, "0")
+    last = db.metrics()
+    assert last.reads.behind > after.reads.behind
+    assert last.reads.behind == sum(replica.behind for replica in last.replicas)
+    assert last.reads.on_primary > after.reads.on_primary
+
+
 async def test_a_position_is_a_token_for_another_client_and_waits_for_its_replica(
     db: onetrip.Database, cluster: Cluster
 ) -> None:

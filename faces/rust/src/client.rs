@@ -162,7 +162,8 @@ impl Client {
     /// The counters of this client now. Connections are read one after the other, so the numbers
     /// may be slightly out of step.
     pub fn metrics(&self) -> Metrics {
-        crate::metrics::snapshot::of(self.pool())
+        let replicas = self.replicas().map(|set| set.metrics()).unwrap_or_default();
+        Metrics { replicas, ..crate::metrics::snapshot::of(self.pool()) }
     }
 
     /// Publishes the numbers through the facade of the `metrics` crate now, beside the publication

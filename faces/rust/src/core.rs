@@ -21,7 +21,7 @@ mod room;
 pub(crate) mod slot;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,7 @@ use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
+use crate::guard::Standing;
 use crate::kept::Kept;
 use crate::metadata::MetadataCache;
 use crate::metrics::counts::Counts;
@@ -96,6 +97,8 @@ pub(crate) struct Context {
     pub(crate) newest: Option<Arc<Mutex<Newest>>>,
     /// That of the primary, if the connections lead to a replica.
     pub(crate) primary: Option<Arc<Context>>,
+    /// What is known of the replicas beside this pool, if there are any.
+    pub(crate) standing: OnceLock<Arc<Standing>>,
 }
 
 /// The settings that concern requests.
@@ -138,6 +141,7 @@ impl Context {
             lineage: Arc::default(),
             newest: None,
             primary: None,
+            standing: OnceLock::new(),
         }
     }
 

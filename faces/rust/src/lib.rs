@@ -134,7 +134,10 @@ pub use client::{Client, Pending};
 pub use config::Config;
 pub use error::{Error, Kind};
 pub use listener::Listener;
-pub use metrics::{CacheMetrics, ConnectionMetrics, Counts, Histogram, Metrics, SlowNeighbour};
+pub use metrics::{
+    CacheMetrics, ConnectionMetrics, Counts, Histogram, Metrics, ReadMetrics, ReplicaMetrics,
+    SlowNeighbour,
+};
 pub use notice::{Notice, Notices};
 pub use notification::{Event, Notification, Notifications};
 pub use onetrip_engine::Outcome;

@@ -13,6 +13,10 @@ pub(crate) mod totals;
 #[cfg(not(feature = "metrics"))]
 mod unpublished;
 
+use std::time::Duration;
+
+use onetrip_postgres::client::replicas::ReadCounts;
+
 pub use counts::Counts;
 pub use histogram::Histogram;
 pub use neighbours::SlowNeighbour;
@@ -56,8 +60,54 @@ pub struct Metrics {
     pub slow_neighbours: Vec<SlowNeighbour>,
     /// What came from the cache of a client of Redis; `None` without one.
     pub cache: Option<CacheMetrics>,
+    /// Where reads have gone that replicas may serve; all 0 where
+    /// [`reads`](crate::config::Settings::reads) is `primary`.
+    pub reads: ReadMetrics,
+    /// The replicas, in the order of the list of hosts. Their connections are in none of the numbers
+    /// above.
+    pub replicas: Vec<ReplicaMetrics>,
     /// The connections that are open.
     pub connections: Vec<ConnectionMetrics>,
+}
+
+/// Where reads have gone that replicas may serve ([`Client::reads`](crate::Client::reads)). A read
+/// that went to several servers, one after the other, counts at each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadMetrics {
+    /// Reads that went to the primary, since no replica would do or all were busy.
+    pub on_primary: u64,
+    /// Reads that went to replicas.
+    pub on_replicas: u64,
+    /// Those of them that a replica could not serve, since it had not replayed what they must show.
+    pub behind: u64,
+}
+
+/// The counters of one replica.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ReplicaMetrics {
+    /// The server, as the configuration names it. The primary is one of them, too, and serves no
+    /// reads as long as it is none.
+    pub server: String,
+    /// Whether reads go there: it is a standby that can be reached, and not further behind than
+    /// [`max_lag`](crate::config::Settings::max_lag).
+    pub serves: bool,
+    /// How far it was behind when it was last asked; `None` if it has not said.
+    pub lag: Option<Duration>,
+    /// Reads that went there.
+    pub reads: u64,
+    /// Those of them that it could not serve, since it had not replayed what they must show.
+    pub behind: u64,
+    /// The counters of the pool of connections to it.
+    pub pool: Metrics,
+}
+
+impl From<ReadCounts> for ReadMetrics {
+    fn from(counts: ReadCounts) -> ReadMetrics {
+        let ReadCounts { on_primary, on_replicas, behind } = counts;
+        ReadMetrics { on_primary, on_replicas, behind }
+    }
 }
 
 /// The counters of a cache ([`Config::cache`](crate::redis::Config::cache)).

@@ -8,11 +8,12 @@ use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::moving::{Moving, NO_REPLICA, Step};
 use onetrip_postgres::client::position::{Newest, Position};
-use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report};
+use onetrip_postgres::client::replicas::{Limits, Outlook, PROBE, Read, Replicas, Report, Status};
 
 use crate::config::{Config, Reads, TargetSessionAttrs};
 use crate::executor::Executor;
 use crate::guard::{Guard, Standing};
+use crate::metrics::ReplicaMetrics;
 use crate::pool::Pool;
 use crate::statement::unprepared;
 use crate::{Error, Kind, Row};
@@ -22,6 +23,8 @@ pub(crate) struct ReplicaSet {
     reads: Reads,
     primary: Arc<Pool>,
     pools: Vec<Arc<Pool>>,
+    /// The servers of the pools, as the configuration names them.
+    servers: Vec<String>,
     standing: Arc<Standing>,
     newest: Arc<Mutex<Newest>>,
     /// How long a read waits for a replica that may only go to one.
@@ -39,7 +42,9 @@ impl ReplicaSet {
     pub(crate) fn of(primary: &Arc<Pool>) -> Result<Option<Arc<ReplicaSet>>, Error> {
         let config = primary.config();
         let Some(newest) = primary.context.newest.clone() else { return Ok(None) };
-        let pools = config.each_host().map_err(Error::config)?.into_iter().map(|config| {
+        let hosts = config.each_host().map_err(Error::config)?;
+        let (servers, configs): (Vec<String>, Vec<Config>) = hosts.into_iter().unzip();
+        let pools = configs.into_iter().map(|config| {
             // A server that has been promoted is refused, and so is one that never was a standby.
             let config = config.target_session_attrs(TargetSessionAttrs::Standby);
             Pool::beside(primary, config)
@@ -47,11 +52,13 @@ impl ReplicaSet {
         let pools: Vec<Arc<Pool>> = pools.collect::<Result<_, _>>()?;
         let settings = config.settings();
         let limits = Limits { max_lag: settings.max_lag, ..Limits::default() };
+        let standing = Standing::new(Replicas::new(pools.len(), limits));
         Ok(Some(Arc::new(ReplicaSet {
             reads: settings.reads,
             primary: primary.clone(),
-            standing: Standing::new(Replicas::new(pools.len(), limits)),
+            standing: primary.context.standing.get_or_init(|| standing).clone(),
             pools,
+            servers,
             newest,
             wait_timeout: settings.wait_timeout,
         })))
@@ -71,6 +78,16 @@ impl ReplicaSet {
 
     fn state(&self) -> MutexGuard<'_, Replicas> {
         self.standing.lock()
+    }
+
+    pub(crate) fn metrics(&self) -> Vec<ReplicaMetrics> {
+        let of = |(at, pool): (usize, &Arc<Pool>)| {
+            let Status { serves, lag, reads, behind } = self.state().status(self.primary.now(), at);
+            let server = self.servers[at].clone();
+            let pool = crate::metrics::snapshot::of(pool);
+            ReplicaMetrics { server, serves, lag, reads, behind, pool }
+        };
+        self.pools.iter().enumerate().map(of).collect()
     }
 
     /// A read that must show what is `wanted`, and waits for a replica for up to `bound`.
@@ -143,10 +160,11 @@ pub(crate) fn no_replica() -> Error {
 /// How long a probe may take, the opening of a connection included.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Every server of the list by itself.
+/// Every server of the list by itself, with its name.
 impl Config {
-    fn each_host(&self) -> Result<Vec<Config>, crate::config::ConfigError> {
-        let count = self.resolve()?.endpoints().len();
-        Ok((0..count).map(|at| self.only_host(at)).collect())
+    fn each_host(&self) -> Result<Vec<(String, Config)>, crate::config::ConfigError> {
+        let resolved = self.resolve()?;
+        let hosts = resolved.endpoints().iter().enumerate();
+        Ok(hosts.map(|(at, endpoint)| (endpoint.to_string(), self.only_host(at))).collect())
     }
 }

@@ -4,7 +4,7 @@
 use onetrip_engine::{Outcome, Time};
 
 use super::position::Wanted;
-use super::replicas::{Outlook, Read, Replicas, Route};
+use super::replicas::{Outlook, Read, Reads, Replicas, Route};
 
 /// A read that may be sent to several servers, one after the other. The host asks for a
 /// [`step`](Moving::step) when the read is made, behind each pause, and where
@@ -102,6 +102,11 @@ impl Moving {
                 Route::Nowhere => Step::NoReplica,
             }
         };
+        match step {
+            Step::Replica { at, .. } => replicas.count(Some(at)),
+            Step::Primary if self.read.reads != Reads::Primary => replicas.count(None),
+            Step::Primary | Step::Pause | Step::Late | Step::NoReplica => {}
+        }
         self.is_settled = !matches!(step, Step::Replica { .. } | Step::Pause);
         step
     }

@@ -327,10 +327,40 @@ pub struct Replicas {
     limits: Limits,
     /// Where the search begins, so that equals take turns.
     turn: usize,
+    /// Reads that went to the primary.
+    on_primary: u64,
+}
+
+/// Where reads that replicas may serve have gone since the client was made. A read that is sent to
+/// several servers, one after the other, counts at each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// To the primary: none of the replicas would do, or all were busy.
+    pub on_primary: u64,
+    /// To replicas.
+    pub on_replicas: u64,
+    /// To a replica that had not replayed what they must show.
+    pub behind: u64,
+}
+
+/// How a replica stands, and what became of the reads that went to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether reads go there: it is a standby that can be reached, and not further behind than
+    /// they allow.
+    pub serves: bool,
+    /// How far it was behind when it was last asked; `None` if it has not said.
+    pub lag: Option<Duration>,
+    /// Reads that went there.
+    pub reads: u64,
+    /// Those of them that it could not serve, since it had not replayed what they must show.
+    pub behind: u64,
 }
 
 #[derive(Debug, Default)]
 struct Server {
+    reads: u64,
+    reads_behind: u64,
     is_in: bool,
     is_probing: bool,
     /// How far it has replayed at least; the timeline is one that it has reached.
@@ -361,7 +391,7 @@ impl Replicas {
     /// This many servers, of which nothing is known.
     pub fn new(servers: usize, limits: Limits) -> Replicas {
         let servers = (0..servers).map(|_| Server::default()).collect();
-        Replicas { servers, limits, turn: 0 }
+        Replicas { servers, limits, turn: 0, on_primary: 0 }
     }
 
     /// Where a read goes. `outlooks` are those of the servers.
@@ -478,6 +508,7 @@ impl Replicas {
             replayed.lsn = replayed.lsn.max(told);
         }
         if matches!(guarded, Guarded::Behind(_)) {
+            server.reads_behind += 1;
             server.fails(now, position.lsn, &self.limits);
         } else {
             server.behind = server.still_behind();
@@ -496,6 +527,34 @@ impl Replicas {
     /// Whether a server serves reads, as far as it is known.
     pub fn is_in(&self, at: usize) -> bool {
         self.servers.get(at).is_some_and(|server| server.is_in)
+    }
+
+    /// A read goes to the replica with this number, or to the primary.
+    pub(super) fn count(&mut self, replica: Option<usize>) {
+        match replica.and_then(|at| self.servers.get_mut(at)) {
+            Some(server) => server.reads += 1,
+            None => self.on_primary += 1,
+        }
+    }
+
+    /// Where reads have gone.
+    pub fn counts(&self) -> ReadCounts {
+        let sum = |of: fn(&Server) -> u64| self.servers.iter().map(of).sum();
+        ReadCounts {
+            on_primary: self.on_primary,
+            on_replicas: sum(|server| server.reads),
+            behind: sum(|server| server.reads_behind),
+        }
+    }
+
+    /// How a replica stands now.
+    pub fn status(&self, now: Time, at: usize) -> Status {
+        self.servers.get(at).map_or_else(Status::default, |server| Status {
+            serves: server.is_in && server.is_recent(now, &self.limits),
+            lag: server.lag,
+            reads: server.reads,
+            behind: server.reads_behind,
+        })
     }
 
     /// When a read that nobody could serve is tried again.

@@ -8,7 +8,8 @@ use onetrip_postgres::client::identity::Identity;
 use onetrip_postgres::client::moving::{Moving, Step};
 use onetrip_postgres::client::position::{Newest, Position, Wanted};
 use onetrip_postgres::client::replicas::{
-    GuardText, Guarded, Limits, Outlook, Proof, Read, Reads, Replicas, Report, Route,
+    GuardText, Guarded, Limits, Outlook, Proof, Read, ReadCounts, Reads, Replicas, Report, Route,
+    Status,
 };
 
 const SYSTEM: u64 = 7;
@@ -763,6 +764,32 @@ fn a_read_that_was_skipped_goes_to_the_primary_and_stays_there() {
     assert!(read.ended(ms(3), Outcome::Rejected, true, false));
     assert_eq!(step(&mut replicas, &mut read, ms(3)), Step::Primary);
     assert!(read.is_settled() && !read.ended(ms(4), Outcome::NotSent, false, false));
+}
+
+#[test]
+fn reads_count_at_each_server_that_they_went_to_and_what_one_could_not_show_apart() {
+    let wanted = Wanted::At(at(200));
+    let (mut replicas, mut read) = moving(Reads::PreferReplica, wanted, Time::ZERO);
+    let Step::Replica { at: tried, .. } = step(&mut replicas, &mut read, ms(2)) else {
+        panic!("both are there")
+    };
+    replicas.handle_guard(ms(3), tried, &at(200), Guarded::Behind(Some(100)));
+    assert!(read.ended(ms(3), Outcome::Rejected, true, false));
+    assert_eq!(step(&mut replicas, &mut read, ms(3)), Step::Primary);
+    let counts = ReadCounts { on_primary: 1, on_replicas: 1, behind: 1 };
+    assert_eq!(replicas.counts(), counts);
+    let status = Status { serves: true, lag: Some(Duration::ZERO), reads: 1, behind: 1 };
+    assert_eq!(replicas.status(ms(3), tried), status);
+    assert_eq!(replicas.status(ms(3), 1 - tried), Status { reads: 0, behind: 0, ..status });
+    replicas.handle_lost(ms(4), tried, 0);
+    assert_eq!(replicas.status(ms(4), tried), Status { serves: false, ..status });
+}
+
+#[test]
+fn a_replica_that_may_be_further_behind_than_allowed_serves_nothing() {
+    let limits = Limits { max_lag: Some(Duration::from_millis(20)), ..Limits::default() };
+    let replicas = replicas(1, limits);
+    assert!(replicas.status(ms(20), 0).serves && !replicas.status(ms(40), 0).serves);
 }
 
 /// Right behind a write the answer to the question for its position is still under way.

@@ -354,6 +354,29 @@ fn what_is_sent_outside_of_the_order_is_sent_on_and_what_it_met_is_learned() {
     assert_eq!(host.sent(), [(3, "GET b".into())]);
 }
 
+/// After a failover the topology may not have the former master for a moment.
+#[test]
+fn a_node_that_has_left_still_says_where_commands_outside_of_the_order_go() {
+    let mut host = Host::new();
+    let [first, other] = [3_300, 15_495].map(|slot| host.router.node_of(slot).unwrap());
+    let ranges = [(11, 0..=5460), (2, 5461..=10_922), (3, 10_923..=16_383)];
+    let alone = |port| Shard { master: node(port), replicas: Vec::new() };
+    let shards = ranges.map(|(port, slots)| (alone(port), vec![slots]));
+    host.topology(&Topology::new(shards).unwrap());
+    assert!(host.closed.contains(&1));
+    let next = host.router.node_of(3_300).unwrap();
+    let mut refused = |reply: &str| {
+        let onward = host.router.handle_refused(host.now, 3_300, first, reply.as_bytes());
+        host.drain();
+        onward
+    };
+    let to = |node, asking| Some(Onward::To { node, asking });
+    assert_eq!(refused("-MOVED 3300 h:11\r\n"), to(next, false));
+    assert_eq!(refused("-ASK 3300 h:3\r\n"), to(other, true));
+    assert_eq!(refused("-MOVED 3300 :11\r\n"), Some(Onward::Later), "at which host?");
+    assert_eq!(refused("-MOVED 1 h:3\r\n"), None, "that is of a script");
+}
+
 /// The flight that was sent last.
 fn last(host: &Host) -> FlightId {
     host.sent.last().unwrap().0

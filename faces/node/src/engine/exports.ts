@@ -145,6 +145,7 @@ export interface Exports {
     isFinal: number,
   ): number
   onetrip_replicas_forget(replicas: number, read: number): void
+  onetrip_replicas_number(replicas: number, now: number, at: number, what: number): number
   onetrip_replicas_to_probe(replicas: number, now: number): number
   onetrip_replicas_probed(
     replicas: number,

@@ -15,6 +15,14 @@ const enum Uncertain {
   LOST = 2,
 }
 
+/** A number of one server. */
+const enum Numbered {
+  READS = 0,
+  BEHIND = 1,
+  SERVES = 2,
+  LAG = 3,
+}
+
 /** Stands for the primary where the number of a replica is asked for. */
 const PRIMARY = 0xffff_ffff
 
@@ -125,6 +133,29 @@ export class Replicas implements Handle {
   /** Nobody waits for a read any more. */
   forget(read: number): void {
     if (this.#address !== 0) this.engine.onetrip_replicas_forget(this.#address, read)
+  }
+
+  // --- numbers ---
+
+  /** How a replica stands, and what became of the reads that went there. */
+  status(at: number): { serves: boolean; lagMs: number | undefined; reads: number; behind: number } {
+    const lag = this.#number(at, Numbered.LAG)
+    return {
+      serves: this.#number(at, Numbered.SERVES) !== 0,
+      lagMs: lag < 0 ? undefined : lag,
+      reads: this.#number(at, Numbered.READS),
+      behind: this.#number(at, Numbered.BEHIND),
+    }
+  }
+
+  /** How many reads went to the primary that replicas may serve. */
+  get onPrimary(): number {
+    return this.#number(PRIMARY, Numbered.READS)
+  }
+
+  #number(at: number, what: Numbered): number {
+    if (this.#address === 0) return what === Numbered.LAG ? -1 : 0
+    return this.engine.onetrip_replicas_number(this.#address, clock(), at, what)
   }
 
   // --- probes ---

@@ -12,7 +12,7 @@ import type { Host } from './host'
 import { Lease } from './lease'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
-import { SlowNeighbours, type Stats } from './slow-neighbours'
+import { SlowNeighbours, type PoolStats } from './slow-neighbours'
 import { refusal } from './traits'
 import type { Watch } from './watch'
 
@@ -322,7 +322,7 @@ export class Pool implements Opener, Host, Scope {
 
   // --- its end ---
 
-  get stats(): Stats {
+  get stats(): PoolStats {
     const { connections, idle, waiting } = this.#adapter
     const { all, list } = this.#slow
     const hedged = this.#hedged

@@ -10,6 +10,7 @@ import { Position } from './position'
 import { TaggedStatement, type Defaults } from './query'
 import { Question } from './question'
 import type { Scope } from './scope'
+import type { ReplicaStats, Stats } from './slow-neighbours'
 import { tagOf, type Tag } from './tag'
 import { Template } from './template'
 import { refusal } from './traits'
@@ -54,6 +55,12 @@ interface Wanted {
 }
 
 const NO_POSITION = new Uint8Array()
+
+/** The numbers of a client that has no replicas. */
+export const NO_READS: Pick<Stats, 'reads' | 'replicas'> = {
+  reads: { onPrimary: 0, onReplicas: 0, behind: 0 },
+  replicas: [],
+}
 
 const OWN: Wanted = { shows: Shows.OWN, position: NO_POSITION, boundMs: -1 }
 
@@ -113,6 +120,17 @@ export class ReplicaSet {
       'no_position',
       'the server is a standby, which writes nothing, so there is no position: connect to the primary (target_session_attrs=primary)',
     )
+  }
+
+  get stats(): Pick<Stats, 'reads' | 'replicas'> {
+    const replicas = this.#pools.map((pool, at): ReplicaStats => {
+      const [host] = pool.settings.endpoints
+      return { server: `${host?.host}:${host?.port}`, ...this.replicas.status(at), pool: pool.stats }
+    })
+    const sum = (of: (one: ReplicaStats) => number): number =>
+      replicas.reduce((all, one) => all + of(one), 0)
+    const [onReplicas, behind] = [sum((one) => one.reads), sum((one) => one.behind)]
+    return { reads: { onPrimary: this.replicas.onPrimary, onReplicas, behind }, replicas }
   }
 
   // --- reads ---

@@ -10,8 +10,8 @@ export interface SlowNeighbour {
   readonly longestMs: number
 }
 
-/** The state of a client at one moment, and its counts since it was made. */
-export interface Stats {
+/** The state of a pool at one moment, and its counts since it was made. */
+export interface PoolStats {
   /** Connections now, those that are being opened included. */
   readonly connections: number
   /** Connections that are unused now. */
@@ -24,6 +24,52 @@ export interface Stats {
   readonly slowNeighbours: readonly SlowNeighbour[]
   /** Hedged reads that were sent a second time. */
   readonly hedged: number
+}
+
+/** The state of a client at one moment, and its counts since it was made. */
+export interface Stats extends PoolStats {
+  /** Where reads have gone that replicas may serve. All 0 where the setting `reads` is `primary`. */
+  readonly reads: ReadStats
+  /**
+   * The replicas, in the order of the list of hosts. Their connections are in none of the other
+   * numbers.
+   */
+  readonly replicas: readonly ReplicaStats[]
+}
+
+/**
+ * Where reads have gone that replicas may serve (`sql.reads()`). A read that went to several servers,
+ * one after the other, counts at each.
+ */
+export interface ReadStats {
+  /** Reads that went to the primary, since no replica would do or all were busy. */
+  readonly onPrimary: number
+  /** Reads that went to replicas. */
+  readonly onReplicas: number
+  /** Those of them that a replica could not serve, since it had not replayed what they must show. */
+  readonly behind: number
+}
+
+/** How a replica stands, and its counts. */
+export interface ReplicaStats {
+  /**
+   * The server, as the settings name it. The primary is one of them, too, and serves no reads as
+   * long as it is none.
+   */
+  readonly server: string
+  /**
+   * Whether reads go there: it is a standby that can be reached, and not further behind than
+   * `maxLagMs`.
+   */
+  readonly serves: boolean
+  /** How far it was behind when it was last asked, in milliseconds; undefined if it has not said. */
+  readonly lagMs: number | undefined
+  /** Reads that went there. */
+  readonly reads: number
+  /** Those of them that it could not serve, since it had not replayed what they must show. */
+  readonly behind: number
+  /** The pool of connections to it. */
+  readonly pool: PoolStats
 }
 
 /** Counts the statements that waited behind slow ones, by the slow text. */

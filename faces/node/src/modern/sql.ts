@@ -15,7 +15,7 @@ import { Pool } from './pool'
 import type { Defaults, Query } from './query'
 import type { Stats } from './slow-neighbours'
 import type { Position } from './position'
-import { ReplicaSet, type Reads } from './reads'
+import { NO_READS, ReplicaSet, type Reads } from './reads'
 import type { Rows } from './rows'
 import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
@@ -129,7 +129,7 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
    * and their statements end as `Unknown`. Listeners are not ended.
    */
   end(options?: { readonly timeoutMs?: number }): Promise<void>
-  /** The state of the pool now, and counts of statements that waited behind slow ones. */
+  /** The state of the pool and of the replicas now, and counts of what became of statements. */
   readonly stats: Stats
 }
 
@@ -165,7 +165,7 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     listen: (...channels: string[]) => new Listener(settings, pool.lineage, channels),
     end,
     get stats() {
-      return pool.stats
+      return { ...pool.stats, ...(made?.stats ?? NO_READS) }
     },
     ...streamsOn(scope),
     [ASYNC_DISPOSE]: () => end(),

@@ -12,7 +12,7 @@ use metrics::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::snapshot::snapshot;
-use super::{CacheMetrics, Counts, Histogram, Metrics};
+use super::{CacheMetrics, Counts, Histogram, Metrics, ReadMetrics};
 use crate::pool::Pool;
 
 /// How often the counters are published automatically.
@@ -69,6 +69,7 @@ pub(crate) fn publish_change(new: &Metrics, old: &Metrics) {
     count("onetrip_connections_lost_total", new.lost, old.lost);
     counts(&new.counts, &old.counts);
     cache(&new.cache.unwrap_or_default(), &old.cache.unwrap_or_default());
+    reads(&new.reads, &old.reads);
     waits(&new.waits, &old.waits);
 }
 
@@ -109,6 +110,15 @@ fn counts(new: &Counts, old: &Counts) {
     count(name, new.waited_behind_slow, old.waited_behind_slow);
     let name = "onetrip_notifications_dropped_total";
     count(name, new.notifications_dropped, old.notifications_dropped);
+}
+
+fn reads(new: &ReadMetrics, old: &ReadMetrics) {
+    let on = |server: &'static str, new, old| {
+        counter!("onetrip_replica_reads_total", "on" => server).increment(added(new, old));
+    };
+    on("primary", new.on_primary, old.on_primary);
+    on("replica", new.on_replicas, old.on_replicas);
+    count("onetrip_replica_reads_behind_total", new.behind, old.behind);
 }
 
 fn cache(new: &CacheMetrics, old: &CacheMetrics) {
@@ -163,7 +173,7 @@ const GAUGES: [(&str, Unit, &str); 7] = [
     ("onetrip_cache_entries", Unit::Count, "Replies in the caches"),
 ];
 
-const COUNTERS: [(&str, Unit, &str); 20] = [
+const COUNTERS: [(&str, Unit, &str); 22] = [
     ("onetrip_connections_opened_total", Unit::Count, "Connections opened"),
     ("onetrip_connections_open_failed_total", Unit::Count, "Attempts to connect that failed"),
     ("onetrip_connections_closed_total", Unit::Count, "Connections closed from this side"),
@@ -184,4 +194,6 @@ const COUNTERS: [(&str, Unit, &str); 20] = [
     ("onetrip_cache_joined_total", Unit::Count, "Commands answered with another caller's"),
     ("onetrip_cache_invalidations_total", Unit::Count, "Keys that were changed, as servers say"),
     ("onetrip_cache_evicted_total", Unit::Count, "Replies dropped since a cache was full"),
+    ("onetrip_replica_reads_total", Unit::Count, "Reads that replicas may serve, by server"),
+    ("onetrip_replica_reads_behind_total", Unit::Count, "Reads at replicas that were behind"),
 ];

@@ -23,6 +23,7 @@ pub(super) fn snapshot(state: &State, pool: &Pool) -> Metrics {
         waits: state.waits,
         waiting: pool.waiting(),
         slow_neighbours: pool.context.neighbours.list(),
+        reads: pool.context.standing.get().map(|it| it.lock().counts().into()).unwrap_or_default(),
         ..Metrics::default()
     };
     for connection in state.live.iter().filter_map(Weak::upgrade) {

@@ -80,6 +80,13 @@ impl Cluster {
         clients
     }
 
+    /// 0 for the primary, and behind it the standbys.
+    fn number_of(&self, port: i32) -> usize {
+        let mut standbys = self.standbys.iter();
+        let at = standbys.position(|standby| i32::from(standby.port()) == port);
+        at.map_or(0, |at| at + 1)
+    }
+
     fn port(&self) -> i32 {
         self.primary.port().into()
     }
@@ -237,6 +244,41 @@ fn what_is_no_read_is_refused() {
         ] {
             failed(client.reads().query(text, &[]).await, Outcome::NotSent, "not_a_read");
         }
+    });
+}
+
+#[test]
+fn metrics_say_where_reads_went_and_how_each_replica_stands() {
+    run_long(PATIENCE, async {
+        let Some(cluster) = Cluster::start(["0"; 2]) else { return };
+        let client = cluster.ready("reads=prefer_replica").await;
+        let before = client.metrics();
+        let mut on = [0; 3];
+        for _ in 0..40 {
+            let row = client.reads().stale().query_one(NEWEST, &[]).await.unwrap();
+            on[cluster.number_of(row.get::<i32>(1))] += 1;
+        }
+        let after = client.metrics();
+        assert_eq!(after.reads.on_primary - before.reads.on_primary, on[0]);
+        assert_eq!(after.reads.on_replicas - before.reads.on_replicas, on[1] + on[2]);
+        assert_eq!(after.replicas.len(), 3);
+        for (at, replica) in after.replicas.iter().enumerate() {
+            let (_, port) = replica.server.split_once(':').unwrap();
+            assert_eq!(cluster.number_of(port.parse().unwrap()), at);
+            let served = if at == 0 { 0 } else { on[at] };
+            assert_eq!(replica.reads - before.replicas[at].reads, served);
+            assert_eq!(replica.serves, at > 0, "the first is the primary");
+            assert_eq!(replica.pool.open > 0, at > 0);
+        }
+        // No replica has a position that is to come.
+        let mut position = client.position().await.unwrap();
+        position.lsn += 1 << 40;
+        let row = client.reads().after(&position).query_one(NEWEST, &[]).await.unwrap();
+        assert_eq!(row.get::<i32>(1), cluster.port());
+        let last = client.metrics();
+        let behind: u64 = last.replicas.iter().map(|replica| replica.behind).sum();
+        assert_eq!(last.reads.behind, behind);
+        assert!(behind > after.reads.behind && last.reads.on_primary > after.reads.on_primary);
     });
 }
 

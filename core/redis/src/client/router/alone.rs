@@ -40,8 +40,9 @@ impl Router {
         reply: &[u8],
     ) -> Option<Onward> {
         let error = error_text(reply)?;
-        // A node that has left can't be meant by a redirect without a host.
-        let address = self.nodes.address(from).cloned().or_else(|| Address::new("?", 1));
+        // A node that has left since may mean itself by a redirect without a host. No host has this
+        // name, so the topology is asked for then.
+        let address = self.nodes.address(from).cloned().or_else(|| Address::new("-", 1));
         let redirect = address.and_then(|address| Redirect::parse(error, &address));
         let onward = match redirect.filter(|redirect| redirect.slot == slot) {
             Some(redirect) => self.onward(now, from, &redirect),

@@ -34,7 +34,7 @@ impl Driven for Connection {
             core.engine.terminate(now);
         }
         if let Err(error) = core.poll_write(now, cx) {
-            let error = core.lost("writing failed").with_source(error);
+            let error = core.lost(&format!("writing failed: {error}")).with_source(error);
             core.close(error);
         }
         if core.next_deadline() <= now {
@@ -95,7 +95,7 @@ impl Driven for Connection {
         } else if core.is_unwritten() {
             let now = core.clock();
             if let Err(error) = core.poll_write(now, cx) {
-                let error = core.lost("writing failed").with_source(error);
+                let error = core.lost(&format!("writing failed: {error}")).with_source(error);
                 core.close(error);
                 core.notify();
             }

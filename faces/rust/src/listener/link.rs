@@ -70,7 +70,7 @@ impl Link {
                 return Poll::Ready(news);
             }
             if let Err(error) = self.write(now, cx) {
-                let lost = self.lost("writing failed").with_source(error);
+                let lost = self.lost(&format!("writing failed: {error}")).with_source(error);
                 return Poll::Ready(self.end(lost));
             }
             if !reads {

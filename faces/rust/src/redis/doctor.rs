@@ -13,6 +13,9 @@ use crate::Error;
 /// How long a server may take for all of its answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The role of a Sentinel in which the configuration sees a server with data.
+const SENTINEL: &str = "Sentinel, which has no data";
+
 /// The servers of a configuration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -63,6 +66,7 @@ impl Diagnosis {
         self.hosts.iter().all(|host| host.found.is_err())
             || self.facts("agreement").any(|says| says.starts_with("no majority"))
             || self.facts("state").any(|says| says != "ok")
+            || self.facts("role").any(|says| says == SENTINEL)
     }
 
     fn facts(&self, about: &str) -> impl Iterator<Item = &str> {
@@ -138,7 +142,15 @@ async fn ask_sentinel(config: &Config, sentinel: &Sentinel) -> Result<Vec<Fact>,
     let client = Client::connect_with(config).await?;
     let trip = round_trip(&client).await?;
     let sub = |name: &'static str| client.cmd("SENTINEL").arg(name).arg(sentinel.master.as_str());
-    let master = pairs(&sub("MASTER").send::<Value>().await?);
+    let master = match sub("MASTER").send::<Value>().await {
+        Ok(master) => pairs(&master),
+        Err(error) if error.to_string().contains("No such master") => {
+            let (name, watched) = (sentinel.master.escape_debug(), watched(&client).await?);
+            let text = format!("it watches no master \"{name}\", but {watched}");
+            return Err(Error::misuse("sentinel_master", text));
+        }
+        Err(error) => return Err(error),
+    };
     let replicas = sub("REPLICAS").send::<Vec<Value>>().await?;
     let of = |name: &str| of(&master, name);
     let others = of("num-other-sentinels").parse::<u32>().unwrap_or(0);
@@ -177,6 +189,13 @@ async fn ask_server(config: &Config) -> Result<Vec<Fact>, Error> {
     let version =
         [get("valkey_version"), get("redis_version")].into_iter().find(|it| !it.is_empty());
     let version = version.unwrap_or("of an unknown version");
+    if get("redis_mode") == "sentinel" {
+        return Ok(vec![
+            fact("answers", format!("{product} {version}; {trip}")),
+            fact("role", SENTINEL.to_owned()),
+            fact("watches", watched(&client).await?),
+        ]);
+    }
     let mut facts = vec![
         fact("answers", format!("{product} {version}; {trip}")),
         fact("role", role(&get)),
@@ -194,6 +213,14 @@ async fn ask_server(config: &Config) -> Result<Vec<Fact>, Error> {
         cluster(&client, &mut facts).await?;
     }
     Ok(facts)
+}
+
+/// The names of the masters that a Sentinel watches.
+async fn watched(client: &Client) -> Result<String, Error> {
+    let masters = client.cmd("SENTINEL").arg("MASTERS").send::<Vec<Value>>().await?;
+    let named = |master: &Value| format!("\"{}\"", of(&pairs(master), "name").escape_debug());
+    let names: Vec<String> = masters.iter().map(named).collect();
+    Ok(if names.is_empty() { "no master at all".into() } else { names.join(", ") })
 }
 
 fn role<'a>(get: &impl Fn(&str) -> &'a str) -> String {
@@ -301,6 +328,22 @@ fn advice(config: &Config, hosts: &[Host]) -> Vec<Advice> {
     let mut advice = Vec::new();
     let facts = || hosts.iter().filter_map(|host| host.found.as_ref().ok()).flatten();
     let in_cluster = facts().any(|fact| fact.about == "slots");
+    let has_role = |role: &str| facts().any(|it| it.about == "role" && it.says.starts_with(role));
+    if has_role(SENTINEL) {
+        advice.push(Advice {
+            place: "set in the URL",
+            setting: "redis+sentinel://",
+            why: "this is a Sentinel: redis+sentinel://host,host,host/NAME, with the name of the \
+                  master, has the client ask the Sentinels for it",
+        });
+    }
+    if has_role("replica of") && !in_cluster && config.sentinel.is_none() {
+        advice.push(Advice {
+            place: "set in the URL",
+            setting: "host",
+            why: "this is a replica, which refuses writes: name its master, or the Sentinels",
+        });
+    }
     if config.sentinel.is_some() && config.servers.len() < 3 {
         advice.push(Advice {
             place: "set in the URL",

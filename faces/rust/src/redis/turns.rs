@@ -135,7 +135,7 @@ impl Core {
     fn write(&mut self, now: Time, cx: &mut Context<'_>) {
         let Core { transport, engine, .. } = self;
         if let Err(error) = transport.poll_write(engine, now, false, cx) {
-            let error = self.lost("writing failed").with_source(error);
+            let error = self.lost(&format!("writing failed: {error}")).with_source(error);
             self.close(error);
             self.transport.notify();
         }

@@ -91,6 +91,26 @@ fn each_sentinel_is_told_with_the_master_that_it_names_and_its_replicas() {
     assert_eq!(count("  role            master"), 1, "{text}");
     let agree = "  agreement       a majority: 3 of 3 Sentinels of the URL name 127.0.0.1:";
     assert_eq!(count(agree), 1, "{text}");
+
+    let output = doctor(&sentinels.url().replace("/mymaster", "/other"));
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("watches no master \"other\", but \"mymaster\""), "{text}");
+
+    let url = sentinels.url();
+    let (hosts, password) = url.split_once("/mymaster?sentinel_password=").unwrap();
+    let one = hosts.rsplit(',').next().unwrap();
+    let output = doctor(&format!("redis://:{password}@{one}"));
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "a Sentinel has no data: {text}");
+    assert!(text.contains("  role            Sentinel, which has no data"), "{text}");
+    assert!(text.contains("  watches         \"mymaster\""), "{text}");
+    assert!(text.contains("set in the URL    redis+sentinel://: this is a Sentinel"), "{text}");
+
+    let mut servers = sentinels.servers().iter();
+    let replica = servers.find(|server| server.port() != master.port()).unwrap();
+    let text = said(&doctor(&replica.url()));
+    assert!(text.contains("set in the URL    host: this is a replica"), "{text}");
 }
 
 #[test]

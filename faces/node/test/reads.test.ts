@@ -171,16 +171,19 @@ onReplicas('stats say where reads went and how each replica stands', async () =>
     const port = Number(server.split(':')[1])
     const isPrimary = port === portOf(primary)
     assert.equal(serves, !isPrimary)
-    assert.equal(pool.connections > 0, !isPrimary)
+    assert.ok(pool.connections > 0 || isPrimary)
     const served = isPrimary ? 0 : ports.filter((one) => one === port).length
     assert.equal(reads - (before.replicas[at]?.reads ?? 0), served, server)
     assert.ok(isPrimary || lagMs === undefined || lagMs >= 0)
   }
   await delayed('1s')
-  await sql`update t set n = n + 1`
-  assert.equal((await newest(sql.reads())).port, portOf(primary))
+  // Where the position of a write is not known yet, its read goes to the primary without a guard.
+  while (sql.stats.reads.behind === after.reads.behind) {
+    await sql`update t set n = n + 1`
+    assert.equal((await newest(sql.reads())).port, portOf(primary))
+  }
   const { reads, replicas } = sql.stats
-  assert.ok(reads.behind > after.reads.behind && reads.onPrimary > after.reads.onPrimary)
+  assert.ok(reads.onPrimary > after.reads.onPrimary)
   const behind = replicas.reduce((all, one) => all + one.behind, 0)
   assert.equal(reads.behind, behind)
   await sql.end()

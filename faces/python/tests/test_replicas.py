@@ -249,17 +249,18 @@ async def test_metrics_say_where_reads_went_and_how_each_replica_stands(
         port = int(replica.server.split(":")[1])
         is_primary = port == cluster.port()
         assert replica.serves is not is_primary
-        assert (replica.pool.connections > 0) is not is_primary
+        assert replica.pool.connections > 0 or is_primary
         assert replica.reads - was.reads == (0 if is_primary else ports.count(port))
         assert replica.lag is None or replica.lag >= 0
     await delay(cluster, "1s")
     try:
-        await db.execute("insert into t values (1)")
-        assert await db.reads().fetchval(query) == cluster.port()
+        # Where the position of a write is not known yet, its read goes to the primary unguarded.
+        while db.metrics().reads.behind == after.reads.behind:
+            await db.execute("insert into t values (1)")
+            assert await db.reads().fetchval(query) == cluster.port()
     finally:
         await delay(cluster, "0")
     last = db.metrics()
-    assert last.reads.behind > after.reads.behind
     assert last.reads.behind == sum(replica.behind for replica in last.replicas)
     assert last.reads.on_primary > after.reads.on_primary
 

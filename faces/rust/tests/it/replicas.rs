@@ -268,7 +268,7 @@ fn metrics_say_where_reads_went_and_how_each_replica_stands() {
             let served = if at == 0 { 0 } else { on[at] };
             assert_eq!(replica.reads - before.replicas[at].reads, served);
             assert_eq!(replica.serves, at > 0, "the first is the primary");
-            assert_eq!(replica.pool.open > 0, at > 0);
+            assert!(replica.pool.open > 0 || at == 0);
         }
         // No replica has a position that is to come.
         let mut position = client.position().await.unwrap();

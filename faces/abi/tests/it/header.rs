@@ -12,7 +12,7 @@ use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_connect::{action, event as connect_event, fault};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
-use onetrip_abi::export_replicas::{shows as read, step, text};
+use onetrip_abi::export_replicas::{number, shows as read, step, text};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
 const SOURCES: [&str; 8] = [
@@ -227,6 +227,10 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("STEP_LATE", step::LATE),
         ("STEP_NO_REPLICA", step::NO_REPLICA),
         ("STEP_REPLICA", step::REPLICA),
+        ("REPLICA_READS", number::READS),
+        ("REPLICA_BEHIND", number::BEHIND),
+        ("REPLICA_SERVES", number::SERVES),
+        ("REPLICA_LAG", number::LAG),
         ("SAY_NEWEST", text::NEWEST),
         ("SAY_QUESTION", text::QUESTION),
         ("SAY_PROBE", text::PROBE),

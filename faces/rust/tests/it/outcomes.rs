@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use onetrip::{Client, Error, Outcome, Reply};
+use onetrip::{Client, Error, Outcome, Reply, Session};
 use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 
 use crate::support::*;
@@ -147,12 +147,16 @@ fn what_goes_on_keeps_its_deadline_and_can_be_cancelled() {
 type Claim = (i32, Result<u64, Error>);
 
 /// What the tasks were told, each checked against the table.
-async fn true_claims(table: &str, tasks: Vec<tokio::task::JoinHandle<Vec<Claim>>>) -> Vec<Claim> {
+async fn true_claims(
+    watcher: &Session,
+    table: &str,
+    tasks: Vec<tokio::task::JoinHandle<Vec<Claim>>>,
+) -> Vec<Claim> {
     let mut claims = Vec::new();
     for task in tasks {
         claims.extend(task.await.unwrap());
     }
-    let there = ids(table).await;
+    let there = ids_seen_by(watcher, table).await;
     claims.iter().for_each(|(id, claim)| check(*id, claim, &there));
     claims
 }
@@ -166,8 +170,9 @@ fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice
     // most, and one kill may cost it a place on each connection.
     const AMONG: i64 = 4 * TASKS as i64;
     run_threads(async {
-        let t = table("id int").await;
-        let client = client_with("in_flight_max=2&connections_max=3&application_name=killed").await;
+        let apart = Apart::new().await;
+        let t = apart.table("id int").await;
+        let client = apart.client_with("in_flight_max=2&connections_max=3").await;
         let insert = format!("insert into {t} values ($1)");
         // The types of a text are asked for at its first use, which does not go on.
         client.execute(&insert, &[&-1]).await.unwrap();
@@ -187,16 +192,13 @@ fn while_connections_are_killed_nothing_fails_as_not_sent_and_nothing_runs_twice
                 })
             })
             .collect();
-        let killer = session().await;
-        let from = "pg_stat_activity where application_name = 'killed'";
         for _ in 0..KILLS {
-            let before = count(&killer, &t).await;
-            until(async || count(&killer, &t).await > before + AMONG).await;
-            let kill = format!("select pg_terminate_backend(pid) from {from}");
-            killer.script(&kill).await.unwrap();
+            let before = count(&apart.watcher, &t).await;
+            until(async || count(&apart.watcher, &t).await > before + AMONG).await;
+            apart.kill().await;
         }
         stop.send(true).unwrap();
-        let claims = true_claims(&t, tasks).await;
+        let claims = true_claims(&apart.watcher, &t, tasks).await;
         let lost: Vec<_> = claims.iter().filter_map(|(_, claim)| claim.as_ref().err()).collect();
         println!("{} statements, {} lost with {KILLS} kills", claims.len(), lost.len());
         assert!(lost.iter().all(|error| error.outcome() == Outcome::Unknown), "{lost:?}");
@@ -213,8 +215,9 @@ fn while_connections_are_killed_every_statement_ends() {
     /// How many rows are written between two of them.
     const AMONG: i64 = 500;
     run_threads(async {
-        let t = table("id int").await;
-        let client = client_with("connections_max=2&application_name=ended").await;
+        let apart = Apart::new().await;
+        let t = apart.table("id int").await;
+        let client = apart.client_with("connections_max=2").await;
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let tasks: Vec<_> = (0..TASKS)
             .map(|task| {
@@ -236,16 +239,13 @@ fn while_connections_are_killed_every_statement_ends() {
                 })
             })
             .collect();
-        let killer = session().await;
-        let kill = "select pg_terminate_backend(pid) from pg_stat_activity \
-                    where application_name = 'ended'";
         for _ in 0..KILLS {
-            let before = count(&killer, &t).await;
-            until(async || count(&killer, &t).await > before + AMONG).await;
-            killer.script(kill).await.unwrap();
+            let before = count(&apart.watcher, &t).await;
+            until(async || count(&apart.watcher, &t).await > before + AMONG).await;
+            apart.kill().await;
         }
         stop.send(true).unwrap();
-        true_claims(&t, tasks).await;
+        true_claims(&apart.watcher, &t, tasks).await;
     });
 }
 

@@ -63,6 +63,11 @@ impl Server {
         }
     }
 
+    /// The server itself, without the pooler.
+    pub(crate) fn direct_url(&self, database: &str) -> String {
+        self.postgres.database_url(database)
+    }
+
     /// These settings for a URL, behind those that the pooler requires.
     pub(crate) fn settings(&self, settings: &str) -> String {
         match &self.pooler {

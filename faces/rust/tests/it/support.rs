@@ -79,9 +79,53 @@ pub(crate) async fn table(columns: &str) -> String {
     name
 }
 
+/// A database in which server processes are ended, and a session that watches it beside the pooler,
+/// if there is one: a connection that is about to end is given to no other test, and not to those
+/// who watch.
+pub(crate) struct Apart {
+    pub(crate) watcher: Session,
+    database: String,
+}
+
+impl Apart {
+    pub(crate) async fn new() -> Apart {
+        let database = shared().new_name();
+        let direct = async |database: &str| {
+            let client = Client::connect(&shared().direct_url(database)).await.unwrap();
+            client.session().await.unwrap()
+        };
+        let create = format!("create database {database}");
+        direct("postgres").await.execute(&create, &[]).await.unwrap();
+        Apart { watcher: direct(&database).await, database }
+    }
+
+    pub(crate) async fn client_with(&self, settings: &str) -> Client {
+        let url = shared().database_url(&self.database);
+        Client::connect(&format!("{url}?{}", shared().settings(settings))).await.unwrap()
+    }
+
+    /// A new table with these columns.
+    pub(crate) async fn table(&self, columns: &str) -> String {
+        let name = shared().new_name();
+        self.watcher.script(&format!("create table {name} ({columns})")).await.unwrap();
+        name
+    }
+
+    /// Ends all server processes of the database but that of the watcher.
+    pub(crate) async fn kill(&self) {
+        let kill = "select pg_terminate_backend(pid) from pg_stat_activity \
+                    where datname = current_database() and pid <> pg_backend_pid()";
+        self.watcher.script(kill).await.unwrap();
+    }
+}
+
 /// The numbers in a table, each of which must occur once.
 pub(crate) async fn ids(table: &str) -> BTreeSet<i32> {
-    let rows = session().await.query(&format!("select id from {table}"), &[]).await.unwrap();
+    ids_seen_by(&session().await, table).await
+}
+
+pub(crate) async fn ids_seen_by(session: &Session, table: &str) -> BTreeSet<i32> {
+    let rows = session.query(&format!("select id from {table}"), &[]).await.unwrap();
     let ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
     let set: BTreeSet<i32> = ids.iter().copied().collect();
     assert_eq!(ids.len(), set.len(), "a statement ran twice");

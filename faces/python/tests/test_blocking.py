@@ -444,7 +444,8 @@ def ask(i):
 
 armed = False
 signal.signal(signal.SIGALRM, ring)
-sys.unraisablehook = lambda _: None
+# It does nothing, and as it is written in C, no handler runs in it.
+sys.unraisablehook = id
 chance, rung, right = random.Random(17), 0, 0
 with onetrip.blocking.connect(sys.argv[1], connections_max=2) as db:
     for i in range(1500):

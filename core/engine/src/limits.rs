@@ -58,6 +58,12 @@ pub struct Limits {
     /// apply either while a request is [fed](crate::Feed), or while the host [does not
     /// read](crate::Connection::wants_bytes).
     pub stall_timeout: Duration,
+    /// How long the request at the head may run while others wait behind it on the connection. Then
+    /// it is taken away from them, if it may be sent again ([`resend`](crate::Request::resend)): it
+    /// is cancelled at the server, and sent again behind them. Default [`Duration::MAX`], which
+    /// means never, for a host that can't cancel. Less frees those behind a lock sooner, and stops
+    /// more requests that only take long.
+    pub yield_after: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. After that
     /// the connection goes on, but should be closed soon
     /// ([`Output::Astray`](crate::Output::Astray)).
@@ -83,6 +89,7 @@ impl Default for Limits {
             shared_sync_max: 64,
             shared_sync_bytes_max: 16 << 10,
             stall_timeout: Duration::from_secs(30),
+            yield_after: Duration::MAX,
             cancel_wait_max: Duration::from_secs(5),
             cancel_grace: Duration::from_secs(1),
         }

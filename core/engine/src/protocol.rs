@@ -68,6 +68,11 @@ pub trait Protocol {
         None
     }
 
+    /// A request is sent again that had begun and was undone. Writes what must go in front of it, so
+    /// that what it left in the session does not refuse it: at most
+    /// [`heal_len`](Self::heal_len) bytes. From then on that is part of the request.
+    fn renew(&mut self, _expect: &mut Self::Expect, _out: &mut BytesMut) {}
+
     /// Whether the protocol has a request of its own to send behind the last segment, in the same
     /// flight. `idle` says that nothing is in flight.
     fn owes_behind(&self, _idle: bool) -> bool {

@@ -492,6 +492,18 @@ impl Protocol for Postgres {
         heal.and_then(Option::as_ref).map_or(0, |heal| heal.len())
     }
 
+    /// A request that prepares its statement may have done so the first time.
+    fn renew(&mut self, expect: &mut Expect, out: &mut BytesMut) {
+        let prepares = expect.pending & (CLOSE | PARSE) == PARSE;
+        let Some(StatementId(index)) = expect.statement.filter(|_| prepares) else { return };
+        let Some(Some(heal)) = self.statements.get(index as usize) else { return };
+        // Its first message is the Close.
+        if let Ok(Some(close)) = Header::peek(heal) {
+            out.put_slice(&heal[..close.message_len()]);
+            *expect = expect.close();
+        }
+    }
+
     fn restart(&mut self, expect: &mut Expect) {
         expect.pending = expect.sent;
         expect.more = expect.more_sent;

@@ -12,6 +12,7 @@
 //! does no harm since none of it runs.
 
 mod lexer;
+mod locks;
 mod refusal;
 mod skeleton;
 
@@ -19,6 +20,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use lexer::{Lexer, Token, is, lower, starts};
+pub use locks::may_lock;
 pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};
 pub use skeleton::{Skeleton, skeleton};
 

@@ -334,6 +334,14 @@ enum {
 
 uint32_t onetrip_postgres_classify(const uint8_t *text, size_t len);
 
+/*
+ * The key of a text, by which a pool knows how long its statements take, and whether they may wait
+ * for a lock (onetrip_pool_place, onetrip_pool_wait_shared, onetrip_postgres_submit). Digits and
+ * single-quoted strings are left out, so texts that differ only in these have the same key. It is
+ * at least 2; 0 for a text that is not UTF-8.
+ */
+uint32_t onetrip_postgres_text_key(const uint8_t *text, size_t len);
+
 /* Where a statement is about to be sent. */
 enum {
     ONETRIP_PLACE_SHARED = 0,     /* a connection that other callers use too, with its own sync

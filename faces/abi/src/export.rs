@@ -12,6 +12,7 @@ use onetrip_engine::memory::is_there;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
@@ -242,6 +243,16 @@ pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) 
     let traits = classify(text);
     let shareable = if is_shareable(text, traits) { shows::SHAREABLE } else { 0 };
     u32::from(traits.bits()) | shareable
+}
+
+/// The key of a text, by which a pool knows how long its statements take, and whether they may wait
+/// for a lock. Digits and single-quoted strings are left out, so texts that differ only in these
+/// have the same key. 0 for a text that is not UTF-8.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_text_key(text: *const u8, len: usize) -> u32 {
+    // SAFETY: the host's promise at the top.
+    let Ok(text) = str::from_utf8(unsafe { memory::bytes(text, len) }) else { return 0 };
+    text_key(text, classify(text)).number()
 }
 
 /// Why a statement with the bits `shown` must not be sent to `place` (one of [`place`]): a code for

@@ -55,6 +55,8 @@ struct Member<H> {
     placed: usize,
     /// Whether one of them may be slow.
     placed_unsure: bool,
+    /// How many of them may wait for a lock.
+    placed_locking: usize,
     /// Whether it is shared, and whether the policy waits for it to become idle.
     is_shared: bool,
     draining: bool,
@@ -245,7 +247,7 @@ impl<H: Lent> Pool<H> {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
             let Some(member) = self.members.get_mut(number) else { continue };
-            (member.placed, member.placed_unsure) = (0, false);
+            (member.placed, member.placed_unsure, member.placed_locking) = (0, false, 0);
             if member.draining && member.is_idle() {
                 self.policy.handle_drained(member.id);
             }
@@ -350,6 +352,7 @@ impl<H: Lent> Pool<H> {
                     connection: None,
                     placed: 0,
                     placed_unsure: false,
+                    placed_locking: 0,
                     is_shared: false,
                     draining: false,
                 };
@@ -420,6 +423,7 @@ impl<H: Lent> Pool<H> {
             }
             member.placed += 1;
             member.placed_unsure |= unsure;
+            member.placed_locking += usize::from(key.may_lock());
         }
     }
 
@@ -466,6 +470,7 @@ impl<H: Lent> Member<H> {
             unanswered: load.unanswered + self.placed,
             room: load.room.saturating_sub(self.placed),
             unsure: load.unsure + usize::from(self.placed_unsure),
+            locking: load.locking + self.placed_locking,
             ..load
         })
     }
@@ -498,6 +503,7 @@ fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
             "idle_timeout_ms" => limits.idle_timeout = millis(name, value)?,
             "lifetime_ms" => limits.lifetime = millis(name, value)?,
             "slow_head_ms" => limits.slow_head = millis(name, value)?,
+            "yield_after_ms" => limits.yield_after = millis(name, value)?,
             "hosts" => hosts = value.len(),
             "target_session_attrs" => {
                 let unknown = || format!("{value} is no value of {name}");

@@ -354,6 +354,7 @@ impl Postgres {
     /// (the first one brings the memory for that), and it measures how long they take.
     pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         self.timings = Some(timings.clone());
+        self.engine.set_yield_after(timings.yield_after());
         match texts {
             Some(texts) => self.statements.count_with(texts),
             None => *texts = Some(self.statements.texts()),
@@ -449,6 +450,7 @@ impl Postgres {
             expected: self.workload.expected(),
             trip: self.workload.trip(),
             unsure: self.workload.unsure(),
+            locking: self.workload.locking(),
         }
     }
 

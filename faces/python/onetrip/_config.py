@@ -40,6 +40,7 @@ _OF_POOL = (
     "idle_timeout_ms",
     "lifetime_ms",
     "slow_head_ms",
+    "yield_after_ms",
 )
 
 _URL = re.compile(

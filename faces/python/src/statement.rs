@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use onetrip_engine::pool::TextKey;
+use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
 use onetrip_postgres::sql::{Traits, classify};
@@ -61,7 +62,8 @@ impl Statement {
     pub(crate) fn new(text: &Bound<'_, PyString>) -> PyResult<Statement> {
         let (traits, key) = {
             let text = text.to_str()?;
-            (classify(text), TextKey::of(text))
+            let traits = classify(text);
+            (traits, text_key(text, traits))
         };
         let text = text.clone().unbind();
         Ok(Statement { text, traits, key, known: Local::new(What::default()) })

@@ -322,6 +322,7 @@ fn spawn(
         queue_bytes_max: settings.queue_bytes_max,
         stall_timeout: settings.stall_timeout,
         cancel_wait_max: settings.cancel_timeout,
+        yield_after: context.timings.yield_after(),
         ..Limits::default()
     };
     let Opened { stream: Stream { reader, writer, input }, ready, route, identity, trip } = opened;

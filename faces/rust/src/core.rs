@@ -691,6 +691,14 @@ impl Core {
         }
     }
 
+    /// A statement is sent again, so what came of its reply is void.
+    fn restarted(&mut self, token: Token) {
+        self.replies.restart(token);
+        if let Some(task) = self.replies.entry(token).and_then(|entry| entry.task.as_mut()) {
+            self.workload.restart(task);
+        }
+    }
+
     /// A statement ended together with others, so how long it took is not known.
     fn pass_task(&mut self, token: Token) {
         if let Some(task) = self.replies.entry(token).and_then(|entry| entry.task.take()) {
@@ -760,7 +768,7 @@ impl Core {
                 self.full = false;
                 self.wakers.append(&mut self.drained);
             }
-            Output::Restarted { token } => self.replies.restart(token),
+            Output::Restarted { token } => self.restarted(token),
             Output::Cancel => self.cancel_is_due(now),
             Output::NotCancelled { token } => self.replies.not_cancelled(token),
             // The pool then gives the connection no more work.

@@ -11,6 +11,7 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
 use onetrip_postgres::client::retry::{GoesOn, Setting, permit};
 use onetrip_postgres::client::statements::is_preparable;
+use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::transaction::front::write_command;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind};
 use onetrip_postgres::sql::{self, Place, Traits};
@@ -782,7 +783,7 @@ impl Executor {
             let (part, message) = (Part::Statement, Message::Whole(&out));
             self.submit(Outgoing {
                 expect,
-                key: TextKey::of(sql),
+                key: text_key(sql, traits),
                 goes_on: GoesOn::InLine,
                 part,
                 message,

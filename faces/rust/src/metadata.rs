@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_engine::pool::TextKey;
-use onetrip_postgres::client::texts::TEXT_LEN_MAX;
+use onetrip_postgres::client::texts::{TEXT_LEN_MAX, text_key};
 use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
@@ -50,7 +50,7 @@ impl Metadata {
         let any_text = AtomicBool::new(!results.is_empty());
         Arc::new(Metadata {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            key: TextKey::of(&sql),
+            key: text_key(&sql, traits),
             sql,
             types,
             traits,

@@ -694,6 +694,7 @@ fn limits(settings: &Settings, hosts: usize) -> policy::Limits {
         idle_timeout: settings.idle_timeout,
         lifetime: settings.lifetime,
         slow_head: settings.slow_head,
+        yield_after: settings.yield_after.unwrap_or(Duration::MAX),
         idle_order: settings.idle_order,
         ..policy::Limits::default()
     }

@@ -65,8 +65,13 @@ impl<P: Protocol> Connection<P> {
             let shares = self.wire.at(at).is_some_and(shares_sync_point) || self.has_company(at);
             return if shares { Wanted::NotPossible } else { self.want(now, at, Want::Gently) };
         }
-        if let Some(at) = self.healing.iter().position(|(slot, _)| slot.token == token) {
-            self.healing.remove(at);
+        let waits = |(slot, _): &(Slot<P::Expect>, bytes::Bytes)| slot.token == token;
+        let lists = [&mut self.healing, &mut self.yielded];
+        let found = lists.into_iter().find_map(|list| {
+            let at = list.iter().position(waits)?;
+            list.remove(at)
+        });
+        if found.is_some() {
             self.end(token, bytes::Bytes::new(), crate::End::Failed(NOT_SENT_AGAIN));
             self.fill(now);
             return Wanted::TakenBack;
@@ -127,6 +132,7 @@ impl<P: Protocol> Connection<P> {
             self.fill(now);
             return false;
         };
+        self.cancelling.yields = self.wire.at(end).is_some_and(|slot| slot.want == Want::Yield);
         (0..=end).for_each(|at| self.stop_wanting(at));
         let victim = self.wire.front_number() + end as u64;
         self.cancelling.stage = Stage::Sent(Sent { victim, since: now, closed: false, repeats: 0 });
@@ -203,6 +209,12 @@ impl<P: Protocol> Connection<P> {
     /// Tells the caller of the request at this place that it is not cancelled, unless it has ended
     /// for its caller.
     fn not_cancelled(&mut self, at: usize) {
+        let yields = self.wire.at(at).is_some_and(|slot| !slot.want.is_of_caller());
+        if yields {
+            // Nobody asked for it, and it may be tried again later.
+            self.wire.want(at, Want::No);
+            return;
+        }
         let token = self.wire.want(at, Want::Over);
         if token != Token::DISCARD {
             self.outputs.push_back(Output::NotCancelled { token });
@@ -250,16 +262,17 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn stop_wanting(&mut self, at: usize) {
-        if self.wire.at(at).is_some_and(|slot| slot.want.is_open()) {
-            self.wire.want(at, Want::Over);
+        match self.wire.at(at).map(|slot| slot.want) {
+            Some(Want::Yield) => _ = self.wire.want(at, Want::Yielding),
+            Some(want) if want.is_open() => _ = self.wire.want(at, Want::Over),
+            _ => {}
         }
     }
 
     /// No cancel is sent. `tried`: the wish already counted as fulfilled.
     fn give_up(&mut self, tried: bool) {
         let Some(end) = self.wire.segment_end(0) else { return };
-        let wanted =
-            |slot: &Slot<P::Expect>| slot.want.is_open() || tried && slot.want == Want::Over;
+        let wanted = |slot: &Slot<P::Expect>| slot.want.is_open() || tried && slot.want != Want::No;
         let victim = self.wire.slots().take(end + 1).position(wanted);
         if let Some(at) = victim {
             self.not_cancelled(at);

@@ -7,8 +7,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::Connection;
 use super::state::SharedSyncFailure;
+use super::wire::Slot;
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {
@@ -37,6 +40,12 @@ impl<P: Protocol> Connection<P> {
         if now >= self.cancel_deadline() {
             self.cancel_is_late(now);
         }
+        if now >= self.yield_deadline() {
+            self.take_head_away(now);
+        }
+        if now >= self.resume_deadline() {
+            self.resume(now);
+        }
         if now >= self.next_expiry() {
             self.expire(now);
             self.fill(now);
@@ -54,14 +63,16 @@ impl<P: Protocol> Connection<P> {
             Some((at, outcome)) if index == at => late(token, outcome),
             _ => late(token, Outcome::Unknown),
         });
-        self.healing.retain(|(slot, _)| {
+        let mut stays = |(slot, _): &(Slot<P::Expect>, Bytes)| {
             let stays = slot.deadline > now;
             match stays {
                 true => earliest = earliest.min(slot.deadline),
                 false => late(slot.token, Outcome::Rejected),
             }
             stays
-        });
+        };
+        self.healing.retain(&mut stays);
+        self.yielded.retain(&mut stays);
         let (in_group, mid_segment) = (self.sender.is_some(), self.wire.mid_segment);
         earliest = earliest.min(self.group_queue.expire(now, mid_segment, &mut late));
         earliest = earliest.min(self.queue.expire(now, mid_segment && !in_group, &mut late));

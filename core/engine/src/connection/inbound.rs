@@ -5,6 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::Connection;
 use super::state::{Feeding, HeadFailure, NOT_SENT_AGAIN};
 use super::wire::{Slot, Want};
+use super::yielding::is_undone;
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
     Token, Violation, memory,
@@ -57,6 +58,7 @@ impl<P: Protocol> Connection<P> {
             self.leaving = true;
             self.outputs.push_back(Output::Leaving);
         }
+        self.note_head(now);
         self.fill(now);
         need.max(1)
     }
@@ -252,7 +254,8 @@ impl<P: Protocol> Connection<P> {
             return self.settle_shared_sync(block);
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
-        let (again, unwanted) = (slot.again > 0 && order_stays, slot.want != Want::No);
+        let (again, unwanted) = (slot.again > 0 && order_stays, slot.want.is_of_caller());
+        let yields = slot.want == Want::Yielding && slot.token != Token::DISCARD;
         // If requests behind it may run, it is sent again only if its place in the order doesn't
         // matter.
         let anew = slot.anew && (order_stays || self.protocol.is_skipped(&slot.expect));
@@ -272,6 +275,12 @@ impl<P: Protocol> Connection<P> {
                 Some(bytes) => self.prepare_again(bytes),
                 None => self.end_head(failed.block, End::Failed(failed.failure)),
             },
+            Some(failed) if yields && failed.cancelled && is_undone(&failed) => {
+                match self.front_copied() {
+                    Some(bytes) => self.put_aside(self.last_progress, bytes),
+                    None => self.end_head(failed.block, End::Failed(failed.failure)),
+                }
+            }
             Some(failed) if order_stays && self.is_head_hit(&failed) => match self.front_copied() {
                 Some(bytes) => self.prepare_restart(bytes),
                 None => self.end_head(failed.block, End::Failed(failed.failure)),
@@ -320,15 +329,11 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Has a request sent again, this once. Its reply so far is void.
+    /// Has a request sent again, this once, unless a cancel of the engine's own may have undone it.
+    /// Its reply so far is void.
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
-        (slot.resend, slot.joins) = (false, false);
-        slot.healed = true;
-        self.healed += 1;
-        self.protocol.restart(&mut slot.expect);
-        if slot.token != Token::DISCARD {
-            self.outputs.push_back(Output::Restarted { token: slot.token });
-        }
+        slot.resend &= self.cancelling.yields;
+        self.void(&mut slot);
         self.healing.push_back((slot, bytes));
     }
 }

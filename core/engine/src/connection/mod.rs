@@ -11,6 +11,7 @@ mod queue;
 mod shared_sync;
 mod state;
 mod wire;
+mod yielding;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -52,6 +53,12 @@ pub struct Connection<P: Protocol> {
     group_queue: Queue<P::Expect>,
     /// Requests to be sent again, with their bytes; they go before everything in the queue.
     healing: VecDeque<(Slot<P::Expect>, Bytes)>,
+    /// Requests that were taken away from those behind them, until they are sent again.
+    yielded: VecDeque<(Slot<P::Expect>, Bytes)>,
+    /// Since when the request at the head has been there, as of the last read.
+    head_since: Time,
+    /// The number of the request at the head then.
+    head_number: u64,
     /// Callers that wait for room in the queue.
     waiting: Waiting,
     /// Room was announced to a caller that has not yet submitted or declined.
@@ -105,6 +112,9 @@ impl<P: Protocol> Connection<P> {
             queue: Queue::new(),
             group_queue: Queue::new(),
             healing: VecDeque::new(),
+            yielded: VecDeque::new(),
+            head_since: now,
+            head_number: 0,
             waiting: Waiting::new(),
             turn: false,
             segment_open: false,
@@ -176,9 +186,10 @@ impl<P: Protocol> Connection<P> {
         self.undelivered
     }
 
-    /// Requests in the queue, including those of the open group.
+    /// Requests in the queue, including those of the open group and those that are to be sent again.
     pub fn queued(&self) -> usize {
-        self.queue.live() + self.group_queue.live()
+        let again = self.healing.len() + self.yielded.len();
+        self.queue.live() + self.group_queue.live() + again
     }
 
     /// Bytes in the queue.
@@ -204,6 +215,7 @@ impl<P: Protocol> Connection<P> {
             && self.queued() == 0
             && !self.someone_waits()
             && self.healing.is_empty()
+            && self.yielded.is_empty()
     }
 
     /// Whether the connection takes new requests.
@@ -390,7 +402,7 @@ impl<P: Protocol> Connection<P> {
         if !self.group_queue.is_empty() {
             self.group_queue.flush_last(P::FLUSH);
         } else if self.wire.unflushed > 0 {
-            self.wire.begin(now, &mut self.last_progress);
+            self.begin_sending(now);
             self.wire.flush(P::FLUSH);
         }
     }
@@ -440,6 +452,7 @@ impl<P: Protocol> Connection<P> {
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
     pub fn poll_deadline(&self) -> Option<Time> {
         let next = self.next_expiry().min(self.stall_deadline()).min(self.cancel_deadline());
+        let next = next.min(self.yield_deadline()).min(self.resume_deadline());
         (next != Time::NEVER).then_some(next)
     }
 
@@ -533,6 +546,7 @@ impl<P: Protocol> Connection<P> {
         }
         self.enter_closed(reason);
         self.close_wire();
+        self.healing.append(&mut self.yielded);
         while let Some((slot, _)) = self.healing.pop_front() {
             // The server said that it never started, or its effect was undone.
             self.fail(slot.token, Outcome::Rejected, Cause::Closed);

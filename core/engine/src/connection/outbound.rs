@@ -100,7 +100,7 @@ impl<P: Protocol> Connection<P> {
             self.fail(request.token, Outcome::NotSent, Cause::Aborted);
             return Ok(());
         }
-        self.wire.begin(now, &mut self.last_progress);
+        self.begin_sending(now);
         let Request { expect, .. } = &mut request;
         let (protocol, begins, mut front_len) = (&mut self.protocol, !self.wire.mid_segment, 0);
         let len = self.wire.encode(|out| {
@@ -151,7 +151,7 @@ impl<P: Protocol> Connection<P> {
         if !self.wire.make_room(self.protocol.begin_len()) {
             return self.close(CloseReason::NoMemory);
         }
-        self.wire.begin(now, &mut self.last_progress);
+        self.begin_sending(now);
         let (protocol, mut expect) = (&mut self.protocol, None);
         let written = self.wire.encode(|out| {
             expect = write(protocol, out);
@@ -245,8 +245,8 @@ impl<P: Protocol> Connection<P> {
             self.close(CloseReason::NoMemory);
             return false;
         }
+        self.begin_sending(now);
         let queue = if self.sender.is_some() { &mut self.group_queue } else { &mut self.queue };
-        self.wire.begin(now, &mut self.last_progress);
         let (wire, protocol, mut front_len) = (&mut self.wire, &mut self.protocol, 0);
         let entry = queue.pop(|slot, bytes| {
             if !doomed {
@@ -269,18 +269,19 @@ impl<P: Protocol> Connection<P> {
         if !self.protocol.may_begin(&slot.expect) {
             return false;
         }
-        let heal_len = if slot.heals { self.protocol.heal_len(&slot.expect) } else { 0 };
+        let heal_len = self.protocol.heal_len(&slot.expect);
         let front_len = self.protocol.begin_len();
         if !self.wire.make_room(bytes.len().saturating_add(heal_len).saturating_add(front_len)) {
             self.close(CloseReason::NoMemory);
             return false;
         }
         let Some((mut slot, bytes)) = self.healing.pop_front() else { return false };
-        self.wire.begin(now, &mut self.last_progress);
+        self.begin_sending(now);
         let front_len = write_front(&mut self.wire, &mut self.protocol, &mut slot.expect);
         let heal = |out: &mut BytesMut| {
-            if slot.heals {
-                self.protocol.heal(&mut slot.expect, out);
+            match slot.heals {
+                true => self.protocol.heal(&mut slot.expect, out),
+                false => self.protocol.renew(&mut slot.expect, out),
             }
             out.extend_from_slice(&bytes);
             Ok::<(), std::convert::Infallible>(())
@@ -399,7 +400,7 @@ impl<P: Protocol> Connection<P> {
 
     pub(super) fn say_goodbye(&mut self, now: Time) {
         if self.life == Life::Terminating && self.is_idle() && self.sender.is_none() {
-            self.wire.begin(now, &mut self.last_progress);
+            self.begin_sending(now);
             self.wire.append_unanswered(P::TERMINATE);
             self.enter_closed(CloseReason::Host);
             // No request is left that a cancel on its way could hit.

@@ -40,8 +40,13 @@ pub(super) struct Slot<X> {
     pub(super) heals: bool,
     /// The length of the repair that was sent in front of it before.
     pub(super) heal_len: usize,
-    /// Whether it is sent again if a cancel that was meant for another request hit it.
+    /// Whether it is sent again if a cancel that was meant for another request hit it, or that took
+    /// it away from those behind it.
     pub(super) resend: bool,
+    /// How often it was taken away from those behind it.
+    pub(super) yields: u32,
+    /// If it was taken away: it is not sent again before this moment.
+    pub(super) paused_until: Time,
     /// Whether it may share a sync point with neighbours that also have this set.
     pub(super) joins: bool,
     pub(super) own_way: bool,
@@ -64,11 +69,20 @@ pub(super) enum Want {
     Anyway,
     /// It was to be cancelled, and that was tried or can't be done.
     Over,
+    /// So that those behind it go on. It is sent again behind them, and its caller hears nothing.
+    Yield,
+    /// That was tried.
+    Yielding,
 }
 
 impl Want {
     pub(super) fn is_open(self) -> bool {
-        matches!(self, Want::Gently | Want::Anyway)
+        matches!(self, Want::Gently | Want::Anyway | Want::Yield)
+    }
+
+    /// Whether its caller wants it cancelled, or did.
+    pub(super) fn is_of_caller(self) -> bool {
+        matches!(self, Want::Gently | Want::Anyway | Want::Over)
     }
 }
 
@@ -101,6 +115,8 @@ impl<X> Slot<X> {
             heals: false,
             heal_len: 0,
             resend: (request.resend || joins) && alone,
+            yields: 0,
+            paused_until: Time::ZERO,
             joins,
             own_way: request.own_way,
             joined: false,

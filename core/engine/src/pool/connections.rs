@@ -69,6 +69,7 @@ pub(super) struct Slot {
 pub(super) struct Promised {
     pub(super) statements: usize,
     unsure: usize,
+    locking: usize,
     expected: Duration,
     /// When the last of them was placed.
     at: Time,
@@ -78,6 +79,7 @@ impl Promised {
     pub(super) fn add(&mut self, now: Time, of: Expected) {
         self.statements += 1;
         self.unsure += usize::from(of.is_unsure());
+        self.locking += usize::from(of.is_locking());
         self.expected += of.takes();
         self.at = now;
     }
@@ -100,6 +102,7 @@ impl Promised {
             room: load.room.saturating_sub(self.statements),
             since: if load.is_idle() { self.at } else { load.since },
             unsure: load.unsure + self.unsure,
+            locking: load.locking + self.locking,
             expected: load.expected + self.expected,
             ..load
         }

@@ -23,6 +23,7 @@ impl Pool {
     }
 
     fn serve(&mut self, now: Time, load_of: LoadOf<'_>) {
+        self.timings.note_holders(self.exclusive() > 0);
         self.serve_line(now, load_of);
         self.look(now, load_of);
         self.scout(now, load_of);
@@ -76,6 +77,16 @@ impl Pool {
             0 => Time::NEVER,
             _ => self.new_texts.next_late(now),
         };
+        if self.waiters.count(Kind::Shared) > 0 {
+            self.next_late = self.next_late.min(self.next_stuck(now, load_of));
+        }
+    }
+
+    /// When the next connection will seem to wait for a lock, so that those in line may have to go
+    /// there.
+    fn next_stuck(&self, now: Time, load_of: LoadOf<'_>) -> Time {
+        let times = self.shared_loads(None, load_of).map(|(_, load)| load.stuck_at(&self.limits));
+        times.filter(|at| *at > now).min().unwrap_or(Time::NEVER)
     }
 
     /// The same for the callers with such expectations.
@@ -133,6 +144,7 @@ impl Pool {
     fn grant(&mut self, now: Time, index: usize) {
         let Some(waiter) = self.waiters.pop(Kind::Exclusive) else { return };
         self.enter(index, State::Exclusive);
+        self.timings.note_holders(true);
         let slot = self.connections.slot_mut(index);
         slot.holding = false;
         let served = Served::new(waiter, Kind::Exclusive, slot.id, now);
@@ -226,7 +238,7 @@ impl Pool {
         let mut quick: usize = 0;
         let mut best = None;
         for (index, load) in self.shared_loads(None, load_of) {
-            if !load.is_slow(now, &self.limits) {
+            if !load.is_slow(now, &self.limits, Expected::Untold) {
                 quick += 1;
                 let rank = load.rank(now, &self.limits, Expected::Untold);
                 best = best.filter(|(least, _)| *least <= rank).or(Some((rank, index)));

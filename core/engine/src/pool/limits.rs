@@ -41,6 +41,14 @@ pub struct Limits {
     /// avoids more waiting behind slow statements and opens connections sooner; set it well above
     /// the round trip. Less than 1 ms counts as 1 ms.
     pub slow_head: Duration,
+    /// How long a statement may hold up others that wait behind it on its shared connection. Then it
+    /// is cancelled at the server and sent again behind them, if it may be
+    /// ([`Limits::yield_after`](crate::Limits::yield_after)). Default 500 ms. It frees those that
+    /// wait behind a lock whose holder waits for one of them, which no server can see. Less frees
+    /// them sooner; but a statement that only takes long, and was not expected to, begins anew.
+    /// [`Duration::MAX`] means never, and so does [`connections_max`](Self::connections_max) = 1,
+    /// where statements keep their order.
+    pub yield_after: Duration,
     /// Known work on all connections together, up to which a statement known to be quick goes to a
     /// busy connection rather than to an idle one. Default 1 ms, or a quarter of a round trip if
     /// that is more. More saves trips, wake-ups and connections, and costs the statement that much
@@ -97,6 +105,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(10 * 60),
             lifetime: Duration::from_secs(30 * 60),
             slow_head: Duration::from_millis(10),
+            yield_after: Duration::from_millis(500),
             share_wait: Duration::from_millis(1),
             opening_max: 4,
             backoff_min: Duration::from_millis(25),
@@ -120,13 +129,22 @@ impl Limits {
             lifetime: self.lifetime.max(LIFETIME_MIN),
             scout_after: self.scout_after.max(SCOUT_AFTER_MIN),
             slow_head: self.slow_head.max(RESOLUTION),
+            yield_after: self.yield_after.max(YIELD_AFTER_MIN),
             opening_max: self.opening_max.max(1),
             backoff_min,
             backoff_max: self.backoff_max.max(backoff_min),
             ..self
         }
     }
+
+    /// What the pool's connections are told.
+    pub(super) fn yield_after_of_members(&self) -> Duration {
+        if self.connections_max > 1 { self.yield_after } else { Duration::MAX }
+    }
 }
+
+/// A shorter time would stop statements that are merely not the quickest.
+const YIELD_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// A shorter time would make the pool look for idle connections all the time.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_millis(100);

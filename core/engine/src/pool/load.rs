@@ -29,6 +29,8 @@ pub struct Load {
     pub expected: Duration,
     /// How many of them may be slow ([`Workload::unsure`](super::Workload::unsure)).
     pub unsure: usize,
+    /// How many of them may wait for a lock ([`Workload::locking`](super::Workload::locking)).
+    pub locking: usize,
     /// About how long a round trip takes ([`Workload::trip`](super::Workload::trip)).
     pub trip: Duration,
 }
@@ -43,9 +45,28 @@ impl Load {
         self.room > 0 || self.is_idle()
     }
 
-    /// Whether a statement put here would wait behind one that is slow or may be.
-    pub(super) fn is_slow(&self, now: Time, limits: &Limits) -> bool {
-        !self.is_idle() && (self.unsure > 0 || now.since(self.since) > limits.slow_head)
+    /// Whether such a statement put here would wait behind one that is slow or may be.
+    pub(super) fn is_slow(&self, now: Time, limits: &Limits, of: Expected) -> bool {
+        let late = now.since(self.since) > limits.slow_head;
+        !self.is_idle() && (late || self.may_be_slow(of))
+    }
+
+    /// Whether nothing but time shows that a statement put here would not wait for long.
+    fn may_be_slow(&self, of: Expected) -> bool {
+        self.unsure > 0 || self.locking > 0 && !of.is_locking()
+    }
+
+    /// Whether it looks as if a statement here waits for a lock.
+    pub(super) fn is_stuck(&self, now: Time, limits: &Limits) -> bool {
+        self.stuck_at(limits) <= now
+    }
+
+    /// When that will look so.
+    pub(super) fn stuck_at(&self, limits: &Limits) -> Time {
+        match self.locking > 0 && !self.is_idle() {
+            true => self.since.after(limits.yield_after / 2),
+            false => Time::NEVER,
+        }
     }
 
     /// Up to this much work, a quick statement goes here rather than to an idle connection. A
@@ -61,10 +82,14 @@ impl Load {
         match limits.idle_order {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
-            _ if self.is_slow(now, limits) => {
-                Rank::Slow(now.since(self.since), weight, self.unsure > 0)
+            _ if self.is_slow(now, limits, of) => {
+                Rank::Slow(now.since(self.since), weight, self.may_be_slow(of))
             }
             _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
+            // It keeps other statements away from here, so it would rather wait for its own kind.
+            _ if of.is_locking() && self.locking == 0 => {
+                Rank::Busy(self.expected * 2 + self.share_wait(limits), weight)
+            }
             _ if self.expected > self.share_wait(limits) => Rank::Busy(self.expected, weight),
             _ => Rank::Joined(self.expected, weight),
         }
@@ -115,6 +140,9 @@ pub enum Behind {
     Slow(Duration),
     /// A statement that may be slow.
     Unsure,
+    /// A statement that seems to wait for a lock, as on all other connections. It will be
+    /// [taken away](super::Limits::yield_after).
+    Stuck,
 }
 
 impl<K> Choice<K> {
@@ -123,10 +151,10 @@ impl<K> Choice<K> {
     /// statement there meanwhile.
     pub fn holds(&self, now: Time, limits: &Limits, load: Load) -> bool {
         match self.behind {
-            Behind::Slow(_) | Behind::Unsure => true,
+            Behind::Slow(_) | Behind::Unsure | Behind::Stuck => true,
             // Two threads that found it idle must not go one behind the other.
             Behind::Nothing if self.of.is_unsure() => load.is_idle(),
-            Behind::Nothing | Behind::Quick => !load.is_slow(now, limits),
+            Behind::Nothing | Behind::Quick => !load.is_slow(now, limits, self.of),
         }
     }
 }
@@ -147,6 +175,8 @@ impl Patience {
     pub fn waits<K>(&self, choice: &Choice<K>) -> bool {
         match (choice.behind, choice.of) {
             (Behind::Nothing, _) => false,
+            // Whoever holds that lock may wait for this very statement.
+            (Behind::Stuck, _) => self.coming.is_some(),
             (_, Expected::Unsure) => self.others,
             (Behind::Quick, _) => false,
             (Behind::Slow(age), Expected::Untold) => self.coming.is_some_and(|max| age > max),
@@ -166,7 +196,11 @@ impl Patience {
 /// 3. on the one whose work is expected to take least time, and then by bytes and number of
 ///    statements;
 /// 4. only if there is no other, on one with a statement that is slower than
-///    [`Limits::slow_head`] or may be, the youngest of these.
+///    [`Limits::slow_head`] or may be, the youngest of these; if all seem to wait for a lock, on the
+///    one with the least bytes and statements.
+///
+/// A statement that may wait for a lock goes behind its own kind. For any other, one that may is as
+/// one that may be slow.
 ///
 /// Among equals it is the first. [`Patience::waits`] decides whether the statement goes there or
 /// waits.
@@ -182,9 +216,13 @@ pub fn choose<K>(
 ) -> Choice<K> {
     let (mut best, mut joined, mut next_idle) = (None, None, None);
     let (mut work, mut share_wait, mut statements) = (Duration::ZERO, limits.share_wait, 0_usize);
+    let mut are_stuck = true;
     for (key, load) in loads {
         if !load.takes_shared() {
             continue;
+        }
+        if are_stuck && !load.is_stuck(now, limits) {
+            are_stuck = false;
         }
         let rank = load.rank(now, limits, of);
         work += load.expected;
@@ -209,7 +247,7 @@ pub fn choose<K>(
         best = next_idle;
     }
     let few = work <= share_wait && statements < SHARED_MAX;
-    let joins = few && matches!(of, Expected::Quick(_));
+    let joins = few && matches!(of, Expected::Quick(_)) || of.is_locking();
     let chosen = match (best, joined) {
         (Some(best), Some(joined)) if best.0 < joined.0 && !joins => Some(best),
         (best, joined) => joined.or(best),
@@ -219,6 +257,7 @@ pub fn choose<K>(
         Some(Rank::Idle(_)) => (Behind::Nothing, false),
         Some(Rank::Joined(..)) => (Behind::Quick, of.is_unsure()),
         Some(Rank::Busy(..)) => (Behind::Quick, true),
+        Some(Rank::Slow(..)) if are_stuck => (Behind::Stuck, true),
         Some(Rank::Slow(age, _, false)) => (Behind::Slow(age), true),
         Some(Rank::Slow(_, _, true)) => (Behind::Unsure, true),
     };

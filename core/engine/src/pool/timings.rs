@@ -5,7 +5,7 @@
 //! will be quick again, except for a small share of its calls. That share is measured.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Limits;
@@ -32,6 +32,20 @@ impl TextKey {
         self.0
     }
 
+    /// The same key, for a text whose statements may wait for a lock that somebody holds.
+    #[must_use]
+    pub const fn locking(self, locks: bool) -> TextKey {
+        match locks && self.is_measured() {
+            true => TextKey(self.0 | LOCKS),
+            false => self,
+        }
+    }
+
+    /// Whether its statements may wait for a lock.
+    pub const fn may_lock(self) -> bool {
+        self.0 & LOCKS != 0
+    }
+
     /// The key of a text. Digits and everything between single quotes are left out, so that texts
     /// that differ only in literal numbers and strings have the same key.
     pub fn of(text: &str) -> TextKey {
@@ -45,13 +59,16 @@ impl TextKey {
                 hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
             }
         }
-        TextKey(hash.max(2))
+        TextKey((hash & !LOCKS).max(2))
     }
 
-    fn is_measured(self) -> bool {
+    const fn is_measured(self) -> bool {
         self.0 > 1
     }
 }
+
+/// The bit of a key that says that the statements may wait for a lock.
+const LOCKS: u32 = 1 << 31;
 
 /// What the pool expects of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +82,9 @@ pub enum Expected {
     Likely(Duration),
     /// Its text was quick, and was seen often enough. It takes about this long.
     Quick(Duration),
+    /// Its text was quick, but its statements may wait for a lock, and then for any time. It goes
+    /// behind others of its kind, and no other statement behind it while there is another way.
+    Locking(Duration),
 }
 
 impl Expected {
@@ -72,13 +92,18 @@ impl Expected {
     pub fn takes(self) -> Duration {
         match self {
             Expected::Untold | Expected::Unsure => Duration::ZERO,
-            Expected::Likely(takes) | Expected::Quick(takes) => takes,
+            Expected::Likely(takes) | Expected::Quick(takes) | Expected::Locking(takes) => takes,
         }
     }
 
     /// Whether nothing shall be placed behind it.
     pub fn is_unsure(self) -> bool {
         self == Expected::Unsure
+    }
+
+    /// Whether it may wait for a lock, and is expected not to.
+    pub fn is_locking(self) -> bool {
+        matches!(self, Expected::Locking(_))
     }
 }
 
@@ -91,6 +116,10 @@ pub struct Timings {
     /// Sets of [`WAYS`] entries. A text is in one entry of its set. Allocated for the first text.
     entries: OnceLock<Box<[AtomicU64]>>,
     slow_head: Duration,
+    yield_after: Duration,
+    /// Whether a caller has a connection of the pool to itself: it may hold locks, and wait for a
+    /// shared statement.
+    has_holders: AtomicBool,
 }
 
 /// The record of one text, in one word so that it is read and written as a whole.
@@ -138,7 +167,24 @@ const MORE_WEIGHT: i64 = 32;
 impl Timings {
     /// Without any measurement.
     pub fn new(limits: &Limits) -> Timings {
-        Timings { entries: OnceLock::new(), slow_head: limits.slow_head }
+        Timings {
+            entries: OnceLock::new(),
+            slow_head: limits.slow_head,
+            yield_after: limits.yield_after_of_members(),
+            has_holders: AtomicBool::new(false),
+        }
+    }
+
+    /// For the [limit of the same name](crate::Limits::yield_after) of each connection of the pool.
+    pub fn yield_after(&self) -> Duration {
+        self.yield_after
+    }
+
+    /// Notes whether a caller has a connection to itself.
+    pub(super) fn note_holders(&self, any: bool) {
+        if self.has_holders.load(Ordering::Relaxed) != any {
+            self.has_holders.store(any, Ordering::Relaxed);
+        }
     }
 
     /// What the pool expects of the next statement of this text.
@@ -153,6 +199,9 @@ impl Timings {
         let takes = typical + entry.risk();
         match entry.slow {
             slow if slow > UNSURE_ABOVE || typical > self.slow_head => Expected::Unsure,
+            // One that waits for a lock and is waited for by its holder would wait for ever.
+            _ if key.may_lock() && self.has_holders.load(Ordering::Relaxed) => Expected::Unsure,
+            _ if key.may_lock() => Expected::Locking(takes),
             slow if slow > LIKELY_ABOVE => Expected::Likely(takes),
             _ => Expected::Quick(takes),
         }
@@ -272,6 +321,7 @@ const JITTER: u32 = 8;
 pub struct Workload {
     statements: usize,
     unsure: usize,
+    locking: usize,
     expected: Duration,
     last_end: Time,
     /// The shortest round trip that was seen.
@@ -325,7 +375,7 @@ impl Workload {
     pub fn new(trip: Duration) -> Workload {
         let (expected, last_end) = (Duration::ZERO, Time::ZERO);
         let pipeline = Members::default();
-        Workload { statements: 0, unsure: 0, expected, last_end, trip, pipeline }
+        Workload { statements: 0, unsure: 0, locking: 0, expected, last_end, trip, pipeline }
     }
 
     /// About how long a round trip takes: the shortest that was seen.
@@ -343,6 +393,7 @@ impl Workload {
         let expected = timings.expected(key);
         self.statements += 1;
         self.unsure += usize::from(expected.is_unsure());
+        self.locking += usize::from(key.may_lock());
         self.expected += expected.takes();
         Task { key, expected, began: now }
     }
@@ -351,13 +402,25 @@ impl Workload {
     pub fn leave(&mut self, task: Task) {
         self.statements = self.statements.saturating_sub(1);
         self.unsure = self.unsure.saturating_sub(usize::from(task.expected.is_unsure()));
+        self.locking = self.locking.saturating_sub(usize::from(task.key.may_lock()));
         self.expected = self.expected.saturating_sub(task.expected.takes());
+    }
+
+    /// A statement is sent again. It may have held up those behind it, so no other is placed behind
+    /// it now.
+    pub fn restart(&mut self, task: &mut Task) {
+        self.leave(*task);
+        task.expected = Expected::Unsure;
+        self.statements += 1;
+        self.unsure += 1;
+        self.locking += usize::from(task.key.may_lock());
     }
 
     /// Nothing is unanswered, so all expectations are dropped. If the end of a statement was never
     /// reported, it holds up others no longer than this.
     pub fn clear(&mut self) {
-        (self.statements, self.unsure, self.expected) = (0, 0, Duration::ZERO);
+        (self.statements, self.unsure, self.locking) = (0, 0, 0);
+        self.expected = Duration::ZERO;
     }
 
     /// Its reply is complete, but says nothing about its time, because it was not sent when it was
@@ -422,6 +485,11 @@ impl Workload {
     /// Statements behind which nothing shall be placed.
     pub fn unsure(&self) -> usize {
         self.unsure
+    }
+
+    /// Statements that may wait for a lock, whatever else is expected of them.
+    pub fn locking(&self) -> usize {
+        self.locking
     }
 
     /// The sum of the times that the other statements are expected to take.

@@ -416,6 +416,7 @@ fn load(conns: &[Conn], id: ConnectionId) -> Load {
         expected: conn.workload.expected(),
         trip: conn.workload.trip(),
         unsure: conn.workload.unsure(),
+        locking: conn.workload.locking(),
     }
 }
 

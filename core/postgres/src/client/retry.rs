@@ -46,8 +46,8 @@ pub fn permit<X, T>(
         // never started. A failure inside a transaction is not mended by sending the request again.
         again: at.is_outside && used.is_some() && !parses,
         // A cancel that was meant for another request has undone this one, unless it commits by
-        // itself.
-        resend: at.is_shared && !parses && !has_partial_effects,
+        // itself. So has one that took it away from those behind it.
+        resend: at.is_shared && !has_partial_effects,
         joins: at.is_shared && !parses && goes_on == GoesOn::Repeated { is_read: true },
         own_way: goes_on != GoesOn::InLine,
         ..request

@@ -3,7 +3,15 @@
 
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::sql::{Traits, classify};
+use onetrip_engine::pool::TextKey;
+
+use crate::sql::{Traits, classify, may_lock};
+
+/// The key by which a pool knows the statements of a text: how long they take, and whether they may
+/// wait for a lock. `traits`: those of the text.
+pub fn text_key(sql: &str, traits: Traits) -> TextKey {
+    TextKey::of(sql).locking(may_lock(sql, traits))
+}
 
 /// A bounded memory of texts.
 #[derive(Debug)]

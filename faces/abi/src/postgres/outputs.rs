@@ -86,7 +86,13 @@ impl Postgres {
             },
             Output::Restarted { token } => {
                 self.gathered = None;
-                to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
+                let token = token.0 as u32;
+                if let Some(task) =
+                    self.uses.get_mut(token as usize).and_then(|it| it.task.as_mut())
+                {
+                    self.workload.restart(task);
+                }
+                to.push(kind::RESTARTED, token, (0, 0), Bytes::new());
             }
             Output::Event { event: Event::Postgres(event), block } => {
                 let which = match event {

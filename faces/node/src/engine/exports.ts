@@ -44,6 +44,7 @@ export interface Exports {
     key: number,
   ): number
   onetrip_postgres_classify(text: number, len: number): number
+  onetrip_postgres_text_key(text: number, len: number): number
   onetrip_postgres_refusal(shown: number, place: number): number
   onetrip_postgres_may_mend(error: number, len: number): number
   onetrip_postgres_feed(

@@ -1,3 +1,5 @@
+import { ENGINE_LOST, memory } from './memory'
+
 /** No text is known: the statement is placed by the load of the connections only. */
 export const UNTOLD = 0
 
@@ -5,15 +7,16 @@ export const UNTOLD = 0
 export const ALONE = 1
 
 /**
- * The key of a text, by which a pool remembers how long the text takes. Digits and single-quoted
- * strings are left out, so texts that differ only in these have the same key.
+ * The key of a text, by which a pool knows how long its statements take, and whether they may wait
+ * for a lock. Digits and single-quoted strings are left out, so texts that differ only in these
+ * have the same key.
  */
 export function keyOf(text: string): number {
   const known = keys.get(text)
   if (known !== undefined) return known
   const key = hash(text)
   if (text.length <= LENGTH_MAX) {
-    // The oldest key is forgotten. It costs only another hash.
+    // The oldest key is forgotten. It costs only another look at the text.
     if (keys.size >= KEPT_MAX) for (const [oldest] of keys) if (keys.delete(oldest)) break
     keys.set(text, key)
   }
@@ -26,24 +29,17 @@ export function textOf(key: number): string | undefined {
   return undefined
 }
 
-/** FNV-1a. After a collision the pool expects a wrong duration, which does no other harm. */
 function hash(text: string): number {
-  let hash = 0x811c9dc5
-  let isQuoted = false
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i)
-    if (unit === QUOTE) isQuoted = !isQuoted
-    if (isQuoted || unit === QUOTE || (unit >= DIGIT_0 && unit <= DIGIT_9)) continue
-    hash = Math.imul(hash ^ unit, 0x01000193)
-  }
-  return Math.max(hash >>> 0, ALONE + 1)
+  // A failed module answers 0, which must not be remembered.
+  if (memory.isLost) throw new Error(ENGINE_LOST)
+  // An empty text has a key, too, and lent memory is not empty.
+  const bytes = Buffer.from(text || ' ')
+  return memory.lend(bytes, (start) =>
+    memory.engine.onetrip_postgres_text_key(start, bytes.length),
+  )
 }
 
 const keys = new Map<string, number>()
 
 const KEPT_MAX = 1000
 const LENGTH_MAX = 16_384
-
-const QUOTE = 0x27
-const DIGIT_0 = 0x30
-const DIGIT_9 = 0x39

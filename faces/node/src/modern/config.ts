@@ -292,6 +292,7 @@ const OF_POOL = [
   'idle_timeout_ms',
   'lifetime_ms',
   'slow_head_ms',
+  'yield_after_ms',
 ] as const
 
 function textsOf(config: Config): Texts {

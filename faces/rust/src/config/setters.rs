@@ -307,6 +307,13 @@ impl Config {
         self.give(Keyword::SlowHeadMs)
     }
 
+    /// Sets [`yield_after`](super::Settings::yield_after).
+    #[must_use]
+    pub fn yield_after(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.yield_after = value.into();
+        self.give(Keyword::YieldAfterMs)
+    }
+
     /// Sets [`reads`](super::Settings::reads).
     #[must_use]
     pub fn reads(mut self, value: Reads) -> Config {

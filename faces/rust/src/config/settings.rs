@@ -143,6 +143,12 @@ pub struct Settings {
     /// it well above the round trip. Less than 1 ms counts as 1 ms. Keyword `slow_head_ms`, at
     /// least 1.
     pub slow_head: Duration,
+    /// How long a statement may hold up others that wait behind it on its shared connection. Then
+    /// it is cancelled at the server and sent again behind them; its caller notices only the time.
+    /// That frees those that wait behind a lock whose holder waits for one of them. Default 500 ms,
+    /// at least 10 ms; `None` for never. With `connections_max = 1` statements keep their order, and
+    /// none is taken away. Keyword `yield_after_ms`; 0 for never.
+    pub yield_after: Option<Duration>,
     /// Which of several idle connections is taken first. Default: the one that was used last.
     pub idle_order: IdleOrder,
     /// Time for a request, from its call to the end of its answer, including the time in the queue.
@@ -238,6 +244,7 @@ impl Default for Settings {
             idle_timeout: pool.idle_timeout,
             lifetime: pool.lifetime,
             slow_head: pool.slow_head,
+            yield_after: Some(pool.yield_after),
             idle_order: pool.idle_order,
             request_timeout: None,
             log_statements: LogStatements::None,

@@ -194,6 +194,10 @@ impl Config {
             }
             Keyword::LifetimeMs => settings.lifetime = value.millis(defaults.lifetime)?,
             Keyword::SlowHeadMs => settings.slow_head = value.millis(defaults.slow_head)?,
+            Keyword::YieldAfterMs => {
+                settings.yield_after =
+                    value.duration(Duration::from_millis, defaults.yield_after)?;
+            }
             Keyword::IdleOrder => {
                 settings.idle_order = value.word(IdleOrder::Lifo, &IDLE_ORDERS)?;
             }

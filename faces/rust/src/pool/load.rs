@@ -21,6 +21,8 @@ pub(crate) struct LoadCell {
     expected: AtomicU64,
     /// How many of them must have nothing placed behind them.
     unsure: AtomicUsize,
+    /// How many of them may wait for a lock.
+    locking: AtomicUsize,
     /// About how long a round trip takes, in nanoseconds.
     trip: AtomicU64,
     hints: Arc<Hints>,
@@ -34,6 +36,7 @@ impl LoadCell {
             since: AtomicU64::new(now.as_nanos()),
             expected: AtomicU64::new(0),
             unsure: AtomicUsize::new(0),
+            locking: AtomicUsize::new(0),
             trip: AtomicU64::new(u64::try_from(trip.as_nanos()).unwrap_or(0)),
             hints,
         })
@@ -56,6 +59,7 @@ impl LoadCell {
         let expected = u64::try_from(workload.expected().as_nanos()).unwrap_or(u64::MAX);
         self.expected.store(expected, Ordering::Relaxed);
         self.unsure.store(workload.unsure(), Ordering::Relaxed);
+        self.locking.store(workload.locking(), Ordering::Relaxed);
     }
 
     /// The first request since an idle time was submitted.
@@ -83,6 +87,7 @@ impl LoadCell {
             room: usize::MAX,
             expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
             unsure: self.unsure.load(Ordering::Relaxed),
+            locking: self.locking.load(Ordering::Relaxed),
             trip: self.trip(),
         }
     }

@@ -277,6 +277,7 @@ const IDLE: Load = Load {
     room: usize::MAX,
     expected: Duration::ZERO,
     unsure: 0,
+    locking: 0,
     trip: Duration::ZERO,
 };
 

@@ -24,6 +24,7 @@ mod large_values;
 mod left_behind;
 mod limits;
 mod listening;
+mod locks;
 mod metrics;
 mod neighbours;
 mod notices;

@@ -171,5 +171,6 @@ const IDLE: Load = Load {
     room: usize::MAX,
     expected: Duration::ZERO,
     unsure: 0,
+    locking: 0,
     trip: Duration::ZERO,
 };

@@ -45,6 +45,7 @@ pub(crate) const IDLE: Load = Load {
     room: 100,
     expected: Duration::ZERO,
     unsure: 0,
+    locking: 0,
     trip: Duration::ZERO,
 };
 

@@ -102,6 +102,7 @@ fn random_limits(rng: &mut Rng) -> Limits {
         idle_timeout: millis(rng.pick(&[100, 300, 10_000])),
         lifetime: millis(rng.pick(&[1000, 3000, 100_000])),
         slow_head: millis(2),
+        yield_after: millis(rng.pick(&[20, 500])),
         share_wait: millis(1),
         opening_max: rng.pick(&[1, 2, 4]),
         backoff_min: millis(rng.pick(&[1, 5, 20])),

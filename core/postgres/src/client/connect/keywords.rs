@@ -203,6 +203,8 @@ keywords! {
     LifetimeMs = "lifetime_ms", "", From(1), "1800000", Yes;
     /// Milliseconds after which a connection's oldest statement is slow.
     SlowHeadMs = "slow_head_ms", "", From(1), "10", Yes;
+    /// Milliseconds that a statement may hold up others behind it on its shared connection.
+    YieldAfterMs = "yield_after_ms", "", Limit, "500", Yes;
     /// Which of several idle connections is taken first.
     IdleOrder = "idle_order", "", Words(&["lifo", "fifo", "newest", "oldest"]), "lifo", Yes;
     /// Milliseconds that a request may take.

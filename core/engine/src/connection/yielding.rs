@@ -1,0 +1,132 @@
+//! A request at the head that takes long is taken away from those behind it.
+//!
+//! A connection answers in order, so whatever is behind a request that waits for a lock waits as
+//! long. If the one who holds the lock awaits an answer from behind it, nothing ends that: the
+//! server sees no cycle, since one edge of it is the client's own. So the head has a bound
+//! ([`Limits::yield_after`](crate::Limits::yield_after)). After that it is cancelled at the server,
+//! those behind it are answered, and it is sent again.
+//!
+//! That is right only for a request that stood alone in its implicit transaction, so that the
+//! server's word that it was cancelled says that it had no effect: one that may be sent
+//! [again](crate::Request::resend). Its caller hears nothing but the time.
+//!
+//! Who holds the lock may need more than one answer. So the request is put aside for a while, and
+//! requests that come meanwhile are sent in front of it. Each time it is taken away, it is put aside
+//! for twice as long, up to a bound. From the fourth time on it may also run for twice as long:
+//! however long it takes, it ends some day, even if others never stop to come.
+
+use bytes::Bytes;
+
+use super::Connection;
+use super::state::{HeadFailure, Stage};
+use super::wire::{Slot, Want};
+use crate::{Outcome, Output, Protocol, Time, Token};
+
+/// Up to so many times the pause doubles.
+const PAUSES: u32 = 3;
+
+/// So many times it runs for no longer than the first time.
+const EQUAL: u32 = 3;
+
+/// Whether the server's answer proves that the request had no effect.
+pub(super) fn is_undone(failed: &HeadFailure) -> bool {
+    failed.failure.outcome == Outcome::Rejected
+}
+
+impl<P: Protocol> Connection<P> {
+    /// Sets [`Limits::yield_after`](crate::Limits::yield_after).
+    pub fn set_yield_after(&mut self, yield_after: std::time::Duration) {
+        self.limits.yield_after = yield_after;
+    }
+
+    /// When the head is taken away from those behind it; [`Time::NEVER`] while nothing waits behind
+    /// it, or if it must stay.
+    #[inline]
+    pub(super) fn yield_deadline(&self) -> Time {
+        let waits = self.wire.len() > 1 || !self.queue.is_empty();
+        match self.wire.at(0).filter(|_| waits) {
+            Some(slot) if self.may_yield(slot) => {
+                let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);
+                self.head_since.after(self.limits.yield_after.saturating_mul(1 << doublings))
+            }
+            _ => Time::NEVER,
+        }
+    }
+
+    fn may_yield(&self, slot: &Slot<P::Expect>) -> bool {
+        slot.resend
+            && slot.want == Want::No
+            && slot.token != Token::DISCARD
+            && !(slot.pinned || slot.in_order || self.wire.in_shared_sync())
+            && self.head_failure.is_none()
+            && self.cancelling.stage == Stage::Idle
+            && !self.cancelling.astray
+            && !self.is_closed()
+    }
+
+    pub(super) fn take_head_away(&mut self, now: Time) {
+        // If it can't be cancelled now, it is tried again after the same time.
+        self.head_since = now;
+        self.wire.want(0, Want::Yield);
+        self.look_for_victim(now);
+    }
+
+    /// Bytes are about to be put on the wire.
+    #[inline]
+    pub(super) fn begin_sending(&mut self, now: Time) {
+        if self.wire.is_empty() {
+            (self.head_number, self.head_since) = (self.wire.front_number(), now);
+        }
+        self.wire.begin(now, &mut self.last_progress);
+    }
+
+    /// To be called after each read.
+    #[inline]
+    pub(super) fn note_head(&mut self, now: Time) {
+        let number = self.wire.front_number();
+        if self.head_number != number {
+            (self.head_number, self.head_since) = (number, now);
+        }
+    }
+
+    /// Puts the head aside: it was cancelled so that others go on.
+    pub(super) fn put_aside(&mut self, now: Time, bytes: Bytes) {
+        let Some(mut slot) = self.wire.answered() else { return };
+        slot.want = Want::No;
+        let pause = self.limits.yield_after.saturating_mul(1 << slot.yields.min(PAUSES));
+        slot.paused_until = now.after(pause);
+        slot.yields = slot.yields.saturating_add(1);
+        self.void(&mut slot);
+        self.yielded.push_back((slot, bytes));
+    }
+
+    /// The reply so far of a request that will be sent again is void.
+    pub(super) fn void(&mut self, slot: &mut Slot<P::Expect>) {
+        slot.joins = false;
+        slot.healed = true;
+        self.healed += 1;
+        self.protocol.restart(&mut slot.expect);
+        if slot.token != Token::DISCARD {
+            self.outputs.push_back(Output::Restarted { token: slot.token });
+        }
+    }
+
+    /// When the next request that was put aside is sent again.
+    #[inline]
+    pub(super) fn resume_deadline(&self) -> Time {
+        let paused = self.yielded.iter().map(|(slot, _)| slot.paused_until);
+        paused.min().unwrap_or(Time::NEVER)
+    }
+
+    /// Sends again what was put aside for long enough.
+    pub(super) fn resume(&mut self, now: Time) {
+        for _ in 0..self.yielded.len() {
+            let Some(next) = self.yielded.pop_front() else { break };
+            match next.0.paused_until <= now {
+                true => self.healing.push_back(next),
+                false => self.yielded.push_back(next),
+            }
+        }
+        self.fill(now);
+    }
+}

@@ -1,0 +1,179 @@
+//! A statement that waits for a lock holds up nobody who could go elsewhere, and those behind it
+//! only for a while: whoever holds the lock may be waiting for one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use onetrip::{Client, Outcome};
+
+use crate::support::*;
+
+/// A table with rows 1 to 9, and texts that the client has learned to be quick.
+struct Rows {
+    table: String,
+    update: String,
+    select: String,
+}
+
+impl Rows {
+    async fn new() -> Rows {
+        let table = table("id int primary key, n int not null").await;
+        let session = session().await;
+        let fill = format!("insert into {table} select i, 0 from generate_series(1, 9) i");
+        session.execute(&fill, &[]).await.unwrap();
+        let update = format!("update {table} set n = n + 1 where id = $1");
+        let select = format!("select n from {table} where id = $1");
+        Rows { table, update, select }
+    }
+
+    async fn learn(&self, client: &Client) {
+        for _ in 0..60 {
+            client.execute(&self.update, &[&1]).await.unwrap();
+            client.query_one(&self.select, &[&7]).await.unwrap();
+        }
+    }
+
+    /// What row 1 counts, beyond what was learned.
+    async fn count(&self) -> i32 {
+        let row = session().await.query_one(&self.select, &[&1]).await.unwrap();
+        row.get::<i32>(0) - 60
+    }
+}
+
+/// P45. One who holds a row lock reads beside its transaction while another statement waits for
+/// that lock on a shared connection.
+async fn read_beside_a_lock(settings: &str) {
+    let (rows, client) = (Rows::new().await, client_with(settings).await);
+    rows.learn(&client).await;
+    for _ in 0..3 {
+        let tx = client.begin().await.unwrap();
+        tx.execute(&rows.update, &[&1]).await.unwrap();
+        let other = client.execute(&rows.update, &[&1]);
+        let read = client.query_one(&rows.select, &[&7]).await.unwrap();
+        assert_eq!(read.get::<i32>(0), 0);
+        // Another that waits for a lock is no better.
+        client.execute(&rows.update, &[&2]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(other.await.unwrap(), 1);
+    }
+    assert_eq!(rows.count().await, 6);
+}
+
+#[test]
+fn a_holder_of_a_lock_reads_beside_its_transaction() {
+    run(async { read_beside_a_lock("").await });
+}
+
+#[test]
+fn a_holder_of_a_lock_reads_beside_its_transaction_with_three_connections() {
+    run(async { read_beside_a_lock("connections_max=3").await });
+}
+
+#[test]
+fn a_holder_of_a_lock_reads_beside_its_transaction_with_two_connections() {
+    run(async { read_beside_a_lock("connections_max=2").await });
+}
+
+#[test]
+fn a_read_does_not_go_behind_a_write_while_a_connection_is_idle() {
+    run(async {
+        let (rows, client) = (Rows::new().await, client_with("yield_after_ms=0").await);
+        rows.learn(&client).await;
+        let holder = session().await;
+        holder.execute("begin", &[]).await.unwrap();
+        holder.execute(&rows.update, &[&1]).await.unwrap();
+        let waits = client.execute(&rows.update, &[&1]);
+        for _ in 0..20 {
+            client.query_one(&rows.select, &[&7]).await.unwrap();
+        }
+        holder.execute("rollback", &[]).await.unwrap();
+        assert_eq!(waits.await.unwrap(), 1);
+    });
+}
+
+/// A client whose one shared connection has a statement that waits for row 1, and one behind it.
+#[test]
+fn what_waits_for_a_lock_lets_those_behind_it_go_on_and_runs_once() {
+    run(async {
+        let (rows, client) = (Rows::new().await, client_with("connections_max=2").await);
+        rows.learn(&client).await;
+        let own = client.session().await.unwrap();
+        let holder = session().await;
+        holder.execute("begin", &[]).await.unwrap();
+        holder.execute(&rows.update, &[&1]).await.unwrap();
+        let insert = format!("insert into {} values ($1, 0) returning id", rows.table);
+        let waits: Vec<_> = (0..4).map(|_| client.execute(&rows.update, &[&1])).collect();
+        let behind: Vec<_> = (10..20).map(|i| client.query_one(&insert, &[&i])).collect();
+        for (i, reply) in (10..20).zip(behind) {
+            assert_eq!(reply.await.unwrap().get::<i32>(0), i);
+        }
+        holder.execute("commit", &[]).await.unwrap();
+        for reply in waits {
+            assert_eq!(reply.await.unwrap(), 1);
+        }
+        drop(own);
+        assert_eq!(rows.count().await, 5);
+        assert_eq!(ids(&rows.table).await.len(), 19);
+    });
+}
+
+#[test]
+fn what_was_taken_away_keeps_its_deadline() {
+    run(async {
+        let (rows, client) = (Rows::new().await, client_with("connections_max=2").await);
+        rows.learn(&client).await;
+        let own = client.session().await.unwrap();
+        let holder = session().await;
+        holder.execute("begin", &[]).await.unwrap();
+        holder.execute(&rows.update, &[&1]).await.unwrap();
+        let waits = client.timeout(Duration::from_millis(900)).execute(&rows.update, &[&1]);
+        client.query_one(&rows.select, &[&7]).await.unwrap();
+        let error = error(waits.await);
+        assert_eq!(error.code(), "timeout", "{error}");
+        holder.execute("rollback", &[]).await.unwrap();
+        drop(own);
+        client.query_one(&rows.select, &[&7]).await.unwrap();
+        // If it had been taken away by then, the server had undone it.
+        match error.outcome() {
+            Outcome::Rejected => assert_eq!(rows.count().await, 0),
+            outcome => assert_eq!(outcome, Outcome::Unknown),
+        }
+    });
+}
+
+/// Three tasks lock a row and read beside it, six update: what a web program does.
+#[test]
+fn tasks_that_lock_and_read_beside_others_that_update_all_go_on() {
+    run(async {
+        let (rows, client) = (Arc::new(Rows::new().await), client_with("").await);
+        rows.learn(&client).await;
+        let left = Arc::new(AtomicUsize::new(1500));
+        let locked = Arc::new(AtomicUsize::new(0));
+        let goes_on = |left: &AtomicUsize| {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok()
+        };
+        let mut tasks = Vec::new();
+        for at in 0..9 {
+            let (rows, client, left) = (rows.clone(), client.clone(), left.clone());
+            let locked = locked.clone();
+            tasks.push(tokio::spawn(async move {
+                while goes_on(&left) {
+                    if at < 3 {
+                        let tx = client.begin().await.unwrap();
+                        tx.execute(&rows.update, &[&1]).await.unwrap();
+                        client.query_one(&rows.select, &[&7]).await.unwrap();
+                        tx.commit().await.unwrap();
+                    } else {
+                        assert_eq!(client.execute(&rows.update, &[&1]).await.unwrap(), 1);
+                    }
+                    locked.fetch_add(1, Ordering::Relaxed);
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(rows.count().await, locked.load(Ordering::Relaxed) as i32);
+    });
+}

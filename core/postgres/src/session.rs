@@ -494,20 +494,20 @@ impl Protocol for Postgres {
 
     /// A request that prepares its statement may have done so the first time.
     fn renew(&mut self, expect: &mut Expect, out: &mut BytesMut) {
-        let prepares = expect.pending & (CLOSE | PARSE) == PARSE;
+        let prepares = expect.pending & PARSE != 0 && !expect.renews;
         let Some(StatementId(index)) = expect.statement.filter(|_| prepares) else { return };
         let Some(Some(heal)) = self.statements.get(index as usize) else { return };
         // Its first message is the Close.
         if let Ok(Some(close)) = Header::peek(heal) {
             out.put_slice(&heal[..close.message_len()]);
-            *expect = expect.close();
+            (expect.renews, expect.renewing) = (true, true);
         }
     }
 
     fn restart(&mut self, expect: &mut Expect) {
         expect.pending = expect.sent;
         expect.more = expect.more_sent;
-        (expect.failed, expect.guard) = (false, 0);
+        (expect.failed, expect.guard, expect.renewing) = (false, 0, expect.renews);
     }
 
     #[inline]
@@ -603,6 +603,10 @@ pub struct Expect {
     guarded: bool,
     /// How many answers to what [`Postgres`] itself put in front are still to come.
     guard: u8,
+    /// The request begins with a Close of the statement that it prepares, since it was sent before;
+    /// and that is unanswered.
+    renews: bool,
+    renewing: bool,
     /// Each Execute of a run has a Sync of its own.
     isolated: bool,
     /// The request can leave nothing behind in its session.
@@ -664,6 +668,8 @@ impl Expect {
             transaction_local: false,
             guarded: false,
             guard: 0,
+            renews: false,
+            renewing: false,
             isolated: false,
             leaves_nothing: false,
             temporary: false,
@@ -870,6 +876,13 @@ impl Expect {
             self.guard -= 1;
             return match (tag, self.guard) {
                 (backend::PARAMETER_DESCRIPTION, 1) | (backend::NO_DATA, 0) => Ok(Step::Own(len)),
+                _ => Err(OUT_OF_ORDER),
+            };
+        }
+        if self.renewing {
+            self.renewing = false;
+            return match tag {
+                backend::CLOSE_COMPLETE => Ok(Step::Own(len)),
                 _ => Err(OUT_OF_ORDER),
             };
         }

@@ -115,6 +115,12 @@ impl Connection {
         }
     }
 
+    pub(crate) fn open_to_all(&mut self, is_open: bool) {
+        if let Peer::Postgres(postgres) = &mut self.peer {
+            postgres.open_to_all(is_open);
+        }
+    }
+
     /// Bytes were added to the input.
     pub fn received(&mut self, now: Time) {
         let (input, to) = (self.input.bytes(), &mut self.completions);

@@ -19,6 +19,9 @@ pub trait Lent {
     /// Makes the connection count and measure texts together with the others of its pool. The first
     /// one to join provides the memory for that.
     fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>);
+
+    /// Whether requests of many callers may be put on the connection, from now on.
+    fn open_to_all(&self, is_open: bool);
 }
 
 /// For hosts in Rust, which call the pool only while they borrow none of its connections.
@@ -29,6 +32,10 @@ impl Lent for Rc<RefCell<Connection>> {
 
     fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         self.borrow_mut().join_pool(texts, timings);
+    }
+
+    fn open_to_all(&self, is_open: bool) {
+        self.borrow_mut().open_to_all(is_open);
     }
 }
 
@@ -53,5 +60,10 @@ impl Lent for Handle {
     fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         // SAFETY: as above, and the host is not in a call on the connection.
         unsafe { &mut *self.0 }.join_pool(texts, timings);
+    }
+
+    fn open_to_all(&self, is_open: bool) {
+        // SAFETY: as above.
+        unsafe { &mut *self.0 }.open_to_all(is_open);
     }
 }

@@ -432,6 +432,7 @@ impl<H: Lent> Pool<H> {
             && let Some(member) = self.members.get_mut(&number)
         {
             (member.is_shared, member.draining) = (is_shared, draining);
+            member.connection.iter().for_each(|it| it.open_to_all(is_shared));
         }
     }
 

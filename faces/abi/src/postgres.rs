@@ -56,6 +56,8 @@ pub(crate) struct Postgres {
     pieces: bool,
     /// All callers share the session, and none of them was promised an order.
     is_shared: bool,
+    /// Whether the pool puts requests of many callers on it, none of which is tied to another.
+    is_open_to_all: bool,
     hold_begin: bool,
     /// Requests are sent before the replies to earlier ones have arrived.
     sends_ahead: bool,
@@ -199,6 +201,7 @@ impl Postgres {
             message_bytes_max: settings.as_ref().map_or(0, |it| it.message_bytes_max),
             pieces: settings.as_ref().is_some_and(|it| it.pieces),
             is_shared: false,
+            is_open_to_all: false,
             hold_begin,
             sends_ahead,
             pending_begin: None,
@@ -381,6 +384,11 @@ impl Postgres {
     pub(crate) fn reset(&mut self, now: Time, to: &mut Completions) {
         self.engine.settle_debts(now);
         self.settle(to);
+    }
+
+    /// See [`Lent::open_to_all`](crate::handle::Lent::open_to_all).
+    pub(crate) fn open_to_all(&mut self, is_open: bool) {
+        self.is_open_to_all = is_open;
     }
 
     // --- cancelling ---

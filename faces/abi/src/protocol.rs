@@ -122,6 +122,16 @@ impl Speaks for Protocol {
         }
     }
 
+    fn renew(&mut self, expect: &mut Expect, out: &mut BytesMut) {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.renew(expect, out),
+            #[cfg(feature = "redis")]
+            (Protocol::Redis(redis), Expect::Redis(expect)) => redis.renew(expect, out),
+            #[cfg(feature = "redis")]
+            _ => unreachable!("{MIXED}"),
+        }
+    }
+
     fn heal(&mut self, expect: &mut Expect, out: &mut BytesMut) {
         match (self, expect) {
             (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.heal(expect, out),

@@ -10,7 +10,7 @@ use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::{Closing, Scope, Way};
 use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::Treatment;
-use onetrip_postgres::message::{EncodeError, SYNC};
+use onetrip_postgres::message::{EncodeError, SYNC, TransactionStatus};
 use onetrip_postgres::sql::Traits;
 
 use super::request::{Submission, expect, expect_simple};
@@ -102,9 +102,11 @@ impl Postgres {
         deadline: Time,
     ) -> Result<Ticket, Refused> {
         let traits = self.statements.traits(submission.text);
+        let stands_alone = self.stands_alone(Treatment::Plain);
         let request = Request {
             deadline,
-            in_order: !self.is_shared,
+            in_order: !stands_alone,
+            resend: stands_alone && !traits.partial_effects(),
             metered: submission.has(flag::STREAM),
             ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };
@@ -179,6 +181,7 @@ impl Postgres {
         };
         let is_member = submission.has(flag::MEMBER);
         let is_behind = submission.has(BEHIND_GUARD);
+        let stands_alone = self.stands_alone(treatment) && !is_member;
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
@@ -191,12 +194,12 @@ impl Postgres {
             deadline,
             // A leading BEGIN, or a guard, has opened a segment, which needs this request to end it.
             pinned: leads || is_behind || self.block.is_some(),
-            in_order: !self.is_shared || is_member,
+            in_order: !stands_alone,
             metered: submission.has(flag::STREAM),
             ..Request::isolated(Token(token.into()), expected.into())
         };
         let at = Setting {
-            is_shared: self.is_shared && !is_member && !is_behind,
+            is_shared: stands_alone && !is_behind,
             is_outside: !is_member && !is_behind && self.goes_outside(treatment),
         };
         let used = if let Way::Named(used) = &way { Some(used) } else { None };
@@ -223,6 +226,14 @@ impl Postgres {
                 Err(error.into())
             }
         }
+    }
+
+    /// Whether a request sent now has no order among others, and no state but its own: its session
+    /// is shared by agreement, or the pool puts requests of many callers on it and no transaction is
+    /// open.
+    fn stands_alone(&self, treatment: Treatment) -> bool {
+        let is_idle = || self.engine.protocol().status() == TransactionStatus::Idle;
+        self.is_shared || self.is_open_to_all && self.goes_outside(treatment) && is_idle()
     }
 
     /// Whether a request sent now runs outside any transaction for certain.

@@ -138,6 +138,8 @@ export const KEYWORDS = {
   lifetime_ms: { form: 1, otherwise: '1800000' },
   /** Milliseconds after which a connection's oldest statement is slow. */
   slow_head_ms: { form: 1, otherwise: '10' },
+  /** Milliseconds that a statement may hold up others behind it on its shared connection. */
+  yield_after_ms: { form: 0, otherwise: '500' },
   /** Which of several idle connections is taken first. */
   idle_order: { form: ['lifo', 'fifo', 'newest', 'oldest'], otherwise: 'lifo' },
   /** Milliseconds that a request may take. */

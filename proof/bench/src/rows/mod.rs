@@ -22,6 +22,7 @@ mod node;
 mod one_sync;
 pub mod overload;
 mod pauses;
+mod pool_locks;
 mod pool_select;
 mod pools;
 mod prepared_join;
@@ -72,7 +73,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS).chain(&python::GROUPS)
 }
 
-const ALL: [Group; 54] = [
+const ALL: [Group; 56] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -97,7 +98,9 @@ const ALL: [Group; 54] = [
     Group { names: &["repeatable"], run: repeatable::run },
     Group { names: &["copy_in_binary"], run: copy::copy_in },
     Group { names: &["copy_out_binary"], run: copy::copy_out },
-    Group { names: &["pool_select_100_tasks"], run: pool_select::run },
+    Group { names: &[pool_select::NAME], run: pool_select::run },
+    Group { names: &[pool_select::MIXED], run: pool_select::mixed },
+    Group { names: &[pool_locks::NAME], run: pool_locks::run },
     Group { names: &[neighbours::NAME], run: neighbours::run },
     Group { names: &["checkout_return"], run: checkout::run },
     Group { names: &["checkout_waiters"], run: checkout_waiters::run },

@@ -1,4 +1,5 @@
-//! Point selects of 100 tasks over a pool of 10 connections, each task one after the other.
+//! Point selects of 100 tasks over a pool of 10 connections, each task one after the other; and the
+//! same with an update in every fifth place.
 
 use anyhow::{Context, Result};
 use deadpool_postgres::Pool as Deadpool;
@@ -17,7 +18,13 @@ use crate::report::{Bars, Row, compared};
 use crate::stage::{Stage, one_thread, two_threads};
 use crate::{Plan, Side};
 
-const NAME: &str = "pool_select_100_tasks";
+pub const NAME: &str = "pool_select_100_tasks";
+pub const MIXED: &str = "pool_mixed_100_tasks";
+
+/// Rows that are updated.
+const COUNTERS: i32 = 10_000;
+
+const UPDATE_ONE: &str = "update counter set n = n + 1 where id = $1";
 
 const TASKS: u32 = 100;
 
@@ -29,7 +36,10 @@ const TRIALS: u32 = 5;
 
 pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let bars = Bars { cpu: Some(0.9), time: Some(1.05) };
-    let beside = Beside { stage, plan, progress, name: "deadpool", version: DEADPOOL, bars };
+    let (row, update_every) = (NAME, u32::MAX);
+    let name = "deadpool";
+    let beside =
+        Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
     if plan.side == Side::Ours {
         return beside.ours(async || pools::deadpool(stage));
     }
@@ -40,11 +50,34 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// A fifth of the statements are updates, of rows that are seldom the same.
+pub fn mixed(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
+    one_thread()?.block_on(async {
+        let session = pools::ours_of(stage, 1).await?.session().await?;
+        session.execute("drop table if exists counter", &[]).await?;
+        session.execute("create table counter (id int primary key, n int not null)", &[]).await?;
+        let fill = "insert into counter select i, 0 from generate_series(1, $1) i";
+        session.execute(fill, &[&COUNTERS]).await?;
+        anyhow::Ok(())
+    })?;
+    let bars = Bars { cpu: Some(0.7), time: Some(1.0) };
+    let (row, update_every, name) = (MIXED, 5, "deadpool");
+    let beside =
+        Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
+    if plan.side == Side::Ours {
+        return beside.ours(async || pools::deadpool(stage));
+    }
+    beside.compare(async || pools::deadpool(stage))
+}
+
 /// A comparison with one peer.
 struct Beside<'a> {
     stage: &'a Stage,
     plan: Plan,
     progress: &'a Progress,
+    row: &'static str,
+    /// Every statement with a number that this divides is an update.
+    update_every: u32,
     name: &'static str,
     version: &'static str,
     bars: Bars,
@@ -54,12 +87,14 @@ impl Beside<'_> {
     /// On the runtime where the peer takes less CPU, with bars; on the other without.
     fn compare<P: Points>(&self, open: impl AsyncFn() -> Result<P>) -> Result<Vec<Row>> {
         let (one, two) = (one_thread()?, two_threads()?);
-        let (on_one, on_two) = (one.block_on(trial(&open))?, two.block_on(trial(&open))?);
+        let trial_of = trial(&open, self.update_every);
+        let on_one = one.block_on(trial_of)?;
+        let on_two = two.block_on(trial(&open, self.update_every))?;
         let trial = format!("the peer's CPU in trials: one thread {on_one:.1} µs, two {on_two:.1}");
         let (one, two) = ((one, "one_thread"), (two, "two_threads"));
         let (best, other) = if on_one <= on_two { (one, two) } else { (two, one) };
         let note = format!("{} ({trial})", best.1.replace('_', " "));
-        let name = format!("{NAME}.{}", self.name);
+        let name = format!("{}.{}", self.row, self.name);
         let pairs = self.measure(&best.0, &open)?;
         let mut rows = compared(&name, self.version, &pairs, self.bars, &note);
         if self.plan.side == Side::Both {
@@ -75,7 +110,7 @@ impl Beside<'_> {
         let mut rows = Vec::new();
         for (name, runtime) in [("one_thread", one_thread()?), ("two_threads", two_threads()?)] {
             let pairs = self.measure(&runtime, &open)?;
-            rows.extend(compared(&format!("{NAME}.{name}"), "", &pairs, Bars::default(), ""));
+            rows.extend(compared(&format!("{}.{name}", self.row), "", &pairs, Bars::default(), ""));
         }
         Ok(rows)
     }
@@ -85,14 +120,14 @@ impl Beside<'_> {
         runtime: &Runtime,
         open: &impl AsyncFn() -> Result<P>,
     ) -> Result<Pairs> {
-        let selects = SELECTS / self.plan.shorter;
+        let (selects, every) = (SELECTS / self.plan.shorter, self.update_every);
         runtime.block_on(async {
             let (ours, peer) = (Ours::open(self.stage).await?, open().await?);
             paired(
                 self.plan,
                 self.progress,
-                async |round| run_tasks(&ours, selects, round).await,
-                async |round| run_tasks(&peer, selects, round).await,
+                async |round| run_tasks(&ours, selects, every, round).await,
+                async |round| run_tasks(&peer, selects, every, round).await,
             )
             .await
         })
@@ -100,17 +135,25 @@ impl Beside<'_> {
 }
 
 /// The CPU time of a select, median of some rounds.
-async fn trial<P: Points>(open: &impl AsyncFn() -> Result<P>) -> Result<f64> {
+async fn trial<P: Points>(
+    open: &impl AsyncFn() -> Result<P>,
+    update_every: u32,
+) -> Result<f64> {
     let pool = open().await?;
-    run_tasks(&pool, SELECTS, 0).await?;
+    run_tasks(&pool, SELECTS, update_every, 0).await?;
     let mut costs = Vec::new();
     for round in 0..TRIALS {
-        costs.push(run_tasks(&pool, SELECTS, round as usize).await?.cpu_us());
+        costs.push(run_tasks(&pool, SELECTS, update_every, round as usize).await?.cpu_us());
     }
     Ok(Spread::of(costs).median)
 }
 
-async fn run_tasks(pool: &impl Points, selects: u32, round: usize) -> Result<Sample> {
+async fn run_tasks(
+    pool: &impl Points,
+    selects: u32,
+    update_every: u32,
+    round: usize,
+) -> Result<Sample> {
     let first = round as u32 * TASKS * selects;
     timed(u64::from(TASKS * selects), async {
         let tasks = (0..TASKS).map(|task| {
@@ -118,8 +161,12 @@ async fn run_tasks(pool: &impl Points, selects: u32, round: usize) -> Result<Sam
             tokio::spawn(async move {
                 let mut sum = 0_u64;
                 for number in 0..selects {
-                    let id = in_flight::id(first + task * selects + number);
-                    sum = sum.wrapping_add(pool.select(id).await?);
+                    let number = first + task * selects + number;
+                    let id = in_flight::id(number);
+                    match number % update_every {
+                        0 if update_every <= selects => pool.update(id % COUNTERS + 1).await?,
+                        _ => sum = sum.wrapping_add(pool.select(id).await?),
+                    }
                 }
                 anyhow::Ok(sum)
             })
@@ -134,6 +181,8 @@ async fn run_tasks(pool: &impl Points, selects: u32, round: usize) -> Result<Sam
 /// A pool that selects a row and reads two of its columns.
 trait Points: Clone + Send + Sync + 'static {
     fn select(&self, id: i32) -> impl Future<Output = Result<u64>> + Send;
+
+    fn update(&self, id: i32) -> impl Future<Output = Result<()>> + Send;
 }
 
 #[derive(Clone)]
@@ -156,6 +205,11 @@ impl Points for Ours {
         let row = row.as_ref();
         Ok(two_columns(row.get(0), row.get(1)))
     }
+
+    async fn update(&self, id: i32) -> Result<()> {
+        self.client.execute(UPDATE_ONE, &[&id]).await?;
+        Ok(())
+    }
 }
 
 impl Points for Deadpool {
@@ -165,12 +219,24 @@ impl Points for Deadpool {
         let row = client.query_one(&statement, &[&id]).await?;
         Ok(two_columns(row.get(0), row.get(1)))
     }
+
+    async fn update(&self, id: i32) -> Result<()> {
+        let client = self.get().await.context("deadpool has no connection")?;
+        let statement = client.prepare_cached(UPDATE_ONE).await?;
+        client.execute(&statement, &[&id]).await?;
+        Ok(())
+    }
 }
 
 impl Points for PgPool {
     async fn select(&self, id: i32) -> Result<u64> {
         let row = sqlx::query(SELECT_ONE).bind(id).fetch_one(self).await?;
         Ok(two_columns(row.get(0), row.get(1)))
+    }
+
+    async fn update(&self, id: i32) -> Result<()> {
+        sqlx::query(UPDATE_ONE).bind(id).execute(self).await?;
+        Ok(())
     }
 }
 

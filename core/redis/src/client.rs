@@ -2,6 +2,7 @@
 //!
 //! * [`cache`]: replies that are kept until the server says that they are not true any more.
 //! * [`list`]: what the replies say of commands that run as one.
+//! * [`login`]: who logs in, and with what.
 //! * [`repeat`]: when a command is sent again after its connection was lost.
 //! * [`router`]: routes commands to the nodes of a cluster, and handles redirects and failures.
 //! * [`scripts`]: which scripts are called by their hashes.
@@ -12,6 +13,7 @@
 
 pub mod cache;
 pub mod list;
+pub mod login;
 pub mod repeat;
 pub mod router;
 pub mod scripts;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{NumberMap, Time};
+use onetrip_redis::client::login::Login;
 use onetrip_redis::client::sentinel::{
-    Limits, LineId, Login, Output, Reads, Role, Sentinels, Server, Settings,
+    Limits, LineId, Output, Reads, Role, Sentinels, Server, Settings,
 };
 use onetrip_redis::redirect::Address;
 

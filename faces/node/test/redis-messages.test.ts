@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 
-import { type Message, redis, type Subscription } from '../src/redis'
+import { type Message, redis, type RedisOptions, type Subscription } from '../src/redis'
 import { type Server, startRedis, until } from './redis-server'
 
 let server: Server
@@ -220,6 +220,32 @@ for (const protocol of [3, 2] as const) {
     await wrong.close()
   })
 }
+
+test('a user without a password is that user or nobody', async () => {
+  await using admin = redis(server.url)
+  await admin.command('ACL SETUSER', 'limited', 'on', 'nopass', '+@all', '~*', '&*')
+  await admin.command('ACL SETUSER', 'guarded', 'on', '>secret', '+@all', '~*', '&*')
+  const whoami = async (options: RedisOptions): Promise<unknown> => {
+    await using client = redis({ url: server.url, waitTimeout: 60_000, ...options })
+    await using own = await client.session()
+    const names = await Promise.all([client.command('ACL WHOAMI'), own.command('ACL WHOAMI')])
+    assert.equal(names[0], names[1])
+    return names[0]
+  }
+  const by = (login: string): string => server.url.replace('//', `//${login}@`)
+  for (const protocol of [3, 2] as const) {
+    for (const url of [by('limited'), by('limited:')])
+      assert.equal(await whoami({ url, protocol }), 'limited')
+    assert.equal(await whoami({ user: 'limited', protocol }), 'limited')
+    assert.equal(await whoami({ user: 'limited', password: '', protocol }), 'limited')
+    assert.equal(await whoami({ url: by('guarded:secret'), protocol }), 'guarded')
+    assert.equal(await whoami({ user: '', password: '', protocol }), 'default')
+    for (const user of ['guarded', 'nobody']) {
+      const why = { code: 'WRONGPASS', outcome: 'NotSent', message: /given without a password/ }
+      await assert.rejects(whoami({ user, protocol }), why)
+    }
+  }
+})
 
 test('URLs are read, and errors say what is wrong', () => {
   assert.throws(() => redis('http://x'), /a URL begins with redis:/)

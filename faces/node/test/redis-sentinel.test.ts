@@ -204,6 +204,9 @@ test('servers and Sentinels have TLS and users of their own', async () => {
     await using client = redis({ url: `rediss+sentinel://app:of-app@${at}?${tls}`, ...options })
     await client.set('k', 'v')
     assert.equal(await client.command('ACL WHOAMI'), 'app')
+    const guests = { url: `rediss+sentinel://guest@${at}?${tls}`, sentinelUser: 'guest' }
+    await using guest = redis({ ...guests, waitTimeout: PATIENCE })
+    assert.equal(await guest.command('ACL WHOAMI'), 'guest')
     await using wrong = redis({ url: `rediss+sentinel://app:of-app@${at}?${tls}`, waitTimeout: 400 })
     await assert.rejects(wrong.ping(), { code: 'sentinel', outcome: 'NotSent' })
   } finally {

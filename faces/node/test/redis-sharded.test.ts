@@ -95,7 +95,7 @@ test('a sharded channel that is refused leaves nothing behind', async () => {
     await node.command('ACL SETUSER', 'limited', 'on', 'nopass', '+@all', '~*', 'resetchannels')
     await node.command('ACL SETUSER', 'limited', '&allowed*')
   }
-  await using client = redis(cluster.url.replace('//', '//limited:x@'))
+  await using client = redis(cluster.url.replace('//', '//limited@'))
   const refused = { code: 'NOPERM', outcome: 'Rejected' }
   await assert.rejects(client.ssubscribe('forbidden'), refused)
   await using news = await client.ssubscribe('allowed')

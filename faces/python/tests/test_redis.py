@@ -70,6 +70,36 @@ async def test_replies_are_the_same_with_both_protocols(
         assert await db.incrbyfloat("n", 0.5) == 0.5
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_a_user_without_a_password_is_that_user_or_nobody(
+    redis: Client[str], protocol: int
+) -> None:
+    everything = ["+@all", "~*", "&*"]
+    await redis.command("ACL SETUSER", "limited", "on", "nopass", *everything)
+    await redis.command("ACL SETUSER", "guarded", "on", ">secret", *everything)
+
+    async def whoami(login: str = "", **settings: Any) -> str:
+        url = f"redis://{login}{REDIS.rpartition('@')[2]}"
+        async with connect(url, protocol=protocol, **settings) as db:
+            async with db.session() as own:
+                assert await own.acl_whoami() == await db.acl_whoami()
+            return await db.acl_whoami()
+
+    assert await whoami("limited@") == await whoami("limited:@") == "limited"
+    assert await whoami(user="limited") == "limited"
+    assert await whoami(user="limited", password="") == "limited"
+    assert await whoami("guarded:secret@") == "guarded"
+    # Of the user default, which has a password here, nothing was said.
+    for settings in ({}, {"user": "", "password": ""}):
+        with pytest.raises(RedisError, match="NOAUTH"):
+            await whoami(**settings)
+    for user in ("guarded", "nobody", "default"):
+        with pytest.raises(RedisError, match="given without a password") as caught:
+            await whoami(user=user)
+        assert (caught.value.code, caught.value.outcome) == ("WRONGPASS", "NotSent")
+    await redis.command("ACL DELUSER", "limited", "guarded")
+
+
 async def test_what_is_called_in_a_turn_takes_one_trip(
     far_redis: Client[str], redis_line: Line
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 import redis
 import redis.asyncio
 from conftest import REDIS, Line
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 import onetrip.redis
 import onetrip.redis.asyncio as ours
@@ -218,6 +220,46 @@ async def test_who_logs_in_later_is_that_user_from_then_on(
     assert await asyncio.gather(db.acl_whoami(), db.ping()) == ["clerk", True]
     await db.aclose()
     await redis.acl_deluser("clerk")
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_a_user_without_a_password_is_who_it_is_with_redis_py(
+    redis: onetrip.redis.Client[str], protocol: int
+) -> None:
+    everything = ["+@all", "~*", "&*"]
+    await redis.command("ACL SETUSER", "limited", "on", "nopass", *everything)
+    await redis.command("ACL SETUSER", "guarded", "on", ">secret", *everything)
+    url = f"redis://{REDIS.rpartition('@')[2]}"
+
+    async def whoami(db: Any) -> Any:
+        try:
+            return await db.acl_whoami()
+        except Exception as error:
+            return type(error).__name__
+        finally:
+            await db.aclose()
+
+    logins: list[dict[str, Any]] = [
+        {"username": "limited"},
+        {"username": "limited", "password": ""},
+        {"username": "guarded", "password": "secret"},
+        {"username": "guarded"},
+        {"username": "guarded", "password": ""},
+        {"username": "nobody"},
+        {"username": "", "password": ""},
+        {"password": ""},
+    ]
+    seen = []
+    for module in BOTH:
+        once = {"retry": Retry(NoBackoff(), 0), "protocol": protocol, "decode_responses": True}
+        names = [await whoami(module.from_url(url, **of, **once)) for of in logins]
+        by_url = url.replace("//", "//limited@")
+        seen.append([*names, await whoami(module.from_url(by_url, **once))])
+    assert seen[1] == seen[0]
+    # Nothing is said of the last two, so the server asks for the password of its user default.
+    refused = ["AuthenticationError"] * 5
+    assert seen[1] == ["limited", "limited", "guarded", *refused, "limited"]
+    await redis.acl_deluser("limited", "guarded")
 
 
 async def test_a_command_that_is_not_answered_in_time(redis: onetrip.redis.Client[str]) -> None:

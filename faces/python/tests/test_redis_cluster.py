@@ -92,6 +92,21 @@ async def test_commands_go_to_the_nodes_of_their_keys(cluster: Client[str]) -> N
     assert (caught.value.code, caught.value.outcome) == ("WRONGTYPE", "Rejected")
 
 
+async def test_a_user_without_a_password_is_that_user_at_each_node(
+    cluster: Client[str], ports: list[int]
+) -> None:
+    for port in ports:
+        async with connect(f"redis://127.0.0.1:{port}") as node:
+            await node.command("ACL SETUSER", "limited", "on", "nopass", "+@all", "~*")
+    async with connect(f"redis://limited@127.0.0.1:{ports[0]}?cluster=1") as limited:
+        for number in range(10):
+            async with limited.session(f"k{number}") as own:
+                assert await own.acl_whoami() == "limited"
+                await limited.set(f"k{number}", 1)
+                lines = str(await own.command("CLIENT LIST")).splitlines()
+                assert any("cmd=set " in it and "user=limited " in it for it in lines)
+
+
 async def test_lists_scripts_and_sessions(cluster: Client[str]) -> None:
     async with cluster.atomic() as tx:
         first, second = tx.incr("{x}a"), tx.incr("{x}b")

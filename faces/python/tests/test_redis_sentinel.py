@@ -256,6 +256,10 @@ def test_users_and_passwords_of_servers_and_sentinels_are_two_things_and_both_sp
     async def run() -> None:
         async with connect(url, sslrootcert=files[2], **settings(**login)) as db:
             assert await db.command("ACL WHOAMI") == "app"
+        guests = f"rediss+sentinel://guest@{hosts}"
+        more = settings(sentinel_username="guest")
+        async with connect(guests, sslrootcert=files[2], **more) as db:
+            assert await db.command("ACL WHOAMI") == "guest"
         wrong = {**login, "sentinel_password": "wrong-secret"}
         with pytest.raises(onetrip.Error) as caught:
             await connect(url, sslrootcert=files[2], wait_timeout_ms=4000, **wrong)

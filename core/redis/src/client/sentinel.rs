@@ -45,10 +45,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use onetrip_engine::Time;
 
+use super::login::Login;
 use crate::redirect::Address;
 use crate::reply::Reply;
 
-pub use answer::Login;
 pub use limits::{ATTEMPT_PAUSE, Limits};
 pub use line::LineId;
 pub use reads::Reads;

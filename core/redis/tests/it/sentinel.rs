@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_redis::client::sentinel::{
-    Limits, LineId, Login, Output, Role, Sentinels, Server, Settings,
-};
+use onetrip_redis::client::login::Login;
+use onetrip_redis::client::sentinel::{Limits, LineId, Output, Role, Sentinels, Server, Settings};
 use onetrip_redis::redirect::Address;
 
 struct Client {

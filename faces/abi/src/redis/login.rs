@@ -62,9 +62,13 @@ impl Login {
 
     fn greet(&mut self) {
         let settings = &self.settings;
+        let (login, name) = (&settings.login, settings.client_name.as_deref());
         let first = match self.protocol {
-            3 => vec![hello(settings)],
-            _ => resp2(settings),
+            3 => vec![login.hello(name)],
+            _ => {
+                let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
+                login.auth().into_iter().chain(name).collect()
+            }
         };
         let database = settings.database;
         let select = (database > 0).then(|| Command::new("SELECT").arg(database));
@@ -119,8 +123,10 @@ impl Login {
                     self.greet();
                 }
                 Some(error) => {
-                    let is_final = is_final(&error);
-                    return Progress::Failed { reason: close::SERVER, is_final, block: error };
+                    let (reason, is_final) = (close::SERVER, is_final(&error));
+                    let hint = self.settings.login.hint(code(&error));
+                    let block = [&error[..], hint.as_bytes()].concat().into();
+                    return Progress::Failed { reason, is_final, block };
                 }
             }
         }
@@ -168,29 +174,6 @@ const ENDED: &str = "the connection ended during the login: is it Redis, does it
 
 fn failed(reason: u32, is_final: bool, why: &'static str) -> Progress {
     Progress::Failed { reason, is_final, block: Bytes::from_static(why.as_bytes()) }
-}
-
-fn hello(settings: &Settings) -> Command {
-    let mut hello = Command::new("HELLO").arg(3);
-    if let Some(password) = &settings.password {
-        hello = hello.arg("AUTH").arg(settings.user.as_deref().unwrap_or("default")).arg(password);
-    }
-    if let Some(name) = &settings.client_name {
-        hello = hello.arg("SETNAME").arg(name);
-    }
-    hello
-}
-
-/// For servers before Redis 6.
-fn resp2(settings: &Settings) -> Vec<Command> {
-    let auth = settings.password.as_ref().map(|password| {
-        let auth = Command::new("AUTH");
-        let auth = settings.user.iter().fold(auth, |auth, user| auth.arg(user));
-        auth.arg(password)
-    });
-    let name = settings.client_name.as_ref();
-    let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
-    auth.into_iter().chain(name).collect()
 }
 
 /// The text of an error reply: its code, a space, and a message.

@@ -2,6 +2,7 @@
 
 use onetrip_engine::Limits;
 use onetrip_redis::Redis as Protocol;
+use onetrip_redis::client::login::Login;
 use onetrip_redis::client::sentinel::Role;
 use onetrip_redis::scan::ScanLimits;
 
@@ -9,8 +10,7 @@ use crate::settings::{Invalid, flag, number, pairs, set_limit};
 
 /// What a connection to Redis is configured with.
 pub(super) struct Settings {
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+    pub(super) login: Login,
     pub(super) database: u32,
     pub(super) client_name: Option<String>,
     /// The best protocol: 2, or 3 with a fallback to 2 if the server lacks 3. Default 3.
@@ -33,8 +33,7 @@ pub(super) struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            user: None,
-            password: None,
+            login: Login::default(),
             database: 0,
             client_name: None,
             protocol: 3,
@@ -56,7 +55,7 @@ impl Default for Settings {
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
-            .field("user", &self.user)
+            .field("user", &self.login.user)
             .field("database", &self.database)
             .finish()
     }
@@ -76,8 +75,8 @@ impl Settings {
             return Ok(());
         }
         match name {
-            "user" => self.user = Some(value.into()),
-            "password" => self.password = Some(value.into()),
+            "user" => self.login.user = Some(value.into()),
+            "password" => self.login.password = Some(value.into()),
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(value.into()),
             "protocol" => {

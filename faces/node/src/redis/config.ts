@@ -16,7 +16,9 @@ export interface RedisOptions {
   port?: number | undefined
   /** The path of a Unix socket, in place of host and port. */
   path?: string | undefined
+  /** The ACL user. Without a password an empty one is sent. Default: the server's user `default`. */
   user?: string | undefined
+  /** Default none; an empty one is none. */
   password?: string | undefined
   /** Default 0. */
   database?: number | undefined
@@ -41,7 +43,7 @@ export interface RedisOptions {
    * master in their configuration. User, password and database are for the master; TLS is for both.
    */
   sentinel?: string | undefined
-  /** The ACL user at the Sentinels. Default: their user `default`. */
+  /** The ACL user at the Sentinels, by the same rule. Default: their user `default`. */
   sentinelUser?: string | undefined
   /** The password for the Sentinels. Default: none. */
   sentinelPassword?: string | undefined

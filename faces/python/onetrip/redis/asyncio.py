@@ -120,7 +120,8 @@ async def _log_in(pool: Any, client: _Client[bytes], *names: str) -> bytes:
     """AUTH, for all that the pool's commands go over from now on."""
     config = _copy(client._parts.config)
     config.provider, config.password = None, names[-1]
-    config.user = names[0] if len(names) > 1 else None
+    # An empty password alone would be none, and this command logs in.
+    config.user = names[0] if len(names) > 1 else None if names[-1] else "default"
     fresh = _opened(config)
     try:
         await fresh.ping()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use onetrip_redis::client::sentinel::Login;
+use onetrip_redis::client::login::Login;
 pub use onetrip_redis::client::sentinel::Reads;
 pub use way::Address;
 
@@ -40,8 +40,8 @@ pub struct Config {
     pub(crate) servers: Vec<Server>,
     /// The address to connect to instead of the server's own.
     pub(crate) through: Option<SocketAddr>,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
+    /// The login at the servers.
+    pub(crate) login: Login,
     pub(crate) database: u32,
     pub(crate) client_name: Option<String>,
     pub(crate) protocol: Protocol,
@@ -170,8 +170,7 @@ impl Config {
         Config {
             servers: Vec::new(),
             through: None,
-            user: None,
-            password: None,
+            login: Login::default(),
             database: 0,
             client_name: None,
             protocol: Protocol::Best,
@@ -199,17 +198,18 @@ impl Config {
         self
     }
 
-    /// The ACL user to log in as. Default: the server's user `default`.
+    /// The ACL user to log in as, with an empty password if there is no other. Default, also for an
+    /// empty name: the server's user `default`.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Config {
-        self.user = Some(user.into());
+        self.login.user = Some(user.into());
         self
     }
 
-    /// The password. Default: none.
+    /// The password. Default: none, and an empty one is none.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Config {
-        self.password = Some(password.into());
+        self.login.password = Some(password.into());
         self
     }
 
@@ -260,8 +260,8 @@ impl Config {
         self
     }
 
-    /// The ACL user to log in to the Sentinels as. Default: their user `default`. Key
-    /// `sentinel_username`.
+    /// The ACL user to log in to the Sentinels as, with an empty password if there is no other.
+    /// Default: their user `default`. Key `sentinel_username`.
     #[must_use]
     pub fn sentinel_user(mut self, user: impl Into<String>) -> Config {
         self.of_sentinels().login.user = Some(user.into());

@@ -303,27 +303,15 @@ pub(crate) struct Greeting {
 impl Greeting {
     /// With HELLO, which logs in and switches to RESP3.
     pub(crate) fn resp3(config: &Config, target: &Target) -> Greeting {
-        let mut hello = Command::new("HELLO").arg(3);
-        if let Some(password) = &config.password {
-            let user = config.user.as_deref().unwrap_or("default");
-            hello = hello.arg("AUTH").arg(user).arg(password);
-        }
-        if let Some(name) = &config.client_name {
-            hello = hello.arg("SETNAME").arg(name);
-        }
+        let hello = config.login.hello(config.client_name.as_deref());
         Greeting::of([hello], config, target, target.tracks)
     }
 
     /// Without HELLO, for servers before Redis 6.
     pub(crate) fn resp2(config: &Config, target: &Target) -> Greeting {
-        let auth = config.password.as_ref().map(|password| {
-            let auth = Command::new("AUTH");
-            let auth = config.user.iter().fold(auth, |auth, user| auth.arg(user));
-            auth.arg(password)
-        });
         let name = config.client_name.as_ref();
         let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
-        Greeting::of(auth.into_iter().chain(name), config, target, false)
+        Greeting::of(config.login.auth().into_iter().chain(name), config, target, false)
     }
 
     fn of(

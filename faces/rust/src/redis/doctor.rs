@@ -132,7 +132,7 @@ async fn ask(config: &Config, server: &Server) -> Result<Vec<Fact>, Error> {
 
 fn of_sentinel(config: &Config, sentinel: &Sentinel, server: &Server) -> Config {
     let mut only = only(config, server);
-    (only.user, only.password) = (sentinel.login.user.clone(), sentinel.login.password.clone());
+    only.login = sentinel.login.clone();
     only.database = 0;
     only
 }

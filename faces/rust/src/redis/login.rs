@@ -48,10 +48,10 @@ pub(crate) async fn log_in(
     if is_resp3 && lacks_resp3(&error) {
         return match greeter.greet(&Greeting::resp2(config, target)).await? {
             None => Ok(Spoken { is_resp3: false, tracks: false }),
-            Some(error) => Err(refused(error, route)),
+            Some(error) => Err(refused(error, config, route)),
         };
     }
-    Err(refused(error, route))
+    Err(refused(error, config, route))
 }
 
 /// Whether the server has no HELLO, or no RESP3: Redis before 6, and some compatible servers.
@@ -66,11 +66,12 @@ fn is_of_ping(error: &Error) -> bool {
     is_loading(error) || error.redis_code() == Some("NOAUTH")
 }
 
-fn refused(error: Error, route: &Route) -> Error {
+fn refused(error: Error, config: &Config, route: &Route) -> Error {
+    let hint = config.login.hint(error.redis_code().unwrap_or_default().as_bytes());
     match is_loading(&error) {
         _ if error.code() == OTHER_ROLE => error,
         true => error.about(format_args!("{route} is not ready")),
-        false => error.about(format_args!("{route} refused the login")),
+        false => error.about(format_args!("{route} refused the login{hint}")),
     }
 }
 

@@ -16,6 +16,28 @@ pub(crate) async fn connect(cluster: &Cluster) -> Client {
     Client::connect_with(&config.cluster(true)).await.unwrap()
 }
 
+/// P50.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_a_password_is_that_user_at_each_node() {
+    let Some(installation) = found_or_skipped() else { return };
+    let node =
+        Settings { installation: Some(installation), password: false, ..Settings::default() };
+    let node = node.user("limited", "on nopass ~* &* +@all");
+    let settings = ClusterSettings { masters: 3, replicas: 0, node, ..ClusterSettings::default() };
+    let cluster = Cluster::start(&settings).unwrap();
+    let config: Config = cluster.urls()[0].parse().unwrap();
+    let client = Client::connect_with(&config.cluster(true).user("limited")).await.unwrap();
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let session = client.session_for(key).await.unwrap();
+        assert_eq!(session.cmd("ACL WHOAMI").send::<String>().await.unwrap(), "limited");
+        // What all share is another connection.
+        client.cmd("SET").arg(key).arg(1).send::<()>().await.unwrap();
+        let all: String = session.cmd("CLIENT LIST").send().await.unwrap();
+        let is_theirs = |line: &str| line.contains("cmd=set ") && line.contains("user=limited ");
+        assert!(all.lines().any(is_theirs), "{all}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_go_where_their_keys_are() {
     let Some(cluster) = start(3, 0) else { return };

@@ -86,6 +86,39 @@ async fn user_database_and_name_are_those_of_the_url() {
     }
 }
 
+/// P50.
+#[tokio::test]
+async fn a_user_without_a_password_is_that_user_or_nobody() {
+    let rules = "~* &* +@all";
+    let settings = Settings { password: false, ..Settings::default() };
+    let settings = settings.user("limited", format!("on nopass {rules}"));
+    let Some(server) = server(settings.user("app", format!("on >secret {rules}"))) else { return };
+    for protocol in [Protocol::Best, Protocol::Resp2] {
+        let url = |login: &str| format!("redis://{login}127.0.0.1:{}", server.port());
+        let config = |login: &str| url(login).parse::<Config>().unwrap().protocol(protocol);
+        for (config, user) in [
+            (config("limited@"), "limited"),
+            (config("limited:@"), "limited"),
+            (config("").user("limited"), "limited"),
+            (config("").user("limited").password(""), "limited"),
+            (config("app:secret@"), "app"),
+            (config(""), "default"),
+            (config("").user("").password(""), "default"),
+            (config("").user("default"), "default"),
+        ] {
+            let client = Client::connect_with(&config).await.unwrap();
+            assert_eq!(client.cmd("ACL WHOAMI").send::<String>().await.unwrap(), user);
+            let session = client.session().await.unwrap();
+            assert_eq!(session.cmd("ACL WHOAMI").send::<String>().await.unwrap(), user);
+        }
+        for user in ["app", "nobody"] {
+            let error = refused(&config("").user(user)).await;
+            assert_eq!(error.redis_code(), Some("WRONGPASS"), "{error}");
+            assert!(error.to_string().contains("given without a password"), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_unix_socket_does_as_well() {
     let Some(server) = server(Settings { unix_only: true, ..Settings::default() }) else { return };

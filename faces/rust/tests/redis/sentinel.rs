@@ -189,6 +189,25 @@ async fn users_and_passwords_of_servers_and_sentinels_are_two_things() {
     assert_eq!(error.outcome(), Outcome::NotSent);
 }
 
+/// P50.
+#[tokio::test]
+async fn users_without_a_password_are_themselves_at_servers_and_sentinels() {
+    let of = |name: &str, rules: &str| Settings::default().user(name, rules);
+    let settings = SentinelSettings {
+        server: of("guest", "on nopass ~* &* +@all"),
+        // Sentinels have a password for others, so whoever gets an answer is this user.
+        sentinel: of("watcher", "on nopass ~* &* +@all"),
+        ..SentinelSettings::default()
+    };
+    let Some(sentinels) = started(settings) else { return };
+    let hosts = sentinels.url();
+    let hosts = hosts.split('@').nth(1).unwrap().split('?').next().unwrap();
+    let url = |user: &str| format!("redis+sentinel://guest@{hosts}?sentinel_username={user}");
+    let client = Client::connect(&url("watcher")).await.unwrap();
+    assert_eq!(client.cmd("ACL WHOAMI").send::<String>().await.unwrap(), "guest");
+    explained(&url("default"), "refused the login (WRONGPASS) (the user was given without").await;
+}
+
 #[tokio::test]
 async fn tls_is_spoken_to_sentinels_and_servers_and_both_are_verified() {
     let (issuer, root) = authority("the authority");

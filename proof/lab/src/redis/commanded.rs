@@ -18,8 +18,8 @@ usage: onetrip-private --sentinels [--users] [--tls CERTIFICATE KEY AUTHORITY]
     switched            waits until another server is the master; its port
     restart             starts the killed server again, as the master that it was
     kill-sentinel N     kills one of the Sentinels, from 0
-  --users: the servers have a user app with the password of-app, the Sentinels a user watcher with
-  the password of-watcher. --tls: all speak TLS, with these PEM files.";
+  --users: the servers have a user app with the password of-app, and the Sentinels a user watcher
+  with the password of-watcher; both have a user guest without one. --tls: all speak TLS, with these PEM files.";
 
 /// Starts them, and obeys until the end of the input.
 ///
@@ -115,7 +115,9 @@ fn obey(all: &mut Sentinels, killed: &mut Option<usize>, line: &str) -> Result<S
 
 fn settings(arguments: &[String]) -> Result<SentinelSettings, String> {
     let mut settings = SentinelSettings::default();
-    let user = |of: Settings, name: &str| of.user(name, format!("on >of-{name} ~* &* +@all"));
+    let user = |of: Settings, name: &str| {
+        of.user(name, format!("on >of-{name} ~* &* +@all")).user("guest", "on nopass ~* &* +@all")
+    };
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {

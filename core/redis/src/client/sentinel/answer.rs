@@ -2,30 +2,16 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::client::login::Login;
 use crate::command::Command;
 use crate::fields::{field, items, number, text};
 use crate::redirect::Address;
 use crate::reply::Reply;
 
-/// The login at a Sentinel. `Debug` shows nothing of it.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Login {
-    /// The ACL user; without one, the Sentinel's user `default`.
-    pub user: Option<String>,
-    /// The password; without one there is no login.
-    pub password: Option<String>,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Login")
-    }
-}
-
 /// The questions of a round, as they are sent to each Sentinel, and the subscription behind them.
 pub(super) struct Questions {
     pub(super) bytes: Bytes,
-    has_login: bool,
+    login: Login,
     wants_replicas: bool,
 }
 
@@ -38,14 +24,8 @@ const UNKNOWN: &[u8] = b"ERR unknown command";
 impl Questions {
     pub(super) fn new(name: &str, login: &Login, wants_replicas: bool) -> Questions {
         let mut bytes = BytesMut::new();
-        if let Some(password) = &login.password {
-            let auth = Command::new("AUTH");
-            login
-                .user
-                .iter()
-                .fold(auth, |auth, user| auth.arg(user))
-                .arg(password)
-                .encode(&mut bytes);
+        if let Some(auth) = login.auth() {
+            auth.encode(&mut bytes);
         }
         Command::new("SENTINEL MYID").encode(&mut bytes);
         // The epoch is asked for first: if the address should change in between, a new address goes
@@ -57,23 +37,23 @@ impl Questions {
             Command::new("SENTINEL REPLICAS").arg(name).encode(&mut bytes);
         }
         Command::new("SUBSCRIBE").arg(SWITCHED).encode(&mut bytes);
-        let has_login = login.password.is_some();
-        Questions { bytes: bytes.freeze(), has_login, wants_replicas }
+        Questions { bytes: bytes.freeze(), login: login.clone(), wants_replicas }
     }
 
     /// How many replies answer them, without that to the subscription.
     pub(super) fn replies(&self) -> usize {
-        4 + usize::from(self.has_login) + usize::from(self.wants_replicas)
+        4 + usize::from(self.login.auth().is_some()) + usize::from(self.wants_replicas)
     }
 
     /// Reads the replies. An error says in words why they are no answer.
     pub(super) fn read(&self, replies: &[Bytes]) -> Result<Answer, String> {
         let mut replies = replies.iter().map(|reply| Reply::read(reply).map(|(reply, _)| reply));
         let mut next = || replies.next().and_then(Result::ok).ok_or("it answered no RESP");
-        if self.has_login
+        if self.login.auth().is_some()
             && let Reply::Error(error) = next()?
         {
-            return Err(format!("it refused the login ({})", error.code().escape_ascii()));
+            let (code, hint) = (error.code(), self.login.hint(error.code()));
+            return Err(format!("it refused the login ({}){hint}", code.escape_ascii()));
         }
         let id = text(&next()?);
         let (master, address, sentinels) = (next()?, next()?, next()?);

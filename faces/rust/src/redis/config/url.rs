@@ -92,10 +92,10 @@ fn login(mut config: Config, authority: &str) -> Result<(Config, &str), ConfigEr
     let Some((login, hosts)) = authority.rsplit_once('@') else { return Ok((config, authority)) };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     if !user.is_empty() {
-        config.user = Some(decode(user)?);
+        config.login.user = Some(decode(user)?);
     }
     if !password.is_empty() {
-        config.password = Some(decode(password)?);
+        config.login.password = Some(decode(password)?);
     }
     Ok((config, hosts))
 }
@@ -261,8 +261,8 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 pub(super) fn redacted(config: &Config) -> String {
     let encode = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
-    let mut login = config.user.as_deref().map(encode).unwrap_or_default();
-    if config.password.is_some() {
+    let mut login = config.login.user.as_deref().map(encode).unwrap_or_default();
+    if config.login.password.is_some() {
         login += ":***";
     }
     if !login.is_empty() {
@@ -291,15 +291,15 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::super::Limits;
+    use super::super::{Limits, Login};
     use super::*;
 
     #[test]
     fn a_url_says_who_where_and_which_database() {
         let config = parse("redis://app:p%40ss@cache:7000/3?client_name=till").unwrap();
         assert_eq!(config.servers, [Server::Tcp { host: "cache".into(), port: 7000 }]);
-        assert_eq!(config.user.as_deref(), Some("app"));
-        assert_eq!(config.password.as_deref(), Some("p@ss"));
+        assert_eq!(config.login.user.as_deref(), Some("app"));
+        assert_eq!(config.login.password.as_deref(), Some("p@ss"));
         assert_eq!((config.database, config.client_name.as_deref()), (3, Some("till")));
         assert_eq!(config.transport.sslmode, SslMode::Disable);
     }
@@ -308,10 +308,10 @@ mod tests {
     fn what_a_url_leaves_out_has_its_default() {
         let config = parse("redis://").unwrap();
         assert_eq!(config.servers(), [Server::Tcp { host: "127.0.0.1".into(), port: 6379 }]);
-        assert_eq!((config.user, config.password, config.database), (None, None, 0));
+        assert_eq!((config.login, config.database), (Login::default(), 0));
         let config = parse("redis://:secret@[::1]").unwrap();
         assert_eq!(config.servers(), [Server::Tcp { host: "::1".into(), port: 6379 }]);
-        assert_eq!(config.password.as_deref(), Some("secret"));
+        assert_eq!(config.login.password.as_deref(), Some("secret"));
     }
 
     #[test]
@@ -331,7 +331,10 @@ mod tests {
         let config = parse(text).unwrap();
         let tcp = |host: &str, port| Server::Tcp { host: host.into(), port };
         assert_eq!(config.servers, [tcp("s1", 26379), tcp("s2", 7)]);
-        assert_eq!((config.user.as_deref(), config.password.as_deref()), (Some("app"), Some("p")));
+        assert_eq!(
+            (config.login.user.as_deref(), config.login.password.as_deref()),
+            (Some("app"), Some("p"))
+        );
         assert_eq!((config.database, config.reads_from()), (3, Reads::Replica));
         let sentinel = config.sentinel.as_ref().unwrap();
         assert_eq!(sentinel.master, "my master");
@@ -357,7 +360,7 @@ mod tests {
             );
         }
         let config = parse("unix:me:x@/run/r.sock?db=2").unwrap();
-        assert_eq!((config.user.as_deref(), config.database), (Some("me"), 2));
+        assert_eq!((config.login.user.as_deref(), config.database), (Some("me"), 2));
     }
 
     #[test]

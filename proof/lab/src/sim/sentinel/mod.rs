@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_redis::client::sentinel::{Limits, LineId, Login, Sentinels, Settings};
+use onetrip_redis::client::login::Login;
+use onetrip_redis::client::sentinel::{Limits, LineId, Sentinels, Settings};
 use onetrip_redis::redirect::Address;
 
 use super::{FailedSeed, Report, Run, Trace, sweep_of};

@@ -26,7 +26,8 @@
 //! The [`pool`] is a state machine of its own. It chooses the connection for each request and knows
 //! only the load of each connection.
 //!
-//! [`Retry`] says when failed work is tried again.
+//! [`Retry`] says when failed work is tried again, and [`rules`] which settings contradict each
+//! other.
 //!
 //! Deliberately absent: sockets, clocks, threads, randomness that was not passed in, and any
 //! knowledge of PostgreSQL or Redis.
@@ -44,6 +45,7 @@ pub mod pool;
 mod protocol;
 mod request;
 mod retry;
+pub mod rules;
 mod time;
 
 pub use connection::{CancelEnd, Connection, Wanted};

@@ -1,13 +1,17 @@
 //! Writes the table of keywords for the Node packages; see `scripts/keywords`.
 
+use onetrip_engine::rules;
 use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, Node, Row, SWITCH, UNSUPPORTED, lacking_in, says,
 };
+use onetrip_postgres::client::connect::rules::RULES;
 use onetrip_postgres::client::connect::service::says as of_services;
 
 const HEAD: &str = "\
 // The keywords of configuration, as all languages have them. Do not edit: written by
 // `scripts/keywords`.
+
+import type { Rule } from '../engine/rules'
 
 /** How the text of a setting is read. A number is the least that it takes. */
 export type Form = 'text' | 'switch' | number | readonly string[]
@@ -34,6 +38,7 @@ pub(crate) fn table() -> String {
     let variables: Vec<String> = lacking_in(|row| row.node != Node::No)
         .map(|(name, harmless, what)| format!("  {},\n", list(&[name, harmless, what])))
         .collect();
+    let in_force = [RULES, rules::TLS].concat();
     let says = [
         ("oneOf", says::ONE_OF),
         ("whole", says::WHOLE),
@@ -64,7 +69,12 @@ pub(crate) fn table() -> String {
         "]\n\n/** What is said of a text that is refused, behind the name of its keyword. */\n",
         "export const SAYS = {\n",
         &says.concat(),
-        "}\n",
+        "}\n\n/** Which settings contradict each other, of those that are in force. */\n",
+        &format!("export const RULES: readonly Rule[] = {}\n\n", rules::json(&in_force)),
+        "/** The same of what was said in the program. */\n",
+        "export const TLS_OPTIONS: readonly Rule[] = ",
+        &rules::json(rules::TLS_OPTIONS),
+        "\n",
     ]
     .concat()
 }

@@ -8,6 +8,7 @@
 //! * [`scripts`]: which scripts are called by their hashes.
 //! * [`sentinel`]: which server is the master, as Redis Sentinels say.
 //! * [`session`]: what a command may do to its connection, and what it leaves there.
+//! * [`settings`]: which settings contradict each other.
 //! * [`shape`]: what callers get of a reply.
 //! * [`topology`]: which node has which hash slot.
 
@@ -19,5 +20,6 @@ pub mod router;
 pub mod scripts;
 pub mod sentinel;
 pub mod session;
+pub mod settings;
 pub mod shape;
 pub mod topology;

@@ -120,6 +120,30 @@ test('wrong settings of TLS, and files that are missing, are reported at once', 
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: 'system' }), /set sslmode=verify-full/)
 })
 
+test('settings of TLS that contradict each other or are half given are refused by their names', () => {
+  const key = join(folder, 'any.key')
+  const refused: [Config, RegExp][] = [
+    [{ sslmode: 'require', sslcert: root }, /sslcert is nothing without its key/],
+    [{ sslmode: 'require', sslkey: key }, /sslkey is nothing without its certificate/],
+    [{ sslpassword: 'x' }, /sslpassword opens the file of sslkey/],
+    [{ sslmode: 'disable', sslnegotiation: 'direct' }, /sslnegotiation=direct can't go on without TLS/],
+    [{ sslnegotiation: 'direct' }, /sslnegotiation=direct can't go on without TLS/],
+    [{ sslmode: 'disable', tls: { ca: cert } }, /sslmode=disable contradicts the options of TLS/],
+    [{ url: 'postgres://h/d?sslmode=disable', tls: {} }, /sslmode=disable contradicts/],
+    [{ sslmode: 'verify-full', sslrootcert: other, tls: { ca: cert } }, /both name authorities/],
+    [{ sslmode: 'verify-full', tls: { rejectUnauthorized: false } }, /turn that off/],
+    [{ sslmode: 'verify-full', tls: { checkServerIdentity: () => undefined } }, /turn that off/],
+    [{ sslrootcert: root, tls: { rejectUnauthorized: false } }, /turn that off/],
+    [{ sslMinProtocolVersion: 'TLSv1.3', tls: { minVersion: 'TLSv1.2' } }, /an oldest version/],
+    [{ sslcertmode: 'disable', tls: { cert, key: 'k' } }, /sslcertmode=disable contradicts/],
+  ]
+  for (const [config, message] of refused) assert.throws(() => postgres(config), message)
+  postgres({ sslmode: 'require', sslcertmode: 'disable', sslcert: root })
+  postgres({ tls: { rejectUnauthorized: false } })
+  postgres({ sslmode: 'require', tls: { rejectUnauthorized: false } })
+  postgres({ sslmode: 'verify-ca', sslrootcert: root, tls: { servername: 'localhost' } })
+})
+
 /** The client's certificate and the name that a server is shown. */
 async function shown(config: Config): Promise<readonly [string | undefined, unknown]> {
   const options = { cert, key, ca: cert, requestCert: true, rejectUnauthorized: false, ALPNProtocols: ['postgresql'] }

@@ -221,6 +221,6 @@ test('settings of Sentinels are refused where they can not be', () => {
   assert.throws(() => redis('redis+sentinel:///m'), why(/names them and the master/))
   assert.throws(() => redis('redis://a?reads=replica'), why(/go with redis\+sentinel/))
   assert.throws(() => redis('redis+sentinel://a/m?reads=some'), why(/reads takes master/))
-  assert.throws(() => redis('redis+sentinel://a/m?cluster=1'), why(/Sentinels or a cluster/))
+  assert.throws(() => redis('redis+sentinel://a/m?cluster=1'), why(/Sentinels know no clusters/))
   assert.throws(() => redis({ path: '/s', sentinel: 'm' }), why(/by TCP/))
 })

@@ -7,6 +7,7 @@
 //! * [`plan`]: the next step, as data. The host has the sockets, TLS, the clock, and the errors.
 //! * [`mode`]: the values of settings.
 //! * [`passfile`] and [`service`]: the files that libpq reads, as text.
+//! * [`rules`]: settings that contradict each other.
 //! * [`refusal`]: why a connection is refused on this side, and in which words.
 
 pub mod keywords;
@@ -14,6 +15,7 @@ pub mod mode;
 pub mod passfile;
 pub mod plan;
 pub mod refusal;
+pub mod rules;
 pub mod service;
 
 pub use mode::{LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs};

@@ -9,6 +9,7 @@ mod reply;
 mod router;
 mod scan;
 mod sentinel;
+mod settings;
 mod sharded;
 mod table;
 mod topology;

@@ -5,10 +5,11 @@ import { userInfo } from 'node:os'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 
 import type { ReplicaSettings } from '../engine/replicas'
+import { broken, saidOfTls } from '../engine/rules'
 import { bindingIfAny } from '../pg/binding'
 import { saslprep } from '../pg/saslprep'
 import { passwordOf, serviceOf, wrongLine } from './files'
-import { KEYWORDS, LACKING, type Keyword } from './keyword-table'
+import { KEYWORDS, LACKING, RULES, TLS_OPTIONS, type Keyword } from './keyword-table'
 import { checked, known, otherwise, readUrl, type Name, type Texts } from './keywords'
 import { Values, type Types } from './types'
 
@@ -89,8 +90,7 @@ export class Settings {
     this.endpoints = endpointsOf(this.text('host') ?? '', this.text('hostaddr') ?? '', this.said('port'))
     this.user = this.text('user') ?? userInfo().username
     this.dbname = this.text('dbname') ?? this.user
-    if (this.text('sslrootcert') === 'system' && this.#sslmode !== 'verify-full')
-      throw new TypeError(OF_ANYBODY)
+    this.#checkRules()
     if (this.#version('ssl_max_protocol_version') < this.#version('ssl_min_protocol_version'))
       throw new TypeError(NO_VERSION)
     this.tlsOf('localhost')
@@ -150,15 +150,29 @@ export class Settings {
   }
 
   /**
-   * The mode that is in force. `tls` and `sslnegotiation=direct` both make TLS required. Anybody
-   * can get a certificate from a public authority, so with `tls` or `sslrootcert=system` the
-   * default verifies the host name too, as in libpq.
+   * The mode that is in force. `tls` makes TLS required. Anybody can get a certificate from a public
+   * authority, so with `tls` or `sslrootcert=system` the default verifies the host name too, as in
+   * libpq.
    */
   get #sslmode(): string {
     const isStrict = this.tls !== undefined || this.text('sslrootcert') === 'system'
     const mode = this.text('sslmode') ?? (isStrict ? 'verify-full' : otherwise('sslmode'))
-    const isSure = this.tls !== undefined || this.said('sslnegotiation') === 'direct'
-    return isSure && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
+    return this.tls !== undefined && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
+  }
+
+  /** Refuses settings that contradict each other, or that say nothing where they stand. */
+  #checkRules(): void {
+    const ofTls = saidOfTls(this.tls)
+    const inForce = {
+      ...Object.fromEntries(this.#texts),
+      ...ofTls,
+      sslmode: this.#sslmode,
+      sslnegotiation: this.said('sslnegotiation'),
+      sslcertmode: this.said('sslcertmode'),
+    }
+    const inProgram = { ...Object.fromEntries(inProgramOf(this.#config)), ...ofTls }
+    const why = broken(RULES, inForce) ?? broken(TLS_OPTIONS, inProgram)
+    if (why !== undefined) throw new TypeError(`postgres: ${why}`)
   }
 
   /** A version of TLS by its name, in any case. What is older than 1.2 counts as that. */
@@ -265,9 +279,6 @@ export class Settings {
   }
 }
 
-const OF_ANYBODY =
-  'postgres: sslrootcert=system trusts whoever has a certificate of a public authority: set sslmode=verify-full, or leave sslmode out'
-
 const NO_VERSION =
   'postgres: ssl_min_protocol_version is newer than ssl_max_protocol_version: raise the latter'
 
@@ -295,13 +306,19 @@ const OF_POOL = [
   'yield_after_ms',
 ] as const
 
-function textsOf(config: Config): Texts {
+/** What a call and its URL say. */
+function inProgramOf(config: Config): Texts {
   const texts: Texts = config.url === undefined ? new Map() : readUrl(config.url)
   for (const [key, value] of Object.entries(config)) {
     if (value === undefined || value === null || OBJECTS.has(key) || typeof value === 'function')
       continue
     texts.set(known(key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)), String(value))
   }
+  return texts
+}
+
+function textsOf(config: Config): Texts {
+  const texts = inProgramOf(config)
   addService(texts)
   for (const [variable, harmless, what] of LACKING) {
     const text = process.env[variable]

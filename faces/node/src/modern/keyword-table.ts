@@ -1,6 +1,8 @@
 // The keywords of configuration, as all languages have them. Do not edit: written by
 // `scripts/keywords`.
 
+import type { Rule } from '../engine/rules'
+
 /** How the text of a setting is read. A number is the least that it takes. */
 export type Form = 'text' | 'switch' | number | readonly string[]
 
@@ -200,3 +202,79 @@ export const SAYS = {
   notFound: 'the service has no section in ',
   noFile: "this service file can't be read: ",
 }
+
+/** Which settings contradict each other, of those that are in force. */
+export const RULES: readonly Rule[] = [
+  {
+    when: [["sslnegotiation", ["direct"]], ["sslmode", ["disable", "allow", "prefer"]]],
+    says: "sslnegotiation=direct can't go on without TLS: set sslmode to require, verify-ca or verify-full",
+  },
+  {
+    when: [["sslrootcert", ["system"]], ["sslmode", ["disable", "allow", "prefer", "require", "verify-ca"]]],
+    says: "sslrootcert=system trusts whoever has a certificate of a public authority: set sslmode=verify-full, or leave sslmode out",
+  },
+  {
+    when: [["tls", true], ["sslmode", ["disable"]]],
+    says: "sslmode=disable contradicts the options of TLS: leave out one of them",
+  },
+  {
+    when: [["sslcert", true], ["sslkey", false], ["sslcertmode", ["allow"]]],
+    says: "sslcert is nothing without its key: name the file of the key in sslkey",
+  },
+  {
+    when: [["sslkey", true], ["sslcert", false], ["sslcertmode", ["allow"]]],
+    says: "sslkey is nothing without its certificate: name the file of the certificate in sslcert",
+  },
+  {
+    when: [["sslpassword", true], ["sslkey", false]],
+    says: "sslpassword opens the file of sslkey, and none is named: name it, or leave sslpassword out",
+  },
+]
+
+/** The same of what was said in the program. */
+export const TLS_OPTIONS: readonly Rule[] = [
+  {
+    when: [["tls.ca", true], ["sslrootcert", true]],
+    says: "sslrootcert and the options of TLS both name authorities: leave out one of them",
+  },
+  {
+    when: [["tls.cert", true], ["sslcert", true]],
+    says: "sslcert and the options of TLS both have a certificate: leave out one of them",
+  },
+  {
+    when: [["tls.key", true], ["sslkey", true]],
+    says: "sslkey and the options of TLS both have a key: leave out one of them",
+  },
+  {
+    when: [["tls.passphrase", true], ["sslpassword", true]],
+    says: "sslpassword and the options of TLS both have a password: leave out one of them",
+  },
+  {
+    when: [["tls.cert", true], ["sslcertmode", ["disable"]]],
+    says: "sslcertmode=disable contradicts the options of TLS, which have a certificate: leave out one of them",
+  },
+  {
+    when: [["tls.crl", true], ["sslcrl", true]],
+    says: "sslcrl and the options of TLS both have revoked certificates: leave out one of them",
+  },
+  {
+    when: [["tls.min", true], ["ssl_min_protocol_version", true]],
+    says: "ssl_min_protocol_version and the options of TLS both have an oldest version: leave out one of them",
+  },
+  {
+    when: [["tls.max", true], ["ssl_max_protocol_version", true]],
+    says: "ssl_max_protocol_version and the options of TLS both have a newest version: leave out one of them",
+  },
+  {
+    when: [["tls.verifies", ["0"]], ["sslmode", ["verify-ca", "verify-full"]]],
+    says: "this sslmode verifies the server, and the options of TLS turn that off: leave out one of them",
+  },
+  {
+    when: [["tls.verifies", ["0"]], ["sslrootcert", true]],
+    says: "sslrootcert is for verifying the server, and the options of TLS turn that off: leave out one of them",
+  },
+  {
+    when: [["tls.checks_name", ["0"]], ["sslmode", ["verify-full"]]],
+    says: "sslmode=verify-full checks the name of the server, and the options of TLS turn that off: leave out one of them",
+  },
+]

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 
+import { broken, saidOfTls } from '../engine/rules'
 import { misuse } from './error'
+import { RULES, TLS_OPTIONS } from './rule-table'
 
 /** How to reach a server, and limits. Times are in milliseconds. */
 export interface RedisOptions {
@@ -129,29 +131,40 @@ export interface SentinelConfig {
 
 const MIB = 1024 * 1024
 
-/** Reads a URL, options, or both. Throws if a setting is wrong. */
+/** What a URL says beside the options. */
+interface Given extends RedisOptions {
+  servers?: Server[]
+  /** The URL begins with rediss://, or the like. */
+  isTls?: boolean
+  sslmode?: string
+  sslrootcert?: string
+  sslcert?: string
+  sslkey?: string
+}
+
+/** Reads a URL, options, or both. Throws if a setting is unknown, wrong, or contradicts another. */
 export function configOf(given: string | RedisOptions = {}): Config {
   const direct = typeof given === 'string' ? { url: given } : given
-  const options: RedisOptions =
-    direct.url === undefined ? direct : merge(fromUrl(direct.url), direct)
-  const servers = (options as { servers?: Server[] }).servers
-  const tls = options.tls
-  const cache = bytesOf('cache', options.cache ?? 0)
-  if (cache > 0 && options.cluster === true)
-    throw invalid('cache is not for clusters: leave it out, or connect to a single server')
-  return {
-    servers: serversOf(options, servers),
+  for (const name of Object.keys(direct))
+    if (!Object.hasOwn(OPTIONS, name)) throw invalid(`${name} is not a setting`)
+  const { url } = direct
+  const options = merge(typeof url === 'string' ? fromUrl(url) : {}, direct)
+  for (const [name, value] of Object.entries(options))
+    if (typeof value === 'string' && value.includes('\0'))
+      throw invalid(`${name} has a zero byte in it`)
+  const config = {
+    servers: serversOf(options, options.servers),
     user: options.user,
     password: options.password,
     database: whole('database', options.database, 0),
     clientName: options.clientName,
-    protocol: options.protocol ?? 3,
-    tls: tls === true ? {} : tls === false ? undefined : tls,
-    cluster: options.cluster ?? false,
-    replicaReads: options.replicaReads ?? false,
+    protocol: protocolOf(options.protocol),
+    tls: undefined,
+    cluster: isOn('cluster', options.cluster),
+    replicaReads: isOn('replicaReads', options.replicaReads),
     sentinel: sentinelOf(options),
-    repeatReads: options.repeatReads ?? false,
-    cache,
+    repeatReads: isOn('repeatReads', options.repeatReads),
+    cache: bytesOf('cache', options.cache ?? 0),
     connectTimeout: whole('connectTimeout', options.connectTimeout, 10_000),
     waitTimeout: whole('waitTimeout', options.waitTimeout, 5_000),
     requestTimeout: whole('requestTimeout', options.requestTimeout, 0),
@@ -165,26 +178,124 @@ export function configOf(given: string | RedisOptions = {}): Config {
     attemptsMax: whole('attemptsMax', options.attemptsMax, 3),
     redirectsMax: whole('redirectsMax', options.redirectsMax, 5),
   }
+  checkRules(options, config)
+  return { ...config, tls: tlsOf(options) }
 }
 
-function sentinelOf(options: RedisOptions): SentinelConfig | undefined {
-  const { sentinel, sentinelUser, sentinelPassword, reads } = options
-  if (sentinel === undefined) {
-    if (sentinelUser === undefined && sentinelPassword === undefined && reads === undefined) return
-    throw invalid('settings of Sentinels go with redis+sentinel://, or the option sentinel')
+/** All options; one that is not here is refused. */
+const OPTIONS: { readonly [N in keyof Required<RedisOptions>]: true } = {
+  url: true,
+  host: true,
+  port: true,
+  path: true,
+  user: true,
+  password: true,
+  database: true,
+  clientName: true,
+  protocol: true,
+  tls: true,
+  cluster: true,
+  replicaReads: true,
+  sentinel: true,
+  sentinelUser: true,
+  sentinelPassword: true,
+  reads: true,
+  repeatReads: true,
+  cache: true,
+  connectTimeout: true,
+  waitTimeout: true,
+  requestTimeout: true,
+  idleTimeout: true,
+  stallTimeout: true,
+  connectionsMax: true,
+  inFlightBytesMax: true,
+  queueBytesMax: true,
+  waitingBytesMax: true,
+  replyBytesMax: true,
+  attemptsMax: true,
+  redirectsMax: true,
+}
+
+/** Refuses settings that contradict each other, or that say nothing where they stand. */
+function checkRules(options: Given, config: Config): void {
+  const on = (is: boolean): string | undefined => (is ? '1' : undefined)
+  const { sslrootcert, sslcert, sslkey, tls } = options
+  const files = { sslrootcert, sslcert, sslkey }
+  const ofTls = saidOfTls(tls === true ? {} : tls || undefined)
+  const said = {
+    ...files,
+    ...ofTls,
+    host: options.host,
+    path: options.path,
+    master: options.sentinel,
+    protocol: `${config.protocol}`,
+    db: on(config.database > 0),
+    cluster: on(config.cluster),
+    cache: on(config.cache > 0),
+    replica_reads: on(config.replicaReads),
+    sentinel_username: options.sentinelUser,
+    sentinel_password: options.sentinelPassword,
+    reads: options.reads,
+    sslmode: modeOf(options),
+    sslcertmode: 'allow',
   }
-  if (options.cluster === true) throw invalid('the servers are Sentinels or a cluster, not both')
-  if (options.path !== undefined)
-    throw invalid('Sentinels are reached by TCP, by a name or an address')
-  if (sentinel === '') throw invalid('sentinel takes the name of the master')
+  const why =
+    broken(RULES, said) ??
+    broken(TLS_OPTIONS, { ...files, ...ofTls, ...(options.sslmode ? { sslmode: options.sslmode } : {}) })
+  if (why !== undefined) throw invalid(why)
+}
+
+/** The mode of TLS that is in force. Options of TLS verify the server. */
+function modeOf({ tls, sslmode, isTls }: Given): string {
+  if (tls === false) return 'disable'
+  if (tls !== undefined && (sslmode === undefined || sslmode === 'require')) return 'verify-full'
+  return sslmode ?? (isTls === true ? 'verify-full' : 'disable')
+}
+
+function tlsOf(options: Given): ConnectionOptions | undefined {
+  const mode = modeOf(options)
+  if (mode === 'disable') return undefined
+  const { sslrootcert: root, sslcert, sslkey, tls } = options
+  const made: ConnectionOptions = {}
+  if (root !== undefined && root !== 'system') made.ca = fileOf('sslrootcert', root)
+  if (sslcert !== undefined) made.cert = fileOf('sslcert', sslcert)
+  if (sslkey !== undefined) made.key = fileOf('sslkey', sslkey)
+  // Who names an authority wants it looked at, as in libpq.
+  if (mode === 'require' && root === undefined) made.rejectUnauthorized = false
+  else if (mode !== 'verify-full') made.checkServerIdentity = () => undefined
+  return { ...made, ...(typeof tls === 'object' ? tls : {}) }
+}
+
+function fileOf(setting: string, file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw invalid(`the file ${file} (${setting}) can't be read: ${code}`)
+  }
+}
+
+function sentinelOf({ sentinel, sentinelUser, sentinelPassword, reads }: Given): SentinelConfig | undefined {
   if (reads !== undefined && !READS.has(reads))
     throw invalid('reads takes master, replica or prefer_replica')
+  if (sentinel === undefined) return undefined
+  if (sentinel === '') throw invalid('sentinel takes the name of the master')
   return { master: sentinel, user: sentinelUser, password: sentinelPassword, reads: reads ?? 'master' }
 }
 
 const READS = new Set<string>(['master', 'replica', 'prefer_replica'])
 
-function serversOf(options: RedisOptions, named: Server[] | undefined): Server[] {
+function protocolOf(protocol: unknown): 2 | 3 {
+  if (protocol === undefined || protocol === 3) return 3
+  if (protocol === 2) return 2
+  throw invalid('protocol takes 2 or 3')
+}
+
+function isOn(name: string, value: unknown): boolean {
+  return value === undefined ? false : flagOf(name, String(value))
+}
+
+function serversOf(options: Given, named: Server[] | undefined): Server[] {
   if (options.path !== undefined) return [{ path: options.path }]
   const first = named?.[0]
   if (
@@ -200,8 +311,8 @@ function serversOf(options: RedisOptions, named: Server[] | undefined): Server[]
   return [{ host: options.host ?? other.host, port: portOf(options.port ?? other.port) }]
 }
 
-function merge(under: RedisOptions, over: RedisOptions): RedisOptions {
-  const given = Object.entries(over).filter(([, value]) => value !== undefined)
+function merge(under: Given, over: RedisOptions): Given {
+  const given = Object.entries(over).filter(([, value]) => value !== undefined && value !== null)
   return { ...under, ...(Object.fromEntries(given) as RedisOptions) }
 }
 
@@ -244,7 +355,7 @@ const SCHEMES: { [scheme: string]: 'tcp' | 'tls' | 'unix' } = {
   'valkey+unix': 'unix',
 }
 
-function fromUrl(url: string): RedisOptions {
+function fromUrl(url: string): Given {
   const [, scheme = '', slashes, rest = '', query = ''] =
     /^([a-z+]+):(\/\/)?([^?]*)(?:\?(.*))?$/is.exec(url) ?? []
   const [, plain = scheme, isSentinel] = /^(redis|rediss|valkey|valkeys)(\+sentinel)$/i.exec(scheme) ?? []
@@ -254,7 +365,7 @@ function fromUrl(url: string): RedisOptions {
       'a URL begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:',
     )
   if (kind !== 'unix' && slashes === undefined) throw invalid(`a URL begins with ${scheme}://`)
-  const options: RedisOptions & { servers?: Server[] } = {}
+  const options: Given = {}
   const at = rest.lastIndexOf('@')
   readLogin(options, at < 0 ? '' : rest.slice(0, at))
   const place = rest.slice(at + 1)
@@ -271,7 +382,7 @@ function fromUrl(url: string): RedisOptions {
     if (database !== undefined && database !== '')
       options.database = numberOf('database', decode(database))
   }
-  if (kind === 'tls') options.tls = true
+  if (kind === 'tls') options.isTls = true
   for (const pair of query.split('&').filter(Boolean)) readPair(options, pair)
   return options
 }
@@ -323,7 +434,7 @@ const FLAGS: { [key: string]: keyof RedisOptions } = {
   repeat_reads: 'repeatReads',
 }
 
-function readPair(options: RedisOptions, pair: string): void {
+function readPair(options: Given, pair: string): void {
   const [key = '', ...rest] = pair.split('=')
   const value = decode(rest.join('='))
   const set = options as { [key: string]: unknown }
@@ -338,26 +449,14 @@ function readPair(options: RedisOptions, pair: string): void {
   else if (key === 'reads') set['reads'] = value
   else if (key === 'protocol' && (value === '2' || value === '3'))
     options.protocol = value === '2' ? 2 : 3
-  else if (key === 'sslmode') readSslMode(options, value)
-  else if (key === 'sslrootcert') readCertificate(options, 'ca', value)
-  else if (key === 'sslcert') readCertificate(options, 'cert', value)
-  else if (key === 'sslkey') readCertificate(options, 'key', value)
+  else if (key === 'sslmode') options.sslmode = modeNamed(value)
+  else if (key === 'sslrootcert' || key === 'sslcert' || key === 'sslkey') options[key] = value
   else throw invalid(`${key} is not a setting of a URL, or its value is wrong`)
 }
 
-function readSslMode(options: RedisOptions, value: string): void {
-  const others = typeof options.tls === 'object' ? options.tls : {}
-  if (value === 'disable') options.tls = false
-  else if (value === 'require') options.tls = { ...others, rejectUnauthorized: false }
-  else if (value === 'verify-ca') options.tls = { ...others, checkServerIdentity: () => undefined }
-  else if (value === 'verify-full') options.tls = others
-  else throw invalid('sslmode takes disable, require, verify-ca or verify-full')
-}
-
-function readCertificate(options: RedisOptions, which: 'ca' | 'cert' | 'key', file: string): void {
-  if (which === 'ca' && file === 'system') return
-  const others = typeof options.tls === 'object' ? options.tls : {}
-  options.tls = { ...others, [which]: readFileSync(file) }
+function modeNamed(value: string): string {
+  if (/^(?:disable|require|verify-ca|verify-full)$/.test(value)) return value
+  throw invalid('sslmode takes disable, require, verify-ca or verify-full')
 }
 
 function numberOf(key: string, value: string): number {

@@ -88,8 +88,6 @@ rules! {
         "sslcert is nothing without its key: name the file of the key in sslkey";
     [("sslkey", Said), ("sslcert", Unsaid), ("sslcertmode", OneOf(&["allow"]))] =>
         "sslkey is nothing without its certificate: name the file of the certificate in sslcert";
-    [("sslpassword", Said), ("sslkey", Unsaid)] =>
-        "sslpassword opens the file of sslkey, and none is named: name it, or leave sslpassword out";
 }
 
 rules! {
@@ -134,6 +132,7 @@ mod tests {
         |name| told.iter().find(|pair| pair.0 == name).map(|pair| pair.1)
     }
 
+    /// P51.
     #[test]
     fn a_rule_is_broken_where_all_of_it_holds() {
         let cert = [("sslcert", "c"), ("sslcertmode", "allow")];

@@ -125,7 +125,6 @@ test('settings of TLS that contradict each other or are half given are refused b
   const refused: [Config, RegExp][] = [
     [{ sslmode: 'require', sslcert: root }, /sslcert is nothing without its key/],
     [{ sslmode: 'require', sslkey: key }, /sslkey is nothing without its certificate/],
-    [{ sslpassword: 'x' }, /sslpassword opens the file of sslkey/],
     [{ sslmode: 'disable', sslnegotiation: 'direct' }, /sslnegotiation=direct can't go on without TLS/],
     [{ sslnegotiation: 'direct' }, /sslnegotiation=direct can't go on without TLS/],
     [{ sslmode: 'disable', tls: { ca: cert } }, /sslmode=disable contradicts the options of TLS/],

@@ -87,6 +87,7 @@ class Config:
     ) -> None:
         texts = _read_url(dsn) if dsn is not None else {}
         texts.update({name: str(value) for name, value in settings.items() if value is not None})
+        in_program = {**texts, **said_of_tls(ssl)}
         _add_service(texts)
         _add_environment(texts)
         self._texts = {name: _native.setting(name, text) for name, text in texts.items() if text}
@@ -100,6 +101,7 @@ class Config:
         self.is_replica = False
         if self.has_replicas:
             self._texts.setdefault("target_session_attrs", "primary")
+        self._check_rules(in_program)
         self._check_tls()
 
     def text(self, name: str) -> str | None:
@@ -128,11 +130,10 @@ class Config:
 
     @property
     def sslmode(self) -> str:
-        """Who gives a context wants TLS, and so does who has it begin at once."""
+        """Who gives a context wants TLS."""
         is_strict = self.context is not None or self.text("sslrootcert") == "system"
         mode = self.text("sslmode") or ("verify-full" if is_strict else self.said("sslmode"))
-        is_sure = self.context is not None or self.said("sslnegotiation") == "direct"
-        return "require" if is_sure and mode in ("allow", "prefer") else mode
+        return "require" if self.context is not None and mode in ("allow", "prefer") else mode
 
     def password_of_file(self, endpoint: Endpoint) -> str | None:
         """What the password file has for a server. One that others can read is not used."""
@@ -153,13 +154,20 @@ class Config:
         wanted = (endpoint.host, str(endpoint.port), self.dbname, self.user)
         return _native.password_of(text, wanted)
 
+    def _check_rules(self, in_program: dict[str, str]) -> None:
+        """Refuses settings that contradict each other, or that say nothing where they stand."""
+        in_force = {
+            **self._texts,
+            **said_of_tls(self.context),
+            "sslmode": self.sslmode,
+            "sslnegotiation": self.said("sslnegotiation"),
+            "sslcertmode": self.said("sslcertmode"),
+        }
+        refuse_broken("postgres", in_force)
+        refuse_broken("tls", in_program)
+
     def _check_tls(self) -> None:
-        """Refuses what contradicts itself, and what this language's TLS can't do."""
-        if self.text("sslrootcert") == "system" and self.sslmode != "verify-full":
-            raise ValueError(
-                "onetrip: sslrootcert=system trusts whoever has a certificate of a public "
-                "authority: set sslmode=verify-full, or leave sslmode out"
-            )
+        """Refuses what this language's TLS can't do."""
         oldest = _version("ssl_min_protocol_version", self.said("ssl_min_protocol_version"))
         newest = _version("ssl_max_protocol_version", self.text("ssl_max_protocol_version"))
         if newest is not None and oldest is not None and newest < oldest:
@@ -232,6 +240,29 @@ class Config:
         return settings
 
 
+def refuse_broken(which: str, said: dict[str, str]) -> None:
+    """Refuses settings that contradict each other, or that say nothing where they stand."""
+    why = _native.broken(which, said)
+    if why is not None:
+        raise ValueError(f"onetrip: {why}")
+
+
+def said_of_tls(context: ssl.SSLContext | None) -> dict[str, str]:
+    """What a context says, as the rules of settings know it: all that there is to say."""
+    if context is None:
+        return {}
+    if not isinstance(context, ssl.SSLContext):
+        raise ValueError(
+            "onetrip: ssl takes an ssl.SSLContext; without one TLS is asked for by sslmode, or in "
+            "Redis by rediss://"
+        )
+    names = ("tls", "ca", "cert", "key", "passphrase", "crl", "min", "max")
+    said = {name if name == "tls" else f"tls.{name}": "1" for name in names}
+    said["tls.verifies"] = "0" if context.verify_mode == ssl.CERT_NONE else "1"
+    said["tls.checks_name"] = "1" if context.check_hostname else "0"
+    return said
+
+
 # What few programs need, and what is slow to import, is imported where it is used.
 
 
@@ -260,6 +291,11 @@ def _is_local(address: str) -> bool:
 
 def _read_url(dsn: str) -> dict[str, str]:
     parts = _URL.match(dsn)
+    if parts is None and dsn.startswith(("postgres://", "postgresql://")):
+        raise ValueError(
+            "onetrip: the connection string can't be read: of the characters @ : / ? # write those "
+            "that stand in a name or a password as %40 %3A %2F %3F %23"
+        )
     if parts is None:
         raise ValueError("onetrip: a connection string begins with postgres:// or postgresql://")
     user, password, hosts, dbname, query = parts.groups()

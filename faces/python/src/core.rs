@@ -507,7 +507,7 @@ impl Core {
         strict: bool,
     ) -> PyResult<Core> {
         let py = event_loop.py();
-        let settings = pairs(&settings);
+        let settings = pairs(&settings)?;
         let mut state = State::new(&settings, seed, result_bytes_max);
         if strict {
             types::like_asyncpg(&mut state.types);

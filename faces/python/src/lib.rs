@@ -65,5 +65,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::service, module)?)?;
     module.add_function(wrap_pyfunction!(plan::setting, module)?)?;
     module.add_function(wrap_pyfunction!(redis::push, module)?)?;
+    module.add_function(wrap_pyfunction!(settings::broken, module)?)?;
     Ok(())
 }

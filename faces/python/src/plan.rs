@@ -257,6 +257,9 @@ pub(crate) fn setting(name: &str, text: &str) -> PyResult<String> {
     // What differs in Node does so by the ABI crate.
     let form = if let Node::As(form) = row.node { form } else { row.form };
     let least = match form {
+        Form::Text if text.contains('\0') => {
+            return Err(fail(format!("{name} has a zero byte in it")));
+        }
         Form::Text => return Ok(text.to_owned()),
         Form::Words(words) if words.contains(&text) => return Ok(text.to_owned()),
         Form::Words(words) => {
@@ -274,6 +277,10 @@ pub(crate) fn setting(name: &str, text: &str) -> PyResult<String> {
     match text.parse::<u64>() {
         Ok(number) if number < least.into() => {
             Err(fail(format!("{name} {}{least}", says::AT_LEAST)))
+        }
+        // A socket takes no more, nor do the other languages.
+        Ok(number) if form == Form::Limit && number > i32::MAX as u64 => {
+            Err(fail(format!("{name} {}{}", says::AT_MOST, i32::MAX)))
         }
         Ok(number) => Ok(number.to_string()),
         Err(_) => Err(fail(format!("{name} {}", says::WHOLE))),

@@ -149,7 +149,7 @@ impl Wire {
         settings: Vec<(String, String)>,
         nonce: Option<[u8; 18]>,
     ) -> PyResult<()> {
-        let settings = pairs(&settings);
+        let settings = pairs(&settings)?;
         let transport = self.now.with(|now| {
             now.is_bound = true;
             now.transport.as_ref().map(|it| it.clone_ref(py))

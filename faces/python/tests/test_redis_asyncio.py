@@ -262,6 +262,24 @@ async def test_a_user_without_a_password_is_who_it_is_with_redis_py(
     await redis.acl_deluser("limited", "guarded")
 
 
+@pytest.mark.parametrize(
+    "more", ["ssl=true", "bogus=1", "ssl_cert_reqs=bogus", "socket_timout=1", "sslmode=require"]
+)
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+async def test_what_redis_py_does_not_know_is_refused_as_by_it(
+    redis: onetrip.redis.Client[str], scheme: str, more: str
+) -> None:
+    url = f"{scheme}{REDIS.removeprefix('redis')}?{more}"
+    refused: list[Any] = []
+    for module in BOTH:
+        db = module.from_url(url)
+        with pytest.raises(Exception) as caught:
+            await db.execute_command("CLIENT INFO")
+        refused.append((caught.type, str(caught.value)))
+        await db.aclose()
+    assert refused[1] == refused[0] and refused[0][0] in (TypeError, redis_module().RedisError)
+
+
 async def test_a_command_that_is_not_answered_in_time(redis: onetrip.redis.Client[str]) -> None:
     db = ours.from_url(REDIS, socket_timeout=0.1)
     await db.ping()

@@ -77,7 +77,10 @@ async def test_commands_and_messages_go_over_tls(place: tuple[int, Path]) -> Non
 
 async def test_whom_it_does_not_know_it_does_not_trust(place: tuple[int, Path]) -> None:
     port, at = place
+    trustme.CA().cert_pem.write_to_path(str(at / "other.pem"))
+    other = url(place).replace("ca.pem", "other.pem")
     for wrong, message in [
+        (f"{other}&sslmode=require", "certificate"),
         (url(place, host="127.0.0.1"), "127.0.0.1"),
         (url(place).replace(f"sslrootcert={at}/ca.pem", "sslrootcert=system"), "certificate"),
         (f"rediss://shop:s3cret@localhost:{port}?sslrootcert={at}/ca.pem", "connect|closed|lost"),

@@ -225,10 +225,6 @@ export const RULES: readonly Rule[] = [
     when: [["sslkey", true], ["sslcert", false], ["sslcertmode", ["allow"]]],
     says: "sslkey is nothing without its certificate: name the file of the certificate in sslcert",
   },
-  {
-    when: [["sslpassword", true], ["sslkey", false]],
-    says: "sslpassword opens the file of sslkey, and none is named: name it, or leave sslpassword out",
-  },
 ]
 
 /** The same of what was said in the program. */

@@ -33,6 +33,12 @@ __all__ = ("SSLMode", "SSLNegotiation", "SessionAttribute", "_parse_connect_dsn_
 LONG = {"wait_timeout_ms": 2**40, "lifetime_ms": 2**40, "idle_timeout_ms": 2**40}
 
 
+#: Keywords of `onetrip.connect` that are not carried out here. asyncpg does not know them.
+_OF_ONETRIP_ALONE = frozenset(
+    ["hostaddr", "service", "servicefile", "sslcertmode", "sslsni", "reads", "max_lag_ms"]
+)
+
+
 class DropInConfig(Config):
     """The configuration, from the arguments that asyncpg takes."""
 
@@ -58,6 +64,11 @@ class DropInConfig(Config):
         # the server.
         self.server_settings = dict(params.server_settings or {})
         for name in [name for name in self.server_settings if name in _KEYWORDS]:
+            if name in pool or name in _OF_ONETRIP_ALONE:
+                raise exceptions.ClientConfigurationError(
+                    f"{name} has no effect here: leave it out, or say it by an argument of connect "
+                    "or create_pool if there is one"
+                )
             settings[name] = self.server_settings.pop(name)
         try:
             asked = None if password is None or isinstance(password, str) else password
@@ -65,6 +76,9 @@ class DropInConfig(Config):
             self.endpoints = [_endpoint(addr) for addr in addrs]
         except ValueError as error:
             raise exceptions.ClientConfigurationError(str(error)) from None
+
+    def _check_rules(self, in_program: dict[str, str]) -> None:
+        """What is said of TLS was read and checked as by asyncpg."""
 
     @property
     def sslmode(self) -> str:

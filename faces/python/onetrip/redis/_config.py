@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from .._config import refuse_broken, said_of_tls
+
 _MIB = 1 << 20
 
 #: Settings that are numbers, with their defaults. Times are in milliseconds.
@@ -63,9 +65,11 @@ class Config:
         texts, servers, is_tls, self.master = _read_url(url) if url is not None else ({}, [], False, None)
         texts.update({name: value for name, value in settings.items() if value is not None})
         known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, *_OF_SENTINELS, "port", "cache")
-        for name in texts:
+        for name, text in texts.items():
             if name not in known:
                 raise ValueError(f"onetrip: {name} is not a setting")
+            if "\0" in str(text):
+                raise ValueError(f"onetrip: {name} has a zero byte in it")
         self.numbers = {name: _number(name, texts.get(name, of)) for name, of in _NUMBERS.items()}
         if self.numbers["protocol"] not in (2, 3):
             raise ValueError("onetrip: protocol is 2 or 3")
@@ -78,38 +82,36 @@ class Config:
         self.provider: Callable[[], Awaitable[tuple[str, ...]]] | None = None
         #: Bytes of replies that are kept.
         self.cache = _size("cache", texts.get("cache", 0))
-        if self.cache and self.cluster:
-            raise ValueError(
-                "onetrip: cache is not for clusters: leave it out, or connect to a single server"
-            )
         self.servers = _servers(texts, servers)
         #: The login at the Sentinels, and who answers reads; ``master`` is the name there.
         self.sentinels = {name: str(texts[name]) for name in _OF_SENTINELS if name in texts}
-        self._check_sentinels()
-        self.is_node = False
-        if self.cluster:
-            # A cluster has only this one.
-            self.numbers["db"] = 0
-        self.context = context
-        if context is None:
-            mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
-            self.context = _context(mode, texts)
-        self.checks_name = self.context is not None and self.context.check_hostname
-
-    def _check_sentinels(self) -> None:
-        if self.master is None:
-            if self.sentinels:
-                raise ValueError("onetrip: settings of Sentinels go with redis+sentinel://")
-            return
         if self.sentinels.get("reads", "master") not in ("master", "replica", "prefer_replica"):
             raise ValueError("onetrip: reads takes master, replica or prefer_replica")
-        if any(server.path is not None for server in self.servers):
-            raise ValueError("onetrip: Sentinels are reached by TCP, by a name or an address")
-        if self.cluster:
-            raise ValueError(
-                "onetrip: Sentinels know no clusters: leave cluster out, or name nodes of the "
-                "cluster in a redis:// URL"
-            )
+        self.is_node = False
+        is_tls = is_tls or context is not None
+        mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
+        self._check_rules(mode, texts, said_of_tls(context))
+        self.context = _context(mode, texts) if context is None else context
+        self.checks_name = self.context is not None and self.context.check_hostname
+
+    def _check_rules(self, mode: str, texts: dict[str, Any], of_tls: dict[str, str]) -> None:
+        """Refuses settings that contradict each other, or that say nothing where they stand."""
+        said = {name: str(texts[name]) for name in (*_TLS, "host", "path") if name in texts}
+        in_force = {
+            **said,
+            **of_tls,
+            **self.sentinels,
+            "sslmode": mode,
+            "sslcertmode": "allow",
+            "master": self.master or "",
+            "protocol": str(self.numbers["protocol"]),
+            "db": "1" if self.numbers["db"] else "",
+            "cluster": "1" if self.cluster else "",
+            "cache": "1" if self.cache else "",
+            "replica_reads": "1" if self.replica_reads else "",
+        }
+        refuse_broken("redis", in_force)
+        refuse_broken("tls", {**said, **of_tls})
 
     def how(self, raw: bool = False) -> dict[str, Any]:
         """How commands are sent."""
@@ -229,6 +231,8 @@ def _read_url(url: str) -> tuple[dict[str, Any], list[Server], bool, str | None]
     plain, plus, kind = scheme.partition("+")
     is_tls, is_unix = plain in ("rediss", "valkeys"), scheme.split("+")[-1] == "unix"
     is_known = (is_tls or plain in ("redis", "valkey")) and (not plus or kind == "sentinel")
+    if "#" in url:
+        raise ValueError("onetrip: a # in a URL is written as %23")
     if parts is None or not (is_unix or is_known):
         schemes = "redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix:"
         raise ValueError(f"onetrip: a URL begins with {schemes}")
@@ -281,12 +285,20 @@ def _context(mode: str, texts: dict[str, Any]) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = mode == "verify-full"
-    context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED
     root = texts.get("sslrootcert")
-    if root is not None and root != "system":
-        context.load_verify_locations(str(root))
-    elif mode != "require":
-        context.load_default_certs()
-    if texts.get("sslcert") is not None:
-        context.load_cert_chain(str(texts["sslcert"]), texts.get("sslkey"))
+    # Who names an authority wants it looked at, as in libpq.
+    verifies = mode != "require" or root is not None
+    context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
+    try:
+        if root is not None and root != "system":
+            context.load_verify_locations(str(root))
+        elif verifies:
+            context.load_default_certs()
+        if texts.get("sslcert") is not None:
+            context.load_cert_chain(str(texts["sslcert"]), str(texts["sslkey"]), "")
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            "onetrip: sslrootcert, sslcert and sslkey have to be files that can be read, and a key "
+            f"that fits: {error}"
+        ) from None
     return context

@@ -63,6 +63,8 @@ def _client_of(pool: Any) -> _Client[bytes] | None:
     given = pool.connection_kwargs
     if not _is_known(pool) or any(given.get(name) for name in _FOREIGN):
         return None
+    # redis-py refuses what it does not know, or can't be, when it makes a connection.
+    pool.connection_class(**given)
     client = _opened(_config_of(given, *_sentinels_of(pool)))
     _clients[pool] = loop, client
     return client
@@ -159,9 +161,10 @@ def _config_of(
         verifies = given.get("ssl_cert_reqs") not in ("none", None, 0)
         checks = "verify-full" if given.get("ssl_check_hostname", True) else "verify-ca"
         settings["sslmode"] = checks if verifies else "require"
-        settings["sslrootcert"] = given.get("ssl_ca_certs")
+        # As redis-py, which looks at no authority then; and a certificate's file may have its key.
+        settings["sslrootcert"] = given.get("ssl_ca_certs") if verifies else None
         settings["sslcert"] = given.get("ssl_certfile")
-        settings["sslkey"] = given.get("ssl_keyfile")
+        settings["sslkey"] = given.get("ssl_keyfile") or given.get("ssl_certfile")
     config = _Config(url, settings)
     if (provider := given.get("credential_provider")) is not None:
         config.provider = provider.get_credentials_async

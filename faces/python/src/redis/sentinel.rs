@@ -100,7 +100,7 @@ fn tell(host: &Bound<'_, PyAny>, record: Record) -> PyResult<()> {
 impl Sentinel {
     #[new]
     fn new(host: Py<PyAny>, settings: Vec<(String, String)>, seed: u64) -> PyResult<Sentinel> {
-        let policy = Policy::new(&pairs(&settings), seed);
+        let policy = Policy::new(&pairs(&settings)?, seed);
         let policy = policy.map_err(|why| PyValueError::new_err(format!("onetrip: {why}")))?;
         Ok(Sentinel { now: Local::new(Now { policy, host: Some(host), is_settling: false }) })
     }

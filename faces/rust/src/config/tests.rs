@@ -370,6 +370,7 @@ fn settings_about_tls_that_contradict_one_another_are_refused() {
         ("sslrootcert=system sslmode=verify-ca", "verify-full"),
         ("sslrootcert=system sslmode=prefer", "verify-full"),
         ("sslnegotiation=direct", "require"),
+        ("sslmode=require sslkey=k", "sslcert"),
         ("sslnegotiation=direct sslmode=prefer", "require"),
         ("sslmode=verify-full", "sslrootcert"),
         ("sslmode=verify-ca host=/tmp,h", "sslrootcert"),
@@ -429,10 +430,13 @@ fn settings_are_read_with_their_units() {
 
     let defaults = resolve(&parse("connect_timeout='' in_flight_max=''"), &[], &[]).unwrap();
     assert_eq!(defaults.settings(), &Settings::default());
-    for text in ["connect_timeout=0", "connect_timeout=-1"] {
-        assert_eq!(parse(text).settings().connect_timeout, None);
-    }
+    assert_eq!(parse("connect_timeout=0").settings().connect_timeout, None);
     for text in [
+        "connect_timeout=-1",
+        "keepalives=2",
+        "keepalives_idle=-5",
+        "keepalives_count=-1",
+        "tcp_user_timeout=99999999999",
         "in_flight_max=0",
         "queue_max=-1",
         "in_flight_max=1.5",

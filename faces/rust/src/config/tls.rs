@@ -6,6 +6,8 @@ use super::Settings;
 use super::environment::Surroundings;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 
+use onetrip_postgres::client::connect::keywords::{NEGOTIATIONS, SSL_MODES};
+use onetrip_postgres::client::connect::rules::broken;
 pub use onetrip_postgres::client::connect::{SslMode, SslNegotiation};
 
 /// A version of TLS. Older ones are never used.
@@ -108,12 +110,8 @@ pub(super) fn fill_defaults(
 pub(super) fn check(settings: &Settings, over_tcp: bool) -> Result<(), ConfigError> {
     let mode = settings.sslmode;
     let verifies = mode >= SslMode::VerifyCa;
-    let what = if settings.sslrootcert == Some(RootCert::System) && mode < SslMode::VerifyFull {
-        "sslrootcert=system trusts whoever has a certificate of a public authority: set \
-         sslmode=verify-full, or leave sslmode out"
-    } else if settings.sslnegotiation == SslNegotiation::Direct && !mode.requires_tls() {
-        "sslnegotiation=direct can't go on without TLS: set sslmode to require, verify-ca or \
-         verify-full"
+    let what = if let Some(why) = broken(|name| said(settings, name)) {
+        why
     } else if settings
         .ssl_max_protocol_version
         .is_some_and(|max| max < settings.ssl_min_protocol_version)
@@ -127,4 +125,24 @@ pub(super) fn check(settings: &Settings, over_tcp: bool) -> Result<(), ConfigErr
         return Ok(());
     };
     Err(ConfigError::new(Kind::Tls, Place::Config, what))
+}
+
+/// A setting by its name in the rules.
+fn said<'a>(settings: &'a Settings, name: &str) -> Option<&'a str> {
+    let file = |file: &Option<PathBuf>| file.is_some().then_some("file");
+    match name {
+        "sslmode" => SSL_MODES.get(settings.sslmode as usize).copied(),
+        "sslnegotiation" => NEGOTIATIONS.get(settings.sslnegotiation as usize).copied(),
+        "sslcertmode" => Some(match settings.sslcertmode {
+            SslCertMode::Disable => "disable",
+            SslCertMode::Allow => "allow",
+        }),
+        "sslrootcert" => settings.sslrootcert.as_ref().map(|root| match root {
+            RootCert::System => "system",
+            RootCert::File(_) => "file",
+        }),
+        "sslcert" => file(&settings.sslcert),
+        "sslkey" => file(&settings.sslkey),
+        _ => None,
+    }
 }

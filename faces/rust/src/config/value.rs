@@ -58,7 +58,7 @@ impl Config {
                     value.duration(Duration::from_secs, defaults.connect_timeout)?;
             }
             Keyword::Keepalives => {
-                settings.keepalives = value.number()?.is_none_or(|number| number != 0);
+                settings.keepalives = value.switch(defaults.keepalives)?;
             }
             Keyword::KeepalivesIdle => {
                 settings.keepalives_idle =
@@ -69,10 +69,9 @@ impl Config {
                     value.duration(Duration::from_secs, defaults.keepalives_interval)?;
             }
             Keyword::KeepalivesCount => {
-                settings.keepalives_count = match value.number()? {
+                settings.keepalives_count = match value.filled() {
                     None => defaults.keepalives_count,
-                    Some(..=0) => None,
-                    Some(count) => Some(u32::try_from(count).unwrap_or(u32::MAX)),
+                    Some(_) => Some(value.count(0)?).filter(|&count| count > 0),
                 };
             }
             Keyword::TcpUserTimeout => {
@@ -259,15 +258,15 @@ impl<'a> Value<'a> {
         self.wrong(&format!("{}{}", says::AT_MOST, i32::MAX))
     }
 
-    /// A number of units as a duration; `None` for zero or less.
+    /// A number of units as a duration; `None` for zero.
     fn duration(
         self,
         unit: fn(u64) -> Duration,
         default: Option<Duration>,
     ) -> Result<Option<Duration>, ConfigError> {
-        Ok(match self.number()? {
+        Ok(match self.filled() {
             None => default,
-            Some(number) => u64::try_from(number).ok().filter(|&number| number > 0).map(unit),
+            Some(_) => Some(self.count(0)?).filter(|&number| number > 0).map(unit),
         })
     }
 

@@ -79,18 +79,10 @@ impl Client {
     /// Connects as the configuration says.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect). Dropping the future gives the connection up.
+    /// As [`connect`](Client::connect), or settings contradict each other. Dropping the future gives
+    /// the connection up.
     pub async fn connect_with(config: &Config) -> Result<Client, Error> {
-        if config.is_cluster && config.cache_bytes > 0 {
-            let message =
-                "`cache` is not for clusters: leave it out, or connect to a single server";
-            return Err(Error::misuse("cache_in_cluster", message));
-        }
-        if config.is_cluster && config.sentinel.is_some() {
-            let message = "Sentinels know no clusters: leave `cluster` out, or name nodes of the \
-                           cluster in a redis:// URL";
-            return Err(Error::misuse("sentinel_of_cluster", message));
-        }
+        config.check().map_err(Error::config)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;

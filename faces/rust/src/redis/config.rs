@@ -1,5 +1,6 @@
 //! Where a Redis or Valkey server is, who logs in, and within which limits.
 
+mod rules;
 mod url;
 mod way;
 

@@ -78,8 +78,9 @@ impl Diagnosis {
 /// Asks each server of the configuration who it is and whom it knows.
 ///
 /// # Errors
-/// None at present: a server that does not answer is told as such.
+/// Settings contradict each other. A server that does not answer is told as such.
 pub async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
+    config.check().map_err(Error::config)?;
     let mut hosts = Vec::new();
     for server in &config.servers {
         let facts = tokio::time::timeout(PATIENCE, ask(config, server)).await;

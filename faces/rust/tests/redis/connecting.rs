@@ -120,6 +120,15 @@ async fn a_user_without_a_password_is_that_user_or_nobody() {
 }
 
 #[tokio::test]
+async fn of_several_servers_the_next_one_is_tried() {
+    let Some(server) = server(Settings { password: false, ..Settings::default() }) else { return };
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("redis://127.0.0.1:{dead},127.0.0.1:{}", server.port());
+    let client = Client::connect(&url).await.unwrap();
+    assert_eq!(client.cmd("PING").send::<String>().await.unwrap(), "PONG");
+}
+
+#[tokio::test]
 async fn a_unix_socket_does_as_well() {
     let Some(server) = server(Settings { unix_only: true, ..Settings::default() }) else { return };
     let client = Client::connect(&server.url()).await.unwrap();

@@ -243,12 +243,11 @@ async def test_a_lost_connection_empties_the_cache(
 async def test_without_tracking_nothing_is_kept_and_metrics_say_so(redis: Client[str]) -> None:
     rights = ("on", ">secret", "~*", "+@all", "-client|tracking")
     await redis.command("ACL SETUSER", "till", *rights)
-    for settings in ({"protocol": 2}, {"user": "till", "password": "secret"}):
-        async with connect(REDIS, cache=1 << 20, **settings) as db:
-            for n in range(3):
-                await redis.set("a", n)
-                assert await db.get("a") == str(n)
-            assert not of(db).is_on and of(db).entries == of(db).hits == 0
+    async with connect(REDIS, cache=1 << 20, user="till", password="secret") as db:
+        for n in range(3):
+            await redis.set("a", n)
+            assert await db.get("a") == str(n)
+        assert not of(db).is_on and of(db).entries == of(db).hits == 0
     await redis.command("ACL DELUSER", "till")
 
 

@@ -307,7 +307,8 @@ impl Config {
     /// `GiB`.
     ///
     /// It needs RESP3 and the right to send CLIENT TRACKING; without them nothing is kept, and
-    /// [`CacheMetrics::is_on`](crate::CacheMetrics) says so. It is not for clusters.
+    /// [`CacheMetrics::is_on`](crate::CacheMetrics) says so. It is refused in clusters, and with
+    /// [`Protocol::Resp2`].
     #[must_use]
     pub fn cache(mut self, bytes: usize) -> Config {
         self.cache_bytes = bytes;

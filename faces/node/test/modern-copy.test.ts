@@ -190,16 +190,18 @@ test('a COPY in that had to wait for room tells of a lost connection once', limi
   await other`drop table ${table}`
 })
 
-test('several COPY in at once on a session and in a transaction run in turn', limits, async () => {
+test('COPY in on a session and in a transaction run one after the other, and not side by side', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   const table = sql.id('modern_copy_in_turn')
   await sql`create table ${table} (n int)`
-  const five = (scope: Pick<typeof sql, 'copyFrom'>, from: number): Promise<void[]> =>
-    Promise.all(
-      [0, 1, 2, 3, 4].map((at) =>
-        pipeline(Readable.from([`${from + at}\n`, `${from + at + 100}\n`]), scope.copyFrom`copy ${table} from stdin`),
-      ),
-    )
+  const copy = (scope: Pick<typeof sql, 'copyFrom'>, n: number): Promise<void> =>
+    pipeline(Readable.from([`${n}\n`, `${n + 100}\n`]), scope.copyFrom`copy ${table} from stdin`)
+  const five = async (scope: Pick<typeof sql, 'copyFrom'>, from: number): Promise<void> => {
+    for (let at = 0; at < 4; at++) await copy(scope, from + at)
+    const beside = await Promise.allSettled([copy(scope, from + 4), copy(scope, from + 5)])
+    const [first, second] = beside.map((it) => (it.status === 'rejected' ? it.reason : undefined))
+    assert.deepEqual([first, second?.code, second?.outcome], [undefined, 'copy_open', 'NotSent'])
+  }
   const session = await sql.session()
   await five(session, 0)
   await session[Symbol.asyncDispose]()

@@ -12,6 +12,7 @@ import type { Endpoint, Settings } from './config'
 import { PostgresError } from './error'
 import { serverError } from './failure'
 import { closedBy, isFinalRefusal, LOST, lost } from './loss'
+import { Occupants } from './occupants'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
@@ -22,6 +23,8 @@ export class Connection implements Owner, Reached {
   readonly columns = new ColumnsCache()
   readonly values: Values
   readonly resultBytesMax: number
+  /** The streams and COPYs of whoever has the connection to himself. */
+  readonly occupants = new Occupants()
   /** Its number in the pool; 0 outside of one. */
   number = 0
   /** No caller has the connection to itself. */

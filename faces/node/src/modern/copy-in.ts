@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream'
 
+import { lent, type Loan } from '../engine/abandoned'
 import { CopyPart, Refused } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
@@ -8,6 +9,7 @@ import { endError, refused } from './failure'
 import { guarded } from './guarded'
 import type { LendingScope, Checkout } from './lending'
 import { countIn, read } from './copy'
+import type { Occupant } from './occupants'
 
 type Callback = (error?: Error | null) => void
 
@@ -15,12 +17,46 @@ type Callback = (error?: Error | null) => void
  * Sends the data of a COPY … FROM STDIN. The statement is sent with the first of it. The stream
  * finishes when the server has answered. If it is destroyed before that, the COPY has no effect.
  */
-export class CopyingIn extends Writable implements Receiver {
-  count: number | undefined
+export class CopyingIn extends Writable {
   readonly #scope: LendingScope
+  readonly #feed: Feed
+
+  constructor(scope: LendingScope, text: string) {
+    super({ highWaterMark: WAITING_BYTES_MAX })
+    this.#scope = scope
+    this.#feed = new Feed(this, scope, text)
+    lent(this, this.#feed)
+  }
+
+  get count(): number | undefined {
+    return this.#feed.count
+  }
+
+  override _write(chunk: Buffer | string, encoding: BufferEncoding, callback: Callback): void {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk
+    this.#feed.with(this.#scope, callback, () => this.#feed.hand(bytes, 0, callback))
+  }
+
+  override _final(callback: Callback): void {
+    this.#feed.with(this.#scope, callback, () => this.#feed.finish(callback))
+  }
+
+  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.#feed.destroy()
+    callback(error)
+  }
+}
+
+/** The side of a COPY that the connection has. It reaches its stream only while that waits. */
+class Feed implements Receiver, Occupant, Loan {
+  readonly kind = 'copyIn'
+  count: number | undefined
+  readonly #stream: WeakRef<CopyingIn>
+  readonly #occupants: LendingScope['_occupants']
   readonly #text: string
   #checkout: Checkout | undefined
   #isSent = false
+  #isDestroyed = false
   #isOver = false
   #error: PostgresError | undefined
   /** Why the client failed the COPY. */
@@ -29,9 +65,9 @@ export class CopyingIn extends Writable implements Receiver {
   #next: (() => void) | undefined
   #waiter: Callback | undefined
 
-  constructor(scope: LendingScope, text: string) {
-    super({ highWaterMark: WAITING_BYTES_MAX })
-    this.#scope = scope
+  constructor(stream: CopyingIn, { _occupants }: LendingScope, text: string) {
+    this.#stream = new WeakRef(stream)
+    this.#occupants = _occupants
     this.#text = text
   }
 
@@ -39,38 +75,29 @@ export class CopyingIn extends Writable implements Receiver {
    * Calls `goOn` once there is a connection. (`_construct` would be the place for this, but in Node
    * 20 to 26 a `pipeline` to a stream that is destroyed meanwhile ends without an error.)
    */
-  #with(failed: Callback, goOn: () => void): void {
+  with(scope: LendingScope, failed: Callback, goOn: () => void): void {
     if (this.#checkout !== undefined) return goOn()
-    this.#scope._lend().then((checkout) => {
-      if (this.destroyed) return checkout.release()
+    scope._lend(this).then((checkout) => {
+      if (this.#isDestroyed) return checkout.release()
       this.#checkout = checkout
       goOn()
     }, failed)
   }
 
-  override _write(chunk: Buffer | string, encoding: BufferEncoding, callback: Callback): void {
-    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk
-    this.#with(callback, () => this.#hand(bytes, 0, callback))
-  }
-
   /** Sends data in parts of any length: the server ignores where a CopyData message ends. */
-  #hand(bytes: Buffer, from: number, callback: Callback): void {
+  hand(bytes: Buffer, from: number, callback: Callback): void {
     for (let at = from; at < bytes.length; at += PART_MAX) {
       const part = bytes.subarray(at, at + PART_MAX)
       if (!this.#give(CopyPart.DATA, part)) {
-        return this.#wait(callback, () => this.#hand(bytes, at, callback))
+        return this.#wait(callback, () => this.hand(bytes, at, callback))
       }
     }
     callback()
   }
 
-  override _final(callback: Callback): void {
-    this.#with(callback, () => this.#finish(callback))
-  }
-
-  #finish(callback: Callback): void {
+  finish(callback: Callback): void {
     if (this.#give(CopyPart.DONE, NOTHING)) this.#wait(callback, undefined)
-    else this.#wait(callback, () => this.#finish(callback))
+    else this.#wait(callback, () => this.finish(callback))
   }
 
   #wait(waiter: Callback, next: (() => void) | undefined): void {
@@ -100,11 +127,33 @@ export class CopyingIn extends Writable implements Receiver {
     return false
   }
 
-  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+  destroy(): void {
+    this.#isDestroyed = true
     if (this.#isSent) this.#give(CopyPart.FAILED, Buffer.from('the client gave it up'))
     else this.#over(undefined)
-    callback(error)
   }
+
+  // --- its caller ---
+
+  get isOpen(): boolean {
+    return !this.#isDestroyed && this.#stream.deref()?.writableEnded !== true
+  }
+
+  expel(why: PostgresError): void {
+    const stream = this.#stream.deref()
+    if (stream === undefined) this.destroy()
+    else stream.destroy(why.about(this.#text))
+  }
+
+  abandoned(): string | undefined {
+    const isHeld = this.#checkout !== undefined && !this.#isOver && !this.#isDestroyed
+    this.destroy()
+    return isHeld
+      ? 'A COPY FROM STDIN was undone: its stream was neither ended nor destroyed, and nobody can reach it any more.'
+      : undefined
+  }
+
+  // --- events of the engine ---
 
   feedable(): void {
     const next = this.#next
@@ -132,10 +181,13 @@ export class CopyingIn extends Writable implements Receiver {
     if (this.#isOver) return
     this.#isOver = true
     this.#error = error
+    this.#occupants?.leave(this)
     this.#checkout?.release()
     const waiter = this.#waiter
+    this.#next = this.#waiter = undefined
     if (waiter !== undefined) guarded(() => waiter(error))
-    if (error !== undefined && !this.destroyed) this.destroy(error)
+    if (error === undefined || this.#isDestroyed) return
+    this.#stream.deref()?.destroy(error)
   }
 }
 

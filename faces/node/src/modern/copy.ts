@@ -1,13 +1,15 @@
 import { Readable, Writable } from 'node:stream'
 
+import { lent, type Loan } from '../engine/abandoned'
 import { Flag, Trait } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
-import { misuse } from './error'
+import { misuse, type PostgresError } from './error'
 import { endError, refused } from './failure'
 import { guarded } from './guarded'
 import type { LendingScope, Checkout } from './lending'
 import { CopyingIn } from './copy-in'
+import type { Occupant } from './occupants'
 import { Draft, templateOf } from './template'
 import { shownBy } from './traits'
 
@@ -88,29 +90,61 @@ export function read(
 }
 
 /** The data of a COPY as it arrives. While the reader takes none, its connection is not read. */
-class CopyingOut extends Readable implements Receiver {
-  count: number | undefined
+class CopyingOut extends Readable {
   readonly #scope: LendingScope
-  readonly #text: string
-  #checkout: Checkout | undefined
-  #isBegun = false
-  #isOver = false
-  /** Bytes that the engine has handed over and the reader has not taken. */
-  #untaken = 0
+  readonly #drain: Drain
 
   constructor(scope: LendingScope, text: string) {
     super()
     this.#scope = scope
-    this.#text = text
+    this.#drain = new Drain(this, scope, text)
+    lent(this, this.#drain)
+  }
+
+  get count(): number | undefined {
+    return this.#drain.count
   }
 
   override _read(): void {
+    this.#drain.want(this.#scope, this)
+  }
+
+  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.#drain.destroy()
+    callback(error)
+  }
+}
+
+/** The side of a COPY that the connection has. It reaches its stream only while that wants data. */
+class Drain implements Receiver, Occupant, Loan {
+  readonly kind = 'copyOut'
+  count: number | undefined
+  readonly #weak: WeakRef<CopyingOut>
+  /** The stream, while it wants data: nobody else may hold one that flows. */
+  #stream: CopyingOut | undefined
+  readonly #occupants: LendingScope['_occupants']
+  readonly #text: string
+  #checkout: Checkout | undefined
+  #isBegun = false
+  #isDestroyed = false
+  #isOver = false
+  /** Bytes that the engine has handed over and the reader has not taken. */
+  #untaken = 0
+
+  constructor(stream: CopyingOut, { _occupants }: LendingScope, text: string) {
+    this.#weak = new WeakRef(stream)
+    this.#occupants = _occupants
+    this.#text = text
+  }
+
+  want(scope: LendingScope, stream: CopyingOut): void {
+    this.#stream = stream
     this.#take()
     if (this.#isBegun) return
     this.#isBegun = true
-    this.#begin().catch((error: Error) => {
+    this.#begin(scope).catch((error: Error) => {
       this.#over()
-      this.destroy(error)
+      stream.destroy(error)
     })
   }
 
@@ -120,26 +154,62 @@ class CopyingOut extends Readable implements Receiver {
     if (bytes > 0 && !this.#isOver) this.#checkout?.connection.taken(bytes)
   }
 
-  async #begin(): Promise<void> {
-    const checkout = await this.#scope._lend()
+  async #begin(scope: LendingScope): Promise<void> {
+    const checkout = await scope._lend(this)
     this.#checkout = checkout
-    if (this.destroyed) return this.#over()
+    if (this.#isDestroyed) return this.#over()
     const { connection } = checkout
     const place = connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
     if (place < 0) throw refused(place, connection.why)
   }
 
+  destroy(): void {
+    this.#isDestroyed = true
+    this.#stream = undefined
+    this.#occupants?.leave(this)
+    const checkout = this.#checkout
+    if (checkout !== undefined && !this.#isOver) checkout.connection.leave(this, checkout.rest)
+  }
+
+  // --- its caller ---
+
+  get #reader(): CopyingOut | undefined {
+    return this.#stream ?? this.#weak.deref()
+  }
+
+  get isOpen(): boolean {
+    return !this.#isDestroyed && this.#reader?.readableEnded !== true
+  }
+
+  expel(why: PostgresError): void {
+    const stream = this.#reader
+    if (stream === undefined) this.destroy()
+    else stream.destroy(why.about(this.#text))
+  }
+
+  abandoned(): string | undefined {
+    const isHeld = this.#checkout !== undefined && !this.#isOver && !this.#isDestroyed
+    this.destroy()
+    return isHeld
+      ? 'A COPY TO STDOUT was ended: its stream was neither read to its end nor destroyed, and nobody can reach it any more.'
+      : undefined
+  }
+
+  // --- events of the engine ---
+
   received(start: number, end: number): void {
     let goesOn = true
+    const stream = this.#reader
     const tag = read(start, end, (from, to) => {
-      if (this.destroyed) return
+      if (this.#isDestroyed || stream === undefined) return
       const chunk = Buffer.from(memory.bytes.subarray(from, to))
       // `push` calls the listeners of the user, which may throw.
-      guarded(() => (goesOn = this.push(chunk)))
+      guarded(() => (goesOn = stream.push(chunk)))
     })
     if (tag !== undefined) this.count = countIn(tag)
     this.#untaken += end - start
     if (goesOn) this.#take()
+    else this.#stream = undefined
   }
 
   restarted(): void {}
@@ -148,21 +218,17 @@ class CopyingOut extends Readable implements Receiver {
     const checkout = this.#checkout as Checkout
     checkout.connection.ended()
     const error = endError(checkout.connection.why, how, outcome, start, end)
+    const stream = this.#reader
     this.#over()
-    if (this.destroyed) return
-    if (error === undefined) this.push(null)
-    else this.destroy(error.about(this.#text))
-  }
-
-  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    const checkout = this.#checkout
-    if (checkout !== undefined && !this.#isOver) checkout.connection.leave(this, checkout.rest)
-    callback(error)
+    if (this.#isDestroyed) return
+    if (error === undefined) stream?.push(null)
+    else stream?.destroy(error.about(this.#text))
   }
 
   #over(): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#stream = undefined
     this.#checkout?.release()
   }
 }

@@ -3,6 +3,7 @@ import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'
 import { misuse, type PostgresError } from './error'
+import type { Occupant, Occupants } from './occupants'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
 import { refusal } from './traits'
@@ -19,7 +20,9 @@ export interface Checkout {
 
 /** A scope whose streams and COPYs get a connection from it. */
 export interface LendingScope extends Scope {
-  _lend(): Promise<Checkout>
+  /** The streams and COPYs on its connection; undefined if each has a connection of its own. */
+  readonly _occupants: Occupants | undefined
+  _lend(occupant: Occupant): Promise<Checkout>
 }
 
 /** Checks a connection out of the pool. */
@@ -34,9 +37,9 @@ export async function lendOf(pool: Pool): Promise<Checkout> {
 }
 
 /** Returns the connection of a transaction, once the transaction has begun on the server. */
-export async function lendOfLevel(level: Level): Promise<Checkout> {
+export async function lendOfLevel(level: Level, occupant: Occupant): Promise<Checkout> {
   const { transaction } = level
-  await transaction.ready(level)
+  await transaction.ready(level, occupant)
   return {
     connection: transaction.connection,
     rest: Rest.READ,
@@ -60,6 +63,10 @@ export class Session implements LendingScope {
     return this.#lease.connection
   }
 
+  get _occupants(): Occupants {
+    return this.connection.occupants
+  }
+
   check(): PostgresError | undefined {
     if (this.#isOver) return misuse('session_over', 'the session was released')
     return this.isInTransaction
@@ -67,7 +74,7 @@ export class Session implements LendingScope {
           'transaction_open',
           'a transaction is open on this session: use the argument of its function',
         )
-      : undefined
+      : this._occupants.refusal
   }
 
   _submit(statement: Statement): void {
@@ -78,9 +85,10 @@ export class Session implements LendingScope {
 
   _takeBack(): void {}
 
-  async _lend(): Promise<Checkout> {
+  async _lend(occupant: Occupant): Promise<Checkout> {
     const error = this.check()
     if (error !== undefined) throw error
+    this._occupants.enter(occupant)
     return {
       connection: this.connection,
       rest: Rest.CANCEL,
@@ -89,10 +97,14 @@ export class Session implements LendingScope {
     }
   }
 
-  /** Gives the connection back once all requests on it have ended. */
+  /**
+   * Gives the connection back once all requests on it have ended. Streams and COPYs that are open
+   * are ended.
+   */
   release(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#lease.releaseWhenIdle()
+    this._occupants.expel()
+    void this._occupants.whenNone().then(() => this.#lease.releaseWhenIdle())
   }
 }

@@ -10,6 +10,7 @@ import {
   type Checkout,
 } from './lending'
 import { Listener } from './listener'
+import type { Occupant } from './occupants'
 import { Pipeline } from './pipeline'
 import { Pool } from './pool'
 import type { Defaults, Query } from './query'
@@ -148,7 +149,10 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     timeoutMs: settings.number('request_timeout_ms'),
     cancelsLate: settings.isOn('cancel_on_timeout'),
   }
-  const scope: LendingScope = Object.assign(pool, { _lend: () => lendOf(pool) })
+  const scope: LendingScope = Object.assign(pool, {
+    _occupants: undefined,
+    _lend: () => lendOf(pool),
+  })
   const make = (): ReplicaSet =>
     new ReplicaSet(pool, (settings) => new Pool(settings, pool.lineage), defaults)
   let made = settings.replicas().length > 0 ? make() : undefined
@@ -252,7 +256,8 @@ async function runIn(
 
 function txOf(level: Level, defaults: Defaults): Tx {
   const scope: LendingScope = Object.assign(level, {
-    _lend: (): Promise<Checkout> => lendOfLevel(level),
+    _occupants: level.transaction.connection.occupants,
+    _lend: (occupant: Occupant): Promise<Checkout> => lendOfLevel(level, occupant),
   })
   return tagOf(scope, defaults, {
     savepoint: <T>(run: Run<T, Tx>): Promise<T> =>

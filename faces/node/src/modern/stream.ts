@@ -1,3 +1,4 @@
+import { lent, type Loan } from '../engine/abandoned'
 import { Flag } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
@@ -8,6 +9,7 @@ import { PostgresError } from './error'
 import { endError, refused } from './failure'
 import type { LendingScope, Checkout } from './lending'
 import { ASYNC_DISPOSE } from './dispose'
+import type { Occupant } from './occupants'
 import type { Statement } from './statement'
 import { refusal } from './traits'
 
@@ -20,9 +22,47 @@ interface Waiter<Row> {
  * The rows of a statement as they arrive, on a connection of its own. Once about 1 MiB of them
  * waits for the reader, the connection is not read, so the server stops sending.
  */
-export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Receiver {
+export class RowStream<Row> implements AsyncIterableIterator<Row, undefined> {
   readonly #scope: LendingScope
   readonly #statement: Statement
+  readonly #rows: Arriving<Row>
+
+  constructor(scope: LendingScope, statement: Statement) {
+    this.#scope = scope
+    this.#statement = statement
+    this.#rows = new Arriving<Row>(scope)
+    lent(this, this.#rows)
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<Row, undefined>> {
+    return this.#rows.next(this.#scope, this.#statement)
+  }
+
+  /**
+   * Ends the stream early. On a connection of the pool a long rest ends the connection, in a
+   * session the server is asked to cancel, and in a transaction the rest is read. Rows that come
+   * are dropped.
+   */
+  return(): Promise<IteratorResult<Row, undefined>> {
+    this.#rows.leave()
+    return Promise.resolve(DONE)
+  }
+
+  [ASYNC_DISPOSE](): Promise<void> {
+    return this.return().then(() => undefined)
+  }
+}
+
+/** The side of a stream that the connection has, and the rows that wait. */
+class Arriving<Row> implements Receiver, Occupant, Loan {
+  readonly kind = 'stream'
+  readonly #occupants: LendingScope['_occupants']
+  #text = ''
+  #asArrays = false
   #checkout: Checkout | undefined
   #read: RowReader | undefined
   /** Rows that wait for the reader, from `#next` on, and the bytes that they arrived in. */
@@ -32,54 +72,64 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   #waiters: Waiter<Row>[] = []
   #state: 'new' | 'running' | 'dropped' | 'over' = 'new'
   #error: unknown
+  /** The reader has begun, and has neither reached the end nor left. */
+  isOpen = false
 
-  constructor(scope: LendingScope, statement: Statement) {
-    this.#scope = scope
-    this.#statement = statement
+  constructor({ _occupants }: LendingScope) {
+    this.#occupants = _occupants
   }
 
-  [Symbol.asyncIterator](): this {
-    return this
-  }
-
-  next(): Promise<IteratorResult<Row, undefined>> {
-    if (this.#state === 'new') this.#begin()
+  next(scope: LendingScope, statement: Statement): Promise<IteratorResult<Row, undefined>> {
+    if (this.#state === 'new') this.#begin(scope, statement)
     if (this.#next < this.#rows.length)
       return Promise.resolve({ value: this.#shift(), done: false })
     if (this.#state !== 'running') return this.#last()
     return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
   }
 
-  /**
-   * Ends the stream early. On a connection of the pool a long rest ends the connection, in a
-   * session the server is asked to cancel, and in a transaction the rest is read. Rows that come
-   * are dropped.
-   */
-  return(): Promise<IteratorResult<Row, undefined>> {
+  leave(): void {
     const wasRunning = this.#state === 'running'
     this.#state = wasRunning ? 'dropped' : 'over'
     this.#rows = []
     this.#next = 0
+    this.#close()
     const checkout = this.#checkout
     if (wasRunning && checkout !== undefined) checkout.connection.leave(this, checkout.rest)
     for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
-    return Promise.resolve(DONE)
   }
 
-  [ASYNC_DISPOSE](): Promise<void> {
-    return this.return().then(() => undefined)
+  expel(why: PostgresError): void {
+    this.#error = why.about(this.#text)
+    const waiters = this.#waiters.splice(0)
+    this.leave()
+    for (const waiter of waiters) this.#last().then(waiter.resolve, waiter.reject)
   }
 
-  #begin(): void {
+  abandoned(): string | undefined {
+    const isHeld = this.#state === 'running' && this.#checkout !== undefined
+    this.leave()
+    return isHeld
+      ? 'A stream of rows was ended: it was neither read to its end nor left, and nobody can reach it any more.'
+      : undefined
+  }
+
+  #close(): void {
+    this.isOpen = false
+    this.#occupants?.leave(this)
+  }
+
+  #begin(scope: LendingScope, statement: Statement): void {
     this.#state = 'running'
-    this.#start().catch((error: unknown) => this.#end(error))
+    this.isOpen = true
+    this.#start(scope, statement).catch((error: unknown) => this.#end(error))
   }
 
-  async #start(): Promise<void> {
-    const statement = this.#statement
+  async #start(scope: LendingScope, statement: Statement): Promise<void> {
     statement.take()
     statement.prepare()
-    const checkout = await this.#scope._lend()
+    this.#text = statement.text
+    this.#asArrays = statement.asArrays
+    const checkout = await scope._lend(this)
     this.#checkout = checkout
     if (this.#state !== 'running') return this.#over()
     const { connection } = checkout
@@ -116,7 +166,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   #describe(columns: Columns | undefined): void {
     const values = this.#checkout?.connection.values
     if (columns !== undefined && values !== undefined)
-      this.#read = columns.reader(values, this.#statement.asArrays)
+      this.#read = columns.reader(values, this.#asArrays)
   }
 
   #row(at: number): void {
@@ -157,12 +207,13 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     const connection = this.#checkout?.connection as Connection
     connection.ended()
     const error = endError(connection.why, how, outcome, start, end)
-    this.#end(error?.about(this.#statement.text) ?? this.#error)
+    this.#end(error?.about(this.#text) ?? this.#error)
   }
 
   #end(error: unknown): void {
-    this.#error = this.#state === 'running' ? error : undefined
+    if (this.#state === 'running') this.#error = error
     this.#over()
+    if (error !== undefined) this.#close()
     if (this.#next < this.#rows.length) return
     for (const waiter of this.#waiters.splice(0)) this.#last().then(waiter.resolve, waiter.reject)
   }
@@ -176,6 +227,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   /** The end behind the last row. An error is reported once. */
   #last(): Promise<IteratorResult<Row, undefined>> {
     const error = this.#error
+    this.#close()
     this.#error = undefined
     return error === undefined ? Promise.resolve(DONE) : Promise.reject(error as Error)
   }

@@ -3,6 +3,7 @@ import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
 import { again, misuse, PostgresError } from './error'
+import type { Occupant } from './occupants'
 import type { Keeper, Scope } from './scope'
 import type { Statement } from './statement'
 import { refusal } from './traits'
@@ -59,7 +60,7 @@ export class Transaction implements Keeper {
       )
     }
     return this.#levels.at(-1) === level
-      ? undefined
+      ? this.connection.occupants.refusal
       : misuse('savepoint_open', 'a savepoint is open: use the argument of its function')
   }
 
@@ -67,16 +68,31 @@ export class Transaction implements Keeper {
     return false
   }
 
-  /** Waits until it has begun on the server: a stream or a COPY would run even if BEGIN failed. */
-  async ready(level: Level): Promise<void> {
+  /**
+   * Lets a stream or a COPY in, and waits until the transaction has begun on the server: it would
+   * run even if BEGIN failed.
+   */
+  async ready(level: Level, occupant: Occupant): Promise<void> {
     const error = this.#check(level)
     if (error !== undefined) throw error
     const { connection } = this
+    connection.occupants.enter(occupant)
     if (connection.act(Act.IS_KNOWN) > 0) return
     // An empty text runs nothing, and is skipped like any statement if BEGIN failed.
     await new Promise<void>((resolve, reject) => {
       new Control('', resolve, reject, connection)._sendOn(connection, Flag.UNPREPARED)
     })
+  }
+
+  /**
+   * A function has ended: leaves the streams that it left half read, and undoes a COPY that it left
+   * open, which is an error. Resolves when the COPYs have ended whose data has.
+   */
+  #vacate(): Promise<void> | undefined {
+    const { occupants } = this.connection
+    const error = occupants.expel()
+    if (error !== undefined) throw error
+    return occupants.areNone ? undefined : occupants.whenNone()
   }
 
   /** Whether the engine allows to run it again after its failure. */
@@ -102,6 +118,8 @@ export class Transaction implements Keeper {
     let value: T
     try {
       value = await run(level)
+      // Whoever ended the savepoint early has seen to what was open in it.
+      if (!level.isOver) await this.#vacate()
     } catch (error) {
       if (!level.isOver) this.#undo(level)
       throw error
@@ -118,6 +136,7 @@ export class Transaction implements Keeper {
 
   /** Undoes a savepoint, and those that are open in it. */
   #undo(level: Level): void {
+    this.connection.occupants.expel()
     while (!level.isOver) {
       this.#leave(this.#levels.at(-1) as Level)
       this.connection.act(Act.UNDO)
@@ -141,6 +160,10 @@ export class Transaction implements Keeper {
    * the error of the first statement that failed, or that of the COMMIT.
    */
   async commit(statements: readonly Statement[]): Promise<void> {
+    await this.#vacate()
+    // A savepoint whose function has not ended is undone, as inside of another one.
+    const open = this.#levels[1]
+    if (open !== undefined) this.#undo(open)
     const ends = Promise.allSettled(statements.map((it) => it.settled()))
     this.#close()
     if (this.#isIncomplete) {
@@ -166,6 +189,7 @@ export class Transaction implements Keeper {
   async rollback(): Promise<void> {
     this.#close()
     const { connection } = this
+    connection.occupants.expel()
     if (connection.isOver) return
     await this.#end(Act.ROLLBACK).catch((error: PostgresError) =>
       connection.destroy(again(error, 'Unknown')),

@@ -10,7 +10,7 @@ export interface Loan {
 }
 
 /** Has the loan given back once the garbage collector has found that nobody can reach the handle. */
-export function lent(handle: object, loan: Loan): void {
+export function onLoan(handle: object, loan: Loan): void {
   registry.register(handle, loan)
 }
 

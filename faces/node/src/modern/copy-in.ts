@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream'
 
-import { lent, type Loan } from '../engine/abandoned'
+import { onLoan, type Loan } from '../engine/abandoned'
 import { CopyPart, Refused } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
@@ -25,7 +25,7 @@ export class CopyingIn extends Writable {
     super({ highWaterMark: WAITING_BYTES_MAX })
     this.#scope = scope
     this.#feed = new Feed(this, scope, text)
-    lent(this, this.#feed)
+    onLoan(this, this.#feed)
   }
 
   get count(): number | undefined {

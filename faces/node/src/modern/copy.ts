@@ -1,6 +1,6 @@
 import { Readable, Writable } from 'node:stream'
 
-import { lent, type Loan } from '../engine/abandoned'
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Flag, Trait } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
@@ -98,7 +98,7 @@ class CopyingOut extends Readable {
     super()
     this.#scope = scope
     this.#drain = new Drain(this, scope, text)
-    lent(this, this.#drain)
+    onLoan(this, this.#drain)
   }
 
   get count(): number | undefined {

@@ -1,3 +1,4 @@
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Rest, StatementPlace } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
@@ -50,17 +51,17 @@ export async function lendOfLevel(level: Level, occupant: Occupant): Promise<Che
 
 /** The scope of `sql.session()`: statements on a connection that one caller has to itself. */
 export class Session implements LendingScope {
-  readonly #lease: Lease
-  #isOver = false
+  readonly #held: Held
   /** A transaction of `session.begin` is open on it. */
   isInTransaction = false
 
   constructor(lease: Lease) {
-    this.#lease = lease
+    this.#held = new Held(lease)
+    onLoan(this, this.#held)
   }
 
   get connection(): Connection {
-    return this.#lease.connection
+    return this.#held.lease.connection
   }
 
   get _occupants(): Occupants {
@@ -68,7 +69,7 @@ export class Session implements LendingScope {
   }
 
   check(): PostgresError | undefined {
-    if (this.#isOver) return misuse('session_over', 'the session was released')
+    if (this.#held.isOver) return misuse('session_over', 'the session was released')
     return this.isInTransaction
       ? misuse(
           'transaction_open',
@@ -97,14 +98,35 @@ export class Session implements LendingScope {
     }
   }
 
+  release(): void {
+    this.#held.release()
+  }
+}
+
+/** The connection of a session. */
+class Held implements Loan {
+  readonly lease: Lease
+  isOver = false
+
+  constructor(lease: Lease) {
+    this.lease = lease
+  }
+
   /**
    * Gives the connection back once all requests on it have ended. Streams and COPYs that are open
    * are ended.
    */
   release(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    this._occupants.expel()
-    void this._occupants.whenNone().then(() => this.#lease.releaseWhenIdle())
+    if (this.isOver) return
+    this.isOver = true
+    const { occupants } = this.lease.connection
+    occupants.expel()
+    void occupants.whenNone().then(() => this.lease.releaseWhenIdle())
+  }
+
+  abandoned(): string | undefined {
+    if (this.isOver) return undefined
+    this.release()
+    return 'A session was released: its user did not, and nobody can reach it any more.'
   }
 }

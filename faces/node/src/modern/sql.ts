@@ -22,7 +22,7 @@ import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
 import { copyFrom, copyTo, type CopyIn, type CopyOut } from './copy'
 import type { TransactionOptions } from './begin'
-import { type Level, Transaction } from './transaction'
+import { Borrowed, type Level, Transaction } from './transaction'
 
 /** The results of a list of statements, in their order. */
 export type Results<Q extends readonly unknown[]> = {
@@ -161,7 +161,7 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     await Promise.all([pool.end(timeoutMs), made?.end(timeoutMs)])
   }
   return tagOf(scope, defaults, {
-    begin: beginOn(defaults, () => pool.checkout()),
+    begin: beginOn(defaults, () => borrowFrom(pool)),
     pipeline: pipelineOn(pool, defaults),
     reads: () => set().reads(),
     position: () => set().position(),
@@ -201,24 +201,18 @@ function statementsOf(given: unknown): readonly Statement[] {
   throw misuse('not_statements', 'pipeline takes an array of statements that were made by sql`…`')
 }
 
-/** The connection of a transaction. */
-interface Lent {
-  readonly connection: Transaction['connection']
-  release(): void
-}
-
-function beginOn(defaults: Defaults, borrow: () => Promise<Lent> | Lent) {
+function beginOn(defaults: Defaults, borrow: () => Promise<Borrowed> | Borrowed) {
   return async (first: unknown, second?: unknown): Promise<unknown> => {
     const options = (second === undefined ? {} : first) as BeginOptions
     const run = (second === undefined ? first : second) as Run<unknown, Tx>
     const { retry = false } = options
     const attemptsMax = typeof retry === 'object' ? retry.attemptsMax : retry ? 0 : 1
     for (let attempt = 1; ; attempt++) {
-      const lent = await borrow()
+      const borrowed = await borrow()
       let transaction: Transaction | undefined
       let pause: number
       try {
-        transaction = new Transaction(lent.connection, options)
+        transaction = new Transaction(borrowed, options)
         return await runIn(transaction, defaults, run)
       } catch (error) {
         const runsAgain = transaction?.runsAgain
@@ -226,12 +220,16 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Lent> | Lent) {
         pause = runsAgain ? pauseBehind(attempt, attemptsMax) : -1
         if (pause < 0) throw error
       } finally {
-        transaction?.forget()
-        lent.release()
+        borrowed.giveBack()
       }
       await new Promise((resolve) => setTimeout(resolve, pause))
     }
   }
+}
+
+async function borrowFrom(pool: Pool): Promise<Borrowed> {
+  const lease = await pool.checkout()
+  return new Borrowed(lease.connection, () => lease.release())
 }
 
 /** The pause in milliseconds before a transaction is run again; negative if it is not. */
@@ -275,11 +273,11 @@ function txOf(level: Level, defaults: Defaults): Tx {
 
 async function sessionOf(pool: Pool, defaults: Defaults): Promise<Session> {
   const scope = new SessionScope(await pool.checkout())
-  const borrow = (): Lent => {
+  const borrow = (): Borrowed => {
     const error = scope.check()
     if (error !== undefined) throw error
     scope.isInTransaction = true
-    return { connection: scope.connection, release: () => void (scope.isInTransaction = false) }
+    return new Borrowed(scope.connection, () => void (scope.isInTransaction = false))
   }
   return tagOf(scope, defaults, {
     begin: beginOn(defaults, borrow),

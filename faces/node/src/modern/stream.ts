@@ -1,4 +1,4 @@
-import { lent, type Loan } from '../engine/abandoned'
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Flag } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
@@ -13,7 +13,9 @@ import type { Occupant } from './occupants'
 import type { Statement } from './statement'
 import { refusal } from './traits'
 
+/** A call of `next` that waits. It keeps its stream, which its caller may not. */
 interface Waiter<Row> {
+  readonly stream: RowStream<Row>
   resolve(result: IteratorResult<Row, undefined>): void
   reject(error: unknown): void
 }
@@ -31,7 +33,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined> {
     this.#scope = scope
     this.#statement = statement
     this.#rows = new Arriving<Row>(scope)
-    lent(this, this.#rows)
+    onLoan(this, this.#rows)
   }
 
   [Symbol.asyncIterator](): this {
@@ -39,7 +41,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined> {
   }
 
   next(): Promise<IteratorResult<Row, undefined>> {
-    return this.#rows.next(this.#scope, this.#statement)
+    return this.#rows.next(this, this.#scope, this.#statement)
   }
 
   /**
@@ -79,12 +81,16 @@ class Arriving<Row> implements Receiver, Occupant, Loan {
     this.#occupants = _occupants
   }
 
-  next(scope: LendingScope, statement: Statement): Promise<IteratorResult<Row, undefined>> {
+  next(
+    stream: RowStream<Row>,
+    scope: LendingScope,
+    statement: Statement,
+  ): Promise<IteratorResult<Row, undefined>> {
     if (this.#state === 'new') this.#begin(scope, statement)
     if (this.#next < this.#rows.length)
       return Promise.resolve({ value: this.#shift(), done: false })
     if (this.#state !== 'running') return this.#last()
-    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
+    return new Promise((resolve, reject) => this.#waiters.push({ stream, resolve, reject }))
   }
 
   leave(): void {

@@ -1,3 +1,4 @@
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Act, Flag, OUTCOMES, StatementPlace } from '../engine/exports'
 import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
@@ -17,13 +18,17 @@ export class Transaction implements Keeper {
   readonly outermost = new Level(this)
   /** The transaction and the savepoints that are open. */
   readonly #levels: Level[] = [this.outermost]
-  /** The last statement so far. It ends the segment, unless another one follows in this turn. */
-  #held: Statement | undefined
+  readonly #segment: Segment
   #isIncomplete = false
 
-  constructor(connection: Connection, options: TransactionOptions) {
+  /** Begins on a connection, which is given back when the transaction can't be reached any more. */
+  constructor(borrowed: Borrowed, options: TransactionOptions) {
+    const { connection } = borrowed
     this.connection = connection
-    connection.begin(modesOf(options), () => this.#send(0))
+    const segment = new Segment(connection)
+    this.#segment = segment
+    connection.begin(modesOf(options), () => segment.send(0))
+    onLoan(this, borrowed)
   }
 
   _send(level: Level, statement: Statement): void {
@@ -31,25 +36,14 @@ export class Transaction implements Keeper {
     if (error !== undefined) return statement.fail(error, 'NotSent')
     // Later statements depend on it, so it must not be taken back from the queue.
     statement.keeper = this
-    this.#send(Flag.MEMBER)
-    this.#held = statement
-    this.connection.hold()
-  }
-
-  #send(flags: number): void {
-    const held = this.#held
-    this.#held = undefined
-    // The members in front of a refused statement need a sync point.
-    if (held?._sendOn(this.connection, flags) === false) this.connection.act(Act.FLUSH)
+    this.#segment.add(statement)
   }
 
   /**
    * A statement was given up before it was sent: the transaction is incomplete, and can't commit.
    */
   _takeBack(statement: Statement): void {
-    if (this.#held !== statement) return
-    this.#held = undefined
-    this.#isIncomplete = true
+    if (this.#segment.takeBack(statement)) this.#isIncomplete = true
   }
 
   #check(level: Level): PostgresError | undefined {
@@ -100,13 +94,6 @@ export class Transaction implements Keeper {
     return this.connection.act(Act.RUNS_AGAIN) > 0
   }
 
-  /** Resolves when the server has confirmed the act. */
-  #end(act: Act.RELEASE | Act.COMMIT | Act.ROLLBACK): Promise<void> {
-    return new Promise((resolve, reject) => {
-      new Control('', resolve, reject, this.connection)._actOn(this.connection, act)
-    })
-  }
-
   // --- savepoints ---
 
   async savepoint<T>(from: Level, run: (level: Level) => Promise<T>): Promise<T> {
@@ -130,7 +117,7 @@ export class Transaction implements Keeper {
     const inner = this.#levels[this.#levels.indexOf(level) + 1]
     if (inner !== undefined) this.#undo(inner)
     this.#leave(level)
-    await this.#end(Act.RELEASE)
+    await ended(this.connection, Act.RELEASE)
     return value
   }
 
@@ -170,7 +157,7 @@ export class Transaction implements Keeper {
       const message = 'rolled back, since a statement was given up before it was sent'
       throw new PostgresError('rolled_back', 'Rejected', message)
     }
-    const committed = await this.#end(Act.COMMIT).catch((error: PostgresError) => error)
+    const committed = await ended(this.connection, Act.COMMIT).catch((error: PostgresError) => error)
     const failed = (await ends).find((it) => it.status === 'rejected')
     const error = failed?.status === 'rejected' ? (failed.reason as unknown) : undefined
     if (error instanceof PostgresError) {
@@ -182,23 +169,85 @@ export class Transaction implements Keeper {
     if (committed !== undefined) throw committed
   }
 
-  /**
-   * Rolls back, unless the connection is over. It never rejects: if the ROLLBACK fails, the
-   * connection is closed, which rolls back too.
-   */
-  async rollback(): Promise<void> {
+  /** Rolls back, unless the connection is over. It never rejects. */
+  rollback(): Promise<void> {
     this.#close()
-    const { connection } = this
-    connection.occupants.expel()
-    if (connection.isOver) return
-    await this.#end(Act.ROLLBACK).catch((error: PostgresError) =>
-      connection.destroy(again(error, 'Unknown')),
-    )
+    return rollBack(this.connection)
+  }
+}
+
+/**
+ * Rolls back what runs on a connection, unless that is over. If the ROLLBACK fails, the connection
+ * is closed, which rolls back too.
+ */
+async function rollBack(connection: Connection): Promise<void> {
+  connection.occupants.expel()
+  if (connection.isOver) return
+  await ended(connection, Act.ROLLBACK).catch((error: PostgresError) =>
+    connection.destroy(again(error, 'Unknown')),
+  )
+}
+
+/** Resolves when the server has confirmed the act. */
+function ended(connection: Connection, act: Act): Promise<void> {
+  return new Promise((resolve, reject) => {
+    new Control('', resolve, reject, connection)._actOn(connection, act)
+  })
+}
+
+/** The statements of one turn. The connection has it, and so doesn't reach the transaction. */
+class Segment {
+  readonly #connection: Connection
+  /** The last statement so far. It ends the segment, unless another one follows in this turn. */
+  #held: Statement | undefined
+
+  constructor(connection: Connection) {
+    this.#connection = connection
   }
 
-  /** Detaches the transaction from its connection, before that is given back. */
-  forget(): void {
+  add(statement: Statement): void {
+    this.send(Flag.MEMBER)
+    this.#held = statement
+    this.#connection.hold()
+  }
+
+  send(flags: number): void {
+    const held = this.#held
+    this.#held = undefined
+    // The members in front of a refused statement need a sync point.
+    if (held?._sendOn(this.#connection, flags) === false) this.#connection.act(Act.FLUSH)
+  }
+
+  takeBack(statement: Statement): boolean {
+    if (this.#held !== statement) return false
+    this.#held = undefined
+    return true
+  }
+}
+
+/** The connection of a transaction, which is given back once. */
+export class Borrowed implements Loan {
+  readonly connection: Connection
+  readonly #release: () => void
+  #isOver = false
+
+  constructor(connection: Connection, release: () => void) {
+    this.connection = connection
+    this.#release = release
+  }
+
+  /** Detaches the transaction from the connection, and gives that back. */
+  giveBack(): void {
+    if (this.#isOver) return
+    this.#isOver = true
     this.connection.act(Act.FORGET)
+    this.#release()
+  }
+
+  abandoned(): string | undefined {
+    if (this.#isOver) return undefined
+    void rollBack(this.connection).then(() => this.giveBack())
+    return 'A transaction was rolled back: its function has not ended, and nobody can reach it any more.'
   }
 }
 

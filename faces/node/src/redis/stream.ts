@@ -1,4 +1,4 @@
-import { lent, type Loan } from '../engine/abandoned'
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Call, type How } from './call'
 import type { Argument } from './encode'
 import { misuse, RedisError } from './error'
@@ -47,7 +47,7 @@ export function streamed(
 ): AsyncGenerator<Reply | RedisError, void, undefined> {
   const line = new Window(how, options)
   const replies = run(line, borrow, commands)
-  lent(replies, line)
+  onLoan(replies, line)
   return replies
 }
 

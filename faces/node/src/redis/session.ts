@@ -1,3 +1,4 @@
+import { onLoan, type Loan } from '../engine/abandoned'
 import { Place } from '../engine/exports'
 import type { Atomic, Item } from './atomic'
 import { type Call, type How, promised, type Shape } from './call'
@@ -25,19 +26,15 @@ export interface Session<B extends boolean = false> extends Promised<B> {}
  * state of a connection. Its commands pipeline like those of a client.
  */
 export class Session<B extends boolean = false> implements Sender, Runner {
-  readonly #lease: Lease
+  readonly #held: Held
   readonly #how: How
-  #isOver = false
-  /** The number of WATCHes, and how many of them EXEC or UNWATCH has ended. */
-  #watched = 0
-  #unwatched = 0
   #isInMulti = false
-  #isChanged = false
 
   /** Not for callers: `client.session` makes one. */
   constructor(lease: Lease, how: How) {
-    this.#lease = lease
+    this.#held = new Held(lease)
     this.#how = how
+    onLoan(this, this.#held)
   }
 
   /**
@@ -103,10 +100,7 @@ export class Session<B extends boolean = false> implements Sender, Runner {
    * changed; otherwise it is closed.
    */
   async close(): Promise<void> {
-    if (this.#isOver) return
-    this.#isOver = true
-    // A watch that is left would fail the next user's EXEC.
-    this.#lease.release(this.#isChanged || this.#watched > this.#unwatched)
+    this.#held.release()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -168,17 +162,19 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   }
 
   #note(name: string): void {
-    if (name === 'WATCH') this.#watched++
+    const held = this.#held
+    if (name === 'WATCH') held.watched++
     else if (name === 'EXEC' || name === 'DISCARD') this.#isInMulti = false
-    else if (name !== 'UNWATCH' && name !== 'WAIT' && name !== 'WAITAOF') this.#isChanged = true
+    else if (name !== 'UNWATCH' && name !== 'WAIT' && name !== 'WAITAOF') held.isChanged = true
     if (name !== 'MULTI') return
     this.#isInMulti = true
-    this.#lease.connection.sendScriptsAsTexts()
+    held.lease.connection.sendScriptsAsTexts()
   }
 
   /** `sent` ends the watches so far, once it is answered. */
   async #unwatching<T>(sent: Promise<T>): Promise<T> {
-    const watched = this.#watched
+    const held = this.#held
+    const { watched } = held
     let isOver = true
     try {
       return await sent
@@ -186,13 +182,15 @@ export class Session<B extends boolean = false> implements Sender, Runner {
       isOver = UNWATCHED.has((error as RedisError).code)
       throw error
     } finally {
-      if (isOver) this.#unwatched = Math.max(this.#unwatched, watched)
+      if (isOver) held.unwatched = Math.max(held.unwatched, watched)
     }
   }
 
   #submit(call: Call): void {
-    if (this.#isOver) return call.fail(misuse('closed', 'the session is closed'), 'NotSent')
-    const { connection } = this.#lease
+    const { isOver, lease } = this.#held
+    if (isOver) return call.fail(misuse('closed', 'the session is closed'), 'NotSent')
+    const { connection } = lease
+    call.keeps = this
     if (connection.send(call)) return
     call.fail(
       connection.reason ?? misuse('queue_full', 'the connection takes no more: wait for replies'),
@@ -202,3 +200,30 @@ export class Session<B extends boolean = false> implements Sender, Runner {
 }
 
 addCommands(Session)
+
+/** The connection of a session, and what its commands have done to it. */
+class Held implements Loan {
+  readonly lease: Lease
+  isOver = false
+  /** The number of WATCHes, and how many of them EXEC or UNWATCH has ended. */
+  watched = 0
+  unwatched = 0
+  isChanged = false
+
+  constructor(lease: Lease) {
+    this.lease = lease
+  }
+
+  release(): void {
+    if (this.isOver) return
+    this.isOver = true
+    // A watch that is left would fail the next user's EXEC.
+    this.lease.release(this.isChanged || this.watched > this.unwatched)
+  }
+
+  abandoned(): string | undefined {
+    if (this.isOver) return undefined
+    this.release()
+    return 'A session of Redis was closed: its user did not, and nobody can reach it any more.'
+  }
+}

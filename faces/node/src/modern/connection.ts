@@ -1,4 +1,4 @@
-import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
+import { Act, Close, ConnectFault, CopyPart, Holder, type Rest } from '../engine/exports'
 import type { Lineage } from '../engine/lineage'
 import { Link, type Owner, type Parameters, type Reader, type Receiver } from '../engine/link'
 import { UNTOLD } from '../engine/text-key'
@@ -38,6 +38,12 @@ export class Connection implements Owner, Reached {
   processId = 0
   /** The engine ended the connection because of a request on it, which must not be sent again. */
   isMisused = false
+  /** Counts what its caller and the server do. */
+  moves = 0
+  /** The server waits for more of a COPY. */
+  #isFed = false
+  /** The reader of a stream takes nothing. */
+  #isPaused = false
   readonly #settings: Settings
   readonly #lineage: Lineage
   readonly #host: Host
@@ -82,6 +88,7 @@ export class Connection implements Owner, Reached {
     parameters: Parameters,
     key = UNTOLD,
   ): number {
+    this.moves++
     this.leaving()
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
@@ -133,6 +140,7 @@ export class Connection implements Owner, Reached {
 
   /** Acts on the transaction (see `Link.act`). With a receiver it is a request, which ends. */
   act(act: Act, subject: Receiver | number = 0): number {
+    this.moves++
     this.leaving()
     if (act === Act.FORGET) this.#leaving = undefined
     if (this.#link === undefined || this.#isOver) return CLOSED
@@ -146,13 +154,18 @@ export class Connection implements Owner, Reached {
     this.leaving()
     if (this.#link === undefined || this.#isOver) return CLOSED
     const place = this.#link.submitCopy(receiver, text, data)
+    this.moves++
+    this.#isFed = place >= 0
     if (place >= 0) this.#began()
     return place
   }
 
   /** Hands over more data of a COPY (see `Link.feed`). */
   feed(receiver: Receiver, part: CopyPart, data: Uint8Array): number {
-    return this.#link?.feed(receiver, part, data) ?? CLOSED
+    this.moves++
+    const fed = this.#link?.feed(receiver, part, data) ?? CLOSED
+    if (part !== CopyPart.DATA && fed > 0) this.#isFed = false
+    return fed
   }
 
   /** The reader of a stream has taken this many bytes. */
@@ -173,6 +186,7 @@ export class Connection implements Owner, Reached {
   /** A request has ended. */
   ended(): void {
     if (--this.pending > 0) return
+    this.#isFed = false
     if (this.isShared) this.#transport?.unref()
     this.#tellIdle()
   }
@@ -187,6 +201,11 @@ export class Connection implements Owner, Reached {
   #tellIdle(): void {
     if (this.pending > 0) return
     for (const tell of this.#whenIdle.splice(0)) tell()
+  }
+
+  /** Whether one caller has the connection, and nothing happens before the caller goes on. */
+  get isUpToCaller(): boolean {
+    return !this.isShared && (this.pending === 0 || this.#isPaused || this.#isFed)
   }
 
   takeBack(place: number): boolean {
@@ -290,6 +309,7 @@ export class Connection implements Owner, Reached {
   }
 
   received(chunk: Buffer): void {
+    this.moves++
     this.#link?.receive(chunk)
     this.#host.answered(this)
   }
@@ -374,6 +394,7 @@ export class Connection implements Owner, Reached {
 
   /** While the socket is not read, the server stops sending. */
   read(goesOn: boolean): void {
+    this.#isPaused = !goesOn
     if (goesOn) this.#transport?.stream.resume()
     else this.#transport?.stream.pause()
   }

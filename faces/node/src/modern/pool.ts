@@ -3,6 +3,7 @@ import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/ex
 import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { Lineage } from '../engine/lineage'
 import { ENGINE_LOST } from '../engine/memory'
+import { Standstill, warnOfHeld } from '../engine/standstill'
 import type { Replicas } from '../engine/replicas'
 import type { Settings } from './config'
 import { Connection } from './connection'
@@ -346,8 +347,26 @@ export class Pool implements Opener, Host, Scope {
         this.#pausing.clear()
       }
       if (timeoutMs < Infinity) this.#endLater(timeoutMs)
+      else this.#cutHeld()
       if (this.#isOver) this.#finish()
     })
+  }
+
+  /** Cuts what is up to callers once nothing moves: they may be waiting for this end. */
+  #cutHeld(): void {
+    const moves = (): number => {
+      let sum = 0
+      for (const connection of this.#members.values()) sum += connection.moves
+      return sum
+    }
+    const standstill = new Standstill(moves, () => {
+      for (const connection of [...this.#members.values()]) {
+        if (!connection.isUpToCaller) continue
+        warnOfHeld('A session, transaction, stream or COPY')
+        connection.destroy(heldTooLong())
+      }
+    })
+    this.#whenOver.push(() => standstill.stop())
   }
 
   #endLater(timeoutMs: number): void {
@@ -369,6 +388,11 @@ export class Pool implements Opener, Host, Scope {
     this.#adapter.free()
     this.lineage.release(this)
   }
+}
+
+function heldTooLong(): PostgresError {
+  const message = 'the client was ended, and this connection was held while nothing moved'
+  return new PostgresError('connection_lost', 'Unknown', message)
 }
 
 export function closed(): PostgresError {

@@ -105,3 +105,15 @@ test('the end of a client waits for statements, however long they take', limits,
   await sql.end()
   assert.equal(await slow, 7)
 })
+
+test('listen on a client that was ended is an error at once, and leaves nothing open', limits, async () => {
+  const sql = client()
+  await sql`select 1`
+  const before = sql.listen('modern_end')
+  await before.ready
+  const ending = sql.end()
+  assert.throws(() => sql.listen('modern_end'), { code: 'closed', outcome: 'NotSent' })
+  await ending
+  assert.throws(() => sql.listen('modern_end'), { code: 'closed', outcome: 'NotSent' })
+  before.end()
+})

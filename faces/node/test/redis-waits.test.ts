@@ -60,3 +60,79 @@ test('the error of the source of a stream of commands reaches its reader', limit
   await assert.rejects(read(), /mine/)
   await client.close()
 })
+
+// --- the end of a client ---
+
+const refused = { code: 'closed', outcome: 'NotSent' }
+
+test('a subscription on a client that is closed, or is being closed, is an error at once', limits, async () => {
+  for (const protocol of [2, 3] as const) {
+    const client = redis({ url: server.url, protocol })
+    await client.ping()
+    const news = await client.subscribe('waits')
+    const closing = client.close()
+    await assert.rejects(client.subscribe('more'), refused)
+    await assert.rejects(news.subscribe('more'), refused)
+    await closing
+    for (const subscribe of ['subscribe', 'psubscribe', 'ssubscribe'] as const)
+      await assert.rejects(client[subscribe]('more'), refused)
+    assert.deepEqual(await news.next(), { value: undefined, done: true })
+  }
+})
+
+test('a client is closed beside what its caller holds, and does not wait for ever', { timeout: 60_000 }, async () => {
+  const warned: string[] = []
+  const hear = (warning: Error & { code?: string }): void => void warned.push(warning.code ?? '')
+  process.on('warning', hear)
+  const cut = { code: 'connection_ended', outcome: 'Unknown' }
+  const ways: ((client: ReturnType<typeof redis>) => Promise<unknown>)[] = [
+    async (client) => {
+      const session = await client.session()
+      await session.get('waits')
+      await client.close()
+      await assert.rejects(session.get('waits'), { code: 'connection_ended', outcome: 'NotSent' })
+    },
+    async (client) => {
+      const popped = assert.rejects(client.blpop('never', 0), cut)
+      await client.ping()
+      await client.close()
+      await popped
+    },
+    async (client) => {
+      const session = await client.session()
+      const popped = assert.rejects(session.command('BLPOP', 'never', 0), cut)
+      await client.close()
+      await popped
+    },
+    async (client) => {
+      for await (const _ of client.stream([['PING'], ['PING']], { window: 1 })) {
+        await client.close()
+        break
+      }
+    },
+  ]
+  await Promise.all(ways.map((run) => run(redis(server.url))))
+  process.off('warning', hear)
+  assert.deepEqual(warned, new Array(4).fill('ONETRIP_HELD'))
+})
+
+test('a client is closed at once beside a stream of which all replies were read', limits, async () => {
+  const client = redis(server.url)
+  const stream = client.stream([['PING'], ['PING']])
+  await stream.next()
+  await stream.next()
+  await client.close()
+  assert.deepEqual(await stream.next(), { value: undefined, done: true })
+})
+
+test('close with a limit cuts what is left then, and its calls end as Unknown', limits, async () => {
+  const client = redis(server.url)
+  const session = await client.session()
+  const popped = assert.rejects(client.blpop('never', 0), { code: 'connection_ended', outcome: 'Unknown' })
+  await client.close({ timeoutMs: 10 })
+  await popped
+  await assert.rejects(session.ping(), { code: 'connection_ended' })
+  const idle = redis(server.url)
+  await idle.ping()
+  await idle.close({ timeoutMs: 60_000 })
+})

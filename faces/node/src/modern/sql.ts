@@ -12,7 +12,7 @@ import {
 import { Listener } from './listener'
 import type { Occupant } from './occupants'
 import { Pipeline } from './pipeline'
-import { Pool } from './pool'
+import { closed, Pool } from './pool'
 import type { Defaults, Query } from './query'
 import type { Stats } from './slow-neighbours'
 import type { Position } from './position'
@@ -89,7 +89,8 @@ type Unwrapped<T> = T extends readonly Query<unknown>[] ? Results<T> : Awaited<T
 export interface Session extends Tag, Begins, Streams, AsyncDisposable {
   /**
    * Gives the connection back, once all its statements are answered. It is reset before its next
-   * user. Until it is released, a session keeps its connection and keeps the process alive.
+   * user. Streams that are half read and COPYs that are open are ended. Until it is released, a
+   * session keeps its connection and keeps the process alive, unless nobody can reach it any more.
    */
   release(): void
 }
@@ -122,12 +123,16 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
    * `wait_timeout` if none is free within `waitTimeoutMs` (default 30,000).
    */
   session(): Promise<Session>
-  /** Listens to channels, on a connection of its own that is opened again when it is lost. */
+  /**
+   * Listens to channels, on a connection of its own that is opened again when it is lost. Throws on
+   * a client that was ended (`closed`).
+   */
   listen(...channels: readonly [string, ...string[]]): Listener
   /**
    * Takes no new statements. Resolves when all are answered, all sessions released and all
    * connections closed. After `timeoutMs` (default: no limit) connections that are left are cut,
-   * and their statements end as `Unknown`. Listeners are not ended.
+   * and their statements end as `Unknown`. Without a limit, sessions, transactions, streams and
+   * COPYs that nobody uses are cut once nothing has moved for 5 s. Listeners are not ended.
    */
   end(options?: { readonly timeoutMs?: number }): Promise<void>
   /** The state of the pool and of the replicas now, and counts of what became of statements. */
@@ -166,7 +171,10 @@ export function postgres(config?: string | Config, more?: Config): Sql {
     reads: () => set().reads(),
     position: () => set().position(),
     session: () => sessionOf(pool, defaults),
-    listen: (...channels: string[]) => new Listener(settings, pool.lineage, channels),
+    listen: (...channels: string[]) => {
+      if (pool.isClosing) throw closed()
+      return new Listener(settings, pool.lineage, channels)
+    },
     end,
     get stats() {
       return { ...pool.stats, ...(made?.stats ?? NO_READS) }

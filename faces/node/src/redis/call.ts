@@ -52,6 +52,8 @@ export class Call {
   written: (() => void) | undefined
   /** It goes to the master, and is not sent again by itself: it is part of a list, or kept. */
   isForMaster = false
+  /** The server may not answer it before something else happens. */
+  blocks = false
   /** Its session, which its caller may not keep until it has ended. */
   keeps: object | undefined
   /** How often it was sent again. */

@@ -1,3 +1,4 @@
+import { delay } from '../engine/clock'
 import { Place } from '../engine/exports'
 import type { Atomic, Item } from './atomic'
 import type { Cache, CacheMetrics } from './cache'
@@ -213,10 +214,19 @@ export class Client<B extends boolean = false> implements Sender, Runner {
 
   /**
    * Takes no new calls. Resolves when all calls are answered and all connections are closed. It
-   * ends subscriptions, and waits for sessions.
+   * ends subscriptions, and waits for sessions and streams. After `timeoutMs` (default: no limit)
+   * connections that are left are cut, and their calls end as `Unknown`. Without a limit, sessions
+   * and streams that nobody uses and calls that block are cut once nothing has moved for 5 s.
    */
-  close(): Promise<void> {
-    return this.#core.close()
+  async close({ timeoutMs = Infinity }: { readonly timeoutMs?: number } = {}): Promise<void> {
+    const core = this.#core
+    const late = (): void =>
+      core.destroy(
+        new RedisError('the client was closed before the answer came', 'connection_ended', 'Unknown'),
+      )
+    const timer = timeoutMs < Infinity ? setTimeout(late, delay(timeoutMs)) : undefined
+    await core.close()
+    clearTimeout(timer)
   }
 
   /** Closes all connections now. Calls that are unanswered fail. */
@@ -246,6 +256,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
 
   #place(call: Call, known: Known): void {
     call.leaves = known.leaves
+    call.blocks = known.place === Place.OWN
     if (known.place === Place.SHARED) this.#sendCall(call)
     else if (known.place === Place.OWN) this.#core.sendOwn(call)
     else call.reject(misplaced(call.spec.name, known))

@@ -192,6 +192,7 @@ export class Cluster implements Core, Handle, Shards, Tower {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const node of this.#nodes()) node.cutStill()
     if (this.#entries.size > 0) await new Promise<void>((resolve) => this.#closing.push(resolve))
     this.#free()
     const nodes = [this.#home, ...this.#nodes()]

@@ -57,12 +57,19 @@ export class Connection implements RedisOwner, FailureListener, Seated {
   /** The server; the first of the configuration until it is known. */
   server: Server
   reason: RedisError | undefined
+  /** Counts what its caller and the server do. */
+  moves = 0
+  /** The last call on it that may block for ever. */
+  #blocking: Call | undefined
   /** 2 or 3, once it is ready. */
   protocol = 0
   readonly #config: Config
   readonly #seat: Seat
   readonly #purpose: Purpose
-  readonly #received = (chunk: Buffer): void => this.#link?.receive(chunk)
+  readonly #received = (chunk: Buffer): void => {
+    this.moves++
+    this.#link?.receive(chunk)
+  }
   #socket: Socket | undefined
   #link: RedisLink | undefined
   #outbox: Outbox | undefined
@@ -132,7 +139,15 @@ export class Connection implements RedisOwner, FailureListener, Seated {
       call.reject(new RedisError(RESP3_LOST, 'resp3_lost', 'NotSent', call.spec.name))
       return true
     }
-    return this.#outbox?.send(call) === true
+    const isTaken = this.#outbox?.send(call) === true
+    this.moves++
+    if (isTaken && call.body.blocks) this.#blocking = call
+    return isTaken
+  }
+
+  /** Whether nothing is unanswered on it but what may block for ever. */
+  get isStill(): boolean {
+    return this.isReady && (this.unanswered === 0 || this.#blocking?.settled === false)
   }
 
   /** Takes no more calls, and ends when all are answered. */

@@ -99,6 +99,11 @@ export class Node implements Core, Listener {
     this.#line.want()
   }
 
+  /** See `Own.cutStill`. */
+  cutStill(): void {
+    this.#own?.cutStill()
+  }
+
   /** `why`: the error of callers that wait for a connection of their own. */
   async close(why?: RedisError): Promise<void> {
     this.subscriptions.close()

@@ -1,6 +1,7 @@
 import { Condition, PoolCause } from '../engine/exports'
 import { PoolAdapter } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
+import { Standstill, warnOfHeld } from '../engine/standstill'
 import type { Config, Server } from './config'
 import { Connection, type Purpose, type Seat } from './connection'
 import { closedError } from './line'
@@ -28,6 +29,7 @@ export class Own {
   #isOver = false
   #why: RedisError | undefined
   #closing: (() => void)[] = []
+  #standstill: Standstill | undefined
 
   /** `server` returns the server of the shared connection, which may change. */
   constructor(config: Config, server: () => Server, purpose: Purpose) {
@@ -49,6 +51,7 @@ export class Own {
       close: (number) => this.#close(number),
       closed: () => {
         this.#isOver = true
+        this.#standstill?.stop()
         this.#adapter.free()
         for (const resolve of this.#closing.splice(0)) resolve()
       },
@@ -110,10 +113,31 @@ export class Own {
     this.#isClosed = true
     this.#why ??= why
     if (this.#isOver) return Promise.resolve()
+    this.cutStill()
     return new Promise((resolve) => {
       this.#closing.push(resolve)
       if (why === undefined) this.#adapter.close()
       else this.#adapter.cut()
+    })
+  }
+
+  /**
+   * From now on, cuts connections that are lent once nothing moves: their callers may be waiting for
+   * the end of the client.
+   */
+  cutStill(): void {
+    if (this.#isOver) return
+    const moves = (): number => {
+      let sum = 0
+      for (const connection of this.#connections.values()) sum += connection.moves
+      return sum
+    }
+    this.#standstill ??= new Standstill(moves, () => {
+      for (const connection of [...this.#connections.values()]) {
+        if (!connection.isStill) continue
+        warnOfHeld('A session, stream or blocking call of Redis')
+        connection.abort(heldTooLong())
+      }
     })
   }
 
@@ -168,4 +192,9 @@ export class Own {
     const message = `no connection was free in time: all ${this.#config.connectionsMax} are lent; raise connectionsMax or waitTimeout`
     return new RedisError(message, 'no_connection', 'NotSent')
   }
+}
+
+function heldTooLong(): RedisError {
+  const message = 'the client was closed, and this connection was held while nothing moved'
+  return new RedisError(message, 'connection_ended', 'Unknown')
 }

@@ -113,6 +113,7 @@ export class Session<B extends boolean = false> implements Sender, Runner {
       const known = this.#admit({ spec, args })
       const sent = promised(spec, args, this.#how, shape, (call) => {
         call.leaves = known.leaves
+        call.blocks = known.place === Place.OWN
         this.#submit(call)
       })
       return spec.name === 'UNWATCH' ? this.#unwatching(sent) : sent
@@ -125,7 +126,11 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   _run(items: readonly Item[], how: How): Promise<unknown[]> {
     return runEach(items, how, (call, item) => {
       try {
-        if (item.script === undefined) call.leaves = this.#admit(item).leaves
+        if (item.script === undefined) {
+          const known = this.#admit(item)
+          call.leaves = known.leaves
+          call.blocks = known.place === Place.OWN
+        }
         this.#submit(call)
       } catch (error) {
         call.reject(error as RedisError)

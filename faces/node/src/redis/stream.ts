@@ -66,7 +66,12 @@ async function* run(
         line.send(command)
       }
       const slot = line.first
-      if (slot?.hasCome === true) yield line.shift()
+      if (slot?.hasCome === true) {
+        const reply = line.shift()
+        // Behind the last reply its reader may ask for no other.
+        if (source.isOver && line.first === undefined) line.release()
+        yield reply
+      }
       else if (slot === undefined && source.isOver) return
       // A source may wait for a reply before it goes on, so replies don't wait for it.
       else await line.woken()

@@ -1,7 +1,7 @@
 import { Call, Confirmation, type How } from './call'
 import type { Config, Server } from './config'
 import type { Connection } from './connection'
-import { Line } from './line'
+import { closedError, Line } from './line'
 import { begin, next } from './reply'
 import type { Seating } from './sentinels'
 import { specOf } from './spec'
@@ -85,6 +85,7 @@ export class Subscriptions {
 
   /** Adds channels to a subscription. Resolves when the server has confirmed them. */
   async add(reader: Reader, family: Family, names: readonly Buffer[]): Promise<void> {
+    if (this.#isClosed) throw closedError()
     if (names.length === 0) return
     const { shards } = this
     const isSharded = family === 'shard' && shards !== undefined

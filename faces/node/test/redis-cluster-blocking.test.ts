@@ -235,3 +235,19 @@ test('when the module fails, calls fail, and the topology is queried again', lim
   assert.deepEqual(await client.mget('{i}', 'none'), ['2', null])
   await client.close()
 })
+
+test('a client is closed beside a command that blocks for ever, at its limit or once nothing moves', limits, async () => {
+  const cut = { code: 'connection_ended', outcome: 'Unknown' }
+  const close = async (timeoutMs?: number): Promise<void> => {
+    const client = redis(cluster.url)
+    await client.ping()
+    const [, from] = await moveOf('{never}')
+    const ended = assert.rejects(client.blpop('{never}', 0), cut)
+    await blocked(from, 1)
+    await client.close(timeoutMs === undefined ? {} : { timeoutMs })
+    await ended
+    await blocked(from, 0)
+  }
+  await close(10)
+  await close()
+})

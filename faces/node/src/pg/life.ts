@@ -1,5 +1,7 @@
 import { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 
+import { Standstill, warnOfHeld } from '../engine/standstill'
 import { Connection, type TransportOptions } from './connect'
 import { defaults } from './defaults'
 import { tellUnsent } from './error'
@@ -201,6 +203,7 @@ export class Life extends EventEmitter {
     const forced = !this._queryable || (!this.pipeline && session.isReady && !session.isIdle)
     if (forced) this.connection.stream.destroy()
     else session.terminate()
+    if (!forced && session.lending.isClosed) this.#cutStill()
     if (callback) {
       this.connection.once('end', callback)
       return undefined
@@ -208,6 +211,24 @@ export class Life extends EventEmitter {
     return new this._Promise((resolve) => {
       this.connection.once('end', resolve)
     })
+  }
+
+  /**
+   * Cuts a query that runs itself once nothing moves: its reader may be waiting for the end of the
+   * client.
+   */
+  #cutStill(): void {
+    const { connection, _session: session } = this
+    const bytes = (): number => {
+      const { bytesRead = 0, bytesWritten = 0 } = connection.stream as Partial<Socket>
+      return bytesRead + bytesWritten
+    }
+    const standstill = new Standstill(bytes, () => {
+      if (!session.lending.isClosed) return
+      warnOfHeld('A cursor, stream or COPY')
+      connection.stream.destroy()
+    })
+    connection.once('end', () => standstill.stop())
   }
 
   /** The parameters that are sent with the login. */

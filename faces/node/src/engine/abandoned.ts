@@ -11,7 +11,12 @@ export interface Loan {
 
 /** Has the loan given back once the garbage collector has found that nobody can reach the handle. */
 export function onLoan(handle: object, loan: Loan): void {
-  registry.register(handle, loan)
+  registry.register(handle, loan, loan)
+}
+
+/** Forgets a loan, which may reach the handle from now on. */
+export function settled(loan: Loan): void {
+  registry.unregister(loan)
 }
 
 const registry = new FinalizationRegistry<Loan>((loan) =>

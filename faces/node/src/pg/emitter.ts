@@ -13,10 +13,13 @@ interface Listened extends EventEmitter {
 
 /** Emits the messages that belong to no query on the client. */
 export abstract class Emitter<Client extends Listened> {
-  protected constructor(
-    protected readonly client: Client,
-    protected readonly connection: Connection,
-  ) {}
+  protected readonly connection: Connection
+
+  protected constructor(connection: Connection) {
+    this.connection = connection
+  }
+
+  protected abstract get client(): Client
 
   emit(name: 'notice' | 'notification', message: object): void {
     this.client.emit(name, message)

@@ -7,6 +7,7 @@ export function lend(client: Life, query: Submittable & SubmittableParts): void 
   if (query._result && !query._result._types) query._result._types = client._types
   const turn = new Turn(query, client.connection)
   const session = client._session
+  session.hold()
   if (!client._takesQueries) {
     return turn.fail(client._notQueryable(), 'NotSent')
   }

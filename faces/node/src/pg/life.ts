@@ -138,7 +138,7 @@ export class Life extends EventEmitter {
     this.connection = config.connection || this.#transport(config)
     if (!(this.connection instanceof Connection)) throw new TypeError(NOT_OURS)
     hide(this, 'connectionTimeoutHandle', undefined)
-    hide(this, '_session', new Session(this, this.connection))
+    hide(this, '_session', new Session(this, this.connection, nobody))
   }
 
   #transport(config: ClientConfig): Connection {
@@ -308,6 +308,13 @@ export class Life extends EventEmitter {
           cause: this.#lost,
         })
   }
+}
+
+/** Stands for a client that nobody can reach any more: nobody hears what it is told. */
+function nobody(): Life {
+  const client = new Life()
+  client._ending = true
+  return client
 }
 
 function numberOr(value: unknown, otherwise: number): number {

@@ -32,13 +32,17 @@ export class Checkout implements PoolBorrower {
     const member = clients.lend(number)
     if (member === undefined) return void clients.checkout(this)
     const { client } = member
-    const release = releaseOnce(clients, member)
+    const release = releaseOnce(clients, member, client)
     client.release = release
     // While a client is lent, its caller handles its errors.
     client.off('error', member.onError)
-    if (member.isVerified) return guarded(this.#callback, undefined, client, release)
+    const give = (): void => {
+      member.loosen()
+      guarded(this.#callback, undefined, client, release)
+    }
+    if (member.isVerified) return give()
     clients.verify(member, (error) => {
-      if (!error) return guarded(this.#callback, undefined, client, release)
+      if (!error) return give()
       release(error)
       this.refused(error)
     })
@@ -53,14 +57,15 @@ export class Checkout implements PoolBorrower {
   }
 }
 
-function releaseOnce(clients: Clients, member: Member): Release {
+function releaseOnce(clients: Clients, member: Member, client: PoolClient): Release {
   let isReleased = false
   return (error) => {
     if (isReleased) {
       throw new Error('Release called on client which has already been released to the pool.')
     }
     isReleased = true
-    member.client.on('error', member.onError)
+    member.tighten(client)
+    client.on('error', member.onError)
     clients.giveBack(member, error, Boolean(error))
   }
 }

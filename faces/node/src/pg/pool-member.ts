@@ -1,9 +1,15 @@
+import type { Loan } from '../engine/abandoned'
 import type { PoolClient } from './pool-config'
 
 /** A client of a pool, and the pool's notes about it. */
 export class Member {
   readonly number: number
-  readonly client: PoolClient
+  readonly session: PoolClient['_session']
+  readonly #weak: WeakRef<PoolClient>
+  /** The client; undefined while only its user holds it. */
+  #client: PoolClient | undefined
+  /** What becomes of it once nobody can reach its client any more. */
+  loan: Loan | undefined
   /** It is connected, and the engine may lend it. */
   isOpen = false
   /** One caller has it to itself. */
@@ -33,10 +39,29 @@ export class Member {
     onError: (member: Member, error: Error) => void,
   ) {
     this.number = number
-    this.client = client
+    this.#client = client
+    this.#weak = new WeakRef(client)
+    this.session = client._session
     this.isVerified = how.isVerified
     this.isProbe = how.isProbe
     this.onError = (error) => onError(this, error)
+  }
+
+  /** Its client, which is there as long as anybody asks for it. */
+  get client(): PoolClient {
+    return this.#client ?? (this.#weak.deref() as PoolClient)
+  }
+
+  /** From now on only its user holds the client. */
+  loosen(): void {
+    this.session.loosen()
+    this.#client = undefined
+  }
+
+  /** Its user has given the client back. */
+  tighten(client: PoolClient): void {
+    this.#client = client
+    this.session.tighten(client)
   }
 
   /** Whether its connection takes queries. */

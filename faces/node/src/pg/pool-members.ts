@@ -1,3 +1,5 @@
+import { settled } from '../engine/abandoned'
+import { Condition } from '../engine/exports'
 import type { Borrower, PoolAdapter } from '../engine/pool-adapter'
 import type { PoolClient, PoolHost } from './pool-config'
 import { IdleLimit } from './pool-idle'
@@ -74,7 +76,7 @@ export abstract class Members {
    * given back.
    */
   lost(member: Member): void {
-    if (member.isLent) return member.client._session.watch()
+    if (member.isLent) return member.session.watch()
     this.adapter.lost(member.number)
     this.remove(member)
   }
@@ -95,11 +97,22 @@ export abstract class Members {
   /** Forgets a client that the engine has let go of, or never had. */
   forget(member: Member): void {
     this.members.delete(member.number)
-    member.client._session.letGo()
+    member.session.letGo()
+    if (member.loan !== undefined) settled(member.loan)
     if (member.isOpen) this.openCount--
     member.isOpen = false
     clearTimeout(member.lifetime)
     clearTimeout(member.patience)
+  }
+
+  /** Closes a client that is lent and that nobody can reach any more. */
+  abandoned(member: Member): string | undefined {
+    if (!this.has(member) || !member.isLent) return undefined
+    this.adapter.release(member.number, Condition.BROKEN)
+    this.forget(member)
+    member.session.cut()
+    this.windUp()
+    return 'A client of a pool was closed: its user had not released it, and nobody can reach it any more.'
   }
 
   /** Closes a client at once, also if it is lent. */

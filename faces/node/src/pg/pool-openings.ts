@@ -1,3 +1,4 @@
+import { onLoan, type Loan } from '../engine/abandoned'
 import type { Clients } from './pool-clients'
 import type { PoolClient } from './pool-config'
 import { LONGEST } from './pool-idle'
@@ -21,6 +22,9 @@ export class Openings {
       const how = { isVerified: !pool.options.verify, isProbe: this.isFailing }
       const member = new Member(number, client, how, clients.failed)
       members.set(number, member)
+      const loan: Loan = { abandoned: () => clients.abandoned(member) }
+      member.loan = loan
+      onLoan(client, loan)
       client.once('end', () => this.#ended(member))
       client.on('drain', () => clients.drained(member))
       if (clients.shares) {

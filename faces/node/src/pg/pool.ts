@@ -159,7 +159,8 @@ export class Pool extends EventEmitter {
   /** The clients, those that were asked for in this turn included. */
   get _clients(): PoolClient[] {
     this.#clients.adapter.openNow()
-    return Array.from(this.#clients.members.values(), ({ client }) => client)
+    const members = [...this.#clients.members.values()]
+    return members.flatMap(({ client }): PoolClient[] => (client === undefined ? [] : [client]))
   }
 
   get _idle(): { client: PoolClient }[] {

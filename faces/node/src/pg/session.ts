@@ -57,11 +57,68 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   /** Its pool measures how long each text takes. */
   isMeasured = false
 
-  constructor(client: Life, connection: Connection) {
-    super(client, connection)
+  readonly #weak: WeakRef<Life>
+  /** The client; undefined while only its user holds it. */
+  #client: Life | undefined
+  readonly #standIn: () => Life
+  /** The client is held only while something is to be told to it. */
+  #isLoose = false
+
+  /** `standIn` makes a client that is told what one would be told that is gone. */
+  constructor(client: Life, connection: Connection, standIn: () => Life) {
+    super(connection)
+    this.#client = client
+    this.#weak = new WeakRef(client)
+    this.#standIn = standIn
     this.lending = new Lending(this, connection)
     this.#tap = new Tap(connection, this)
     this.names = new Names(connection.parsedStatements)
+  }
+
+  protected get client(): Life {
+    return this.#client ?? this.#weak.deref() ?? (this.#client = this.#standIn())
+  }
+
+  // --- a client that a pool has lent ---
+
+  /**
+   * From now on only its user holds the client, unless it is to be told something, so that one that
+   * nobody can reach any more is found.
+   */
+  loosen(): void {
+    const { client } = this
+    if (HEARD.some((event) => client.listenerCount(event) > 0)) return
+    this.#isLoose = true
+    client.on('newListener', this.#heard)
+    this.#letGo()
+  }
+
+  /** The client is given back. */
+  tighten(client: Life): void {
+    this.#isLoose = false
+    this.#client = client
+    client.off('newListener', this.#heard)
+  }
+
+  /** Whoever listens for what the server says of itself needs no other way to the client. */
+  readonly #heard = (event: string | symbol): void => {
+    if (!HEARD.includes(event as string)) return
+    this.hold()
+    this.#isLoose = false
+  }
+
+  /** Something is to be told to the client. */
+  hold(): void {
+    if (this.#isLoose) this.#client ??= this.#weak.deref()
+  }
+
+  #letGo(): void {
+    if (this.#isLoose && this.#refused === 0 && this.isIdle) this.#client = undefined
+  }
+
+  /** Ends the connection at once. */
+  cut(): void {
+    this.connection.stream.destroy()
   }
 
   open(): void {
@@ -129,6 +186,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     parameters: readonly Parameter[],
     timeout: number,
   ): void {
+    this.hold()
     const link = this.openLink
     if (name !== '' && !this.lending.frees(name, text, this.names)) {
       return this.refuse(request, refusal(this.client, Refused.NAME_TAKEN, name))
@@ -147,11 +205,13 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
 
   /** Fails a request that is not sent. `drain` waits for it, as for a request that is answered. */
   refuse(request: Request, error: unknown): void {
+    this.hold()
     this.client.hasExecuted = true
     this.#refused++
     later(request, error, () => {
       this.#refused--
       this.tellDrain()
+      this.#letGo()
     })
   }
 
@@ -239,6 +299,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
     this.tellDrain()
     this.lending.proceed()
+    this.#letGo()
   }
 
   /** Emits `drain` if nothing waits for an answer. */
@@ -276,6 +337,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     if (!this.#tap.takes(chunk)) this.#link?.receive(chunk)
     if (this.#isLate && this.inFlight === 0) this.#isLate = false
     this.lending.proceed()
+    this.#letGo()
   }
 
   get isBetween(): boolean {
@@ -432,6 +494,9 @@ function emitDrain(client: Life): void {
 }
 
 const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
+
+/** Events that are no answers. */
+const HEARD = ['notification', 'notice']
 
 /** The most bytes of a login that are kept. */
 const GREETING_MAX = 64 << 10

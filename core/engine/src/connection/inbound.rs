@@ -307,6 +307,7 @@ impl<P: Protocol> Connection<P> {
                 self.outputs.push_back(Output::Restarted { token: slot.token });
             }
             (slot.healed, slot.heals) = (true, true);
+            slot.stay();
             self.healed += 1;
             self.healing.push_back((slot, bytes));
         }
@@ -315,7 +316,8 @@ impl<P: Protocol> Connection<P> {
     /// Takes the head off the wire to send it as it was submitted. Nothing of it has run.
     fn prepare_anew(&mut self, bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
-            (slot.front_len, slot.healed, slot.anew) = (0, true, false);
+            slot.healed = true;
+            slot.stay();
             self.protocol.restart(&mut slot.expect);
             self.healed += 1;
             self.healing.push_back((slot, bytes));
@@ -330,9 +332,10 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Has a request sent again, this once, unless a cancel of the engine's own may have undone it.
-    /// Its reply so far is void.
+    /// Of one that is astray that is true for ever, so even then only once. Its reply so far is
+    /// void.
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
-        slot.resend &= self.cancelling.yields;
+        slot.resend &= self.cancelling.yields && !self.cancelling.astray;
         self.void(&mut slot);
         self.healing.push_back((slot, bytes));
     }

@@ -291,6 +291,8 @@ impl<P: Protocol> Connection<P> {
             slot.heal_len = len - bytes.len();
         }
         slot.len = front_len + len;
+        // What was in front of it before is not there any more.
+        (slot.front_len, slot.anew) = (0, false);
         // From now on the repair is part of its bytes.
         slot.heals = false;
         self.push(slot, front_len);
@@ -298,7 +300,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Whether a request or a group waits to be sent.
-    fn someone_is_queued(&self) -> bool {
+    pub(super) fn someone_is_queued(&self) -> bool {
         !(self.queue.is_empty() && self.group_queue.is_empty() && self.healing.is_empty())
     }
 

@@ -158,6 +158,13 @@ impl<X> Slot<X> {
         alone && !bound && self.feed == Feed::Whole && self.token != Token::DISCARD
     }
 
+    /// It is no longer to be taken away from those behind it, since it leaves the head by itself.
+    pub(super) fn stay(&mut self) {
+        if !self.want.is_of_caller() {
+            self.want = Want::No;
+        }
+    }
+
     /// Its caller no longer waits. Returns the token, which the connection must still end.
     pub(super) fn forget(&mut self) -> Token {
         self.deadline = Time::NEVER;

@@ -39,18 +39,23 @@ impl<P: Protocol> Connection<P> {
         self.limits.yield_after = yield_after;
     }
 
-    /// When the head is taken away from those behind it; [`Time::NEVER`] while nothing waits behind
+    /// When the head is taken away from those behind it; [`Time::NEVER`] while nobody waits behind
     /// it, or if it must stay.
     #[inline]
     pub(super) fn yield_deadline(&self) -> Time {
-        let waits = self.wire.len() > 1 || !self.queue.is_empty();
-        match self.wire.at(0).filter(|_| waits) {
-            Some(slot) if self.may_yield(slot) => {
+        match self.wire.at(0) {
+            Some(slot) if self.may_yield(slot) && self.somebody_waits_behind() => {
                 let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);
                 self.head_since.after(self.limits.yield_after.saturating_mul(1 << doublings))
             }
             _ => Time::NEVER,
         }
+    }
+
+    /// Whether anybody waits for a request behind the head, on the wire or not sent yet.
+    fn somebody_waits_behind(&self) -> bool {
+        let is_awaited = |slot: &Slot<P::Expect>| slot.token != Token::DISCARD;
+        self.wire.slots().skip(1).any(is_awaited) || self.someone_is_queued()
     }
 
     fn may_yield(&self, slot: &Slot<P::Expect>) -> bool {

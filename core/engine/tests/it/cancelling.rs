@@ -8,14 +8,14 @@ use onetrip_engine::{
     CancelEnd, Cause, End, Limits, Outcome, Request, SyncPoint, Time, Token, Wanted,
 };
 
-const CANCELLED: End = failure(Outcome::Rejected, Cause::Server);
+pub(crate) const CANCELLED: End = failure(Outcome::Rejected, Cause::Server);
 
 /// The end of a reply.
-fn done(id: u32) -> Vec<u8> {
+pub(crate) fn done(id: u32) -> Vec<u8> {
     [complete(id), settled(id)].concat()
 }
 
-fn hit(id: u32) -> Vec<u8> {
+pub(crate) fn hit(id: u32) -> Vec<u8> {
     [cancelled(id), settled(id)].concat()
 }
 
@@ -30,16 +30,16 @@ fn sent(ids: std::ops::RangeInclusive<u32>) -> Pair {
 }
 
 impl Pair {
-    fn want(&mut self, id: u64) {
+    pub(crate) fn want(&mut self, id: u64) {
         let wanted = self.client.want_cancel(self.now, Token(id));
         assert_eq!(wanted, Wanted::Noted(Token(id)));
     }
 
-    fn begin(&mut self) -> bool {
+    pub(crate) fn begin(&mut self) -> bool {
         self.client.begin_cancel(self.now)
     }
 
-    fn end(&mut self, end: CancelEnd) {
+    pub(crate) fn end(&mut self, end: CancelEnd) {
         self.client.handle_cancel_end(self.now, end);
     }
 

@@ -25,3 +25,4 @@ mod shared_sync;
 mod shared_sync_cancelling;
 mod toy;
 mod window;
+mod yielding;

@@ -113,6 +113,12 @@ pub fn fatal() -> Vec<u8> {
 pub struct Toy {
     /// How many requests were sent again.
     pub heals: usize,
+    /// What goes in front of the next request on the wire, at this moment only.
+    pub front: &'static [u8],
+    /// A request that was undone must have something in front of it, once.
+    pub renews: bool,
+    /// The id of a request of the protocol's own, which goes behind the next flight.
+    pub behind: Option<u32>,
 }
 
 /// What the toy protocol knows of a request.
@@ -122,11 +128,12 @@ pub struct Expect {
     /// Only the answer to its sync point is outstanding.
     done: bool,
     skipped: bool,
+    renewed: bool,
 }
 
 impl Expect {
     pub fn new(id: u32, sync: SyncPoint) -> Expect {
-        Expect { id, done: sync == SyncPoint::Only, skipped: false }
+        Expect { id, done: sync == SyncPoint::Only, skipped: false, renewed: false }
     }
 }
 
@@ -184,7 +191,35 @@ impl Protocol for Toy {
         put(out, b'H', expect.id, b"");
     }
 
+    fn heal_len(&self, _: &Expect) -> usize {
+        HEADER
+    }
+
     fn restart(&mut self, expect: &mut Expect) {
         (expect.done, expect.skipped) = (false, false);
+    }
+
+    fn renew(&mut self, expect: &mut Expect, out: &mut BytesMut) {
+        if self.renews && !std::mem::replace(&mut expect.renewed, true) {
+            put(out, b'R', expect.id, b"");
+        }
+    }
+
+    fn begin(&mut self, _: &mut Expect, _: bool, out: &mut BytesMut) {
+        out.put_slice(std::mem::take(&mut self.front));
+    }
+
+    fn begin_len(&self) -> usize {
+        HEADER
+    }
+
+    fn owes_behind(&self, _: bool) -> bool {
+        self.behind.is_some()
+    }
+
+    fn write_behind(&mut self, out: &mut BytesMut) -> Option<Expect> {
+        let id = self.behind.take()?;
+        put_request(out, id, SyncPoint::Own, b"o");
+        Some(Expect::new(id, SyncPoint::Own))
     }
 }

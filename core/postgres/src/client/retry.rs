@@ -39,7 +39,8 @@ pub fn permit<X, T>(
     has_partial_effects: bool,
     goes_on: GoesOn,
 ) -> Request<X> {
-    // A request that prepares its statement would find the name taken the second time.
+    // A request that prepares its statement shares no sync point with others, and has no repair: it
+    // would find the name taken. If it was undone, a Close goes in front of it.
     let parses = used.is_some_and(Use::parses);
     Request {
         // A request that names a statement that the server has lost, or can't use as it is, has
@@ -69,7 +70,7 @@ mod tests {
     const SESSION: Setting = Setting { is_shared: false, is_outside: true };
     const TRANSACTION: Setting = Setting { is_shared: false, is_outside: false };
 
-    /// What is permitted: retry, sending again after another's cancel, a shared-Sync group. `joins`:
+    /// What is permitted: retry, sending again after a cancel, a shared-Sync group. `joins`:
     /// it is a read that may run twice.
     fn permitted(at: Setting, used: Option<&Use<()>>, partial: bool, joins: bool) -> [bool; 3] {
         let request = Request::isolated(Token(1), Expect::sync());
@@ -94,7 +95,18 @@ mod tests {
         assert_eq!(permitted(SHARED, Some(&named), false, false), [true, true, false]);
         assert_eq!(permitted(SESSION, Some(&named), false, false), [true, false, false]);
         assert_eq!(permitted(TRANSACTION, Some(&named), false, true), [false; 3]);
-        assert_eq!(permitted(SHARED, Some(&parses), false, true), [false; 3]);
+        assert_eq!(permitted(SESSION, Some(&parses), false, true), [false; 3]);
+    }
+
+    #[test]
+    fn one_that_prepares_its_statement_is_sent_again_if_a_cancel_undid_it_and_shares_no_sync_point()
+    {
+        let (_, parses) = used();
+        for joins in [false, true] {
+            assert_eq!(permitted(SHARED, Some(&parses), false, joins), [false, true, false]);
+        }
+        assert_eq!(permitted(SHARED, Some(&parses), true, true), [false; 3]);
+        assert_eq!(permitted(TRANSACTION, Some(&parses), false, true), [false; 3]);
     }
 
     #[test]

@@ -21,3 +21,4 @@ mod startup;
 mod statements;
 mod transactions;
 mod types;
+mod yielding;

@@ -261,6 +261,7 @@ impl Host {
         load.room = load.room.saturating_sub(1);
         load.expected += expected.takes();
         load.unsure += usize::from(expected.is_unsure());
+        load.locking += usize::from(key.may_lock());
     }
 
     /// All statements on it are answered, and the pool is told.

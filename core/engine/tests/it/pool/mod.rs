@@ -9,6 +9,7 @@ mod expiry;
 mod hedges;
 mod host;
 mod line;
+mod locks;
 mod losing;
 mod neighbours;
 mod opening;

@@ -45,6 +45,12 @@ impl<T> Line<T> {
         self.places.front()?.1.as_ref()
     }
 
+    /// The number of the first entry.
+    pub(crate) fn first_number(&mut self) -> Option<u64> {
+        self.skip_gaps();
+        self.places.front().map(|(number, _)| *number)
+    }
+
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.skip_gaps();
         let (_, item) = self.places.pop_front()?;

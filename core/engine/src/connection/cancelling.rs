@@ -2,8 +2,8 @@
 //!
 //! A cancel goes to the server on another connection, and it hits whatever request runs when it
 //! arrives. So the request to cancel (the *victim*) is cancelled only when its reply is due and a
-//! hit on any request behind it does no harm: such a request is sent again, once, if the server
-//! says that it was cancelled. On a connection of one caller nothing is sent again, and nothing
+//! hit on any request behind it does no harm: such a request is sent again, once (where heads are
+//! [taken away](super::yielding), a few times), if the server says that it was cancelled. On a connection of one caller nothing is sent again, and nothing
 //! more is put behind the victim.
 //!
 //! From the moment at which the cancel is sent nothing goes onto the wire (the *hold*), until the
@@ -132,7 +132,6 @@ impl<P: Protocol> Connection<P> {
             self.fill(now);
             return false;
         };
-        self.cancelling.yields = self.wire.at(end).is_some_and(|slot| slot.want == Want::Yield);
         (0..=end).for_each(|at| self.stop_wanting(at));
         let victim = self.wire.front_number() + end as u64;
         self.cancelling.stage = Stage::Sent(Sent { victim, since: now, closed: false, repeats: 0 });
@@ -257,7 +256,8 @@ impl<P: Protocol> Connection<P> {
     fn may_be_hit_behind(&self, end: usize, group: Option<Group>) -> bool {
         let last = self.wire.len() - 1;
         self.wire.slots().enumerate().skip(end + 1).all(|(at, slot)| {
-            group.is_some() && slot.group == group || is_harmless(slot, at == last)
+            let of_group = group.is_some() && slot.group == group;
+            of_group || is_harmless(slot, at == last, self.hits_max())
         })
     }
 
@@ -332,7 +332,8 @@ impl<P: Protocol> Connection<P> {
             || self.last_progress < reaches_until
             || astray;
         let undone = failed.failure.outcome == Outcome::Rejected;
-        failed.cancelled && slot.resend && slot.want == Want::No && undone && in_reach
+        let comes_again = slot.resend && slot.hits < self.hits_max();
+        failed.cancelled && comes_again && slot.want == Want::No && undone && in_reach
     }
 }
 
@@ -341,9 +342,9 @@ fn shares_sync_point<X>(slot: &Slot<X>) -> bool {
 }
 
 /// Whether a cancel may hit this request in place of the one in front of it.
-fn is_harmless<X>(slot: &Slot<X>, is_last: bool) -> bool {
+fn is_harmless<X>(slot: &Slot<X>, is_last: bool, hits_max: u8) -> bool {
     // A request that keeps its place in the order can't be sent again behind others.
-    let comes_again = slot.resend && (is_last || !slot.in_order);
+    let comes_again = slot.resend && slot.hits < hits_max && (is_last || !slot.in_order);
     let nobody_waits = slot.expired && !slot.pinned;
     let alone = slot.sync == SyncPoint::Own && slot.group.is_none();
     alone && (comes_again || nobody_waits)

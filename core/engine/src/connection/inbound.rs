@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::Connection;
 use super::state::{Feeding, HeadFailure, NOT_SENT_AGAIN};
 use super::wire::{Slot, Want};
-use super::yielding::is_undone;
+use super::yielding::{HITS_MAX, is_undone};
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
     Token, Violation, memory,
@@ -331,11 +331,11 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Has a request sent again, this once, unless a cancel of the engine's own may have undone it.
-    /// Of one that is astray that is true for ever, so even then only once. Its reply so far is
-    /// void.
+    /// Has a request sent again that was undone together with another, or that a cancel hit by
+    /// mistake. Its reply so far is void.
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
-        slot.resend &= self.cancelling.yields && !self.cancelling.astray;
+        // Of a cancel that is astray nobody ever knows whether it has come.
+        slot.hits = if self.is_astray() { HITS_MAX } else { slot.hits.saturating_add(1) };
         self.void(&mut slot);
         self.healing.push_back((slot, bytes));
     }

@@ -170,6 +170,7 @@ impl<P: Protocol> Connection<P> {
         self.end_hold(now);
         loop {
             self.free_floor();
+            self.return_yielded();
             if self.someone_is_queued() {
                 self.send_owed(now);
             }

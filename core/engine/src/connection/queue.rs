@@ -88,6 +88,16 @@ impl<X> Queue<X> {
         self.line.first()
     }
 
+    /// Whether everything that was in line when its next number was this one has left.
+    pub(super) fn has_passed(&mut self, number: u64) -> bool {
+        self.line.first_number().is_none_or(|first| first >= number)
+    }
+
+    /// The number of the next entry.
+    pub(super) fn next_number(&self) -> u64 {
+        self.line.next_number()
+    }
+
     /// Takes the first entry. The bytes of a request are handed to `copy`.
     pub(super) fn pop(&mut self, copy: impl FnOnce(&mut Slot<X>, &[u8])) -> Option<Entry<X>> {
         let mut entry = self.line.pop()?;

@@ -150,8 +150,6 @@ pub(super) struct Cancelling {
     pub(super) reaches_until: Time,
     /// A cancel was sent of which it is not known whether it arrived.
     pub(super) astray: bool,
-    /// No caller wanted the last cancel that was sent: it takes the head away from those behind it.
-    pub(super) yields: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -200,12 +198,6 @@ pub(super) const NOT_SENT_AGAIN: Failure =
 
 impl Default for Cancelling {
     fn default() -> Cancelling {
-        Cancelling {
-            stage: Stage::Idle,
-            reached: 0,
-            reaches_until: Time::ZERO,
-            astray: false,
-            yields: false,
-        }
+        Cancelling { stage: Stage::Idle, reached: 0, reaches_until: Time::ZERO, astray: false }
     }
 }

@@ -43,10 +43,14 @@ pub(super) struct Slot<X> {
     /// Whether it is sent again if a cancel that was meant for another request hit it, or that took
     /// it away from those behind it.
     pub(super) resend: bool,
+    /// How often that happened because the cancel was meant for another.
+    pub(super) hits: u8,
     /// How often it was taken away from those behind it.
     pub(super) yields: u32,
     /// If it was taken away: it is not sent again before this moment.
     pub(super) paused_until: Time,
+    /// If that moment has come: it is sent again when the queue has come to this number.
+    pub(super) behind: Option<u64>,
     /// Whether it may share a sync point with neighbours that also have this set.
     pub(super) joins: bool,
     pub(super) own_way: bool,
@@ -56,6 +60,8 @@ pub(super) struct Slot<X> {
     pub(super) cancel_late: bool,
     /// Whether its deadline has passed, so that nobody waits for it.
     pub(super) expired: bool,
+    /// If so, whether it may be cancelled for the sake of those behind it.
+    pub(super) gives_way: bool,
     pub(super) want: Want,
 }
 
@@ -115,13 +121,16 @@ impl<X> Slot<X> {
             heals: false,
             heal_len: 0,
             resend: (request.resend || joins) && alone,
+            hits: 0,
             yields: 0,
             paused_until: Time::ZERO,
+            behind: None,
             joins,
             own_way: request.own_way,
             joined: false,
             cancel_late: request.cancel_late,
             expired: false,
+            gives_way: false,
             want: Want::No,
         }
     }
@@ -527,6 +536,7 @@ impl<X> Wire<X> {
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
                 let kept = slot.is_kept();
+                slot.gives_way = slot.resend || slot.cancel_late;
                 (slot.again, slot.anew, slot.resend) = (0, false, false);
                 // A request that joins others is kept because of them.
                 self.kept_count -= usize::from(kept && !slot.is_kept());

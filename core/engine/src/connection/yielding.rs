@@ -8,10 +8,11 @@
 //!
 //! That is right only for a request that stood alone in its implicit transaction, so that the
 //! server's word that it was cancelled says that it had no effect: one that may be sent
-//! [again](crate::Request::resend). Its caller hears nothing but the time.
+//! [again](crate::Request::resend). Its caller hears nothing but the time. If its deadline has
+//! passed, it does not come again.
 //!
 //! Who holds the lock may need more than one answer. So the request is put aside for a while, and
-//! requests that come meanwhile are sent in front of it. Each time it is taken away, it is put aside
+//! requests that come meanwhile are sent in front of it, those in the queue included. Each time it is taken away, it is put aside
 //! for twice as long, up to a bound. From the fourth time on it may also run for twice as long:
 //! however long it takes, it ends some day, even if others never stop to come.
 
@@ -27,6 +28,10 @@ const PAUSES: u32 = 3;
 
 /// So many times it runs for no longer than the first time.
 const EQUAL: u32 = 3;
+
+/// So often a request is sent again that a cancel hit by mistake. A server may say of a statement
+/// that it was cancelled for a reason of its own, and must not be asked for ever.
+pub(super) const HITS_MAX: u8 = 8;
 
 /// Whether the server's answer proves that the request had no effect.
 pub(super) fn is_undone(failed: &HeadFailure) -> bool {
@@ -58,10 +63,21 @@ impl<P: Protocol> Connection<P> {
         self.wire.slots().skip(1).any(is_awaited) || self.someone_is_queued()
     }
 
+    /// How often a request may be hit by mistake. Where heads are taken away, one may stand behind
+    /// several that are, and each cancel may come as two signals.
+    pub(super) fn hits_max(&self) -> u8 {
+        if self.limits.yield_after == std::time::Duration::MAX { 1 } else { HITS_MAX }
+    }
+
     fn may_yield(&self, slot: &Slot<P::Expect>) -> bool {
-        slot.resend
-            && slot.want == Want::No
-            && slot.token != Token::DISCARD
+        // If a cancel was wanted, it could not be sent.
+        let is_open = !matches!(slot.want, Want::No | Want::Over);
+        let may_go = match slot.token {
+            Token::DISCARD => slot.gives_way,
+            _ => slot.resend,
+        };
+        may_go
+            && !is_open
             && !(slot.pinned || slot.in_order || self.wire.in_shared_sync())
             && self.head_failure.is_none()
             && self.cancelling.stage == Stage::Idle
@@ -72,7 +88,8 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn take_head_away(&mut self, now: Time) {
         // If it can't be cancelled now, it is tried again after the same time.
         self.head_since = now;
-        self.wire.want(0, Want::Yield);
+        let is_awaited = self.wire.at(0).is_some_and(|slot| slot.token != Token::DISCARD);
+        self.wire.want(0, if is_awaited { Want::Yield } else { Want::Gently });
         self.look_for_victim(now);
     }
 
@@ -123,15 +140,33 @@ impl<P: Protocol> Connection<P> {
         paused.min().unwrap_or(Time::NEVER)
     }
 
-    /// Sends again what was put aside for long enough.
+    /// Sends again what was put aside for long enough, behind what is in the queue by then.
     pub(super) fn resume(&mut self, now: Time) {
-        for _ in 0..self.yielded.len() {
-            let Some(next) = self.yielded.pop_front() else { break };
-            match next.0.paused_until <= now {
-                true => self.healing.push_back(next),
-                false => self.yielded.push_back(next),
+        for (slot, _) in &mut self.yielded {
+            if slot.paused_until <= now {
+                slot.paused_until = Time::NEVER;
+                slot.behind = Some(self.queue.next_number());
             }
         }
         self.fill(now);
+    }
+
+    /// Those that were put aside and whose turn has come are next.
+    #[inline]
+    pub(super) fn return_yielded(&mut self) {
+        if !self.yielded.is_empty() {
+            self.return_some();
+        }
+    }
+
+    #[cold]
+    fn return_some(&mut self) {
+        for _ in 0..self.yielded.len() {
+            let Some(mut next) = self.yielded.pop_front() else { break };
+            match next.0.behind.take_if(|number| self.queue.has_passed(*number)) {
+                Some(_) => self.healing.push_back(next),
+                None => self.yielded.push_back(next),
+            }
+        }
     }
 }

@@ -85,8 +85,13 @@ impl Pool {
     /// When the next connection will seem to wait for a lock, so that those in line may have to go
     /// there.
     fn next_stuck(&self, now: Time, load_of: LoadOf<'_>) -> Time {
-        let times = self.shared_loads(None, load_of).map(|(_, load)| load.stuck_at(&self.limits));
-        times.filter(|at| *at > now).min().unwrap_or(Time::NEVER)
+        let at = |(_, load): (usize, Load)| load.stuck_at(&self.limits, Expected::Unsure);
+        let next = |times: &mut dyn Iterator<Item = Time>| times.filter(|at| *at > now).min();
+        let next = match self.shared() {
+            0 => next(&mut self.draining_loads(load_of).map(at)),
+            _ => next(&mut self.shared_loads(None, load_of).map(at)),
+        };
+        next.unwrap_or(Time::NEVER)
     }
 
     /// The same for the callers with such expectations.
@@ -97,7 +102,8 @@ impl Pool {
         now: Time,
         load_of: LoadOf<'_>,
     ) {
-        let none = self.shared() == 0;
+        let none = self.shared() == 0
+            && self.stuck_drains(Expected::Unsure, now, load_of).next().is_none();
         let (mut alone_stuck, mut others_stuck) = (none, none);
         for at in 0..self.waiters.shared_places() {
             let Some((key, order)) = self.waiters.shared_at(at) else { continue };
@@ -112,7 +118,7 @@ impl Pool {
                 continue;
             }
             if !(if of.is_unsure() { alone_stuck } else { others_stuck }) {
-                let choice = self.choice(of, now, load_of);
+                let choice = self.choice_in_line(of, now, load_of);
                 // Where no connection takes more, none does for the others either.
                 let is_full = choice.on.is_none();
                 match choice.on.filter(|_| !self.patience().waits(&choice)) {
@@ -135,6 +141,32 @@ impl Pool {
         super::choose(now, &self.limits, of, self.shared_loads(None, load_of))
     }
 
+    /// The same for a statement in line. If no connection takes shared work, all that are left drain
+    /// or belong to one caller each. That caller may hold the lock that those on a draining one
+    /// wait for, and wait for this very statement.
+    fn choice_in_line(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Choice<usize> {
+        match self.shared() {
+            0 => super::choose(now, &self.limits, of, self.stuck_drains(of, now, load_of)),
+            _ => self.choice(of, now, load_of),
+        }
+    }
+
+    /// The connections that drain and seem to wait for a lock.
+    fn stuck_drains(
+        &self,
+        of: Expected,
+        now: Time,
+        load_of: LoadOf<'_>,
+    ) -> impl Iterator<Item = (usize, Load)> {
+        let is_stuck = move |(_, load): &(usize, Load)| load.is_stuck(now, &self.limits, of);
+        self.draining_loads(load_of).filter(is_stuck)
+    }
+
+    fn draining_loads(&self, load_of: LoadOf<'_>) -> impl Iterator<Item = (usize, Load)> {
+        let lists = [State::Claimed, State::Retiring].map(|state| self.connections.list(state));
+        lists.into_iter().flatten().map(|index| (*index, self.load(*index, load_of)))
+    }
+
     /// The connection that an exclusive caller can have now.
     fn first_idle(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let choice = self.choice(Expected::Untold, now, load_of);
@@ -155,7 +187,9 @@ impl Pool {
     fn place_from(&mut self, at: usize, index: usize, of: Expected, now: Time) {
         let Some(waiter) = self.waiters.take_shared(at) else { return };
         self.try_new(waiter.key, now);
-        self.announce(index);
+        if self.connections.slot(index).state == State::Shared {
+            self.announce(index);
+        }
         let slot = self.connections.slot_mut(index);
         slot.promised.add(now, of);
         slot.holding = false;

@@ -56,14 +56,17 @@ impl Load {
         self.unsure > 0 || self.locking > 0 && !of.is_locking()
     }
 
-    /// Whether it looks as if a statement here waits for a lock.
-    pub(super) fn is_stuck(&self, now: Time, limits: &Limits) -> bool {
-        self.stuck_at(limits) <= now
+    /// Whether it looks to such a statement as if one here waits for a lock.
+    pub(super) fn is_stuck(&self, now: Time, limits: &Limits, of: Expected) -> bool {
+        self.stuck_at(limits, of) <= now
     }
 
-    /// When that will look so.
-    pub(super) fn stuck_at(&self, limits: &Limits) -> Time {
-        match self.locking > 0 && !self.is_idle() {
+    /// When that will look so. A statement whose caller has gone is unanswered, but nothing is known
+    /// of it any more. A host that names no texts knows nothing of any.
+    pub(super) fn stuck_at(&self, limits: &Limits, of: Expected) -> Time {
+        let is_told = !matches!(of, Expected::Untold);
+        let is_unknown = is_told && self.unsure == 0 && self.expected.is_zero();
+        match (self.locking > 0 || is_unknown) && !self.is_idle() {
             true => self.since.after(limits.yield_after / 2),
             false => Time::NEVER,
         }
@@ -83,7 +86,11 @@ impl Load {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
             _ if self.is_slow(now, limits, of) => {
-                Rank::Slow(now.since(self.since), weight, self.may_be_slow(of))
+                let age = now.since(self.since);
+                // What waits for a lock is taken away, so its age says little.
+                let stuck =
+                    if self.is_stuck(now, limits, of) { limits.yield_after / 2 } else { age };
+                Rank::Slow(age.min(stuck), weight, self.may_be_slow(of))
             }
             _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
             // It keeps other statements away from here, so it would rather wait for its own kind.
@@ -221,7 +228,7 @@ pub fn choose<K>(
         if !load.takes_shared() {
             continue;
         }
-        if are_stuck && !load.is_stuck(now, limits) {
+        if are_stuck && !load.is_stuck(now, limits, of) {
             are_stuck = false;
         }
         let rank = load.rank(now, limits, of);

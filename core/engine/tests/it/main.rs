@@ -6,6 +6,7 @@ mod allocations;
 mod cancelling;
 mod closing;
 mod deadlines;
+mod deadlocks;
 mod feed;
 mod groups;
 mod healing;

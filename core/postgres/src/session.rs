@@ -498,8 +498,9 @@ impl Protocol for Postgres {
         let Some(StatementId(index)) = expect.statement.filter(|_| prepares) else { return };
         let Some(Some(heal)) = self.statements.get(index as usize) else { return };
         // Its first message is the Close.
-        if let Ok(Some(close)) = Header::peek(heal) {
-            out.put_slice(&heal[..close.message_len()]);
+        let header = Header::peek(heal).ok().flatten();
+        if let Some(close) = header.and_then(|header| heal.get(..header.message_len())) {
+            out.put_slice(close);
             (expect.renews, expect.renewing) = (true, true);
         }
     }

@@ -80,10 +80,11 @@ test('options of TLS and settings that fit together are both used', () => {
   assert.equal(configOf({ user: null } as unknown as RedisOptions).user, undefined)
 })
 
-test('sslmode=require with an authority verifies the server', async () => {
+test('sslmode=require with an authority verifies the server', async (t) => {
   const port = await deadPort()
   const server = await startRedis(['--tls-port', `${port}`, '--tls-cert-file', file('one'),
     '--tls-key-file', file('one.key'), '--tls-ca-cert-file', file('one'), '--tls-auth-clients', 'no'])
+  t.after(() => server.stop())
   const url = (name: string): string =>
     `rediss://localhost:${port}?sslmode=require&sslrootcert=${encodeURIComponent(file(name))}`
   await using right = redis(url('one'))
@@ -94,15 +95,11 @@ test('sslmode=require with an authority verifies the server', async () => {
   await using wrong = redis({ url: url('other'), waitTimeout: 300 })
   const why = { code: 'connect_failed', outcome: 'NotSent', message: /self-signed|self signed|unable to/ }
   await assert.rejects(wrong.ping(), why)
-  await right.close()
-  await address.close()
-  await server.stop()
 })
 
-test('of several servers the next one is tried', async () => {
+test('of several servers the next one is tried', async (t) => {
   const server = await startRedis()
+  t.after(() => server.stop())
   await using client = redis(`redis://127.0.0.1:${await deadPort()},127.0.0.1:${server.port}`)
   assert.equal(await client.ping(), 'PONG')
-  await client.close()
-  await server.stop()
 })

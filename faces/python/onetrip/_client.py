@@ -6,6 +6,7 @@ What they have in common is native: ``Scope``.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -15,11 +16,12 @@ from typing import Any, Literal
 from . import _native
 from ._batch import Batch, same
 from ._config import Config, Password
-from ._flow import Flows, Lent
+from ._flow import Flows, Lent, Stream, alone, beside_nothing
 from ._host import Host
 from ._listen import Listener
+from ._loan import Loan
 from ._native import Position, Reads
-from .errors import Error, MisuseError, Notice
+from .errors import Error, MisuseError, Notice, _make
 
 Isolation = Literal["read_uncommitted", "read_committed", "repeatable_read", "serializable"]
 
@@ -38,11 +40,9 @@ class Database(Flows):
     def _core_of(self) -> _native.Core:
         return self._host.core
 
-    async def _lend(self) -> Lent:
-        core = self._host.core
-        number = await core.checkout()
-        scope = _native.Scope(core, number)
-        return Lent(scope, "close", "stop", lambda: core.release(number))
+    async def _lend(self, stream: Stream[Any] | None) -> Lent:
+        number = await self._host.core.checkout()
+        return alone(Loan(self._host, number, "COPY" if stream is None else "stream"), stream)
 
     def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
         """A statement for many rows of arguments: ``await db.batch(query, rows).atomic()``."""
@@ -94,14 +94,14 @@ class Database(Flows):
         deferrable: bool | None = None,
     ) -> Begin:
         """A transaction: ``async with db.begin() as tx``. BEGIN leaves with its first statement."""
-        return Begin(self._host.core, None, (isolation, read_only, deferrable))
+        return Begin(self._host, None, (isolation, read_only, deferrable))
 
     def session(self) -> Lease:
         """A connection of one's own: ``async with db.session() as session``.
 
         It is reset before anybody else uses it.
         """
-        return Lease(self._host.core)
+        return Lease(self._host)
 
     def pipeline(self) -> Pipelining:
         """Statements that share one sync point: all of them take effect, or none.
@@ -138,7 +138,7 @@ class Database(Flows):
 
     async def close(self, timeout: float | None = None) -> None:
         """Takes nothing new, and ends when all is answered, or after this many seconds."""
-        self._end("closed", "the client was closed")
+        self._end("the client was closed")
         await self._host.close(timeout)
 
     async def __aenter__(self) -> Database:
@@ -163,19 +163,19 @@ class Attempts:
 class Session(Flows):
     """A connection that its caller has to himself, in the order of its calls."""
 
-    _core: _native.Core
-    _number: int
+    _loan: Loan
 
-    def __new__(cls, core: _native.Core, number: int) -> Session:
-        self = super().__new__(cls, core, number)
-        self._core, self._number = core, number
+    def __new__(cls, loan: Loan) -> Session:
+        self = super().__new__(cls, loan.core, loan.number)
+        self._loan = loan
+        loan.add(self)
         return self
 
     def _core_of(self) -> _native.Core:
-        return self._core
+        return self._loan.core
 
-    async def _lend(self) -> Lent:
-        return Lent(self, "cancel", "cancel", lambda: None)
+    async def _lend(self, stream: Stream[Any] | None) -> Lent:
+        return await beside_nothing(self._loan, self, stream, False)
 
     def begin(
         self,
@@ -183,8 +183,8 @@ class Session(Flows):
         read_only: bool | None = None,
         deferrable: bool | None = None,
     ) -> Begin:
-        """A transaction on this connection."""
-        return Begin(self._core, self._number, (isolation, read_only, deferrable))
+        """A transaction on this connection. The session takes nothing else until it has ended."""
+        return Begin(self._loan._host, self, (isolation, read_only, deferrable))
 
     def script(self, text: str, /) -> _native.Call[str]:
         """Several statements in one text; the command tag of the last one that ran."""
@@ -198,27 +198,42 @@ class Session(Flows):
 class Transaction(Flows):
     """A transaction, or what stands behind one of its savepoints."""
 
-    _core: _native.Core
-    _number: int
+    _loan: Loan
+    #: How many savepoints it stands behind.
+    _depth: int
+    #: The savepoint in it that is open.
+    _inner: weakref.ref[Transaction] | None
 
-    def __new__(cls, core: _native.Core, number: int) -> Transaction:
-        self = super().__new__(cls, core, number, True)
-        self._core, self._number = core, number
+    def __new__(cls, loan: Loan) -> Transaction:
+        self = super().__new__(cls, loan.core, loan.number, True)
+        self._loan, self._depth, self._inner = loan, loan.depth, None
+        loan.add(self)
         return self
 
     def _core_of(self) -> _native.Core:
-        return self._core
+        return self._loan.core
 
-    async def _lend(self) -> Lent:
-        # The server does not skip a COPY where BEGIN has failed.
-        if not self._core.is_begun(self._number):
-            await self.execute("select 1")
-        return Lent(self, "read", "undo", lambda: None)
+    async def _lend(self, stream: Stream[Any] | None) -> Lent:
+        return await beside_nothing(self._loan, self, stream, True)
+
+    def _over(self, why: str) -> bool:
+        """Its block has ended. Whether that of a savepoint in it has not, whose block now hears
+        that it was rolled back.
+        """
+        self._end(why)
+        inner, self._inner = self._inner, None
+        if inner is None:
+            return False
+        it = inner()
+        if it is not None:
+            it._over("the savepoint was rolled back: what it was in has ended before it")
+        return True
 
     def begin(self) -> Savepoint:
         """A savepoint: ``async with tx.begin() as inner``.
 
-        It is rolled back where its block raises.
+        It is rolled back where its block raises. One is open at a time, and until its end its
+        transaction takes nothing but by it.
         """
         return Savepoint(self)
 
@@ -319,19 +334,23 @@ class Pipeline(_native.Scope):
 class Lease:
     """Borrows a connection for a block."""
 
-    def __init__(self, core: _native.Core) -> None:
-        self._core = core
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._session: Session | None = None
 
     async def __aenter__(self) -> Session:
-        self._session = Session(self._core, await self._core.checkout())
+        self._session = Session(Loan(self._host, await self._host.core.checkout(), "session"))
         return self._session
 
     async def __aexit__(self, *_: object) -> None:
         session, self._session = self._session, None
         assert session is not None
-        session._end("session_over", "the session was released")
-        self._core.release(session._number)
+        session._loan.end("the session was released")
+
+
+def _left_open(what: str) -> Error:
+    message = f"the {what} was rolled back: a savepoint in it was still open when its block ended"
+    return _make("rolled_back", "Rejected", message, None)
 
 
 class Begin:
@@ -342,25 +361,37 @@ class Begin:
 
     def __init__(
         self,
-        core: _native.Core,
-        number: int | None,
+        host: Host,
+        session: Session | None,
         modes: tuple[Isolation | None, bool | None, bool | None],
     ) -> None:
-        self._core, self._own, self._modes = core, number, modes
+        self._host, self._session, self._modes = host, session, modes
         self._tx: Transaction | None = None
 
     async def __aenter__(self) -> Transaction:
         if self._tx is not None:
             raise MisuseError("this transaction was begun already: call begin anew")
-        number = self._own if self._own is not None else await self._core.checkout()
+        session = self._session
+        if session is None:
+            loan = Loan(self._host, await self._host.core.checkout(), "transaction")
+        else:
+            session._give_way("block")
+            loan = session._loan
         try:
-            self._core.open_block(number, *self._modes)
+            loan.core.open_block(loan.number, *self._modes)
         except BaseException:
-            if self._own is None:
-                self._core.release(number)
+            self._done(loan)
             raise
-        self._tx = Transaction(self._core, number)
+        loan.is_begun, loan.depth = True, 0
+        self._tx = Transaction(loan)
         return self._tx
+
+    def _done(self, loan: Loan) -> None:
+        """The connection is its owner's again."""
+        if self._session is None:
+            loan.go_back()
+        else:
+            self._session._open()
 
     async def __aexit__(
         self,
@@ -368,23 +399,33 @@ class Begin:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        tx, core = self._tx, self._core
+        tx = self._tx
         assert tx is not None
-        number = tx._number
-        tx._end("transaction_over", "the transaction is over: its block has ended")
+        loan = tx._loan
+        if loan.is_over:
+            if kind is None:
+                message = "the transaction was rolled back: its connection was given back before"
+                raise _make("rolled_back", "Rejected", message, None)
+            return
+        why = "the transaction is over: its block has ended"
+        is_left = tx._over(why)
+        loan.end_stream(why)
         if kind is not None:
-            self.runs_again = core.runs_again(number)
-        end = core.act_on(number, "commit" if kind is None else "rollback")
-        if self._own is None:
-            core.release(number)
+            self.runs_again = loan.core.runs_again(loan.number)
+        commits = kind is None and not is_left
+        loan.is_begun = False
+        end = loan.core.act_on(loan.number, "commit" if commits else "rollback")
+        self._done(loan)
         try:
             await end
         except Error:
             # Where ROLLBACK could not be said, the connection has ended, and the transaction with
             # it.
-            if kind is None:
+            if commits:
                 self.runs_again = end.runs_again
                 raise
+        if is_left and kind is None:
+            raise _left_open("transaction")
 
 
 class Savepoint:
@@ -396,17 +437,47 @@ class Savepoint:
 
     async def __aenter__(self) -> Transaction:
         outer = self._outer
-        outer._end("savepoint_open", "a savepoint is open: use what its block was given")
-        self._inner = Transaction(outer._core, outer._number)
-        await outer._core.act_on(outer._number, "savepoint")
-        return self._inner
+        outer._give_way("savepoint")
+        loan = outer._loan
+        loan.depth += 1
+        inner = self._inner = Transaction(loan)
+        outer._inner = weakref.ref(inner)
+        try:
+            await loan.core.act_on(loan.number, "savepoint")
+        except BaseException:
+            self._over(inner)
+            loan.core.act_on(loan.number, "undo").close()
+            raise
+        return inner
+
+    def _over(self, inner: Transaction) -> bool:
+        """Its transaction goes on without it. Whether a savepoint in it was still open."""
+        outer, loan = self._outer, inner._loan
+        why = "the savepoint is over: its block has ended"
+        is_left = inner._over(why)
+        loan.end_stream(why)
+        # Those in it are undone first.
+        for _ in range(loan.depth - inner._depth):
+            loan.core.act_on(loan.number, "undo").close()
+        loan.depth = outer._depth
+        outer._inner = None
+        outer._open()
+        return is_left
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         inner, outer = self._inner, self._outer
         assert inner is not None
-        inner._end("transaction_over", "the savepoint is over: its block has ended")
-        outer._open()
-        await outer._core.act_on(outer._number, "release" if kind is None else "undo")
+        loan = inner._loan
+        if loan.is_over or outer._inner is None or outer._inner() is not inner:
+            if kind is None:
+                message = "the savepoint was rolled back: what it was in has ended before it"
+                raise _make("rolled_back", "Rejected", message, None)
+            return
+        is_left = self._over(inner)
+        releases = kind is None and not is_left
+        await loan.core.act_on(loan.number, "release" if releases else "undo")
+        if is_left and kind is None:
+            raise _left_open("savepoint")
 
 
 class Pipelining:
@@ -424,7 +495,7 @@ class Pipelining:
             pipeline._drop()
             return
         sent = pipeline._send()
-        pipeline._end("pipeline_over", "the pipeline was sent: its block has ended")
+        pipeline._end("the pipeline was sent: its block has ended")
         await sent
 
 

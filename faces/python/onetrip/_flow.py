@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar, Union, overload
 
 from . import _native
+from ._loan import Loan
 from .errors import MisuseError
 
 T = TypeVar("T")
@@ -39,12 +41,45 @@ class Lent:
     rest: Literal["read", "cancel", "close"]
     stop: Literal["undo", "cancel", "stop"]
     release: Callable[[], None]
+    loan: Loan | None = None
+
+
+def alone(loan: Loan, stream: Stream[Any] | None) -> Lent:
+    """A connection that a stream or a COPY has to itself."""
+    scope = _native.Scope(loan.core, loan.number)
+    loan.stream = None if stream is None else weakref.ref(stream)
+    return Lent(scope, "close", "stop", loan.go_back, loan)
+
+
+async def beside_nothing(
+    loan: Loan, of: _native.Scope, stream: Stream[Any] | None, in_transaction: bool
+) -> Lent:
+    """That of a session or a transaction, on which nothing else runs meanwhile."""
+    scope = of._claim("copy" if stream is None else "stream")
+
+    def release() -> None:
+        loan.stream = None
+        if not loan.is_over:
+            scope._leave()
+
+    try:
+        # The server does not skip a COPY where BEGIN has failed.
+        if in_transaction and not loan.core.is_begun(loan.number):
+            await scope.execute("select 1")
+    except BaseException:
+        release()
+        raise
+    loan.stream = None if stream is None else weakref.ref(stream)
+    if in_transaction:
+        return Lent(scope, "read", "undo", release, loan)
+    return Lent(scope, "cancel", "cancel", release, loan)
 
 
 class Flows(_native.Scope):
     """A place whose statements have a connection for themselves as long as they need it."""
 
-    async def _lend(self) -> Lent:
+    async def _lend(self, stream: Stream[Any] | None) -> Lent:
+        """For this stream, or for a COPY that takes data."""
         raise NotImplementedError
 
     def _core_of(self) -> _native.Core:
@@ -119,7 +154,7 @@ class Stream(AsyncIterator[T], Generic[T]):
 
     def __init__(
         self,
-        lend: Callable[[], Any],
+        lend: Callable[[Stream[Any] | None], Any],
         kind: Literal["stream", "copy_out"],
         query: str,
         args: tuple[Any, ...],
@@ -131,6 +166,8 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._call: _native.Call[Any] | None = None
         self._come: Iterator[T] = iter(())
         self._is_read = self._is_over = False
+        #: Why there is no more, where neither its end nor its reader is the reason.
+        self._why: str | None = None
         #: The command tag, once all was read.
         self.tag: str | None = None
 
@@ -142,6 +179,8 @@ class Stream(AsyncIterator[T], Generic[T]):
             return one
         if self._is_read:
             raise MisuseError("a stream is read by one task at a time")
+        if self._why is not None:
+            raise MisuseError(self._why)
         if self._is_over:
             raise StopAsyncIteration
         self._is_read = True
@@ -161,12 +200,14 @@ class Stream(AsyncIterator[T], Generic[T]):
     async def _more(self) -> Iterator[T] | None:
         """What has come, and None at the end."""
         if self._call is None:
-            self._lent = lent = await self._lend()
+            self._lent = lent = await self._lend(self)
             if self._is_over:
                 return None
             self._call = lent.scope._flow(self._kind, self._query, *self._args, into=self._into)
         call = self._call
         while True:
+            if self._is_over:
+                raise MisuseError(self._why or "the stream was closed while it was read")
             come: Any = _native.take(call)
             if come:
                 return iter(come if self._kind == "stream" else (come,))
@@ -176,13 +217,20 @@ class Stream(AsyncIterator[T], Generic[T]):
             await _arrived(call)
 
     def _leave(self, was_stopped: bool = False) -> None:
-        lent, self._lent = self._lent, None
+        lent = self._lent
         self._is_over, self._come = True, iter(())
         if lent is None:
             return
         if self._call is not None:
             _native.leave(self._call, lent.stop if was_stopped else lent.rest)
+        # Where that could not be done here, it is not done yet.
+        self._lent = None
         lent.release()
+
+    def _end(self, why: str) -> None:
+        """The same, for who is not its reader, who hears why."""
+        self._why = why
+        self._leave()
 
     async def aclose(self) -> None:
         """Takes no more. The rest of a long reply costs its connection, and no neighbour's."""
@@ -197,12 +245,16 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._leave(was_stopped=kind is not None)
 
     def __del__(self) -> None:
-        if self._lent is not None:
-            try:
-                self._leave()
-            except RuntimeError:
-                # The interpreter collects it on a thread that is not the loop's.
-                pass
+        lent = self._lent
+        if lent is None:
+            return
+        try:
+            self._leave()
+        except RuntimeError:
+            # The interpreter collects it on a thread that is not the loop's, or amid the client's
+            # own work.
+            if lent.loan is not None:
+                lent.loan.soon(self._leave)
 
 
 async def _arrived(call: _native.Call[Any]) -> None:
@@ -212,9 +264,9 @@ async def _arrived(call: _native.Call[Any]) -> None:
 
 
 async def _copy_in(
-    lend: Callable[[], Any], query: str, source: Callable[[Lent], AsyncGenerator[Data, None]]
+    lend: Callable[[None], Any], query: str, source: Callable[[Lent], AsyncGenerator[Data, None]]
 ) -> int:
-    lent: Lent = await lend()
+    lent: Lent = await lend(None)
     call: _native.Call[str] | None = None
     try:
         async with aclosing(source(lent)) as chunks:

@@ -17,6 +17,7 @@ from typing import Any
 from . import _native
 from ._config import Config, Endpoint
 from ._listen import Listener
+from ._loan import Loan, caller
 from ._opening import Opening, Refused, Scout
 from ._within import within
 from .errors import Error, Notice
@@ -58,6 +59,8 @@ class Host:
         self.parameters: dict[str, str] = {}
         self.on_notice: Callable[[Notice], object] | None = None
         self.listeners: set[Listener] = set()
+        #: Connections that callers have for themselves, by number.
+        self.loans: dict[int, weakref.ref[Loan]] = {}
         self._listening: dict[int, tuple[Listener, asyncio.Future[None]]] = {}
         self._failed: dict[int, tuple[BaseException, bool]] = {}
         self._apart = itertools.count(APART)
@@ -72,8 +75,8 @@ class Host:
         #: What was seen of servers, and which of them each connection leads to.
         self.lineage = _native.Lineage()
         self._identities: dict[int, tuple[str, str, str]] = {}
-        self._over = self._is_closing = False
-        self._process = os.getpid()
+        self._over = self.is_ending = False
+        self.process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
         self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
         #: Those of `onetrip.blocking` know their hosts.
@@ -323,15 +326,15 @@ class Host:
 
     def _left(self, warns: bool, timeout: float | None) -> None:
         # A collector may run anywhere: on another thread, behind a fork.
-        if self.loop.is_closed() or os.getpid() != self._process:
+        if self.loop.is_closed() or os.getpid() != self.process:
             return
-        if warns and not self._is_closing and not self._over:
+        if warns and not self.is_ending and not self._over:
             message = "onetrip: a client was deleted that was not closed: call close on it"
             warnings.warn(message, ResourceWarning, stacklevel=2)
         self.loop.call_soon_threadsafe(self._close_at_last, timeout)
 
     def _close_at_last(self, timeout: float | None) -> None:
-        if self._is_closing:
+        if self.is_ending:
             self._let_go()
         else:
             self.spawn(self.close(timeout))
@@ -342,7 +345,8 @@ class Host:
         for probe in list(self._probes):
             probe.cancel()
         replicas = [self.spawn(replica.close(timeout)) for replica in self.replicas]
-        self._is_closing = True
+        self.is_ending = True
+        self._end_loans()
         for listener in list(self.listeners):
             listener.close()
         self.core.close_pool()
@@ -355,6 +359,14 @@ class Host:
         dials = self._let_go()
         if dials:
             await asyncio.wait(dials, timeout=1)
+
+    def _end_loans(self) -> None:
+        """Takes back what nobody would give back while its caller waits for that."""
+        me = caller()
+        for seen in list(self.loans.values()):
+            loan = seen()
+            if loan is not None and loan.waits_for(me):
+                loan.end("the client was closed")
 
     async def abandon(self) -> None:
         """Closes what nobody was given, also if its caller is cancelled meanwhile."""

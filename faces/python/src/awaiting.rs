@@ -9,13 +9,14 @@ use bytes::Bytes;
 use onetrip_arrow::Builder;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, DataRow};
+use onetrip_postgres::sql::Refusal;
 use pyo3::exceptions::{PyBaseException, PyException, PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::arrow::Arrow;
-use crate::call::{Call, Progress, Stage, Want};
+use crate::call::{Call, Progress, Stage, Want, refused};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::failure::Failure;
@@ -38,9 +39,9 @@ impl Call {
 
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
         let (py, it) = (slf.py(), slf.get());
-        let (stage, future) = it.now.with(|it| {
+        let (stage, is_kept, future) = it.now.with(|it| {
             it.is_awaited = true;
-            (it.stage, it.future.take())
+            (it.stage, it.is_kept, it.future.take())
         })?;
         if let Some(future) = future
             && !future.call_method0(py, intern!(py, "done"))?.is_truthy(py)?
@@ -51,6 +52,8 @@ impl Call {
         match stage {
             Stage::Over => returned(py, it.result(py)?),
             Stage::Taken => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+            // Whoever awaits it in its block keeps the block from its end.
+            Stage::Made if is_kept => Err(refused(Refusal::AwaitedEarly).raised(py)),
             _ => {
                 let core = it.holder(py)?;
                 core.get().state.with(State::waits)?;

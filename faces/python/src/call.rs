@@ -10,6 +10,7 @@ use onetrip_arrow::Builder;
 use onetrip_engine::Ticket;
 use onetrip_engine::pool::Requeue;
 use onetrip_postgres::client::position::Position;
+use onetrip_postgres::sql::Refusal;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
@@ -118,6 +119,8 @@ pub(crate) struct Progress {
     /// A part of its reply has come, or more data is taken, of which its caller has not heard.
     pub(crate) is_told: bool,
     pub(crate) is_awaited: bool,
+    /// Its pipeline or list sends it at the end of its block, which has not come.
+    pub(crate) is_kept: bool,
     /// How often it was sent again after its connection was lost, and whether it may have run.
     pub(crate) repeats: u32,
     pub(crate) may_have_run: bool,
@@ -240,6 +243,11 @@ impl Drop for Call {
 /// That of what came behind the end of its client.
 pub(crate) fn closed() -> Failure {
     unsent("closed", "the client was closed")
+}
+
+/// That of what is told to its caller by the words that all languages share.
+pub(crate) fn refused(refusal: Refusal) -> Failure {
+    unsent(refusal.code(), refusal.message())
 }
 
 /// A failure of what was never sent.

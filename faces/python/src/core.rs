@@ -12,13 +12,13 @@ use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Time;
 use onetrip_postgres::client::copy::Direction;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
-use onetrip_postgres::sql::{Place, refusal};
+use onetrip_postgres::sql::{Place, Refusal, refusal};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
 
-use crate::call::{Call, Encoded, Portal, Want, closed, unsent};
+use crate::call::{Call, Encoded, Portal, Want, closed, refused, unsent};
 use crate::deed::{Deed, Said};
 use crate::failure::Failure;
 use crate::local::{Acting, Elsewhere, Local, Turn};
@@ -840,8 +840,10 @@ impl Core {
 pub(crate) struct Scope {
     core: Py<Core>,
     place: Where,
-    /// Nothing goes there any more: why.
-    over: Option<(String, String)>,
+    /// Nothing goes there any more, or not at present: why.
+    over: Option<Failure>,
+    /// It is that of the stream or the COPY that has its connection.
+    is_inner: bool,
 }
 
 #[derive(Debug)]
@@ -895,9 +897,7 @@ impl Scope {
             }
             // A drop-in's caller does on a connection of his own what he likes.
             _ if core.get().strict && matches!(place, Place::Session { .. }) => None,
-            _ => refusal(traits, place).map(|refusal| {
-                (refusal.code(), refusal.said().split('\0').nth(1).unwrap_or_default())
-            }),
+            _ => refusal(traits, place).map(|refusal| (refusal.code(), refusal.message())),
         };
         let args = Some(args.clone().unbind());
         let (of, statement) = (core.clone().into_any().unbind(), Some(statement.unbind()));
@@ -905,10 +905,9 @@ impl Scope {
         call.into = into.map(Bound::unbind);
         call.record = record;
         let call = Bound::new(py, call)?;
-        let failure = match (&self.over, refused) {
-            (Some((_, message)), _) => Some(unsent("over", message.as_str())),
-            (None, Some((code, message))) => Some(unsent(code, message)),
-            _ => None,
+        let failure = match self.closed_to(py)? {
+            None => refused.map(|(code, message)| unsent(code, message)),
+            failure => failure,
         };
         if let Some(failure) = failure {
             if let Where::Pipeline(_, refused) = &mut self.place {
@@ -923,13 +922,24 @@ impl Scope {
                 let number = *number;
                 Core::run(core, |state, py, _| state.enqueue(py, number, &call))?;
             }
-            Where::Pipeline(calls, _) => calls.push(call.clone().unbind()),
+            Where::Pipeline(calls, _) => {
+                call.get().now.with(|it| it.is_kept = true)?;
+                calls.push(call.clone().unbind());
+            }
         }
         Ok(call)
     }
-}
 
-impl Scope {
+    /// Why nothing goes there, whatever it is.
+    fn closed_to(&self, py: Python<'_>) -> PyResult<Option<Failure>> {
+        if let Some(over) = &self.over {
+            return Ok(Some(over.again(py, over.outcome())));
+        }
+        let Where::Own(number, _) = self.place else { return Ok(None) };
+        let claimed = self.core.get().state.with(|state| state.claimed(number))?;
+        Ok(claimed.filter(|_| !self.is_inner).map(refused))
+    }
+
     fn many<'py>(
         &mut self,
         query: &Bound<'py, PyString>,
@@ -960,6 +970,16 @@ fn is_interrupt(error: &PyErr, py: Python<'_>) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
 }
 
+/// What is told to those for whom there is no place beside this.
+fn refusal_of(open: &str) -> Refusal {
+    match open {
+        "stream" => Refusal::StreamOpen,
+        "copy" => Refusal::CopyOpen,
+        "savepoint" => Refusal::SavepointOpen,
+        _ => Refusal::BlockOpen,
+    }
+}
+
 /// Refuses what rows can't be made into.
 pub(crate) fn refused_into(into: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     if into.is_none_or(|into| into.is_callable()) {
@@ -986,7 +1006,7 @@ impl Scope {
             (false, 0) => Where::Shared,
             (false, number) => Where::Own(number, in_transaction),
         };
-        Scope { core, place, over: None }
+        Scope { core, place, over: None, is_inner: false }
     }
 
     /// The rows of a statement, as a list of records.
@@ -1153,7 +1173,7 @@ impl Scope {
         let (calls, refused) = (std::mem::take(calls), refused.take());
         // What becomes of them is heard of by who sends them.
         for call in &calls {
-            call.get().now.with(|it| it.is_awaited = true)?;
+            call.get().now.with(|it| (it.is_awaited, it.is_kept) = (true, false))?;
         }
         let core = self.core.bind(py);
         let want = Want::Calls(calls);
@@ -1169,9 +1189,42 @@ impl Scope {
     }
 
     /// Nothing goes there any more.
-    fn _end(&mut self, py: Python<'_>, code: String, message: String) -> PyResult<()> {
+    fn _end(&mut self, py: Python<'_>, message: String) -> PyResult<()> {
         self.core.get().check(py)?;
-        self.over = Some((code, message));
+        self.over = Some(unsent("over", message));
+        Ok(())
+    }
+
+    /// Nothing goes there while what was begun there is open: a `savepoint`, or a `block`.
+    fn _give_way(&mut self, py: Python<'_>, to: &str) -> PyResult<()> {
+        self._check(py)?;
+        self.over = Some(refused(refusal_of(to)));
+        Ok(())
+    }
+
+    /// Raises where nothing goes there at present.
+    fn _check(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get().check(py)?;
+        self.closed_to(py)?.map_or(Ok(()), |failure| Err(failure.raised(py)))
+    }
+
+    /// A place of its own on this connection for a `stream` or a `copy`. Nothing else goes there
+    /// until that is left (`_leave`).
+    fn _claim(&self, py: Python<'_>, by: &str) -> PyResult<Scope> {
+        self._check(py)?;
+        let Where::Own(number, in_transaction) = self.place else {
+            return Err(PyRuntimeError::new_err("this is nobody's own"));
+        };
+        self.core.get().state.with(|state| state.claim(number, Some(refusal_of(by))))?;
+        let place = Where::Own(number, in_transaction);
+        Ok(Scope { core: self.core.clone_ref(py), place, over: None, is_inner: true })
+    }
+
+    /// Other things may go there again.
+    fn _leave(&self) -> PyResult<()> {
+        if let Where::Own(number, _) = self.place {
+            self.core.get().state.with(|state| state.claim(number, None))?;
+        }
         Ok(())
     }
 

@@ -86,10 +86,10 @@ pub(crate) fn feed(call: &Bound<'_, Call>, data: &Bound<'_, PyAny>) -> PyResult<
 pub(crate) fn leave(call: &Bound<'_, Call>, rest: &str) -> PyResult<()> {
     let it = call.get();
     let core = it.client(call.py())?;
-    let stage = it.now.with(|now| {
-        (now.future, now.is_told) = (None, false);
-        now.stage
-    })?;
+    let stage = it.now.with(|now| now.stage)?;
+    // Whoever reads it in another task goes on, and sees that.
+    Core::run(&core, |state, _, _| state.wake(call.as_unbound()))?;
+    it.now.with(|now| now.is_told = false)?;
     // Its transaction is rolled back, so that a cancel does no harm.
     let stops = rest == "undo";
     let rest = match rest {

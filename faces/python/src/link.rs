@@ -11,6 +11,7 @@ use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as T
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
+use onetrip_postgres::sql::Refusal;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -47,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) is_forgotten: bool,
     /// Its caller has gone: it goes back when all is answered.
     pub(crate) is_left: bool,
+    /// A stream or a COPY has it, beside which nothing runs: what all else is told.
+    pub(crate) claimed: Option<Refusal>,
     /// Its session was changed for good: nobody else may have it.
     pub(crate) is_spoiled: bool,
     /// What the engine says of it is told at present; and it says more.
@@ -78,6 +81,7 @@ impl Link {
             is_over: false,
             is_forgotten: false,
             is_left: false,
+            claimed: None,
             is_spoiled: false,
             is_walked: false,
             has_more: false,
@@ -349,7 +353,7 @@ impl Link {
     // --- whose it is ---
 
     pub(crate) fn lend(&mut self) {
-        self.is_left = false;
+        (self.is_left, self.claimed) = (false, None);
         self.connection.borrow_mut().hold(Holder::One);
     }
 

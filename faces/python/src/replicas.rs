@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::call::{Call, Reading, Want, closed, unsent};
+use crate::call::{Call, Reading, Want, closed, refused, unsent};
 use crate::core::{Core, flags_of, refused_into};
 use crate::failure::Failure;
 use crate::local::Local;
@@ -347,7 +347,7 @@ impl Reads {
         refused_into(into.as_ref())?;
         core.get().check(py)?;
         let statement = core.get().statement(text)?;
-        let refused = refused(statement.get().traits);
+        let refused = not_a_read(statement.get().traits);
         let (of, statement) = (core.clone().into_any().unbind(), Some(statement.unbind()));
         let args = Some(args.clone().unbind());
         let mut call = Call::new(of, want, statement, flags_of(false), args);
@@ -376,9 +376,9 @@ impl Reads {
 }
 
 /// Why a text that shows this is no read that replicas may serve.
-fn refused(traits: Traits) -> Option<Failure> {
+fn not_a_read(traits: Traits) -> Option<Failure> {
     let refusal = sql::refusal_of_read(traits).or_else(|| sql::refusal(traits, At::Shared))?;
-    Some(unsent(refusal.code(), refusal.said().split('\0').nth(1).unwrap_or_default()))
+    Some(refused(refusal))
 }
 
 #[pymethods]

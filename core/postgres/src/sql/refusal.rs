@@ -49,6 +49,16 @@ pub enum Refusal {
     NotARead,
     /// A statement of a transaction or savepoint whose end was already requested.
     TransactionEnded,
+    /// A statement on a connection of the caller's own whose reply is taken as it comes.
+    StreamOpen,
+    /// A statement on a connection of the caller's own that a COPY has.
+    CopyOpen,
+    /// A statement of a transaction, or another savepoint of it, while a savepoint of it is open.
+    SavepointOpen,
+    /// A statement of a session, or another transaction on it, while a transaction on it is open.
+    BlockOpen,
+    /// The reply to what its pipeline or list sends at its end is awaited before that.
+    AwaitedEarly,
 }
 
 impl Refusal {
@@ -56,6 +66,12 @@ impl Refusal {
     #[must_use]
     pub fn code(self) -> &'static str {
         self.said().split('\0').next().unwrap_or_default()
+    }
+
+    /// The message that says what to use instead.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        self.said().split('\0').nth(1).unwrap_or_default()
     }
 
     /// The code, and the message that says what to use instead, each ended by a zero byte. They are
@@ -113,13 +129,33 @@ impl Refusal {
                 "transaction_ended\0the transaction or savepoint has ended, so this was not sent: \
                  finish its pipelines before you end it\0"
             }
+            Refusal::StreamOpen => {
+                "stream_open\0a stream is open on this connection, and nothing runs beside it: read \
+                 the stream to its end or close it first, or run this on the client itself\0"
+            }
+            Refusal::CopyOpen => {
+                "copy_open\0a COPY runs on this connection, and nothing runs beside it: run this \
+                 before or after the COPY, or on the client itself\0"
+            }
+            Refusal::SavepointOpen => {
+                "savepoint_open\0a savepoint is open: use what its block was given, and open \
+                 another one behind its end\0"
+            }
+            Refusal::BlockOpen => {
+                "block_open\0a transaction is open on this session: use what its block was given, \
+                 and use the session behind its end\0"
+            }
+            Refusal::AwaitedEarly => {
+                "awaited_early\0this leaves at the end of the block that it was made in, and is \
+                 answered behind that: await it behind the block\0"
+            }
         }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.said().split('\0').nth(1).unwrap_or_default())
+        f.write_str(self.message())
     }
 }
 

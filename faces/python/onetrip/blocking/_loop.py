@@ -25,6 +25,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from .. import _native
+from .._loan import works_for
 from ..errors import Error, MisuseError, Outcome, _make
 
 if TYPE_CHECKING:
@@ -98,8 +99,16 @@ class Loop(asyncio.SelectorEventLoop):
         with self.turn:
             if self.is_closed():
                 raise self.failure or MisuseError("the client was closed")
-            result: T = self._result(limit, lambda: self.create_task(work(*args)))
+            result: T = self._result(limit, lambda: self._task(work, *args))
             return result
+
+    def _task(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> asyncio.Task[T]:
+        """Whichever thread runs it, it is for this one."""
+        token = works_for.set(threading.current_thread())
+        try:
+            return self.create_task(work(*args))
+        finally:
+            works_for.reset(token)
 
     def wait(self, works: list[_native.Call[Any]]) -> None:
         """Until they have ended, whatever becomes of them."""

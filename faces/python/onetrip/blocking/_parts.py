@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -109,6 +109,9 @@ class Block(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         self._is_entered = False
+        if self._loop.is_closed() and self._loop.failure is None:
+            # The client was closed in it, which has ended what it has of it.
+            return _finish(self._block.__aexit__(kind, error, traceback))
         # It is ended also where its time is over.
         self._loop.run_within(None, self._block.__aexit__, kind, error, traceback)
 
@@ -170,11 +173,14 @@ class Stream(Iterator[T]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # It is collected anywhere: the next leader has its connection given back.
-        source = self._source
-        if source._lent is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(source._leave)
+
+def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """What waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
 
 
 async def _next(source: AsyncIterator[T]) -> T:

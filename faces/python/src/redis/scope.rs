@@ -212,6 +212,7 @@ impl RedisScope {
         }
         let call = self.call(py, Want::Redis(Box::new(request)), is_own)?;
         if let Some(list) = &mut self.list {
+            call.get().now.with(|it| it.is_kept = true)?;
             list.push(call.clone().unbind());
             return Ok(call);
         }
@@ -294,6 +295,7 @@ impl RedisScope {
         }));
         let mut writes = Writes::Nothing;
         for part in &parts {
+            part.get().now.with(|it| it.is_kept = false)?;
             if let Want::Redis(request) = &part.get().want {
                 writes.extend(request.writes.clone());
             }

@@ -4,6 +4,7 @@ use onetrip_abi::host::Act;
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::transaction::modes::Modes;
+use onetrip_postgres::sql::Refusal;
 use pyo3::prelude::*;
 
 use super::State;
@@ -21,6 +22,17 @@ impl State {
             }
             _ => self.fail(py, call, unsent("connection_lost", "the connection was lost")),
         }
+    }
+
+    /// A stream or a COPY has a connection of one caller's, or has it no more.
+    pub(crate) fn claim(&mut self, number: u32, claimed: Option<Refusal>) {
+        if let Some(link) = self.links.get_mut(&number) {
+            link.claimed = claimed;
+        }
+    }
+
+    pub(crate) fn claimed(&self, number: u32) -> Option<Refusal> {
+        self.links.get(&number).and_then(|link| link.claimed)
     }
 
     /// The first that waits there, unless the server is being asked about it.

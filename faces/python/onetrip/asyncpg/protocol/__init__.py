@@ -60,6 +60,8 @@ class Protocol:
         self.record_class = None if record_class is Record else record_class
         #: Calls that are not answered.
         self.busy = 0
+        #: A COPY runs, beside which nothing does.
+        self.copies = False
         self.queries_count = 0
         self.is_over = False
 
@@ -69,7 +71,7 @@ class Protocol:
         self, timeout: Any, query: str, args: Any, start: Callable[..., Awaitable[Any]], *of: Any
     ) -> Any:
         """Awaits what `start` returns; its errors are those of asyncpg."""
-        if self.busy and self.is_in_transaction():
+        if self.busy and (self.copies or self.is_in_transaction()):
             raise exceptions.InterfaceError(_BUSY)
         if timeout is None:
             timeout = self.timeout
@@ -173,7 +175,7 @@ class Protocol:
 
     # --- COPY ---
 
-    async def _lend(self) -> Lent:
+    async def _lend(self, _: object) -> Lent:
         if not self.is_in_transaction():
             return Lent(self.scope, "cancel", "cancel", lambda: None)
         # A BEGIN that is held leaves first: the server would not skip a COPY where it failed.
@@ -189,8 +191,15 @@ class Protocol:
                     await sink(data)
             return stream.tag
 
-        tag: str = await self.run(timeout, copy_stmt, (), work)
+        tag: str = await self.run(timeout, copy_stmt, (), self._copied, work)
         return tag
+
+    async def _copied(self, copy: Callable[..., Awaitable[Any]], *of: Any) -> Any:
+        self.copies = True
+        try:
+            return await copy(*of)
+        finally:
+            self.copies = False
 
     async def copy_in(
         self,
@@ -205,7 +214,8 @@ class Protocol:
             source = rows_for_copy(self.core, record_stmt.query, records)
         else:
             source = lambda _: _read(reader, data)  # noqa: E731
-        count = await self.run(timeout, copy_stmt, (), _copy_in, self._lend, copy_stmt, source)
+        of = (_copy_in, self._lend, copy_stmt, source)
+        count = await self.run(timeout, copy_stmt, (), self._copied, *of)
         return f"COPY {count}"
 
     # --- what it is, and its end ---

@@ -1,0 +1,127 @@
+"""Connections that callers have for themselves: whose they are, what is open there, and how they go
+back. Each goes back once, whoever sees to that: the end of its block, the end of the client, or the
+collector where nobody can reach it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ._flow import Stream
+    from ._host import Host
+
+Owner = Union[threading.Thread, "asyncio.Task[Any]"]
+
+#: The thread that a task of `onetrip.blocking` works for.
+works_for: ContextVar[threading.Thread | None] = ContextVar("onetrip_works_for", default=None)
+
+
+def caller() -> Owner | None:
+    """Who calls: a thread where the client is one without async, and else a task."""
+    return works_for.get() or asyncio.current_task()
+
+
+class Loan:
+    """A connection that one caller has."""
+
+    def __init__(self, host: Host, number: int, what: str) -> None:
+        self.core, self.number, self.what = host.core, number, what
+        self._host = host
+        self._owner = _ref(caller())
+        #: What its caller submits by.
+        self._scopes: list[weakref.ref[Any]] = []
+        #: The stream that is open on it.
+        self.stream: weakref.ref[Stream[Any]] | None = None
+        #: Whether a transaction is open on it, and how many savepoints.
+        self.is_begun = False
+        self.depth = 0
+        self.is_over = False
+        host.loans[number] = weakref.ref(self)
+
+    def add(self, scope: object) -> None:
+        """Its caller submits by this, until it goes back."""
+        self._scopes.append(weakref.ref(scope))
+
+    def end_stream(self, why: str) -> None:
+        """What reads the stream further hears why it can't."""
+        stream = None if self.stream is None else self.stream()
+        if stream is not None:
+            stream._end(why)
+
+    def end(self, why: str) -> None:
+        """Nothing goes there any more. It goes back once it has answered what was sent."""
+        if self.is_over:
+            return
+        self.end_stream(why)
+        for seen in self._scopes:
+            scope = seen()
+            if scope is not None:
+                scope._end(why)
+        self._put_back()
+
+    def _put_back(self) -> None:
+        if self.is_begun:
+            self.core.act_on(self.number, "rollback").close()
+        self.go_back()
+
+    def go_back(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._host.loans.pop(self.number, None)
+            self._release()
+
+    def _release(self) -> None:
+        self.core.release(self.number)
+
+    # --- who ends it ---
+
+    def waits_for(self, it: Owner | None) -> bool:
+        """Whether nobody else would end it while this caller waits for that."""
+        owner = self._owner()
+        if owner is None or owner is it:
+            return True
+        is_alive = owner.is_alive() if isinstance(owner, threading.Thread) else not owner.done()
+        return not is_alive
+
+    def soon(self, act: Callable[[], object]) -> None:
+        """Does something in the event loop, from wherever that is seen to be needed."""
+        loop = self._host.loop
+        if sys.is_finalizing() or loop.is_closed() or os.getpid() != self._host.process:
+            return
+        try:
+            loop.call_soon_threadsafe(act)
+        except RuntimeError:
+            # It was closed meanwhile, and its sockets with it.
+            pass
+
+    def __del__(self) -> None:
+        # A collector may run anywhere: on another thread, or amid the client's own work.
+        if self.is_over or sys.is_finalizing():
+            return
+        if self.what != "stream" and not self._host.is_ending and not self._host.loop.is_closed():
+            message = f"onetrip: a {self.what} was deleted whose block had not ended"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+        self.soon(self._lost)
+
+    def _lost(self) -> None:
+        if self.is_over:
+            return
+        if self.what == "COPY":
+            # The server waits for data that nobody has.
+            self.core.destroy(self.number, "its COPY was left")
+        self._put_back()
+
+
+def _ref(owner: Owner | None) -> Callable[[], Owner | None]:
+    return (lambda: None) if owner is None else weakref.ref(owner)

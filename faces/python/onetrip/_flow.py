@@ -47,8 +47,13 @@ class Lent:
 def alone(loan: Loan, stream: Stream[Any] | None) -> Lent:
     """A connection that a stream or a COPY has to itself."""
     scope = _native.Scope(loan.core, loan.number)
-    loan.stream = None if stream is None else weakref.ref(stream)
+    _has(loan, stream)
     return Lent(scope, "close", "stop", loan.go_back, loan)
+
+
+def _has(loan: Loan, stream: Stream[Any] | None) -> None:
+    loan.copies = stream is None
+    loan.stream = None if stream is None else weakref.ref(stream)
 
 
 async def beside_nothing(
@@ -58,7 +63,7 @@ async def beside_nothing(
     scope = of._claim("copy" if stream is None else "stream")
 
     def release() -> None:
-        loan.stream = None
+        loan.stream, loan.copies = None, False
         if not loan.is_over:
             scope._leave()
 
@@ -69,7 +74,7 @@ async def beside_nothing(
     except BaseException:
         release()
         raise
-    loan.stream = None if stream is None else weakref.ref(stream)
+    _has(loan, stream)
     if in_transaction:
         return Lent(scope, "read", "undo", release, loan)
     return Lent(scope, "cancel", "cancel", release, loan)
@@ -254,7 +259,7 @@ class Stream(AsyncIterator[T], Generic[T]):
             # The interpreter collects it on a thread that is not the loop's, or amid the client's
             # own work.
             if lent.loan is not None:
-                lent.loan.soon(self._leave)
+                lent.loan.leave_soon(self._leave)
 
 
 async def _arrived(call: _native.Call[Any]) -> None:

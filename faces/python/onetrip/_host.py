@@ -84,6 +84,10 @@ class Host:
         if self._blocking is not None:
             self._blocking.hosts.add(self)
 
+    @property
+    def is_blocking(self) -> bool:
+        return self._blocking is not None
+
     # --- replicas ---
 
     def _add_replicas(self) -> None:
@@ -326,12 +330,25 @@ class Host:
 
     def _left(self, warns: bool, timeout: float | None) -> None:
         # A collector may run anywhere: on another thread, behind a fork.
-        if self.loop.is_closed() or os.getpid() != self.process:
+        if os.getpid() != self.process:
             return
+        if self.loop.is_closed():
+            return self._left_by_loop()
         if warns and not self.is_ending and not self._over:
             message = "onetrip: a client was deleted that was not closed: call close on it"
             warnings.warn(message, ResourceWarning, stacklevel=2)
         self.loop.call_soon_threadsafe(self._close_at_last, timeout)
+
+    def _left_by_loop(self) -> None:
+        """Nothing tells of its connections any more. Their sockets end with what has them."""
+        try:
+            self.core.let_go()
+            for transport, _ in self._transports.values():
+                protocol: Any = transport.get_protocol()
+                protocol.connection_lost(None)
+        except RuntimeError:
+            # This is not the loop's thread, or somebody waits who can't be told any more.
+            pass
 
     def _close_at_last(self, timeout: float | None) -> None:
         if self.is_ending:
@@ -366,7 +383,7 @@ class Host:
         for seen in list(self.loans.values()):
             loan = seen()
             if loan is not None and loan.waits_for(me):
-                loan.end("the client was closed")
+                loan.cut("the client was closed")
 
     async def abandon(self) -> None:
         """Closes what nobody was given, also if its caller is cancelled meanwhile."""

@@ -46,6 +46,8 @@ class Loan:
         #: Whether a transaction is open on it, and how many savepoints.
         self.is_begun = False
         self.depth = 0
+        #: Whether a COPY takes data there, or what else ends by nobody but its caller.
+        self.copies = False
         self.is_over = False
         host.loans[number] = weakref.ref(self)
 
@@ -68,18 +70,22 @@ class Loan:
             scope = seen()
             if scope is not None:
                 scope._end(why)
-        self._put_back()
-
-    def _put_back(self) -> None:
         if self.is_begun:
             self.core.act_on(self.number, "rollback").close()
         self.go_back()
 
+    def cut(self, why: str) -> None:
+        """The same, where nobody is left who would give a COPY the rest of its data."""
+        if self.copies and not self.is_over:
+            self.core.destroy(self.number, why)
+        self.end(why)
+
     def go_back(self) -> None:
         if not self.is_over:
+            # Elsewhere than in its event loop that can't be done, and so it is not over either.
+            self._release()
             self.is_over = True
             self._host.loans.pop(self.number, None)
-            self._release()
 
     def _release(self) -> None:
         self.core.release(self.number)
@@ -94,7 +100,17 @@ class Loan:
         is_alive = owner.is_alive() if isinstance(owner, threading.Thread) else not owner.done()
         return not is_alive
 
-    def soon(self, act: Callable[[], object]) -> None:
+    def leave_soon(self, leave: Callable[[], object]) -> None:
+        """A stream was collected where it can't be left. Those without async never can be."""
+        if not self._host.is_blocking and not self._host.loop.is_closed():
+            self._warn("stream was deleted that was not closed")
+        self._soon(leave)
+
+    def _warn(self, what: str) -> None:
+        if not self._host.is_ending:
+            warnings.warn(f"onetrip: a {what}", ResourceWarning, stacklevel=3)
+
+    def _soon(self, act: Callable[[], object]) -> None:
         """Does something in the event loop, from wherever that is seen to be needed."""
         loop = self._host.loop
         if sys.is_finalizing() or loop.is_closed() or os.getpid() != self._host.process:
@@ -109,18 +125,12 @@ class Loan:
         # A collector may run anywhere: on another thread, or amid the client's own work.
         if self.is_over or sys.is_finalizing():
             return
-        if self.what != "stream" and not self._host.is_ending and not self._host.loop.is_closed():
-            message = f"onetrip: a {self.what} was deleted whose block had not ended"
-            warnings.warn(message, ResourceWarning, stacklevel=2)
-        self.soon(self._lost)
+        if self.what != "stream" and not self._host.loop.is_closed():
+            self._warn(f"{self.what} was deleted whose block had not ended")
+        self._soon(self._lost)
 
     def _lost(self) -> None:
-        if self.is_over:
-            return
-        if self.what == "COPY":
-            # The server waits for data that nobody has.
-            self.core.destroy(self.number, "its COPY was left")
-        self._put_back()
+        self.cut("nobody has it any more")
 
 
 def _ref(owner: Owner | None) -> Callable[[], Owner | None]:

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import _native
 from .._client import CacheMetrics, Metrics
+from .._loan import Loan
 from ..errors import Error, _make
 from ._cluster import Nodes
 from ._commands import Arg, Commands, Key, SessionCommands
@@ -203,10 +204,14 @@ class Session(_Scope, SessionCommands[T], Generic[T]):
 
     _core: _native.Core
     _number: int
+    _loan: RedisLoan
 
-    def __new__(cls, core: _native.Core, number: int, how: dict[str, Any]) -> Session[T]:
+    def __new__(cls, loan: RedisLoan, how: dict[str, Any]) -> Session[T]:
+        core, number = loan.core, loan.number
         self = super().__new__(cls, core, core, how, number)
         self._core, self._number, self._how = core, number, how
+        self._loan = loan
+        loan.add(self)
         return self
 
     def atomic(self) -> Listing[T]:
@@ -228,6 +233,17 @@ class Atomic(_Scope, Commands[T], Generic[T]):
         return super().__new__(cls, shared, own, how, number, True, router)
 
 
+class RedisLoan(Loan):
+    """A connection that one caller has. It ends where it was changed, or nobody knows."""
+
+    def _release(self) -> None:
+        session = self._scopes[0]() if self._scopes else None
+        if session is not None:
+            return session._release()  # type: ignore[no-any-return]
+        self.core.destroy(self.number, "nobody has it any more")
+        super()._release()
+
+
 class Lease(Generic[T]):
     """Borrows a connection for a block."""
 
@@ -236,15 +252,15 @@ class Lease(Generic[T]):
         self._session: Session[T] | None = None
 
     async def __aenter__(self) -> Session[T]:
-        core = self._parts.own_of(self._key)
-        self._session = Session(core, await core.checkout(), self._how)
+        host = self._parts.own_of(self._key)
+        loan = RedisLoan(host, await host.core.checkout(), "session")
+        self._session = Session(loan, self._how)
         return self._session
 
     async def __aexit__(self, *_: object) -> None:
         session, self._session = self._session, None
         assert session is not None
-        session._end("the session was released")
-        session._release()
+        session._loan.end("the session was released")
 
 
 #: Errors of EXEC behind which nothing is watched any more.
@@ -327,16 +343,16 @@ class _Parts:
     def router(self) -> _native.Router | None:
         return None if self.nodes is None else self.nodes.router
 
-    def own_of(self, key: Key | None) -> _native.Core:
-        """Connections of one's own, in a cluster those of the node that has this key."""
-        if self.router is None:
-            return self.own.core
+    def own_of(self, key: Key | None) -> RedisHost:
+        """Who has connections of one's own, in a cluster those to the node that has this key."""
+        if self.router is None or self.nodes is None:
+            return self.own
         name = key.encode() if isinstance(key, str) else bytes(key or b"")
         core = self.router.node_of(name)
         if core is None:
             message = "no node of the cluster has the hash slot of the key"
             raise _make("unserved_slot", "NotSent", message, None)
-        return core
+        return next(host for host in self.nodes.hosts() if host.core is core)
 
     @asynccontextmanager
     async def lent(
@@ -344,16 +360,21 @@ class _Parts:
     ) -> AsyncGenerator[Client[T] | Session[T], None]:
         """Where a stream of commands goes. What is left of its calls is given up."""
         number = 0 if self.nodes is not None else await self.own.core.checkout()
-        session = Session[T](self.own.core, number, client._how) if number else None
+        session: Session[T] | None = None
+        if number:
+            loan = RedisLoan(self.own, number, "stream")
+            session = Session(loan, client._how)
+            # Only its reader ends it.
+            loan.copies = True
         try:
             yield client if session is None else session
         finally:
-            if session is not None and calls:
+            if session is not None and calls and not session._loan.is_over:
                 self.own.core.destroy(number, "its stream was left")
             for call in calls:
                 call.close()
             if session is not None:
-                session._release()
+                session._loan.go_back()
 
     def hosts(self) -> list[RedisHost]:
         nodes = self.nodes.hosts() if self.nodes is not None else []

@@ -301,7 +301,7 @@ impl Core {
     }
 
     /// The statements of the call that have to be described first.
-    fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Vec<Bound<'py, Statement>>> {
+    pub(crate) fn unknown<'py>(call: &Bound<'py, Call>) -> PyResult<Vec<Bound<'py, Statement>>> {
         let py = call.py();
         let unknown = |it: &Call| {
             let own = it.statement.as_ref().filter(|own| own.get().described().is_none());
@@ -466,7 +466,8 @@ impl Core {
 
     /// Nobody waits for a call any more.
     pub(crate) fn give_up(core: &Bound<'_, Self>, call: &Bound<'_, Call>) -> PyResult<()> {
-        Core::run(core, |state, py, now| state.give_up(py, now, call))
+        Core::run(core, |state, py, now| state.give_up(py, now, call))?;
+        if call.get().is_own() { Ok(()) } else { describe::left(core, call) }
     }
 }
 
@@ -508,7 +509,7 @@ impl Core {
     ) -> PyResult<Core> {
         let py = event_loop.py();
         let settings = pairs(&settings)?;
-        let mut state = State::new(&settings, seed, result_bytes_max);
+        let mut state = State::new(clock(), &settings, seed, result_bytes_max);
         if strict {
             types::like_asyncpg(&mut state.types);
         }

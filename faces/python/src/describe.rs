@@ -4,15 +4,19 @@
 use bytes::Bytes;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::flag;
+use onetrip_engine::Time;
+use onetrip_postgres::client::first_use;
 use onetrip_postgres::client::types::catalog::Description;
 use onetrip_postgres::message::tag::backend;
 use pyo3::prelude::*;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::call::{Call, Want};
 use crate::core::Core;
 use crate::failure::Failure;
 use crate::messages::messages;
+use crate::state::State;
 use crate::statement::{Described, Statement, column_types, description_of};
 
 /// Asks what a statement takes, for a call that waits for that, or ahead of one; or for the first in
@@ -23,25 +27,62 @@ pub(crate) fn ask(
     waiting: Option<&Bound<'_, Call>>,
     number: u32,
 ) -> PyResult<()> {
-    let of = statement.get();
-    if number == 0 {
-        let was_asked = of.known.with(|it| {
-            it.waiting.extend(waiting.map(|call| call.clone().unbind()));
-            std::mem::replace(&mut it.is_asked, true)
-        })?;
-        if was_asked {
-            return Ok(());
-        }
+    let want = || Want::Description(statement.clone().unbind());
+    if number != 0 {
+        let call = own(core, want(), statement, flag::DESCRIBE)?;
+        return Core::run(core, |state, py, now| state.send_own(py, now, number, &call));
     }
-    let want = Want::Description(statement.clone().unbind());
-    let call = own(core, want, statement, flag::DESCRIBE)?;
-    Core::run(core, |state, py, now| match number {
-        0 => {
-            state.asked += 1;
-            state.place(py, now, &call);
-        }
-        number => state.send_own(py, now, number, &call),
+    let now = core.get().time();
+    let (asks, oldest) = statement.get().known.with(|it| {
+        it.waiting.extend(waiting.map(|call| call.clone().unbind()));
+        let asks = first_use::asks(it.asking.last().map(|(at, _)| now.since(*at)));
+        let is_full = asks && it.asking.len() >= first_use::ASKED_MAX;
+        (asks, is_full.then(|| it.asking.remove(0)))
+    })?;
+    take_back(core, oldest)?;
+    if !asks {
+        return Ok(());
+    }
+    let call = own(core, want(), statement, flag::DESCRIBE)?;
+    statement.get().known.with(|it| it.asking.push((now, call.clone().unbind())))?;
+    Core::run(core, |state, py, now| {
+        state.asked += 1;
+        state.place(py, now, &call);
     })
+}
+
+/// A caller has gone. What nobody else waits for is asked no more.
+pub(crate) fn left(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<()> {
+    for statement in Core::unknown(call)? {
+        let (gone, questions) = statement.get().known.with(|it| {
+            let of = std::mem::take(&mut it.waiting);
+            let (gone, waiting): (VecDeque<_>, _) =
+                of.into_iter().partition(|it| it.get().is_over());
+            it.waiting = waiting;
+            let questions = it.waiting.is_empty().then(|| std::mem::take(&mut it.asking));
+            (gone, questions)
+        })?;
+        drop(gone);
+        take_back(core, questions.into_iter().flatten())?;
+    }
+    Ok(())
+}
+
+fn take_back(
+    core: &Bound<'_, Core>,
+    questions: impl IntoIterator<Item = (Time, Py<Call>)>,
+) -> PyResult<()> {
+    let mut questions = questions.into_iter();
+    questions.try_for_each(|(_, call)| Core::give_up(core, call.bind(core.py())))
+}
+
+/// Whether a question was still wanted, which is open no more.
+fn close(statement: &Bound<'_, Statement>, call: &Bound<'_, Call>) -> PyResult<bool> {
+    let closed = statement.get().known.with(|it| {
+        let at = it.asking.iter().position(|(_, asked)| asked.is(call));
+        at.map(|at| it.asking.remove(at))
+    })?;
+    Ok(closed.is_some())
 }
 
 fn own<'py>(
@@ -62,8 +103,12 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
     match &it.want {
         Want::Description(statement) => {
             let statement = statement.bind(core.py());
+            let is_wanted = number != 0 || close(statement, call)?;
             if let Some(failure) = failure {
-                return failed(core, statement, &failure, number);
+                return match is_wanted {
+                    true => failed(core, statement, &failure, number),
+                    false => Core::run(core, State::told),
+                };
             }
             let Some((parameters, row)) = description_of(&blocks) else {
                 const WHY: &str = "the server's description of the statement can't be read";
@@ -83,10 +128,15 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
                 false => ask_types(core, statement, (parameters, row), missing, number),
             }
         }
-        // Types that could not be asked for are known by their numbers.
         Want::Types(statement, parameters, row) => {
+            let statement = statement.bind(core.py());
+            let is_wanted = number != 0 || close(statement, call)?;
+            if failure.is_some() && !is_wanted {
+                return Core::run(core, State::told);
+            }
+            // Types that could not be asked for are known by their numbers.
             learn(core, &blocks)?;
-            learned(core, statement.bind(core.py()), parameters.clone(), row.clone(), number)
+            learned(core, statement, parameters.clone(), row.clone(), number)
         }
         _ => Ok(()),
     }
@@ -127,6 +177,10 @@ fn question(
     let request = array_of(missing);
     let asked = Arc::new(Described { id: 1, oids: vec![1028], ..Described::default() });
     call.get().now.with(|it| it.requests = vec![(None, asked, request, Vec::new())])?;
+    if number == 0 {
+        let now = core.get().time();
+        statement.get().known.with(|it| it.asking.push((now, call.clone().unbind())))?;
+    }
     Core::run(core, |state, py, now| match number {
         0 => state.place(py, now, &call),
         number => state.send_own(py, now, number, &call),
@@ -144,11 +198,11 @@ fn learned(
         state.ids += 1;
         Described::new(state.ids, parameters, row, &state.types)
     })?;
-    let waiting = statement.get().known.with(|it| {
+    let (waiting, others) = statement.get().known.with(|it| {
         it.described = Some(Arc::new(described));
-        it.is_asked = false;
-        std::mem::take(&mut it.waiting)
+        (std::mem::take(&mut it.waiting), std::mem::take(&mut it.asking))
     })?;
+    take_back(core, others)?;
     for call in waiting {
         Core::begin(core, call.bind(core.py()))?;
     }
@@ -166,14 +220,15 @@ fn failed(
     number: u32,
 ) -> PyResult<()> {
     let py = core.py();
-    let waiting = statement.get().known.with(|it| {
-        if number == 0 {
-            it.is_asked = false;
-            std::mem::take(&mut it.waiting)
-        } else {
-            Default::default()
+    let (waiting, others) = statement.get().known.with(|it| {
+        let is_answered = failure.sqlstate().is_some() || it.asking.is_empty();
+        match number {
+            // What has become of its connection says nothing of the others.
+            0 if is_answered => (std::mem::take(&mut it.waiting), std::mem::take(&mut it.asking)),
+            _ => Default::default(),
         }
     })?;
+    take_back(core, others)?;
     let said = |failure: &Failure| match failure.sqlstate() {
         Some(_) => failure.again(py, outcome::REJECTED),
         None => failure.again(py, outcome::NOT_SENT),

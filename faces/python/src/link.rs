@@ -8,6 +8,7 @@ use bytes::Bytes;
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
@@ -115,6 +116,12 @@ impl Link {
         Some(call)
     }
 
+    /// Where the client's own question is that was sent here.
+    pub(crate) fn question(&self) -> Option<Stage> {
+        let own = self.calls.iter().flatten().find(|call| call.get().is_own())?;
+        own.get().now.with(|it| it.stage).ok()
+    }
+
     pub(crate) fn call(&self, token: u32) -> Option<Py<Call>> {
         let call = self.calls.get(token as usize)?.as_ref()?;
         Some(Python::attach(|py| call.clone_ref(py)))
@@ -204,7 +211,8 @@ impl Link {
         let submission = submission(flags, text, types, parameters, formats);
         let more = request.map_or(&[][..], |it| &it.3);
         let submission = Submission { portal, more, ..submission };
-        let key = if call.is_own() { Default::default() } else { statement.key };
+        // The server may wait for a lock before it says what a text takes: nobody goes behind that.
+        let key = if call.is_own() { TextKey::ALONE } else { statement.key };
         let reading = call.now.with(|it| it.reading).ok().flatten();
         let submission = match reading {
             Some(_) => Submission { flags: submission.flags | flag::ELSEWHERE, ..submission },

@@ -87,9 +87,9 @@ pub(crate) struct Counts {
 pub(crate) const APART: u32 = 1 << 31;
 
 impl State {
-    pub(crate) fn new(settings: &[u8], seed: u64, result_bytes_max: usize) -> State {
+    pub(crate) fn new(now: Time, settings: &[u8], seed: u64, result_bytes_max: usize) -> State {
         State {
-            pool: Pool::new(Time::ZERO, settings, seed),
+            pool: Pool::new(now, settings, seed),
             links: BTreeMap::new(),
             in_line: BTreeMap::new(),
             tokens: 0,
@@ -229,7 +229,7 @@ impl State {
     }
 
     /// A connection has bytes to send, perhaps.
-    fn soil(&mut self, number: u32) {
+    pub(super) fn soil(&mut self, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
         if !std::mem::replace(&mut link.is_dirty, true) {
             self.dirty.push(number);
@@ -271,7 +271,10 @@ impl State {
             }
             // What a transaction does is done, whoever waits for it.
             _ if matches!(call.get().want, Want::Act(_)) => {}
-            Stage::Made => self.fail(py, call, cancelled()),
+            Stage::Made => {
+                self.fail(py, call, cancelled());
+                self.stop_asking(py, now, call);
+            }
             Stage::Routed(token) => self.tell("given_up", token, None),
             Stage::InLine(token) => {
                 // Otherwise it is granted a connection, which goes back at once: `granted`.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::message::tag::backend;
@@ -36,8 +37,8 @@ pub(crate) struct What {
     pub(crate) described: Option<Arc<Described>>,
     /// Who waits until it is.
     pub(crate) waiting: VecDeque<Py<Call>>,
-    /// The server was asked.
-    pub(crate) is_asked: bool,
+    /// The questions for that which are open, the oldest first, and when each was asked.
+    pub(crate) asking: Vec<(Time, Py<Call>)>,
     /// The columns of the last reply, and how the server and we spelled them.
     columns: Option<(Bytes, Arc<Described>, Arc<Columns>)>,
 }

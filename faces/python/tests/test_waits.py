@@ -443,3 +443,82 @@ def test_blocking_savepoints_of_two_threads(blocking: onetrip.blocking.Database)
 
     within_patience(work)
     assert written(blocking) == [1]
+
+
+# --- what the client asks for itself ---
+
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like $1"
+
+
+@pytest.fixture
+async def locked(table: onetrip.Database) -> AsyncIterator[onetrip.Database]:
+    """Nobody hears what a text takes that reads the table, as long as this has it."""
+    async with table.session() as session:
+        await session.execute("begin")
+        await session.execute("lock table waits")
+        yield table
+        await session.execute("rollback")
+
+
+async def until_waiting(db: onetrip.Database, count: int, text: str) -> None:
+    async def waits() -> None:
+        while await db.fetchval(WAITING, f"%{text}%") != count:
+            await asyncio.sleep(0)
+
+    await soon(waits())
+
+
+async def test_new_texts_beside_one_that_is_stuck(locked: onetrip.Database) -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=3) as pool:
+        stuck = asyncio.ensure_future(pool.fetch("select *, 'beside' from waits where i = $1", 1))
+        await until_waiting(locked, 1, "'beside'")
+        for n in range(3):
+            # Not as long as this process has run, for one.
+            call = pool.fetchval(f"select $1::int4 + {n}", 1)
+            assert await asyncio.wait_for(call, PATIENCE / 4) == n + 1
+        stuck.cancel()
+
+
+async def test_a_question_ends_with_those_who_wait_for_it(locked: onetrip.Database) -> None:
+    text = "select *, 'interest' from waits where i = $1"
+    async with onetrip.connect(URL, connections_max=2) as db:
+        for _ in range(3):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.gather(db.fetch(text, 1), db.fetch(text, 2)), 0.1)
+            await until_waiting(locked, 0, "'interest'")
+            assert await soon(db.fetchval("select $1::int4", 1)) == 1
+        # One who stays keeps it.
+        stays = asyncio.ensure_future(db.fetch(text, 1))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(db.fetch(text, 1), 0.1)
+        await until_waiting(locked, 1, "'interest'")
+        stays.cancel()
+
+
+async def test_a_question_that_is_late_is_asked_once_more(locked: onetrip.Database) -> None:
+    text = "select *, 'once more' from waits where i = $1"
+    async with onetrip.connect(URL, connections_max=4) as db:
+        stays = asyncio.ensure_future(db.fetch(text, 1))
+        seen = []
+
+        async def others() -> None:
+            while len([it for it in seen if it == 2]) < 5:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(db.fetch(text, 1), 0.05)
+                seen.append(await locked.fetchval(WAITING, "%'once more'%"))
+
+        await soon(others())
+        assert max(seen) == 2
+        stays.cancel()
+
+
+async def test_a_question_on_a_connection_of_ones_own(locked: onetrip.Database) -> None:
+    async with locked.session() as session:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(session.fetch("select *, 1 from waits where i = $1", 1), 0.1)
+        assert await soon(session.fetchval("select $1::int4", 1)) == 1
+    connection = await onetrip.asyncpg.connect(URL)
+    with pytest.raises(asyncio.TimeoutError):
+        await connection.fetch("select *, 2 from waits where i = $1", 1, timeout=0.1)
+    assert await soon(connection.fetchval("select $1::int4", 1)) == 1
+    await soon(connection.close())

@@ -11,6 +11,7 @@ use super::State;
 use crate::call::{Call, Stage, Want, unsent};
 use crate::deed::Deed;
 use crate::failure::Failure;
+use crate::link::Link;
 
 impl State {
     /// Puts a call behind all that was submitted there.
@@ -73,6 +74,19 @@ impl State {
             link.is_asking = true;
         }
         self.submit(py, now, number, call);
+    }
+
+    /// The caller has gone of whose text the server is being asked, on the caller's connection.
+    pub(crate) fn stop_asking(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
+        let is_asked =
+            |link: &Link| link.is_asking && link.line.front().is_some_and(|front| front.is(call));
+        let found = self.links.iter_mut().find(|(_, link)| is_asked(link));
+        let Some((&number, link)) = found else { return };
+        if let Some(Stage::Sent(_, token, ticket)) = link.question() {
+            link.give_up(now, token, ticket);
+            self.soil(number);
+            self.walk(py, now, number);
+        }
     }
 
     pub(crate) fn answered_own(&mut self, number: u32) {

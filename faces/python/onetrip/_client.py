@@ -137,7 +137,11 @@ class Database(Flows):
         self._host.core.forget_types()
 
     async def close(self, timeout: float | None = None) -> None:
-        """Takes nothing new, and ends when all is answered, or after this many seconds."""
+        """Takes nothing new, and ends when all is answered, or after this many seconds.
+
+        The streams, sessions and transactions of the task that closes it end with it, since nobody
+        else would end them, and so do those of tasks that have ended. Others it waits for.
+        """
         self._end("the client was closed")
         await self._host.close(timeout)
 

@@ -363,7 +363,7 @@ class Host:
             probe.cancel()
         replicas = [self.spawn(replica.close(timeout)) for replica in self.replicas]
         self.is_ending = True
-        self._end_loans()
+        self.end_loans()
         for listener in list(self.listeners):
             listener.close()
         self.core.close_pool()
@@ -377,7 +377,7 @@ class Host:
         if dials:
             await asyncio.wait(dials, timeout=1)
 
-    def _end_loans(self) -> None:
+    def end_loans(self) -> None:
         """Takes back what nobody would give back while its caller waits for that."""
         me = caller()
         for seen in list(self.loans.values()):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Union
 
 from . import _native
 from ._opening import Refused
-from .errors import ConnectionLostError, Error, MisuseError
+from .errors import ConnectionLostError, Error, MisuseError, _make
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -62,6 +62,8 @@ class Listener(AsyncIterator[Event]):
         if self._task is not None or self._is_over:
             raise MisuseError("this listener was used already: call listen anew")
         self._host.core.check()
+        if self._host.is_ending:
+            raise _closed()
         self._host.listeners.add(self)
         self._task = self._host.spawn(self._run())
         try:
@@ -81,7 +83,8 @@ class Listener(AsyncIterator[Event]):
         self._host.listeners.discard(self)
         if self._task is not None:
             self._task.cancel()
-        self._ready.cancel()
+        if not self._ready.done():
+            self._ready.set_exception(_closed())
         self._news.set()
 
     def __aiter__(self) -> Listener:
@@ -158,3 +161,7 @@ class Listener(AsyncIterator[Event]):
             self._dropped += 1
             self._has_gap = True
         self._news.set()
+
+
+def _closed() -> Error:
+    return _make("closed", "NotSent", "the client was closed", None)

@@ -116,6 +116,11 @@ impl Link {
         Some(call)
     }
 
+    /// Whether such a call is unanswered here, or waits in front of that.
+    pub(crate) fn has(&self, is_such: impl Fn(&Py<Call>) -> bool) -> bool {
+        self.calls.iter().flatten().chain(&self.line).any(is_such)
+    }
+
     /// Where the client's own question is that was sent here.
     pub(crate) fn question(&self) -> Option<Stage> {
         let own = self.calls.iter().flatten().find(|call| call.get().is_own())?;

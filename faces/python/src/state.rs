@@ -486,9 +486,31 @@ impl State {
         for (_, call) in std::mem::take(&mut self.pausing) {
             self.fail(py, call.bind(py), closed());
         }
+        self.end_blocking(py, now);
         if self.asked == 0 {
             self.pool.close(now);
             self.walk_pool(py, now);
+        }
+    }
+
+    /// Ends commands that wait for what may never come.
+    fn end_blocking(&mut self, py: Python<'_>, now: Time) {
+        let blocks = |call: &Py<Call>| {
+            matches!(&call.get().want, Want::Redis(request) if request.blocks)
+                && !call.get().is_over()
+        };
+        let in_line = self.in_line.iter().filter(|(_, call)| blocks(call));
+        let in_line: Vec<_> = in_line.map(|(token, call)| (*token, call.clone_ref(py))).collect();
+        for (token, call) in in_line {
+            // Otherwise it is granted a connection, which goes back at once: `granted`.
+            if self.pool.give_up(now, token) {
+                self.in_line.remove(&token);
+            }
+            self.fail(py, call.bind(py), closed());
+        }
+        let sent = self.links.iter().filter(|(_, link)| link.has(blocks));
+        for number in sent.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.destroy(py, now, number, "the client was closed");
         }
     }
 

@@ -188,7 +188,11 @@ class Client(_Scope, Commands[T], Generic[T]):
         return Subscription(self._parts.hub, self._how["raw"], {kind: as_bytes})
 
     async def close(self, timeout: float | None = None) -> None:
-        """Takes nothing new, and ends when all is answered, or after this many seconds."""
+        """Takes nothing new, and ends when all is answered, or after this many seconds.
+
+        Commands that block end with it, and so do the sessions and the streams of the task that
+        closes it, and of tasks that have ended. Others it waits for.
+        """
         self._end("the client was closed")
         await self._parts.close(timeout)
 
@@ -382,6 +386,9 @@ class _Parts:
         return [self.shared, self.own, *replica, *self.hub.hosts(), *nodes]
 
     async def close(self, timeout: float | None) -> None:
+        # Here, where it is known who waits for that.
+        for host in self.hosts():
+            host.end_loans()
         hosts = [self.shared, self.own, *([] if self.replica is None else [self.replica])]
         await asyncio.gather(self.hub.close(timeout), *(host.close(timeout) for host in hosts))
 

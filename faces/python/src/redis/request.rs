@@ -48,6 +48,8 @@ pub(crate) struct Request {
     pub(super) raw: bool,
     /// It has a connection to itself.
     pub(crate) is_own: bool,
+    /// The server may answer it when it likes, or never, as BLPOP.
+    pub(crate) blocks: bool,
     /// It goes by itself, and only reads.
     pub(super) only_reads: bool,
     pub(crate) deadline: Option<Time>,

@@ -127,7 +127,8 @@ impl RedisScope {
         }
         let mut request = self.request(py, &spec.name, pack(known, &command));
         request.shape = spec.shape;
-        request.is_own |= place == Place::Own;
+        request.blocks = place == Place::Own;
+        request.is_own |= request.blocks;
         if number == 0 && self.list.is_none() {
             let How { repeatable: all, repeat_reads: reads, attempts_max, .. } = self.how;
             let seed = self.shared.get().time().since(Time::ZERO).as_nanos() as u64;

@@ -191,6 +191,44 @@ async def test_a_savepoint_that_ends_before_one_in_it(table: onetrip.Database) -
     assert await rows(table) == [0, 2]
 
 
+@pytest.mark.parametrize("nested", [False, True])
+async def test_transactions_side_by_side_in_the_drop_in(
+    table: onetrip.Database, nested: bool
+) -> None:
+    connection = await onetrip.asyncpg.connect(URL)
+    opened, refused = asyncio.Event(), asyncio.Event()
+
+    async def first() -> None:
+        async with connection.transaction():
+            opened.set()
+            await soon(refused.wait())
+            await connection.execute("insert into waits values (1)")
+            # What it opens itself is in its own, and so is what its tasks open.
+            async with connection.transaction():
+                await connection.execute("insert into waits values (2)")
+
+            async def child() -> None:
+                async with connection.transaction():
+                    await connection.execute("insert into waits values (3)")
+
+            await asyncio.wait_for(child(), PATIENCE)
+
+    async def second() -> None:
+        await soon(opened.wait())
+        with pytest.raises(onetrip.asyncpg.InterfaceError, match="another task"):
+            async with connection.transaction():
+                raise AssertionError("it was opened")
+        refused.set()
+
+    if nested:
+        async with connection.transaction():
+            await asyncio.gather(first(), second())
+    else:
+        await asyncio.gather(first(), second())
+    assert await rows(table) == [1, 2, 3]
+    await connection.close()
+
+
 # --- streams and COPY ---
 
 

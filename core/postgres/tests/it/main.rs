@@ -7,6 +7,7 @@ mod bodies;
 mod codec;
 mod connect;
 mod files;
+mod first_use;
 mod flow;
 mod keywords;
 mod listener;

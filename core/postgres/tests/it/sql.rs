@@ -453,6 +453,11 @@ fn a_refusal_is_one_line_that_says_what_to_use() {
         Refusal::Call,
         Refusal::Copy,
         Refusal::Several,
+        Refusal::StreamOpen,
+        Refusal::CopyOpen,
+        Refusal::SavepointOpen,
+        Refusal::BlockOpen,
+        Refusal::AwaitedEarly,
     ] {
         let text = refusal.to_string();
         assert!(!text.contains('\n') && !text.contains("  "), "{text:?}");

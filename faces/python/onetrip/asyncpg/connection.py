@@ -81,6 +81,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         "__weakref__",
         "_addr",
         "_config",
+        "_inner_xact",
         "_listeners",
         "_log_listeners",
         "_loop",
@@ -107,7 +108,9 @@ class Connection(Copies, metaclass=ConnectionMeta):
     ) -> None:
         self._protocol, self._transport, self._loop = protocol, transport, loop
         self._addr, self._config, self._params = addr, config, params
+        #: The transaction that is open, and the innermost of what was opened in it.
         self._top_xact: transaction_.Transaction | None = None
+        self._inner_xact: transaction_.Transaction | None = None
         self._pool_release_ctr = 0
         self._proxy: Any = None
         self._reset_query: str | None = None
@@ -508,7 +511,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
                 self._loop.call_exception_handler({
                     "message": f"Resetting connection with an active transaction {self!r}"
                 })
-            self._top_xact = None
+            self._top_xact = self._inner_xact = None
             await self.execute("ROLLBACK")
 
     async def reset(self, *, timeout: float | None = None) -> None:
@@ -523,7 +526,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
     def _forget(self) -> None:
         self._listeners.clear()
         self._log_listeners.clear()
-        self._top_xact = None
+        self._top_xact = self._inner_xact = None
 
     def _on_release(self, stacklevel: int = 1) -> None:
         self._pool_release_ctr += 1

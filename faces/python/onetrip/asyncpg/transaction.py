@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import itertools
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from . import connresource, exceptions
@@ -29,10 +32,19 @@ _SAID = {
 }
 
 
+_marks = itertools.count(1)
+
+#: The marks of what is open that a task has opened, or that was open where the task was made.
+_mine: ContextVar[tuple[int, ...]] = ContextVar("onetrip_asyncpg_transactions", default=())
+
+
 class Transaction(connresource.ConnectionResource):
     """A transaction, or a savepoint in one. BEGIN leaves with the first statement."""
 
-    __slots__ = ("_deferrable", "_id", "_isolation", "_managed", "_nested", "_readonly", "_state")
+    __slots__ = (
+        "_deferrable", "_id", "_isolation", "_managed", "_mark", "_nested", "_outer", "_readonly",
+        "_state", "_task",
+    )
 
     def __init__(
         self, connection: Connection, isolation: str | None, readonly: bool, deferrable: bool
@@ -46,6 +58,10 @@ class Transaction(connresource.ConnectionResource):
         self._state = TransactionState.NEW
         self._nested = self._managed = False
         self._id: str | None = None
+        #: What it was opened in, and by whom.
+        self._outer: Transaction | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._mark = next(_marks)
 
     async def __aenter__(self) -> None:
         if self._managed:
@@ -82,16 +98,47 @@ class Transaction(connresource.ConnectionResource):
                 raise exceptions.InterfaceError(
                     "cannot use Connection.transaction() in a manually started transaction"
                 )
-            con._top_xact = self
+            con._top_xact, outer = self, None
         else:
-            await self._check_isolation(con._top_xact)
+            outer = con._inner_xact
+            self._check_task(outer)
             self._nested = True
             self._id = con._get_unique_id("savepoint")
-        await self._run(f"SAVEPOINT {self._id};" if self._nested else self._begin())
+        self._opens(outer)
+        try:
+            if self._nested:
+                await self._check_isolation(con._top_xact)
+            await self._run(f"SAVEPOINT {self._id};" if self._nested else self._begin())
+        except BaseException:
+            self._closes()
+            raise
         self._state = TransactionState.STARTED
 
-    async def _check_isolation(self, top: Transaction) -> None:
-        if not self._isolation:
+    def _opens(self, outer: Transaction | None) -> None:
+        self._outer, self._task = outer, asyncio.current_task()
+        self._connection._inner_xact = self
+        _mine.set((*_mine.get(), self._mark))
+
+    @staticmethod
+    def _check_task(inner: Transaction | None) -> None:
+        """Opened beside that of another task, its end would undo what the other one has done."""
+        if inner is None or inner._mark in _mine.get():
+            return
+        if inner._task is not None and not inner._task.done():
+            raise exceptions.InterfaceError(
+                "cannot start; another task has opened a transaction on this connection, which has "
+                "not ended: use a connection for each task"
+            )
+
+    def _closes(self) -> None:
+        con = self._connection
+        _mine.set(tuple(mark for mark in _mine.get() if mark != self._mark))
+        if con._inner_xact is self:
+            con._inner_xact = self._outer
+        self._outer = self._task = None
+
+    async def _check_isolation(self, top: Transaction | None) -> None:
+        if not self._isolation or top is None:
             return
         outer = top._isolation
         if outer is None:
@@ -130,8 +177,9 @@ class Transaction(connresource.ConnectionResource):
                 f"cannot {name}; the transaction is not yet started"
             )
         self._check_over(name)
+        self._closes()
         if self._connection._top_xact is self:
-            self._connection._top_xact = None
+            self._connection._top_xact = self._connection._inner_xact = None
         await self._run(nested if self._nested else text)
         self._state = state
 

@@ -129,6 +129,17 @@ impl Refusal {
                 "transaction_ended\0the transaction or savepoint has ended, so this was not sent: \
                  finish its pipelines before you end it\0"
             }
+            Refusal::StreamOpen
+            | Refusal::CopyOpen
+            | Refusal::SavepointOpen
+            | Refusal::BlockOpen
+            | Refusal::AwaitedEarly => self.said_of_what_is_open(),
+        }
+    }
+
+    /// The same where something that its caller has opened stands in the way.
+    fn said_of_what_is_open(self) -> &'static str {
+        match self {
             Refusal::StreamOpen => {
                 "stream_open\0a stream is open on this connection, and nothing runs beside it: read \
                  the stream to its end or close it first, or run this on the client itself\0"
@@ -145,7 +156,7 @@ impl Refusal {
                 "block_open\0a transaction is open on this session: use what its block was given, \
                  and use the session behind its end\0"
             }
-            Refusal::AwaitedEarly => {
+            _ => {
                 "awaited_early\0this leaves at the end of the block that it was made in, and is \
                  answered behind that: await it behind the block\0"
             }

@@ -413,7 +413,8 @@ class Begin:
             return
         why = "the transaction is over: its block has ended"
         is_left = tx._over(why)
-        loan.end_stream(why)
+        if loan.stream is not None:
+            loan.end_stream(why)
         if kind is not None:
             self.runs_again = loan.core.runs_again(loan.number)
         commits = kind is None and not is_left
@@ -459,7 +460,8 @@ class Savepoint:
         outer, loan = self._outer, inner._loan
         why = "the savepoint is over: its block has ended"
         is_left = inner._over(why)
-        loan.end_stream(why)
+        if loan.stream is not None:
+            loan.end_stream(why)
         # Those in it are undone first.
         for _ in range(loan.depth - inner._depth):
             loan.core.act_on(loan.number, "undo").close()

@@ -35,20 +35,24 @@ def caller() -> Owner | None:
 class Loan:
     """A connection that one caller has."""
 
+    __slots__ = (
+        "__weakref__", "_host", "_owner", "_scopes", "copies", "core", "depth", "is_begun",
+        "is_over", "number", "stream", "what",
+    )
+
     def __init__(self, host: Host, number: int, what: str) -> None:
         self.core, self.number, self.what = host.core, number, what
         self._host = host
-        self._owner = _ref(caller())
+        owner = caller()
+        self._owner = None if owner is None else weakref.ref(owner)
         #: What its caller submits by.
         self._scopes: list[weakref.ref[Any]] = []
         #: The stream that is open on it.
         self.stream: weakref.ref[Stream[Any]] | None = None
-        #: Whether a transaction is open on it, and how many savepoints.
-        self.is_begun = False
+        #: How many savepoints are open on it, and whether a transaction is; whether a COPY takes
+        #: data there, or what else ends by nobody but its caller.
         self.depth = 0
-        #: Whether a COPY takes data there, or what else ends by nobody but its caller.
-        self.copies = False
-        self.is_over = False
+        self.is_begun = self.copies = self.is_over = False
         host.loans[number] = weakref.ref(self)
 
     def add(self, scope: object) -> None:
@@ -94,7 +98,7 @@ class Loan:
 
     def waits_for(self, it: Owner | None) -> bool:
         """Whether nobody else would end it while this caller waits for that."""
-        owner = self._owner()
+        owner = None if self._owner is None else self._owner()
         if owner is None or owner is it:
             return True
         is_alive = owner.is_alive() if isinstance(owner, threading.Thread) else not owner.done()
@@ -131,7 +135,3 @@ class Loan:
 
     def _lost(self) -> None:
         self.cut("nobody has it any more")
-
-
-def _ref(owner: Owner | None) -> Callable[[], Owner | None]:
-    return (lambda: None) if owner is None else weakref.ref(owner)

@@ -240,6 +240,8 @@ class Atomic(_Scope, Commands[T], Generic[T]):
 class RedisLoan(Loan):
     """A connection that one caller has. It ends where it was changed, or nobody knows."""
 
+    __slots__ = ()
+
     def _release(self) -> None:
         session = self._scopes[0]() if self._scopes else None
         if session is not None:

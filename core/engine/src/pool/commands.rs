@@ -160,6 +160,7 @@ impl Pool {
         let Some(index) = self.connections.find(id) else { return };
         self.undecided = true;
         let slot = self.connections.slot_mut(index);
+        slot.is_left = true;
         match slot.state {
             State::Shared => self.drain(index, State::Retiring),
             State::Claimed => self.connections.enter(index, State::Retiring),

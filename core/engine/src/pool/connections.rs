@@ -54,6 +54,8 @@ pub(super) struct Slot {
     pub(super) opened: Time,
     /// When it must be replaced.
     pub(super) expires: Time,
+    /// The host said that it gets no new work.
+    pub(super) is_left: bool,
     /// A reset is owed, and it holds something that others may be waiting for.
     pub(super) holding: bool,
     /// The statements placed on it by outputs that the host has not taken yet.
@@ -118,6 +120,7 @@ impl Slot {
             since: Time::ZERO,
             opened: Time::ZERO,
             expires: Time::NEVER,
+            is_left: false,
             holding: false,
             promised: Promised::default(),
             announced: false,

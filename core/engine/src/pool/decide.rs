@@ -164,7 +164,9 @@ impl Pool {
 
     fn draining_loads(&self, load_of: LoadOf<'_>) -> impl Iterator<Item = (usize, Load)> {
         let lists = [State::Claimed, State::Retiring].map(|state| self.connections.list(state));
-        lists.into_iter().flatten().map(|index| (*index, self.load(*index, load_of)))
+        let indexes = lists.into_iter().flatten().copied();
+        let indexes = indexes.filter(|index| !self.connections.slot(*index).is_left);
+        indexes.map(|index| (index, self.load(index, load_of)))
     }
 
     /// The connection that an exclusive caller can have now.

@@ -44,7 +44,7 @@ impl Pair {
     }
 
     /// Sends a cancel of the request at the head.
-    fn cancel(&mut self, id: u64) {
+    pub(crate) fn cancel(&mut self, id: u64) {
         self.want(id);
         assert_eq!(self.take(), [Out::Cancel]);
         assert!(self.begin());

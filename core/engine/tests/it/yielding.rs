@@ -681,6 +681,118 @@ fn a_whole_shared_sync_group_behind_it_is_answered_or_comes_again() {
 }
 
 #[test]
+fn one_whose_caller_has_gone_makes_way_for_those_behind_it() {
+    let late = Out::Ended(1, failure(Outcome::Unknown, Cause::Deadline));
+    for cancel_late in [false, true] {
+        let mut pair = new();
+        let deadline = Time::ZERO.after(AFTER / 2);
+        let head = Request { resend: true, cancel_late, ..pair.request(1, SyncPoint::Own) };
+        pair.submit(Request { deadline, ..head }, "o").unwrap();
+        pair.resend(2, "o");
+        pair.lose();
+        pair.later(AFTER / 2);
+        assert_eq!(pair.take()[0], late);
+        if cancel_late {
+            // The host can't cancel then.
+            assert!(pair.begin());
+            pair.end(CancelEnd::NotSent);
+            assert_eq!(pair.take(), []);
+        }
+        pair.take_away_after(AFTER / 2);
+        pair.reply(&[hit(1), done(2)].concat());
+        assert_eq!(ends(pair.take()), [COMPLETE(2)]);
+        assert!(pair.client.is_idle(), "it does not come again");
+    }
+}
+
+#[test]
+fn without_anybody_behind_it_one_whose_caller_has_gone_runs_on() {
+    let mut pair = new();
+    let deadline = Time::ZERO.after(AFTER / 2);
+    let head = Request { deadline, resend: true, ..pair.request(1, SyncPoint::Own) };
+    pair.submit(head, "o").unwrap();
+    pair.lose();
+    assert!(!pair.yields());
+}
+
+#[test]
+fn one_that_could_not_be_cancelled_for_its_caller_may_be_taken_away_later() {
+    let mut pair = sent(1..=2);
+    pair.want(1);
+    assert_eq!(pair.take(), [Out::Cancel]);
+    pair.end(CancelEnd::NotSent);
+    assert_eq!(pair.take(), [Out::NotCancelled(1)]);
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(1), done(2)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(2)]);
+}
+
+#[test]
+fn one_that_the_cancel_of_another_has_hit_may_be_taken_away_like_any_other() {
+    let mut pair = sent(1..=2);
+    pair.cancel(1);
+    pair.reply(&[hit(1), hit(2)].concat());
+    pair.end(CancelEnd::Closed);
+    pair.resend(3, "o");
+    pair.lose();
+    assert_eq!(ends(pair.take()), [Out::Ended(1, CANCELLED), Out::Restarted(2)]);
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(2), done(3)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(2), COMPLETE(3)]);
+}
+
+#[test]
+fn a_follower_is_hit_some_times_but_not_without_end() {
+    let mut pair = sent(1..=2);
+    pair.take_away_after(AFTER);
+    pair.reply(&[hit(1), hit(2)].concat());
+    pair.lose();
+    let mut restarts = 0;
+    loop {
+        match &pair.take()[..] {
+            [Out::Ended(2, CANCELLED)] => break,
+            _ => restarts += 1,
+        }
+        assert!(restarts < 20);
+        pair.reply(&hit(2));
+        pair.lose();
+    }
+    assert!(restarts > 2);
+}
+
+#[test]
+fn where_the_window_is_small_it_comes_again_behind_those_that_wait_by_then() {
+    let mut pair = limited(Limits { in_flight_max: 1, ..Limits::default() });
+    for id in 1..=4 {
+        pair.resend(id, "o");
+    }
+    pair.lose();
+    for id in 1..=2 {
+        pair.take_away_after(AFTER);
+        pair.reply(&hit(id));
+        pair.lose();
+        assert_eq!(pair.take(), [Out::Restarted(id.into())]);
+    }
+    // Request 3 is at the head. Request 1 is due again, but 4 was there before it.
+    pair.later(AFTER);
+    pair.resend(5, "o");
+    pair.take();
+    assert!(pair.begin());
+    pair.end(CancelEnd::Closed);
+    let mut order = vec![3];
+    pair.reply(&done(3));
+    for _ in 0..4 {
+        let next = crate::toy::parse(pair.client.transmit()).unwrap().id;
+        order.push(next);
+        pair.lose();
+        pair.reply(&done(next));
+        pair.later(Duration::ZERO);
+    }
+    assert_eq!(order[..4], [3, 4, 1, 2]);
+    assert_eq!(order[4], 5, "whoever came later goes behind");
+}
+
+#[test]
 fn by_default_nothing_is_taken_away() {
     let mut pair = Pair::new(Limits::default());
     pair.resend(1, "o");

@@ -2,9 +2,10 @@
 //! locks for their holders, and holders for what they await. Whoever can't go on by that is part of
 //! a cycle, or behind one.
 
+use super::host::Conn;
 use super::server::{Server, Work};
 use super::tasks::Task;
-use super::{Conn, Place, Sim, Use};
+use super::{Place, Sim, Use};
 
 /// What can be known at one moment. `lives`: which tasks go on by themselves.
 struct Moment<'a> {

@@ -7,23 +7,20 @@
 //! `ONETRIP_RUNS=n` makes more.
 
 mod book;
+mod callers;
+mod host;
 mod server;
 mod tasks;
 
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
-use bytes::BytesMut;
-use onetrip_engine::pool::{
-    Condition, ConnectionId, Limits, Load, Output, Pool, Served, TextKey, Workload,
-};
-use onetrip_engine::{
-    self as engine, CancelEnd, Connection, End, Outcome, Request, SyncPoint, Time, Token,
-};
+use onetrip_engine::pool::{ConnectionId, Limits, Pool, TextKey};
+use onetrip_engine::{CancelEnd, End, Outcome, Time};
 
-use crate::toy::{Expect, Toy, put_request};
-use server::{Backend, DEADLOCK_TIMEOUT, Lock, Server, Wake, Work};
-use tasks::{Mix, Step, Task};
+use host::Conn;
+use server::{DEADLOCK_TIMEOUT, Lock, Server, Wake, Work};
+use tasks::{Mix, Task};
 
 /// Which of the two guards are up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,28 +76,6 @@ enum Use {
     Gone,
 }
 
-struct Conn {
-    id: ConnectionId,
-    engine: Connection<Toy>,
-    input: BytesMut,
-    workload: Workload,
-    tasks: HashMap<u32, Option<engine::pool::Task>>,
-    since: Time,
-    used: Use,
-    /// How many were unanswered when the pool was told last.
-    reported: usize,
-    /// When the last bytes in each direction arrive.
-    arrives: [Time; 2],
-    due: Time,
-}
-
-impl Conn {
-    /// Statements whose callers have gone are unanswered, too.
-    fn unanswered(&self) -> usize {
-        self.engine.in_flight() + self.engine.queued() + self.engine.waiting()
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Line,
@@ -109,6 +84,8 @@ enum Place {
 
 struct Statement {
     task: usize,
+    /// It is part of a transaction.
+    is_own: bool,
     work: Work,
     place: Place,
     deadline: Time,
@@ -274,352 +251,17 @@ impl Sim {
         Ok(())
     }
 
-    // --- what tasks do ---
-
-    fn go_on(&mut self, at: usize) {
-        loop {
-            let task = &mut self.tasks[at];
-            task.epoch += 1;
-            if task.thinks || task.enters || task.checks_out || !task.awaits.is_empty() {
-                return;
-            }
-            let Some(step) = task.steps.pop_front() else { return };
-            let ends = matches!(step, Step::Own(Work::Commit) | Step::Return | Step::Leave);
-            if task.failed && !ends {
-                continue;
-            }
-            match step {
-                Step::Think(wait) => {
-                    task.thinks = true;
-                    self.plan(self.now.after(wait), Event::Goes(at));
-                }
-                Step::Enter if self.inside.is_some() => task.enters = true,
-                Step::Enter => self.inside = Some(at),
-                Step::Checkout => {
-                    task.checks_out = true;
-                    self.pool.checkout(self.now, Token(at as u64), Some(Time::NEVER));
-                }
-                Step::Own(work) => {
-                    let conn = task.holds.unwrap();
-                    let id = self.make(at, work, None);
-                    self.send(conn, id);
-                }
-                Step::Shared(works) => {
-                    for (work, deadline) in works {
-                        let id = self.make(at, work, deadline);
-                        self.place(id);
-                    }
-                }
-                Step::Return => {
-                    task.failed = false;
-                    let conn = task.holds.take().unwrap();
-                    let id = self.conns[conn].id;
-                    self.conns[conn].used = Use::Draining;
-                    self.pool.release(self.now, id, Condition::Clean);
-                }
-                Step::Leave => {
-                    self.inside = None;
-                    if let Some(next) = self.tasks.iter().position(|task| task.enters) {
-                        self.tasks[next].enters = false;
-                        self.inside = Some(next);
-                        self.plan(self.now, Event::Goes(next));
-                    }
-                }
-            }
-        }
-    }
-
-    fn make(&mut self, task: usize, work: Work, deadline: Option<Duration>) -> u32 {
-        let id = self.statements.len() as u32;
-        let takes = micros(20 + self.below(if self.numbers % 50 == 0 { 100_000 } else { 300 }));
-        let deadline = deadline.map_or(Time::NEVER, |wait| self.now.after(wait));
-        let place = Place::Line;
-        self.server.works.insert(id, (work, takes));
-        let statement = Statement { task, work, place, deadline, restarts: 0, end: None };
-        self.statements.insert(id, statement);
-        self.tasks[task].awaits.insert(id);
-        self.seen.statements += 1;
-        id
-    }
-
-    fn place(&mut self, id: u32) {
-        let key = self.key(self.statements[&id].work);
-        let conns = &self.conns;
-        match self.pool.place(self.now, key, |id| load(conns, id)) {
-            Some(on) => self.send(self.index(on), id),
-            None => {
-                let (token, deadline) =
-                    (Token(u64::from(id) << 8 | 255), self.statements[&id].deadline);
-                self.pool.wait_shared(self.now, token, key, Some(deadline));
-            }
-        }
-    }
-
-    fn send(&mut self, at: usize, id: u32) {
-        let statement = self.statements.get_mut(&id).unwrap();
-        statement.place = Place::On(at);
-        let (work, deadline) = (statement.work, statement.deadline);
-        let (key, conn) = (self.key(work), &mut self.conns[at]);
-        let is_own = matches!(conn.used, Use::Exclusive(_));
-        if conn.unanswered() == 0 {
-            conn.since = self.now.after(conn.workload.trip());
-        }
-        let task = (!is_own).then(|| conn.workload.begin(self.now, key, self.pool.timings()));
-        conn.tasks.insert(id, task);
-        let expect = Expect::new(id, SyncPoint::Own);
-        let request = Request::isolated(Token(id.into()), expect);
-        let cancel_late = self.cancel_late && !is_own;
-        let request = Request { resend: !is_own, pinned: is_own, cancel_late, ..request };
-        let request = Request { deadline, ..request };
-        let sent = conn.engine.submit(self.now, request, |out| {
-            put_request(out, id, SyncPoint::Own, b"o");
-            Ok::<(), ()>(())
-        });
-        sent.unwrap();
-    }
-
-    fn ended(&mut self, at: usize, id: u32, end: End) -> Result<(), String> {
-        let conn = &mut self.conns[at];
-        if let Some(task) = conn.tasks.remove(&id).flatten() {
-            match end {
-                End::Failed(failure) if failure.outcome == Outcome::NotSent => {
-                    conn.workload.leave(task);
-                }
-                _ => _ = conn.workload.end(self.now, task, self.pool.timings()),
-            }
-        }
-        conn.since = self.now;
-        self.told(id, end)
-    }
-
-    /// Tells the pool what a connection has become, after each step.
-    fn report(&mut self, at: usize) {
-        let waiting = self.pool.waiting() > 0;
-        let conn = &mut self.conns[at];
-        let unanswered = conn.unanswered();
-        let was = std::mem::replace(&mut conn.reported, unanswered);
-        if conn.reported == 0 {
-            conn.workload.clear();
-        }
-        match conn.used {
-            _ if was == conn.reported => {}
-            Use::Draining if conn.reported == 0 => self.pool.handle_drained(conn.id),
-            Use::Shared if conn.reported == 0 && waiting => self.pool.handle_drained(conn.id),
-            Use::Shared if waiting => self.pool.handle_room(),
-            _ => {}
-        }
-    }
-
-    /// A statement has ended for its caller.
-    fn told(&mut self, id: u32, end: End) -> Result<(), String> {
-        let statement = self.statements.get_mut(&id).unwrap();
-        if statement.end.replace(end).is_some() {
-            return Err(format!("{id} ended twice"));
-        }
-        let is_late = self.now >= statement.deadline;
-        match end {
-            End::Complete => self.seen.completed += 1,
-            _ if is_late => self.seen.late += 1,
-            // The server has ended a cycle.
-            _ if statement.work != Work::Read && self.server.deadlocks > 0 => {}
-            end => return Err(format!("{id} ended as {end:?}")),
-        }
-        let task = statement.task;
-        self.tasks[task].failed |= end != End::Complete && self.tasks[task].holds.is_some();
-        self.tasks[task].awaits.remove(&id);
-        self.go_on(task);
-        Ok(())
-    }
-
-    // --- the host ---
-
-    fn opened(&mut self, id: ConnectionId) {
-        let limits = engine::Limits {
-            yield_after: self.pool.timings().yield_after(),
-            in_flight_max: self.in_flight_max,
-            ..engine::Limits::default()
-        };
-        self.server.backends.push(Backend::default());
-        self.conns.push(Conn {
-            id,
-            engine: Connection::new(self.now, Toy::default(), limits),
-            input: BytesMut::new(),
-            workload: Workload::new(Duration::from_millis(2)),
-            tasks: HashMap::new(),
-            since: self.now,
-            used: Use::Draining,
-            reported: 0,
-            arrives: [self.now; 2],
-            due: Time::NEVER,
-        });
-        self.pool.handle_opened(self.now, id);
-    }
-
-    fn index(&self, id: ConnectionId) -> usize {
-        self.conns.iter().position(|conn| conn.id == id).unwrap()
-    }
-
-    /// Sends the cancel that a connection asked for, unless the host can't.
-    fn cancel(&mut self, at: usize) {
-        let fails = self.below(10) == 0;
-        if !self.conns[at].engine.begin_cancel(self.now) {
-            return;
-        }
-        if fails {
-            return self.conns[at].engine.handle_cancel_end(self.now, CancelEnd::NotSent);
-        }
-        let mut arrives = self.soon(20_000);
-        // The signal goes to the process and to its group.
-        for _ in 0..1 + self.below(3) / 2 {
-            self.plan(arrives, Event::Signal(at));
-            arrives = arrives.after(micros(self.below(500)));
-        }
-        let ends = arrives.after(micros(self.below(20_000)));
-        self.plan(ends, Event::CancelEnds(at));
-    }
-
-    /// Carries out what the pool, the connections and the server have said, until nothing is left.
-    fn settle(&mut self) -> Result<(), String> {
-        loop {
-            for (at, wake) in std::mem::take(&mut self.server.wakes) {
-                self.plan(at, Event::Server(wake));
-            }
-            for (at, bytes) in std::mem::take(&mut self.server.replies) {
-                self.travel(at, 1, bytes);
-            }
-            let (numbers, mut is_done) = (self.numbers, true);
-            for at in 0..self.conns.len() {
-                is_done &= !self.obey_connection(at)?;
-                self.report(at);
-            }
-            is_done &= !self.obey_pool()?;
-            if is_done && self.numbers == numbers {
-                break;
-            }
-        }
-        for at in 0..self.conns.len() {
-            if let Some(due) = self.conns[at].engine.poll_deadline()
-                && due < self.conns[at].due
-            {
-                self.conns[at].due = due;
-                self.plan(due.max(self.now), Event::Due(at));
-            }
-        }
-        let is_over = self.tasks.iter().all(Task::is_over);
-        if let Some(due) = self.pool.poll_deadline().filter(|due| *due < self.pool_due && !is_over)
-        {
-            self.pool_due = due;
-            self.plan(due.max(self.now), Event::PoolDue);
-        }
-        Ok(())
-    }
-
-    /// Bytes arrive later, in order. `to`: 0 for the server, 1 for the client.
-    fn travel(&mut self, at: usize, to: usize, bytes: Vec<u8>) {
-        let arrives = self.soon(2_000).max(self.conns[at].arrives[to]);
-        self.conns[at].arrives[to] = arrives;
-        let event = [Event::Arrives, Event::Replies][to];
-        self.plan(arrives, event(at, bytes));
-    }
-
-    fn obey_connection(&mut self, at: usize) -> Result<bool, String> {
-        let bytes = self.conns[at].engine.transmit().to_vec();
-        if !bytes.is_empty() {
-            self.conns[at].engine.handle_written(self.now, bytes.len());
-            self.travel(at, 0, bytes);
-        }
-        let mut any = false;
-        while let Some(output) = self.conns[at].engine.poll_output() {
-            any = true;
-            match output {
-                engine::Output::Ended { token, end, .. } => self.ended(at, token.0 as u32, end)?,
-                engine::Output::Restarted { token } => self.restarted(at, token.0 as u32),
-                engine::Output::Cancel => {
-                    let ready = self.soon(10_000);
-                    self.plan(ready, Event::Cancels(at));
-                }
-                engine::Output::Full
-                | engine::Output::Drained
-                | engine::Output::Data { .. }
-                | engine::Output::Closed(engine::CloseReason::Host) => {}
-                other => return Err(format!("a connection said {other:?}")),
-            }
-        }
-        Ok(any)
-    }
-
-    fn restarted(&mut self, at: usize, id: u32) {
-        let conn = &mut self.conns[at];
-        if let Some(task) = conn.tasks.get_mut(&id).and_then(Option::as_mut) {
-            conn.workload.restart(task);
-        }
-        let statement = self.statements.get_mut(&id).unwrap();
-        statement.restarts += 1;
-        self.most_restarts = self.most_restarts.max(statement.restarts);
-        self.seen.restarts += 1;
-    }
-
-    fn obey_pool(&mut self) -> Result<bool, String> {
-        let mut any = false;
-        loop {
-            let conns = &self.conns;
-            let Some(output) = self.pool.poll_output(self.now, |id| load(conns, id)) else {
-                return Ok(any);
-            };
-            any = true;
-            match output {
-                Output::Open { id } => {
-                    let opened = self.soon(30_000);
-                    self.plan(opened, Event::Opened(id));
-                }
-                Output::Placed(Served { token, id, .. }) => {
-                    self.send(self.index(id), (token.0 >> 8) as u32);
-                }
-                Output::Granted(Served { token, id, .. }) => {
-                    let (at, task) = (self.index(id), token.0 as usize);
-                    self.conns[at].used = Use::Exclusive(task);
-                    self.tasks[task].holds = Some(at);
-                    self.tasks[task].checks_out = false;
-                    self.go_on(task);
-                }
-                Output::Shared { id } => self.use_as(id, Use::Shared),
-                Output::Drain { id } => {
-                    self.use_as(id, Use::Draining);
-                    if self.conns[self.index(id)].unanswered() == 0 {
-                        self.pool.handle_drained(id);
-                    }
-                }
-                Output::Close { id } => {
-                    let at = self.index(id);
-                    self.conns[at].engine.terminate(self.now);
-                    self.use_as(id, Use::Gone);
-                }
-                Output::Failed { token, cause: engine::pool::Cause::Deadline } => {
-                    let outcome = Outcome::NotSent;
-                    let failure = engine::Failure { outcome, cause: engine::Cause::Deadline };
-                    self.told((token.0 >> 8) as u32, End::Failed(failure))?;
-                }
-                other => return Err(format!("the pool said {other:?}")),
-            }
-        }
-    }
-
-    fn use_as(&mut self, id: ConnectionId, used: Use) {
-        let at = self.index(id);
-        self.conns[at].used = used;
-    }
-
     // --- what is promised ---
 
     /// Looks for those that can't go on by themselves, now and again.
     fn look(&mut self) -> Result<(), String> {
-        let stuck = book::stuck(&self);
-        for at in 0..self.tasks.len() {
-            let (epoch, fresh) =
-                (self.tasks[at].epoch, (self.now.after(self.bound()), self.tasks[at].epoch));
-            let was = self.stuck[at].filter(|(_, of)| *of == epoch);
-            self.stuck[at] = stuck.contains(&at).then(|| was.unwrap_or(fresh));
-            self.seen.stuck += usize::from(self.stuck[at].is_some() && was.is_none());
+        let (stuck, until) = (book::stuck(self), self.now.after(self.bound()));
+        for (at, task) in self.tasks.iter().enumerate() {
+            // Each cycle has a holder in it. Others may wait for several, one after the other.
+            let is_stuck = task.holds.is_some() && stuck.contains(&at);
+            let was = self.stuck[at].filter(|(_, epoch)| *epoch == task.epoch);
+            self.stuck[at] = is_stuck.then(|| was.unwrap_or((until, task.epoch)));
+            self.seen.stuck += usize::from(is_stuck && was.is_none());
             if self.stuck[at].is_some_and(|(until, _)| self.now > until) {
                 return Err(format!("task {at} is in a cycle: {}", self.state()));
             }
@@ -641,35 +283,19 @@ impl Sim {
 
     /// Who has what and waits for what.
     fn state(&self) -> String {
-        let mut state =
-            format!("{:?} now {:?} due {:?}", self.pool, self.now, self.pool.poll_deadline());
-        for (at, c) in self.conns.iter().enumerate() {
-            state += &format!(
-                " [{at}: {:?} {} {:?}]",
-                c.workload,
-                c.unanswered(),
-                self.pool.limits().yield_after
-            );
-        }
+        let mut state = format!("{:?} at {:?}", self.pool, self.now);
         for (at, conn) in self.conns.iter().enumerate().filter(|(_, conn)| conn.used != Use::Gone) {
-            let backend = &self.server.backends[at];
-            let (queue, waits, engine) = (&backend.queue, backend.waits, &conn.engine);
-            let sent: Vec<_> =
-                conn.tasks.keys().map(|id| (*id, self.statements[id].work)).collect();
-            state += &format!(
-                "\n{at} {:?} since {:?}: {sent:?} at the server {queue:?} waits {waits:?}",
-                conn.used, conn.since
-            );
-            state += &format!(" {engine:?} due {:?}", engine.poll_deadline());
+            let (backend, used) = (&self.server.backends[at], conn.used);
+            let mut has: Vec<_> =
+                conn.tasks.keys().map(|id| (id, self.statements[id].work)).collect();
+            has.sort_unstable_by_key(|(id, _)| **id);
+            state += &format!("\n{at} {used:?} has {has:?}, the server {:?}", backend.queue);
+            let due = conn.engine.poll_deadline();
+            state +=
+                &format!(" waits for {:?}, since {:?}, due {due:?}", backend.waits, conn.since);
         }
         for (at, task) in self.tasks.iter().enumerate() {
-            state += &format!(
-                "\ntask {at} holds {:?} awaits {:?} {}",
-                task.holds, task.awaits, task.checks_out
-            );
-        }
-        for lock in &self.server.locks {
-            state += &format!("\n{:?} {:?}", lock.holder, lock.line);
+            state += &format!("\ntask {at} has {:?} and awaits {:?}", task.holds, task.awaits);
         }
         state
     }
@@ -687,7 +313,7 @@ impl Sim {
             let is_true = match end {
                 _ if !matches!(statement.work, Work::Write(_)) => true,
                 // What a transaction wrote is undone if that fails later.
-                End::Complete if self.server.deadlocks > 0 => effects <= 1,
+                End::Complete if statement.is_own && self.server.deadlocks > 0 => effects <= 1,
                 End::Complete => effects == 1,
                 End::Failed(failure) if failure.outcome == Outcome::Unknown => effects <= 1,
                 End::Failed(_) => effects == 0,
@@ -700,20 +326,6 @@ impl Sim {
         self.seen.deadlocks = self.server.deadlocks;
         self.seen.cancelled = self.server.cancelled;
         Ok(self.seen)
-    }
-}
-
-fn load(conns: &[Conn], id: ConnectionId) -> Load {
-    let conn = conns.iter().find(|conn| conn.id == id).unwrap();
-    Load {
-        unanswered: conn.unanswered(),
-        unanswered_bytes: conn.engine.in_flight_bytes() + conn.engine.queued_bytes(),
-        since: conn.since,
-        room: usize::MAX,
-        expected: conn.workload.expected(),
-        unsure: conn.workload.unsure(),
-        locking: conn.workload.locking(),
-        trip: conn.workload.trip(),
     }
 }
 

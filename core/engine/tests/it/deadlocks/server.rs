@@ -91,11 +91,11 @@ impl Server {
             Wake::Finish(at, number) if self.backends[at].running == Some(number) => {
                 self.finish(now, at);
             }
-            Wake::Deadlock(at, number) if self.backends[at].running == Some(number) => {
-                if self.backends[at].waits.is_some() && self.is_in_cycle(at) {
-                    self.deadlocks += 1;
-                    self.fail(now, at, |id| failed(id, Outcome::Rejected, false));
-                }
+            Wake::Deadlock(at, number)
+                if self.backends[at].running == Some(number) && self.is_in_cycle(at) =>
+            {
+                self.deadlocks += 1;
+                self.fail(now, at, |id| failed(id, Outcome::Rejected, false));
             }
             _ => {}
         }

@@ -57,7 +57,7 @@ pub(super) fn mix(below: &mut dyn FnMut(u64) -> u64) -> Mix {
     let connections = [2, 2, 3, 5, 10][below(5) as usize];
     let one_holder = connections == 2 || below(4) == 0;
     let mut pick = |from: u64, n: u64| (from + below(n)) as usize;
-    let ranges = Ranges(pick(1, 3), pick(1, 2), pick(1, 2));
+    let ranges = Ranges(pick(1, 3), 2, pick(1, 2));
     let (count, rounds) = (pick(2, 11), pick(1, 4));
     let mut tasks = Vec::new();
     // How many connections an ordinary pool has left for those that await something.
@@ -70,7 +70,7 @@ pub(super) fn mix(below: &mut dyn FnMut(u64) -> u64) -> Mix {
             _ => None,
         };
         left -= 1 + steps.unwrap_or(0);
-        let crosses = steps.is_none() && pick(0, 5) == 0;
+        let crosses = steps.is_none() && pick(0, 3) == 0;
         let mut task = Task::default();
         for _ in 0..rounds {
             let mut round = match steps {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use onetrip_engine::pool::{Behind, Expected, Limits, Load, TextKey, Timings, Workload, choose};
 use onetrip_engine::{Time, Token};
 
-use super::host::{Did, Host, IDLE, max, millis};
+use super::host::{Did, Host, IDLE, max, millis, seconds};
 
 const MICROS_50: Duration = Duration::from_micros(50);
 
@@ -238,6 +238,64 @@ fn while_a_connection_is_being_opened_they_wait_for_that_unless_none_comes() {
     assert!(matches!(host.open_failed(3)[..], [Did::Placed(1, _)]));
 }
 
+/// A host of two connections: one caller has one to itself, a write is on the other, and that has
+/// begun to drain.
+fn draining(begin: fn(&mut Host)) -> Host {
+    let mut host = Host::with(Limits { lifetime: seconds(1), ..max(2) }, 2);
+    host.took(read(), 100, MICROS_50);
+    host.took(write(), 100, MICROS_50);
+    host.checkout(1000);
+    assert_eq!(host.take(), [Did::Granted(1000, 0)]);
+    assert_eq!(host.place_text(write()), Some(1));
+    begin(&mut host);
+    assert_eq!(host.take(), [Did::Drain(1)]);
+    host
+}
+
+#[test]
+fn where_the_only_other_connection_drains_and_seems_stuck_they_go_there_as_well() {
+    let too_old = |host: &mut Host| {
+        host.now = host.now.after(seconds(2));
+        let load = Load { since: host.now, ..host.load(1) };
+        host.set(1, load);
+        host.pool.handle_time(host.now);
+    };
+    let claimed = |host: &mut Host| {
+        host.checkout(2000);
+    };
+    for begin in [too_old as fn(&mut Host), claimed] {
+        let mut host = draining(begin);
+        assert_eq!(host.place_text(read()), None);
+        host.wait_for(1, read());
+        assert_eq!(host.take(), []);
+        assert_eq!(host.later(millis(249)), []);
+        let did = host.later(millis(1));
+        assert_eq!(did, [Did::Placed(1, 1)]);
+        assert_eq!(host.place_text(read()), None, "it still drains");
+    }
+}
+
+#[test]
+fn a_connection_that_the_host_has_retired_gets_nothing_however_stuck_it_is() {
+    let mut host = draining(|host| host.pool.retire(host.ids[1]));
+    host.wait_for(1, read());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.later(millis(1000)), []);
+    assert_eq!(host.drained(1)[0], Did::Close(1));
+}
+
+#[test]
+fn one_whose_caller_has_gone_may_wait_for_a_lock_as_well() {
+    let mut host = held(3, 3);
+    // Nothing is expected of it any more, but it is unanswered.
+    host.set(1, Load { locking: 0, unsure: 0, expected: Duration::ZERO, ..host.load(1) });
+    host.later(millis(20));
+    host.wait_for(1, read());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.later(millis(229)), []);
+    assert!(matches!(host.later(millis(1))[..], [Did::Placed(1, _)]));
+}
+
 #[test]
 fn a_choice_among_stuck_connections_says_so_and_no_longer_holds_elsewhere() {
     let limits = Limits::default();
@@ -251,6 +309,8 @@ fn a_choice_among_stuck_connections_says_so_and_no_longer_holds_elsewhere() {
         (choice.on, choice.behind)
     };
     assert_eq!(chosen(&[stuck(9), stuck(5)]), (Some(1), Behind::Stuck));
+    let older = Load { since: since(10), ..stuck(5) };
+    assert_eq!(chosen(&[stuck(9), older]), (Some(1), Behind::Stuck), "its age says little");
     let young = Load { since: since(751), ..locks };
     assert_eq!(chosen(&[stuck(9), young]), (Some(1), Behind::Unsure));
     let other = Load { unanswered: 1, unsure: 1, since: since(0), ..IDLE };

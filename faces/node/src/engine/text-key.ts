@@ -34,9 +34,9 @@ function hash(text: string): number {
   if (memory.isLost) throw new Error(ENGINE_LOST)
   // An empty text has a key, too, and lent memory is not empty.
   const bytes = Buffer.from(text || ' ')
-  return memory.lend(bytes, (start) =>
-    memory.engine.onetrip_postgres_text_key(start, bytes.length),
-  )
+  const lent = (start: number): number =>
+    memory.engine.onetrip_postgres_text_key(start, bytes.length)
+  return memory.lend(bytes, lent) >>> 0
 }
 
 const keys = new Map<string, number>()

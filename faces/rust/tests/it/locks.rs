@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// P50. One who holds a row lock reads beside its transaction while another statement waits for
+/// P52. One who holds a row lock reads beside its transaction while another statement waits for
 /// that lock on a shared connection.
 async fn read_beside_a_lock(settings: &str) {
     let (rows, client) = (Rows::new().await, client_with(settings).await);

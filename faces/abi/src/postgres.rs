@@ -227,10 +227,7 @@ impl Postgres {
             closed: false,
         };
         let asks = settings.as_ref().is_some_and(|it| it.ask_password);
-        let startup = match settings {
-            Some(settings) => Startup::new(settings.startup, nonce).map_err(|it| it.to_string()),
-            None => Err(invalid.unwrap_or_default()),
-        };
+        let startup = startup_of(settings, nonce, invalid);
         match startup {
             Ok(startup) => connection.login = Some(Login::new(startup, asks)),
             Err(invalid) => connection.refuse_login(invalid, to),
@@ -480,6 +477,16 @@ impl Postgres {
     fn is_idle(&self) -> bool {
         self.live + self.own_requests == 0
     }
+}
+
+/// The login with these settings; without, what is wrong with them.
+fn startup_of(
+    settings: Option<Settings>,
+    nonce: [u8; NONCE_LEN],
+    invalid: Option<Invalid>,
+) -> Result<Startup, Invalid> {
+    let settings = settings.ok_or_else(|| invalid.unwrap_or_default())?;
+    Startup::new(settings.startup, nonce).map_err(|it| it.to_string())
 }
 
 /// The protocol with these settings; with none, the login is refused anyway.

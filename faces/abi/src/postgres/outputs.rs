@@ -84,16 +84,7 @@ impl Postgres {
                     self.ended(token, block, end, to);
                 }
             },
-            Output::Restarted { token } => {
-                self.gathered = None;
-                let token = token.0 as u32;
-                if let Some(task) =
-                    self.uses.get_mut(token as usize).and_then(|it| it.task.as_mut())
-                {
-                    self.workload.restart(task);
-                }
-                to.push(kind::RESTARTED, token, (0, 0), Bytes::new());
-            }
+            Output::Restarted { token } => self.restarted(token.0 as u32, to),
             Output::Event { event: Event::Postgres(event), block } => {
                 let which = match event {
                     Told::Notice => event::NOTICE,
@@ -117,6 +108,15 @@ impl Postgres {
             // This host opens no groups and waits for no room.
             Output::Granted { .. } | Output::Room { .. } => {}
         }
+    }
+
+    /// A request is sent again, so what came of its reply is void.
+    fn restarted(&mut self, token: u32, to: &mut Completions) {
+        self.gathered = None;
+        if let Some(task) = self.uses.get_mut(token as usize).and_then(|it| it.task.as_mut()) {
+            self.workload.restart(task);
+        }
+        to.push(kind::RESTARTED, token, (0, 0), Bytes::new());
     }
 
     /// Puts a long message together. The next message begins only after the last piece of this one,

@@ -47,8 +47,9 @@ pub struct Request<X> {
     /// in a transaction. At its deadline its caller is told [`Outcome::Unknown`](crate::Outcome),
     /// and the request is sent nevertheless.
     pub pinned: bool,
-    /// Whether it may be sent again, once, when a cancel that was meant for another request hit it
-    /// and so undid it. While a request with this unset is in flight, the requests in front of it
+    /// Whether it may be sent again when a cancel undid it: one that was meant for another request
+    /// and hit it, or one that took it away from those behind it
+    /// ([`Limits::yield_after`](crate::Limits::yield_after)). While a request with this unset is in flight, the requests in front of it
     /// are not cancelled. Only for a request that carries its own sync point, outside any group.
     pub resend: bool,
     /// Whether the server is asked to cancel it when its deadline passes while it is in flight.

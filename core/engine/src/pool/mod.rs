@@ -55,6 +55,11 @@
 //! * Nothing is placed behind such a statement, nor behind one that has been running for longer
 //!   than [`Limits::slow_head`], while there is another connection or may be one. The statement
 //!   then waits in line for whichever is free first. [`Patience`] is the rule.
+//! * A statement that may wait for a lock ([`TextKey::locking`]) goes behind its own kind, and alone
+//!   while anybody has a connection to itself. Nothing else goes behind one while there is another
+//!   connection. If all seem to wait for a lock, those in line go to one all the same, where the
+//!   statement in front is taken away ([`Limits::yield_after`]); if none takes shared work, to one
+//!   that drains, unless the host has [retired](Pool::retire) it.
 //! * A statement whose text the host does not name ([`TextKey::UNTOLD`]) goes behind a slow one
 //!   only when waiting for a connection that is being opened would take longer.
 //! * If its caller asked for that, a read that may run twice is sent again elsewhere when a

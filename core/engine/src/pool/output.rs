@@ -30,7 +30,7 @@ pub enum Output {
     Granted(Served),
     /// The caller puts its statement on this connection, beside the statements of others. The
     /// statement counts in its [`Load`](super::Load) from now on. It goes there even if the
-    /// connection is told to drain before it is sent. The connection is not returned afterwards.
+    /// connection is told to drain before it is sent, or drains already. The connection is not returned afterwards.
     Placed(Served),
     /// The caller gets no connection.
     Failed {

@@ -159,6 +159,11 @@ impl Postgres {
         self.ownership.lend();
     }
 
+    /// Whether one caller has the session to itself.
+    pub fn is_lent(&self) -> bool {
+        self.ownership.is_lent()
+    }
+
     /// The caller that had the session to itself has gone, and nothing is in flight. Returns
     /// whether a reset is owed. If so, it is sent in front of the next request, and nothing sent
     /// behind it runs unless the reset succeeded.

@@ -460,7 +460,10 @@ impl Executor {
             Target::One(connection) => {
                 let (deadline, sent) = connection.with(|core, now| {
                     let deadline = self.deadline(now);
-                    (deadline, self.submit_on(core, now, &outgoing, deadline))
+                    let sent = core
+                        .check_no_pipeline()
+                        .and_then(|()| self.submit_on(core, now, &outgoing, deadline));
+                    (deadline, sent)
                 });
                 let at = At::Here(connection.clone(), sent?);
                 Ok(Sent { at, lead: self.lead.clone(), deadline })

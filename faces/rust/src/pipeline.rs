@@ -23,7 +23,10 @@ use crate::{Error, Kind, Outcome};
 /// point that [`finish`](Pipeline::finish) puts behind them. They leave earlier if the pipeline
 /// grows beyond 32 KiB, at [`flush`](Pipeline::flush), or when a reply is awaited. From then on the
 /// pipeline holds the connection, and other callers of it wait, until the pipeline is finished:
-/// don't keep one open while waiting for something else.
+/// don't keep one open while waiting for something else. On a session or in a transaction there
+/// are no other callers: until the pipeline is finished or dropped, its other statements, streams
+/// and pipelines, and COMMIT, are refused (`pipeline_open`, `NotSent`), since they would wait for
+/// their own caller.
 ///
 /// - **Errors.** If a statement fails, those behind it are skipped up to the next sync point, and
 ///   those in front of it, back to the last sync point, are rolled back. `finish` returns the first

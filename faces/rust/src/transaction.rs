@@ -83,7 +83,8 @@ impl<'a> Transaction<'a> {
     /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
     /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If the
     /// connection was lost before, the outcome is `NotSent`, even if nothing of the transaction was
-    /// sent.
+    /// sent. Behind a pipeline of the transaction that has begun to send and is not finished, it is
+    /// refused (`pipeline_open`), and the transaction is rolled back.
     ///
     /// Dropping the future does not take back a COMMIT that was sent.
     pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {

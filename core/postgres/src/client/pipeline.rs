@@ -101,6 +101,8 @@ pub enum Refusal {
     QueueFull,
     /// The guard of its transaction can't be written.
     Unencodable,
+    /// Another pipeline of the same owner holds the connection, and is not finished.
+    Open,
 }
 
 impl Refusal {
@@ -113,6 +115,7 @@ impl Refusal {
             Refusal::Late => "timeout",
             Refusal::QueueFull => "queue_full",
             Refusal::Unencodable => "unencodable_parameter",
+            Refusal::Open => "pipeline_open",
         }
     }
 
@@ -134,6 +137,10 @@ impl Refusal {
                  queue_max"
             }
             Refusal::Unencodable => "the guard of the transaction can't be written",
+            Refusal::Open => {
+                "a pipeline of this session or transaction has begun to send, and what comes behind \
+                 it would wait until it is finished: finish or drop that pipeline first"
+            }
         }
     }
 }
@@ -335,6 +342,19 @@ impl<F: Face> Pipelines<F> {
     /// Whether a pipeline has the exclusive right to send.
     pub fn is_exclusive(&self) -> bool {
         self.sender.is_some()
+    }
+
+    /// Why the only owner of the connection can't send anything else now: a pipeline of its own
+    /// has begun to send, and only the owner can finish it. (A batch ends by itself.)
+    pub fn refusal_behind(&self) -> Option<Refusal> {
+        self.is_held(None).then_some(Refusal::Open)
+    }
+
+    /// Whether a pipeline other than this one has begun to send, and waits for its owner.
+    fn is_held(&self, except: Option<PipelineId>) -> bool {
+        let waits = |it: &Pipeline<F>| it.group.is_some() || it.waits_for_room;
+        let others = self.list.iter().flatten().filter(|it| Some(it.id) != except);
+        others.filter(|it| !it.finished && !it.is_batch).any(waits)
     }
 
     /// Whether the owner of that pipeline has not finished it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::client::pipeline::{Io, Limits, Member, PipelineId, Role};
+use onetrip_postgres::client::pipeline::{Io, Limits, Member, PipelineId, Role, Why};
 
 use super::Core;
 use crate::Error;
@@ -36,6 +36,11 @@ impl Core {
         // The pipeline keeps the connection alive, as a caller does.
         self.handles += 1;
         self.pipelines.open(lead, timeout)
+    }
+
+    /// Why the only user of the connection would wait for itself: behind its own open pipeline.
+    pub(crate) fn check_no_pipeline(&self) -> Result<(), Error> {
+        self.pipelines.refusal_behind().map_or(Ok(()), |refusal| Err(Error::refused(refusal)))
     }
 
     /// Submits a statement that the server must describe first, as a pipeline of its own, so that

@@ -29,6 +29,9 @@ impl<F: Face> Pipelines<F> {
         if !pipeline.is_some_and(|it| is_due(it)) {
             return;
         }
+        if io.engine.protocol().is_lent() && self.is_held(Some(id)) {
+            return self.give_up_whole(io, id, &F::Why::refused(Refusal::Open));
+        }
         let member = Member { pipeline: id, segment: 0, role: Role::SendRight };
         let token = io.replies.add(member, None);
         if io.engine.waiting() == 0 {

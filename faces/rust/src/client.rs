@@ -136,7 +136,7 @@ impl Client {
     /// beside the pool.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect) and [`Listener::listen`].
+    /// As [`listener`](Client::listener) and [`Listener::listen`].
     pub async fn listen(&self, channel: &str) -> Result<Listener, Error> {
         crate::notification::check(channel)?;
         let listener = self.listener().await?;
@@ -148,7 +148,8 @@ impl Client {
     /// the pool.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect). Dropping the future gives the connection up.
+    /// As [`connect`](Client::connect); or the client was closed (`connection_ended`). Dropping the
+    /// future gives the connection up.
     pub async fn listener(&self) -> Result<Listener, Error> {
         Listener::open(self.pool()).await
     }
@@ -330,8 +331,12 @@ impl Client {
     /// opened for them as before. If none is left and none can be opened, they fail with the
     /// reason.
     ///
+    /// Listeners end: each returns what came before, and then the error `connection_ended`. A
+    /// stream of rows or a COPY to the client that was read to its end holds no connection any
+    /// more, also while it is still named.
+    ///
     /// Resolves when every connection is closed and the server was told. Dropping the last clone
-    /// does the same without waiting; a [`Listener`] ends by itself.
+    /// does the same without waiting, but leaves each [`Listener`] to its owner.
     ///
     /// # Errors
     /// Some connections were still in use when `timeout` had passed, or callers were still in line.
@@ -343,6 +348,7 @@ impl Client {
     pub async fn close(&self, timeout: Duration) -> Result<(), Error> {
         let handle = &self.handle;
         handle.close();
+        handle.end_listeners();
         if tokio::time::timeout(timeout, handle.ended()).await.is_ok() {
             return Ok(());
         }
@@ -352,6 +358,13 @@ impl Client {
              the former were cut, the latter refused; give close() more time, or end sessions first"
         );
         Err(Error::new(Kind::Timeout, Outcome::Unknown, "close_timeout", message))
+    }
+
+    /// Drops this clone. If it is the last one, listeners end, too.
+    pub(crate) fn close_if_last(self) {
+        if let Some(handle) = Arc::into_inner(self.handle) {
+            handle.end_listeners();
+        }
     }
 
     pub(crate) fn executor(&self) -> &Executor {
@@ -378,8 +391,14 @@ impl Handle {
         self.replicas.iter().flat_map(|replicas| replicas.pools())
     }
 
+    /// Ends the listeners, whose connections are not the pool's.
+    fn end_listeners(&self) {
+        self.pool.context.listeners.send_replace(true);
+    }
+
     async fn ended(&self) {
         self.pool.ended().await;
+        self.pool.context.listeners.closed().await;
         for pool in self.pools() {
             pool.ended().await;
         }

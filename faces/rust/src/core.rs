@@ -42,6 +42,7 @@ use onetrip_postgres::message::{
 };
 use onetrip_postgres::session::{NOT_REPLICATED, NOT_RESET};
 use onetrip_postgres::{Event, Expect, Postgres};
+use tokio::sync::watch;
 
 use self::slot::PoolSlot;
 use crate::buffer::Buffer;
@@ -99,6 +100,9 @@ pub(crate) struct Context {
     pub(crate) primary: Option<Arc<Context>>,
     /// What is known of the replicas beside this pool, if there are any.
     pub(crate) standing: OnceLock<Arc<Standing>>,
+    /// Whether the client was closed by a call, which ends its listeners. Each listener's task
+    /// holds a receiver, so that `close` can wait for them.
+    pub(crate) listeners: watch::Sender<bool>,
 }
 
 /// The settings that concern requests.
@@ -142,6 +146,7 @@ impl Context {
             newest: None,
             primary: None,
             standing: OnceLock::new(),
+            listeners: watch::Sender::new(false),
         }
     }
 

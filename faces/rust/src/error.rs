@@ -136,6 +136,12 @@ impl Error {
         }))
     }
 
+    /// The error of calls on a client that was closed.
+    pub(crate) fn client_closed() -> Error {
+        let message = "the client was closed by this program";
+        Error::new(Kind::Transport, Outcome::NotSent, CONNECTION_ENDED, message)
+    }
+
     pub(crate) fn config(error: crate::config::ConfigError) -> Error {
         Error::misuse("config", error.to_string())
     }

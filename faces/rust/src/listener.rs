@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures_core::Stream;
 use onetrip_postgres::client::listener::KEPT_MAX;
@@ -23,7 +22,9 @@ use task::{Command, Task};
 ///
 /// The connection does not belong to the pool: it does not count towards `connections_max`, and no
 /// statement runs on it. So each listener costs the server one connection until it is dropped; use
-/// one listener for all channels. It outlives its client.
+/// one listener for all channels. It outlives a client that is dropped. A client that is
+/// [closed](crate::Client::close) ends its listeners: what came before is still returned, and then
+/// `next` fails with the code `connection_ended`.
 ///
 /// - **Lost connection.** The listener reconnects by itself, at once or after a pause that doubles
 ///   from 0.1 s to 10 s and is shortened at random, until it is dropped. It listens to all channels
@@ -55,8 +56,7 @@ use task::{Command, Task};
 pub struct Listener {
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Sender<Command>,
-    /// The time limit of `listen` and `unlisten`.
-    timeout: Option<Duration>,
+    context: Arc<crate::core::Context>,
     /// Dropping it ends the task.
     _alive: oneshot::Sender<Infallible>,
 }
@@ -69,8 +69,7 @@ impl Listener {
         let (alive, gone) = oneshot::channel();
         let task = Task::open(pool, buffer.clone(), receiver, gone).await?;
         tokio::spawn(task.run());
-        let timeout = pool.context.options.request_timeout;
-        Ok(Listener { buffer, commands, timeout, _alive: alive })
+        Ok(Listener { buffer, commands, context: pool.context.clone(), _alive: alive })
     }
 
     /// Adds a channel. Resolves when the server has answered, one trip later; notifications that
@@ -105,10 +104,10 @@ impl Listener {
     ) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         let answered = async {
-            self.commands.send(command(answer)).await.map_err(|_| runtime_gone())?;
-            answered.await.unwrap_or_else(|_| Err(runtime_gone()))
+            self.commands.send(command(answer)).await.map_err(|_| self.over())?;
+            answered.await.unwrap_or_else(|_| Err(self.over().with_outcome(Outcome::Unknown)))
         };
-        let Some(timeout) = self.timeout else { return answered.await };
+        let Some(timeout) = self.context.options.request_timeout else { return answered.await };
         tokio::time::timeout(timeout, answered).await.unwrap_or_else(|_| Err(late()))
     }
 
@@ -118,11 +117,19 @@ impl Listener {
     /// # Errors
     /// The connection can't be opened again for a reason that does not pass with time alone: a
     /// wrong password, no such database. This is reported once per outage, and the listener keeps
-    /// trying: call `next` again to go on. Or the runtime in which the listener was made was shut
-    /// down, which is final.
+    /// trying: call `next` again to go on. Or the client was closed, or the runtime in which the
+    /// listener was made was shut down, which is final.
     pub async fn next(&mut self) -> Result<Event, Error> {
         let next = std::future::poll_fn(|cx| self.poll(cx)).await;
-        next.unwrap_or_else(|| Err(runtime_gone()))
+        next.unwrap_or_else(|| Err(self.over()))
+    }
+
+    /// Why it has ended.
+    fn over(&self) -> Error {
+        match *self.context.listeners.borrow() {
+            true => Error::client_closed(),
+            false => runtime_gone(),
+        }
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Option<Result<Event, Error>>> {
@@ -133,7 +140,8 @@ impl Listener {
     }
 }
 
-/// As [`next`](Listener::next). It ends when the runtime does.
+/// As [`next`](Listener::next). It ends when the runtime does, or behind the error that tells that
+/// the client was closed.
 impl Stream for Listener {
     type Item = Result<Event, Error>;
 

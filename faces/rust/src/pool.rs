@@ -351,11 +351,7 @@ impl Pool {
                 Some(error) => return error.clone().with_outcome(Outcome::NotSent),
                 None => (Kind::Transport, "connect", cause.to_string()),
             },
-            Cause::Closed => (
-                Kind::Transport,
-                crate::error::CONNECTION_ENDED,
-                "the client was closed by this program".to_owned(),
-            ),
+            Cause::Closed => return Error::client_closed(),
         };
         Error::new(kind, Outcome::NotSent, code, message)
     }

@@ -136,14 +136,15 @@ impl Client {
     }
 
     /// Closes the connections when all that was submitted is answered, and returns when the server
-    /// has been told. If clones, sessions or listeners are left, it returns at once. Dropping the
-    /// client does the same without waiting.
+    /// has been told. If clones, sessions or listeners are left, it returns at once; unless clones
+    /// are left, its listeners end with the error `connection_ended`. Dropping the client closes
+    /// the connections, too, without waiting.
     ///
     /// # Errors
     /// The call was made inside asynchronous code. The client is dropped all the same.
     pub fn close(self) -> Result<(), Error> {
         let Client { inner, runtime } = self;
-        drop(inner);
+        inner.close_if_last();
         runtime.wait_for_the_end()
     }
 }

@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use onetrip_engine::Time;
 use onetrip_postgres::client::listener::{Answered, Listener as State};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::link::{Link, News};
 use crate::buffer::Buffer;
@@ -42,7 +42,7 @@ pub(super) struct Task {
     context: Arc<Context>,
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Receiver<Command>,
-    gone: oneshot::Receiver<Infallible>,
+    end: End,
     /// The channels, and what is to be sent about them.
     state: State,
     /// The callers that wait for their changes, in order.
@@ -53,8 +53,28 @@ pub(super) struct Task {
 /// What follows after a connection.
 enum Next {
     Reconnect(Error),
-    /// The listener was dropped.
+    /// The listener was dropped, or its client closed.
     Stop,
+}
+
+/// What ends a listener.
+struct End {
+    /// Its handle was dropped.
+    gone: oneshot::Receiver<Infallible>,
+    /// Its client was closed.
+    closed: watch::Receiver<bool>,
+}
+
+impl End {
+    /// Resolves when the listener has to end, with what its reader is told. Cancel safe.
+    async fn comes(&mut self) -> Option<Error> {
+        tokio::select! {
+            biased;
+            _ = &mut self.gone => None,
+            // The sender is in the context, which the task holds.
+            _ = self.closed.wait_for(|closed| *closed) => Some(Error::client_closed()),
+        }
+    }
 }
 
 impl Task {
@@ -65,14 +85,20 @@ impl Task {
         gone: oneshot::Receiver<Infallible>,
     ) -> Result<Task, Error> {
         let (config, context) = (pool.config(), pool.context.clone());
-        let link = Link::new(establish(&config, &context.lineage).await?, context.now());
+        let mut end = End { gone, closed: context.listeners.subscribe() };
+        let opened = tokio::select! {
+            biased;
+            why = end.comes() => return Err(why.unwrap_or_else(Error::client_closed)),
+            opened = establish(&config, &context.lineage) => opened?,
+        };
+        let link = Link::new(opened, context.now());
         let mut state = State::new([], seed());
         // The first connection was opened just now, so the next may be opened at once.
         state.handle_opened(Time::ZERO);
-        Ok(Task { config, context, buffer, commands, gone, state, callers: VecDeque::new(), link })
+        Ok(Task { config, context, buffer, commands, end, state, callers: VecDeque::new(), link })
     }
 
-    /// Runs until the listener is dropped.
+    /// Runs until the listener is dropped, or its client closed.
     pub(super) async fn run(mut self) {
         loop {
             let error = match self.serve().await {
@@ -95,7 +121,10 @@ impl Task {
             }
             let news = tokio::select! {
                 biased;
-                _ = &mut self.gone => return Next::Stop,
+                why = self.end.comes() => {
+                    self.tell_end(why);
+                    return Next::Stop;
+                }
                 Some(command) = self.commands.recv(), if self.state.has_room() => {
                     self.state.change(command.channel, command.listens);
                     self.callers.push_back(command.answer);
@@ -149,6 +178,10 @@ impl Task {
         wake(waker);
     }
 
+    fn tell_end(&self, why: Option<Error>) {
+        why.into_iter().for_each(|why| self.tell(Err(why)));
+    }
+
     fn tell(&self, news: Result<Event, Error>) {
         wake(self.buffer.push_all_the_same(news));
     }
@@ -172,7 +205,7 @@ impl Task {
     }
 
     /// Opens the connection again, in as many attempts as it takes. Returns false if the listener
-    /// was dropped.
+    /// has to end.
     async fn reconnect(&mut self) -> bool {
         let mut pause = self.state.handle_lost(self.context.now());
         loop {
@@ -183,7 +216,10 @@ impl Task {
             };
             let attempted = tokio::select! {
                 biased;
-                _ = &mut self.gone => return false,
+                why = self.end.comes() => {
+                    self.tell_end(why);
+                    return false;
+                }
                 attempted = attempt => attempted,
             };
             let error = match attempted {

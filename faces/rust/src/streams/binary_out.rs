@@ -95,10 +95,14 @@ impl<'a> BinaryCopyOut<'a> {
     }
 
     fn poll_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
-        self.poll_next_row(cx).map_err(|error| match error.code() {
+        let row = ready!(self.poll_next_row(cx)).map_err(|error| match error.code() {
             MALFORMED_REPLY => self.copy.messages.inflow.of_broken(error),
             _ => error,
-        })
+        });
+        if !matches!(row, Ok(Some(_))) {
+            self.copy.give_back_at_end();
+        }
+        Poll::Ready(row)
     }
 
     fn poll_next_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {

@@ -86,7 +86,21 @@ impl<'a> CopyOut<'a> {
     /// # Errors
     /// The COPY failed, or the connection was lost; then the data is over.
     pub async fn try_next(&mut self) -> Result<Option<Bytes>, Error> {
-        std::future::poll_fn(|cx| self.poll_data(cx)).await
+        std::future::poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    /// The next data. At the end a connection that was opened for the COPY alone is free, also
+    /// while the COPY is still named.
+    fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        let data = ready!(self.poll_data(cx));
+        self.give_back_at_end();
+        Poll::Ready(data)
+    }
+
+    pub(super) fn give_back_at_end(&mut self) {
+        if self.messages.inflow.is_over() {
+            self.lease.give_back();
+        }
     }
 
     pub(super) fn poll_data(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
@@ -121,7 +135,7 @@ impl Stream for CopyOut<'_> {
     type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_data(cx).map(Result::transpose)
+        self.poll_chunk(cx).map(Result::transpose)
     }
 }
 
@@ -132,7 +146,7 @@ impl AsyncRead for CopyOut<'_> {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let piece = ready!(self.poll_data(cx)).map_err(std::io::Error::other)?;
+        let piece = ready!(self.poll_chunk(cx)).map_err(std::io::Error::other)?;
         let mut piece = piece.unwrap_or_default();
         out.put_slice(&piece.split_to(piece.len().min(out.remaining())));
         self.rest = piece;

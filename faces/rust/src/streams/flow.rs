@@ -94,6 +94,7 @@ impl Connection {
         let in_transaction = executor.place == Place::Session { in_transaction: true };
         let refuse = self.context.options.refuse_when_full;
         self.with(|core, now| {
+            core.check_no_pipeline()?;
             let replies = &mut core.replies;
             let token = if outbound.metered { replies.add_flow() } else { replies.add() };
             let Outbound { expect, feed, metered, .. } = *outbound;
@@ -247,6 +248,11 @@ impl Inflow {
     /// The same with an error that was made already.
     pub(super) fn of_broken(&self, error: Error) -> Error {
         self.connection.broken(error, false)
+    }
+
+    /// Whether the reply has ended, and all of it was taken.
+    pub(super) fn is_over(&self) -> bool {
+        self.token.is_none() && self.chunk.is_empty()
     }
 
     /// Waits for more bytes, which replace the chunk. False at the end.

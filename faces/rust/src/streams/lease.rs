@@ -29,6 +29,12 @@ impl<'a> Lease<'a> {
         Lease { connection: own.clone(), executor, own: Some(own), borrowed: PhantomData }
     }
 
+    /// Gives the connection back, if it was checked out for this; nothing may be done with it any
+    /// more.
+    pub(crate) fn give_back(&mut self) {
+        self.own = None;
+    }
+
     /// Whether the connection may be closed, since it belongs to no session.
     pub(crate) fn is_replaceable(&self) -> bool {
         self.own.is_some()

@@ -37,7 +37,8 @@ use crate::{Column, Error, Kind, Outcome, Row};
 /// Of types that are not built in, only those that were learned before are known. Preparing the
 /// statement learns them.
 ///
-/// Dropping it early disturbs nobody. The server is asked to stop, unless that would make a
+/// Once it has ended, or failed, a connection that was opened for it alone goes back to the client,
+/// also while the stream is still named. Dropping it early disturbs nobody. The server is asked to stop, unless that would make a
 /// transaction fail. The rest is read and dropped, and the next statement of the session or
 /// transaction comes after that. If the connection was opened for the stream alone and more than 1
 /// MiB would have to be read, the connection is closed instead.
@@ -112,7 +113,9 @@ impl<'a> RowStream<'a> {
         // If an earlier call was dropped after it had read the head of a row, this one goes on
         // there.
         while self.count.is_none() {
-            match std::future::poll_fn(|cx| self.messages.poll_head(cx)).await? {
+            let head = std::future::poll_fn(|cx| self.messages.poll_head(cx)).await;
+            self.give_back_at_end();
+            match head? {
                 None => return Ok(None),
                 Some(backend::DATA_ROW) => self.count = Some(BytesMut::new()),
                 Some(_) => {}
@@ -142,13 +145,24 @@ impl<'a> RowStream<'a> {
         Poll::Ready(Ok(()))
     }
 
+    /// The connection is free once the reply has ended, also while the stream is still named.
+    fn give_back_at_end(&mut self) {
+        if self.messages.inflow.is_over() {
+            self.lease.give_back();
+        }
+    }
+
     #[inline]
     fn poll_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
         if let Some(count) = self.count.take() {
             self.messages.resume(backend::DATA_ROW, count);
         }
         loop {
-            match ready!(self.messages.poll_whole(cx))? {
+            let whole = ready!(self.messages.poll_whole(cx));
+            if !matches!(whole, Ok(Some(_))) {
+                self.give_back_at_end();
+            }
+            match whole? {
                 None => return Poll::Ready(Ok(None)),
                 Some(Whole::Message(backend::DATA_ROW, body)) => {
                     let checked = check_row(&body, Some(self.columns.len()));

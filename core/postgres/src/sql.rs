@@ -44,6 +44,7 @@ impl Traits {
     const QUERY: Traits = Traits(1 << 11);
     const MAY_LEAVE: Traits = Traits(1 << 12);
     const TEMPORARY: Traits = Traits(1 << 13);
+    const TOO_MANY_PARAMETERS: Traits = Traits(1 << 14);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -162,6 +163,13 @@ impl Traits {
         self.has(Self::TEMPORARY)
     }
 
+    /// Names a parameter beyond 65,535, up to which the protocol counts. A server that is asked to
+    /// describe such a text answers with a false number of them.
+    #[must_use]
+    pub fn too_many_parameters(self) -> bool {
+        self.has(Self::TOO_MANY_PARAMETERS)
+    }
+
     /// The traits as a number, for callers of the C ABI.
     #[must_use]
     pub fn bits(self) -> u16 {
@@ -207,7 +215,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 14] = [
+        const NAMES: [(Traits, &str); 15] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -222,6 +230,7 @@ impl fmt::Debug for Traits {
             (Traits::QUERY, "query"),
             (Traits::MAY_LEAVE, "may_leave"),
             (Traits::TEMPORARY, "temporary"),
+            (Traits::TOO_MANY_PARAMETERS, "too_many_parameters"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -513,6 +522,10 @@ fn rest_of_statement(
                 traits.remove(Traits::READ_ONLY_SELECT);
                 continue;
             }
+            Token::Parameter(digits) if is_beyond_the_count(digits) => {
+                traits |= Traits::TOO_MANY_PARAMETERS;
+                continue;
+            }
             _ => continue,
         };
         match word[0] | 0x20 {
@@ -548,6 +561,13 @@ fn rest_of_statement(
             _ => {}
         }
     }
+}
+
+/// Whether the number of a parameter is more than 16 bits count.
+fn is_beyond_the_count(digits: &[u8]) -> bool {
+    const FEWEST_DIGITS: usize = 5;
+    let number = || std::str::from_utf8(digits).ok().and_then(|it| it.parse::<u16>().ok());
+    digits.len() >= FEWEST_DIGITS && number().is_none()
 }
 
 /// Handles the words that make a query more than a read, and SELECT … INTO TEMP.

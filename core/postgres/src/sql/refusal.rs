@@ -45,6 +45,8 @@ pub enum Refusal {
     Several,
     /// Several statements in one text, in an interface where each text is one statement.
     NotOne,
+    /// More parameters than the protocol counts.
+    Parameters,
     /// More than a read, where replicas may serve it.
     NotARead,
     /// A statement of a transaction or savepoint whose end was already requested.
@@ -120,6 +122,10 @@ impl Refusal {
                 "several\0this text holds several statements, and only one is allowed here: send \
                  them as a pipeline\0"
             }
+            Refusal::Parameters => {
+                "too_many_parameters\0this text has more than 65535 parameters, which the protocol \
+                 can't count: pass an array, use a batch of rows, or COPY\0"
+            }
             Refusal::NotARead => {
                 "not_a_read\0this text shows more than a read (one SELECT, VALUES, TABLE or WITH, \
                  without INTO, row locks or a writing WITH), and replicas serve reads: run it on the \
@@ -181,6 +187,7 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     let atomic = place == Place::Pipeline { alone: false };
     let open = place == Place::Session { in_transaction: true };
     let rules = [
+        (Traits::TOO_MANY_PARAMETERS, true, Refusal::Parameters),
         (Traits::COPY, true, Refusal::Copy),
         (Traits::TRANSACTION_CONTROL, shared, Refusal::TransactionControl),
         (Traits::TRANSACTION_CONTROL, open && !traits.savepoint(), Refusal::TransactionOpen),

@@ -558,3 +558,40 @@ fn a_parameter_too_many_is_refused_before_anything_is_sent() {
         assert_eq!((row.get::<&str>(0), row.get::<&str>(1)), ("a'", "x"));
     });
 }
+
+#[test]
+fn more_parameters_than_the_protocol_counts_are_refused_before_anything_is_sent() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let before = pid_of(&client).await;
+        let list: Vec<String> = (1..=65_536).map(|number| format!("${number}::int4")).collect();
+        let sql = format!("select array[{}]", list.join(", "));
+        let code = "too_many_parameters";
+        failed(client.prepare(&sql).await, Outcome::NotSent, code);
+        failed(client.query(&sql, &[]).await, Outcome::NotSent, code);
+        let values = vec![1; 65_536];
+        let values = values.iter().map(|it| it as &(dyn onetrip::types::ToSql + Sync));
+        let values: Vec<_> = values.collect();
+        failed(client.query(&sql, &values).await, Outcome::NotSent, code);
+        failed(client.query_stream(&sql, &values).await, Outcome::NotSent, code);
+        let mut pipeline = client.pipeline();
+        failed(pipeline.query(&sql, &[&1]).await, Outcome::NotSent, code);
+        drop(pipeline);
+        let only_the_last = "select $65536::int4";
+        failed(client.prepare(only_the_last).await, Outcome::NotSent, code);
+        let batch = client.batch(only_the_last, [(1,)]).atomic().await.unwrap_err();
+        assert_eq!((batch.error().code(), batch.error().outcome()), (code, Outcome::NotSent));
+        let batch = client.batch(only_the_last, [(1,)]).isolated().await;
+        assert_eq!(batch.stopped().unwrap().code(), code);
+        let session = client.session().await.unwrap();
+        failed(session.prepare(only_the_last).await, Outcome::NotSent, code);
+        drop(session);
+        // One less is taken, and the connection is the same.
+        let most = format!("select array_length(array[{}], 1)", list[..65_535].join(", "));
+        let row = client.query_one(&most, &values[..65_535]).await.unwrap();
+        assert_eq!(row.get::<i32>(0), 65_535);
+        if !crate::pooled::shared().is_pooled() {
+            assert_eq!(pid_of(&client).await, before);
+        }
+    });
+}

@@ -1,5 +1,7 @@
 //! The replies of a connection: one entry for each request whose caller may still take its reply.
 
+mod skimming;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -44,6 +46,8 @@ pub(crate) struct Entry {
     /// The length of the blocks.
     bytes: usize,
     long: Long,
+    /// Whether its rows may be dropped.
+    skims: bool,
     waker: Option<Waker>,
     /// With which its request can be taken back.
     pub(crate) ticket: Option<Ticket>,
@@ -77,6 +81,8 @@ enum Long {
     No,
     /// A long message is being put together.
     Gathering(Box<BytesMut>),
+    /// The pieces of a row are dropped.
+    Skipping,
     /// It is too long to be kept.
     TooLarge,
     /// It is taken as it comes.
@@ -186,10 +192,16 @@ impl Entry {
                 return Kept { dropped: 0, waker: self.waker.take() };
             }
             (Long::TooLarge, _) => return Kept { dropped: len, waker: None },
+            (Long::Skipping, Part::Piece(_, left)) => {
+                if left == 0 {
+                    self.long = Long::No;
+                }
+                return Kept { dropped: len, waker: None };
+            }
             (_, Part::Whole(block)) => block,
             (_, Part::Piece(block, left)) => {
                 if self.bytes.saturating_add(len).saturating_add(left) > bytes_max {
-                    return self.give_up(len);
+                    return self.skip_row(&block, left).unwrap_or_else(|| self.give_up(len));
                 }
                 match self.gather(block, left) {
                     Some(block) => block,
@@ -201,12 +213,21 @@ impl Entry {
             }
         };
         self.bytes += len;
-        if self.bytes > bytes_max {
-            self.bytes -= len;
-            return self.give_up(len);
+        if self.bytes <= bytes_max {
+            self.blocks.push(block);
+            return Kept::default();
         }
-        self.blocks.push(block);
-        Kept::default()
+        if self.skims {
+            self.blocks.push(block);
+            let dropped = self.drop_rows();
+            if self.bytes <= bytes_max {
+                return Kept { dropped, waker: None };
+            }
+            let Kept { dropped: more, waker } = self.give_up(0);
+            return Kept { dropped: dropped + more, waker };
+        }
+        self.bytes -= len;
+        self.give_up(len)
     }
 
     /// Puts the pieces of a message together. The memory grows with the bytes that arrive, not with

@@ -472,7 +472,7 @@ pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
 }
 
 /// The error of a statement that ran, but whose result was too long to be kept.
-fn result_too_large(options: &Options) -> Error {
+pub(crate) fn result_too_large(options: &Options) -> Error {
     let message = format!(
         "the result is longer than {} bytes (result_bytes_max), so it was dropped: read it with \
          query_stream, ask for less, or raise the limit",

@@ -20,7 +20,8 @@ use crate::executor::Executor;
 use crate::first_use::may_be_outdated;
 use crate::home::Home;
 use crate::pipeline::given_up;
-use crate::replies::{Finished, Taken};
+use crate::replies::{Entry, Finished, Taken};
+use crate::reply::result_too_large;
 use crate::rows::Blocks;
 use crate::statement::Source;
 use crate::statements::Use;
@@ -125,6 +126,8 @@ struct Flight {
     sent: VecDeque<Sent>,
     affected: Affected,
     failure: Option<BatchError>,
+    /// Whether counts are missing, since even without rows a reply was too long.
+    uncounted: bool,
     held: Held,
 }
 
@@ -148,8 +151,18 @@ impl Flight {
         let sent = token.into_iter().map(|token| Sent { token, first: None }).collect();
         let affected = Affected::default();
         let traits = plan.metadata().traits;
-        let failure = None;
-        Ok(Flight { connection, id, limits, statement, traits, sent, affected, failure, held })
+        Ok(Flight {
+            connection,
+            id,
+            limits,
+            statement,
+            traits,
+            sent,
+            affected,
+            failure: None,
+            uncounted: false,
+            held,
+        })
     }
 
     /// Submits rows.
@@ -160,9 +173,11 @@ impl Flight {
         let used = self.statement.as_ref().map(|used| Use::of(used.prepared().clone()));
         let expect = Expect::run(rows).of_traits(self.traits);
         let (id, limits) = (self.id, self.limits);
-        let pushed = self
-            .connection
-            .with(|core, now| core.pipeline_push(now, id, (expect, used), bytes, limits));
+        let pushed = self.connection.with(|core, now| {
+            let token = core.pipeline_push(now, id, (expect, used), bytes, limits)?;
+            core.replies.entry(token).into_iter().for_each(Entry::skim);
+            Ok(token)
+        });
         self.note(pushed, Some(first));
     }
 
@@ -222,6 +237,9 @@ impl Flight {
         self.sent.push_back(Sent { token, first: None });
         let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;
         match (self.failure.take(), end) {
+            (None, Ok(_)) if self.uncounted => {
+                Err(result_too_large(&self.connection.context.options).into())
+            }
             (None, Ok(_)) => Ok(std::mem::take(&mut self.affected)),
             (None, Err(error)) => Err(error.into()),
             (Some(failure), Ok(_)) => Err(failure),
@@ -278,7 +296,8 @@ impl Flight {
             core.write_on_await(now);
             polled
         });
-        for (first, Taken { blocks, result, .. }) in taken {
+        for (first, Taken { blocks, result, too_large, .. }) in taken {
+            self.uncounted |= too_large;
             *last = Some(result.clone());
             self.take(first, &blocks, result);
         }

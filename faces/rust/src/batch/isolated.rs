@@ -28,6 +28,7 @@ use crate::core::{Connection, Core, Duty};
 use crate::executor::{Executor, Target};
 use crate::pool::Work;
 use crate::replies::Taken;
+use crate::reply::result_too_large;
 use crate::rows::Blocks;
 use crate::session::Session;
 use crate::statement::Source;
@@ -208,6 +209,7 @@ impl Lane<'_> {
         let token = core.replies.add();
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = used;
+            entry.skim();
         }
         let deadline = self.executor.deadline(now);
         let request = Request { deadline, ..Request::isolated(token, expect) };
@@ -284,11 +286,17 @@ impl Lane<'_> {
     }
 
     /// Reads the results of the rows of one request.
-    fn take(&mut self, rows: u32, by_text: bool, Taken { blocks, result, .. }: Taken) {
+    fn take(&mut self, rows: u32, by_text: bool, Taken { blocks, result, too_large, .. }: Taken) {
         let before = self.report.affected.len();
         self.read(&blocks, by_text);
         let read = self.report.affected.len() - before;
-        let Err(error) = result else { return };
+        let uncounted = || result_too_large(&self.executor.context.options);
+        let error = match result {
+            Err(error) => error,
+            // Which of the rows failed is not known either.
+            Ok(_) if too_large => uncounted().with_outcome(Outcome::Unknown),
+            Ok(_) => return,
+        };
         // The reply says nothing of the other rows.
         (read..u64::from(rows)).for_each(|_| self.row(Err(error.clone())));
         self.report.stopped.get_or_insert(error);

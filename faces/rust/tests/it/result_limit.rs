@@ -111,3 +111,46 @@ fn a_row_of_a_stream_beyond_the_limit_is_skipped() {
         assert!(rows.try_next().await.unwrap().is_none());
     });
 }
+
+#[test]
+fn a_batch_counts_its_rows_whatever_the_statement_returns() {
+    run(async {
+        let client = client_with("result_bytes_max=100000").await;
+        let table = table("id int, filler text").await;
+        let rows = || (0..300).map(|id| (id,));
+        let few = format!("insert into {table} values ($1, repeat('x', 1000)) returning *");
+        let affected = client.batch(&few, rows()).atomic().await.unwrap();
+        assert_eq!((affected.total(), affected.len()), (300, 300));
+        // Rows that come in pieces, each beyond the limit.
+        let long = format!("insert into {table} values ($1, repeat('x', 300000)) returning *");
+        let affected = client.batch(&long, rows().take(30)).atomic().await.unwrap();
+        assert_eq!((affected.total(), affected.len()), (30, 30));
+        let report = client.batch(&few, rows()).isolated().await;
+        assert_eq!((report.affected().total(), report.affected().len()), (300, 300));
+        let failing = "select repeat('x', 1000), 1 / ($1::int % 100)";
+        let report = client.batch(failing, rows()).isolated().await;
+        let failed: Vec<_> = report.errors().iter().map(|error| error.index()).collect();
+        assert_eq!(failed, [Some(0), Some(100), Some(200)]);
+        assert_eq!(report.affected().len(), 300);
+        let error = client.batch(failing, rows().skip(1)).atomic().await.unwrap_err();
+        assert_eq!(error.index(), Some(99));
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn counts_beyond_the_limit_are_an_error_and_not_a_false_number() {
+    run(async {
+        let client = client_with("result_bytes_max=1000").await;
+        let (table, rows) = (table("id int").await, || (0..300).map(|id| (id,)));
+        let insert = format!("insert into {table} values ($1)");
+        let error = client.batch(&insert, rows()).atomic().await.unwrap_err();
+        assert_eq!(error.error().code(), "result_too_large");
+        assert_eq!(error.error().outcome(), Outcome::Applied);
+        assert_eq!(ids(&table).await.len(), 300);
+        let report = client.batch(&insert, rows()).isolated().await;
+        assert_eq!(report.affected().len(), 300);
+        assert!(!report.errors().is_empty());
+        assert!(report.errors().iter().all(|it| it.error().code() == "result_too_large"));
+    });
+}

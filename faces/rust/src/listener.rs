@@ -52,13 +52,19 @@ use task::{Command, Task};
 /// }
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct Listener {
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Sender<Command>,
     context: Arc<crate::core::Context>,
     /// Dropping it ends the task.
     _alive: oneshot::Sender<Infallible>,
+}
+
+/// `Debug` shows no more than that it is one: the rest holds statements of its client.
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").finish_non_exhaustive()
+    }
 }
 
 impl Listener {

@@ -461,7 +461,7 @@ impl Executor {
                 let (deadline, sent) = connection.with(|core, now| {
                     let deadline = self.deadline(now);
                     let sent = core
-                        .check_no_pipeline()
+                        .check_not_behind_itself()
                         .and_then(|()| self.submit_on(core, now, &outgoing, deadline));
                     (deadline, sent)
                 });

@@ -87,7 +87,7 @@ impl<'a> Savepoint<'a> {
     /// The transaction failed outside of the savepoint, or the connection was lost, even if nothing
     /// was sent since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        let refused = self.connection.with_local(|core| core.check_no_pipeline());
+        let refused = self.connection.with_local(|core| core.check_not_behind_itself());
         let undo = || refused.map_or_else(Reply::refused, |()| self.undo());
         let reply = self.lead.is_open().then(undo);
         // If it was refused, dropping it makes sure that the transaction can't go on.

@@ -103,6 +103,8 @@ pub enum Refusal {
     Unencodable,
     /// Another pipeline of the same owner holds the connection, and is not finished.
     Open,
+    /// A stream or COPY of the same owner is open.
+    Stream,
 }
 
 impl Refusal {
@@ -116,6 +118,7 @@ impl Refusal {
             Refusal::QueueFull => "queue_full",
             Refusal::Unencodable => "unencodable_parameter",
             Refusal::Open => "pipeline_open",
+            Refusal::Stream => "stream_open",
         }
     }
 
@@ -140,6 +143,10 @@ impl Refusal {
             Refusal::Open => {
                 "a pipeline of this session or transaction has begun to send, and what comes behind \
                  it would wait until it is finished: finish or drop that pipeline first"
+            }
+            Refusal::Stream => {
+                "a stream of rows or a COPY of this session or transaction is open, and what comes \
+                 behind it would wait for its end: read or finish it, or drop it first"
             }
         }
     }
@@ -220,6 +227,8 @@ pub struct Pipelines<F: Face> {
     timed: bool,
     /// How many pipelines there were so far.
     serials: u64,
+    /// How many streams and COPYs of the connection's only owner have begun, and wait for it.
+    streams: usize,
 }
 
 /// One pipeline.
@@ -301,7 +310,7 @@ impl<W> Default for Segment<W> {
 
 impl<F: Face> Default for Pipelines<F> {
     fn default() -> Self {
-        Pipelines { list: Vec::new(), sender: None, timed: false, serials: 0 }
+        Pipelines { list: Vec::new(), sender: None, timed: false, serials: 0, streams: 0 }
     }
 }
 
@@ -344,17 +353,32 @@ impl<F: Face> Pipelines<F> {
         self.sender.is_some()
     }
 
-    /// Why the only owner of the connection can't send anything else now: a pipeline of its own
-    /// has begun to send, and only the owner can finish it. (A batch ends by itself.)
-    pub fn refusal_behind(&self) -> Option<Refusal> {
-        self.is_held(None).then_some(Refusal::Open)
+    /// A stream or COPY begins, whose end its owner decides about.
+    pub fn stream_opened(&mut self) {
+        self.streams += 1;
     }
 
-    /// Whether a pipeline other than this one has begun to send, and waits for its owner.
-    fn is_held(&self, except: Option<PipelineId>) -> bool {
+    /// It has ended, or its owner gave it up.
+    pub fn stream_closed(&mut self) {
+        self.streams -= 1;
+    }
+
+    /// Why the only owner of the connection can't send anything else now: it would wait for itself.
+    /// A pipeline of its own has begun to send, or a stream or COPY is open, and only the owner
+    /// goes on with it. (A batch ends by itself.)
+    pub fn refusal_behind(&self) -> Option<Refusal> {
+        self.refusal_of(None)
+    }
+
+    /// The same for this pipeline of the owner.
+    fn refusal_of(&self, itself: Option<PipelineId>) -> Option<Refusal> {
+        if self.streams > 0 {
+            return Some(Refusal::Stream);
+        }
         let waits = |it: &Pipeline<F>| it.group.is_some() || it.waits_for_room;
-        let others = self.list.iter().flatten().filter(|it| Some(it.id) != except);
-        others.filter(|it| !it.finished && !it.is_batch).any(waits)
+        let others = self.list.iter().flatten().filter(|it| Some(it.id) != itself);
+        let is_held = others.filter(|it| !it.finished && !it.is_batch).any(waits);
+        is_held.then_some(Refusal::Open)
     }
 
     /// Whether the owner of that pipeline has not finished it.

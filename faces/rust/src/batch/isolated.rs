@@ -206,6 +206,9 @@ impl Lane<'_> {
         used: Option<Use>,
         bytes: &[u8],
     ) -> Result<Token, Error> {
+        if let Target::One(_) = &self.executor.target {
+            core.check_not_behind_itself()?;
+        }
         let token = core.replies.add();
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = used;

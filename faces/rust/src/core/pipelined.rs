@@ -38,8 +38,9 @@ impl Core {
         self.pipelines.open(lead, timeout)
     }
 
-    /// Why the only user of the connection would wait for itself: behind its own open pipeline.
-    pub(crate) fn check_no_pipeline(&self) -> Result<(), Error> {
+    /// Refuses what the only user of the connection sends behind its own open pipeline, stream or
+    /// COPY: it would wait for itself.
+    pub(crate) fn check_not_behind_itself(&self) -> Result<(), Error> {
         self.pipelines.refusal_behind().map_or(Ok(()), |refusal| Err(Error::refused(refusal)))
     }
 

@@ -10,7 +10,7 @@ use onetrip_postgres::client::copy::{self, Direction, MESSAGE_LEN};
 use onetrip_postgres::message::{Header, Query, empty, tag};
 use onetrip_postgres::sql;
 
-use super::flow::Outbound;
+use super::flow::{Open, Outbound};
 use super::lease::Lease;
 use super::{OnProgress, Progress};
 use crate::executor::Sent;
@@ -188,9 +188,9 @@ impl<'a> CopyIn<'a> {
         let outbound = Outbound { expect, bytes, feed, metered: false };
         let connection = &self.lease.connection;
         let submitted = connection.submit_flow(&self.lease.executor, &outbound);
-        let token = submitted.inspect_err(|_| self.stage = Stage::Ended)?;
+        let (token, open) = submitted.inspect_err(|_| self.stage = Stage::Ended)?;
         let reply = Reply::of(Sent::here(connection, token));
-        self.stage = Stage::Sent { token, reply };
+        self.stage = Stage::Sent { token, reply, _open: open };
         if feed == Feed::Whole {
             self.told();
         }
@@ -241,6 +241,7 @@ enum Stage {
     Sent {
         token: Token,
         reply: Reply<u64>,
+        _open: Open,
     },
     /// It has failed, or is finished.
     Ended,

@@ -49,8 +49,8 @@ impl<'a> CopyOut<'a> {
         lease.executor.lead_known().await?;
         let (expect, bytes, feed) = (Direction::Out.expect(), &query[..], Feed::Whole);
         let outbound = Outbound { expect, bytes, feed, metered: true };
-        let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
-        let inflow = Inflow::new(&lease, token);
+        let opened = lease.connection.submit_flow(&lease.executor, &outbound)?;
+        let inflow = Inflow::new(&lease, opened);
         let mut messages = Messages::new(inflow, usize::MAX);
         let begun = std::future::poll_fn(|cx| poll_begun(&mut messages, cx)).await?;
         let (format, columns) = begun;

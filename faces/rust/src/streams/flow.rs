@@ -87,14 +87,14 @@ impl Connection {
     /// Submits a request for a stream or a COPY. It has no deadline: the reader decides how long it
     /// takes.
     pub(super) fn submit_flow(
-        &self,
+        self: &Arc<Self>,
         executor: &Executor,
         outbound: &Outbound<'_>,
-    ) -> Result<Token, Error> {
+    ) -> Result<(Token, Open), Error> {
         let in_transaction = executor.place == Place::Session { in_transaction: true };
         let refuse = self.context.options.refuse_when_full;
         self.with(|core, now| {
-            core.check_no_pipeline()?;
+            core.check_not_behind_itself()?;
             let replies = &mut core.replies;
             let token = if outbound.metered { replies.add_flow() } else { replies.add() };
             let Outbound { expect, feed, metered, .. } = *outbound;
@@ -109,7 +109,8 @@ impl Connection {
                 }
             };
             submitted.inspect_err(|_| core.replies.remove(token))?;
-            Ok(token)
+            core.pipelines.stream_opened();
+            Ok((token, Open(self.clone())))
         })
     }
 
@@ -213,10 +214,21 @@ impl Core {
     }
 }
 
+/// A stream or COPY that waits for its owner. While there is one, what the owner sends behind it is
+/// refused.
+pub(super) struct Open(Arc<Connection>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.with_local(|core| core.pipelines.stream_closed());
+    }
+}
+
 /// A reply that is taken as it comes, as a sequence of bytes: messages one after the other.
 pub(super) struct Inflow {
     connection: Arc<Connection>,
     token: Option<Token>,
+    open: Option<Open>,
     /// Bytes that were taken and not used yet.
     pub(super) chunk: Bytes,
     /// What happens to the rest that is not taken.
@@ -230,14 +242,14 @@ impl std::fmt::Debug for Inflow {
 }
 
 impl Inflow {
-    pub(super) fn new(lease: &Lease<'_>, token: Token) -> Inflow {
+    pub(super) fn new(lease: &Lease<'_>, (token, open): (Token, Open)) -> Inflow {
         let connection = lease.connection.clone();
         let rest = match lease.executor.place {
             _ if lease.is_replaceable() => Rest::CLOSE,
             Place::Session { in_transaction: true } => Rest::Read,
             _ => Rest::Cancel,
         };
-        Inflow { connection, token: Some(token), chunk: Bytes::new(), rest }
+        Inflow { connection, token: Some(token), open: Some(open), chunk: Bytes::new(), rest }
     }
 
     /// The reply breaks the protocol, so the connection is closed.
@@ -264,7 +276,7 @@ impl Inflow {
                 Poll::Ready(Ok(true))
             }
             Err(result) => {
-                self.token = None;
+                (self.token, self.open) = (None, None);
                 Poll::Ready(result.map(|_| false))
             }
         }

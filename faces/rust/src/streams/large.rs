@@ -14,7 +14,7 @@ use onetrip_postgres::message::{Format, SYNC, bind, execute};
 use postgres_types::Type;
 use tokio::io::AsyncRead;
 
-use super::flow::Outbound;
+use super::flow::{Open, Outbound};
 use super::lease::Lease;
 use crate::executor::Sent;
 use crate::params::{self, Params, unencodable, write_value};
@@ -93,15 +93,16 @@ struct Sending<'l> {
     token: Token,
     reply: Reply<u64>,
     ended: bool,
+    _open: Open,
 }
 
 impl<'l> Sending<'l> {
     fn begin(lease: &'l Lease<'l>, head: &[u8]) -> Result<Sending<'l>, Error> {
         let (expect, feed) = (Expect::sync().parse().bind().execute(), Feed::Message);
         let outbound = Outbound { expect, bytes: head, feed, metered: false };
-        let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
+        let (token, open) = lease.connection.submit_flow(&lease.executor, &outbound)?;
         let reply = Reply::of(Sent::here(&lease.connection, token));
-        Ok(Sending { lease, token, reply, ended: false })
+        Ok(Sending { lease, token, reply, ended: false, _open: open })
     }
 
     /// Waits until the connection takes more.

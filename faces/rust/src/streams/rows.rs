@@ -254,8 +254,8 @@ impl Sending {
     fn submit(&self, lease: &Lease<'_>) -> Result<Inflow, Error> {
         let (expect, bytes, feed) = (self.expect, &self.bytes, Feed::Whole);
         let outbound = Outbound { expect, bytes, feed, metered: true };
-        let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
-        Ok(Inflow::new(lease, token))
+        let opened = lease.connection.submit_flow(&lease.executor, &outbound)?;
+        Ok(Inflow::new(lease, opened))
     }
 
     /// The server accepted the statement: remembers its metadata.

@@ -20,6 +20,7 @@ mod copy_rows;
 mod deadlines;
 mod doctor;
 mod faults;
+mod itself;
 mod large_values;
 mod left_behind;
 mod limits;

@@ -26,11 +26,16 @@ impl<F: Face> Pipelines<F> {
         let pipeline = self.get(id);
         let is_due =
             |it: &Pipeline<F>| it.group.is_none() && !it.waits_for_room && !it.requests.is_empty();
-        if !pipeline.is_some_and(|it| is_due(it)) {
+        if !pipeline.as_ref().is_some_and(|it| is_due(it)) {
             return;
         }
-        if io.engine.protocol().is_lent() && self.is_held(Some(id)) {
-            return self.give_up_whole(io, id, &F::Why::refused(Refusal::Open));
+        // What undoes a pipeline that was given up is sent in any case.
+        let is_meant = pipeline.is_some_and(|it| it.failure.is_none());
+        if is_meant
+            && io.engine.protocol().is_lent()
+            && let Some(refusal) = self.refusal_of(Some(id))
+        {
+            return self.give_up_whole(io, id, &F::Why::refused(refusal));
         }
         let member = Member { pipeline: id, segment: 0, role: Role::SendRight };
         let token = io.replies.add(member, None);

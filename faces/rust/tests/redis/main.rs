@@ -8,6 +8,7 @@ mod atomic;
 mod backpressure;
 mod blocking;
 mod cached;
+mod closing;
 mod cluster;
 mod commands;
 mod conformance;

@@ -62,7 +62,8 @@ pub struct Limits {
     /// it is taken away from them, if it may be sent again ([`resend`](crate::Request::resend)): it
     /// is cancelled at the server, and sent again behind them. Default [`Duration::MAX`], which
     /// means never, for a host that can't cancel. Less frees those behind a lock sooner, and stops
-    /// more requests that only take long.
+    /// more requests that only take long. It counts from when the request was sent, so it has to be
+    /// well above a round trip.
     pub yield_after: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. After that
     /// the connection goes on, but should be closed soon

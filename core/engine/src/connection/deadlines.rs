@@ -40,11 +40,11 @@ impl<P: Protocol> Connection<P> {
         if now >= self.cancel_deadline() {
             self.cancel_is_late(now);
         }
-        if now >= self.yield_deadline() {
-            self.take_head_away(now);
-        }
         if now >= self.resume_deadline() {
             self.resume(now);
+        }
+        if now >= self.yield_deadline() {
+            self.take_head_away(now);
         }
         if now >= self.next_expiry() {
             self.expire(now);

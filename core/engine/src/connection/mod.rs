@@ -192,6 +192,12 @@ impl<P: Protocol> Connection<P> {
         self.queue.live() + self.group_queue.live() + again
     }
 
+    /// Those of them that were taken away from others ([`Limits::yield_after`]) and are not sent
+    /// again yet.
+    pub fn paused(&self) -> usize {
+        self.yielded.len()
+    }
+
     /// Bytes in the queue.
     pub fn queued_bytes(&self) -> usize {
         self.queue.bytes_len() + self.group_queue.bytes_len()

@@ -391,7 +391,8 @@ impl<P: Protocol> Connection<P> {
     fn announce_drained(&mut self) {
         let below = |now: usize, max: usize| now < (max - max / 4).max(1);
         if self.full
-            && self.queued() == 0
+            // What was put aside gives way to whoever comes now.
+            && self.queued() == self.paused()
             && !self.someone_waits()
             && below(self.in_flight(), self.limits.in_flight_max)
             && below(self.in_flight_bytes() + self.undelivered, self.limits.in_flight_bytes_max)

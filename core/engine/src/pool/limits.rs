@@ -45,7 +45,8 @@ pub struct Limits {
     /// is cancelled at the server and sent again behind them, if it may be
     /// ([`Limits::yield_after`](crate::Limits::yield_after)). Default 500 ms. It frees those that
     /// wait behind a lock whose holder waits for one of them, which no server can see. Less frees
-    /// them sooner; but a statement that only takes long, and was not expected to, begins anew.
+    /// them sooner; but a statement that only takes long, and was not expected to, begins anew. Set
+    /// it well above the round trip.
     /// [`Duration::MAX`] means never, and so does [`connections_max`](Self::connections_max) = 1,
     /// where statements keep their order.
     pub yield_after: Duration,

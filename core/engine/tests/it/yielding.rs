@@ -427,10 +427,12 @@ fn the_end_of_the_connection_ends_it_and_what_it_is_told_is_true() {
 fn it_is_unanswered_while_it_is_put_aside_and_a_goodbye_waits_for_it() {
     let mut pair = Pair::put_aside();
     assert_eq!((pair.client.queued(), pair.client.is_idle()), (1, false));
+    assert_eq!(pair.client.paused(), 1);
     pair.client.terminate(pair.now);
     assert!(!pair.client.is_closed());
     pair.due(AFTER);
     assert_eq!((pair.client.queued(), pair.client.is_idle()), (0, false));
+    assert_eq!(pair.client.paused(), 0);
     pair.lose();
     pair.reply(&done(1));
     assert_eq!(pair.take()[0], COMPLETE(1));
@@ -663,7 +665,6 @@ fn where_one_segment_is_in_flight_at_a_time_all_that_wait_count() {
     pair.lose();
     pair.later(AFTER);
     assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 1));
-    pair.later(Duration::ZERO);
     assert_eq!(ends(pair.take()).last(), Some(&Out::Cancel));
 }
 

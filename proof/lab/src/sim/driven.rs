@@ -184,7 +184,8 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
         Load {
             in_flight: self.in_flight(),
             in_flight_bytes: self.in_flight_bytes(),
-            queued: self.queued(),
+            // What was put aside waits for its time.
+            queued: self.queued() - self.paused(),
             queued_bytes: self.queued_bytes(),
             waiting: self.waiting(),
             undelivered_bytes: self.undelivered_bytes(),

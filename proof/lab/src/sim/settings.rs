@@ -35,7 +35,7 @@ impl<Own> Settings<Own> {
     pub(crate) fn new<S: Side<Settings = Own>>(rng: &mut Rng) -> Settings<Own> {
         let mut network = Network::new(rng);
         let steps = 40 + rng.index(260);
-        Settings {
+        let mut settings = Settings {
             noise: rng.pick(&[0, 0, 2, 20]),
             rounds: rng.pick(&[1, 8, 30, 100]),
             calm: rng.pick(&[1, 2, 8]),
@@ -47,7 +47,12 @@ impl<Own> Settings<Own> {
             ending: Ending::new(rng, steps, network.speed()),
             steps,
             network,
+        };
+        // A server that answers nothing any more would be asked again and again for a cancel.
+        if settings.ending.is_silent() {
+            settings.network.limits.yield_after = Duration::MAX;
         }
+        settings
     }
 }
 
@@ -84,6 +89,11 @@ impl Network {
         let chunk_max = rng.pick(&[1, 3, 16, 100, 1000, 8192, 65_536]);
         let caps = [(); 2].map(|()| rng.pick(&[1, 50, 300, 4096, 65_536]));
         let delays = [(); 2].map(|()| Duration::from_micros(rng.pick(&[0, 20, 500, 10_000])));
+        // A head that is not answered within a trip is not late yet.
+        let trip = delays[0] + delays[1];
+        let millis = Duration::from_millis;
+        let yield_after = rng.pick(&[Duration::MAX, trip + millis(1), trip * 2 + millis(20)]);
+        let limits = Limits { yield_after, ..limits };
         Network { limits, chunk_max, caps, delays }
     }
 
@@ -123,6 +133,10 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
+    fn is_silent(self) -> bool {
+        matches!(self, Ending::Stall(_) | Ending::Silence(_))
+    }
+
     /// Which of so many links it is that it meets at this step.
     pub(crate) fn link(self, step: usize, links: usize) -> usize {
         step % links

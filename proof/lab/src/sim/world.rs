@@ -334,6 +334,12 @@ impl<S: Side> World<S> {
         if unread && self.book.closed == Some(CloseReason::Stalled) {
             self.book.complain("it was declared dead, and what it sent had not been read");
         }
+        let yields = self.settings.network.limits.yield_after != Duration::MAX;
+        if yields && !late && self.driven.poll_deadline().is_some_and(|at| at <= self.now) {
+            // A request came behind one that is late.
+            self.driven.handle_time(self.now);
+            self.drain();
+        }
         let next = self.driven.poll_deadline();
         if !late && next.is_some_and(|next| next <= self.now) {
             self.book.complain(format!("the next deadline {next:?} is over, it is {:?}", self.now));

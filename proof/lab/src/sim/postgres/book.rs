@@ -16,8 +16,9 @@ pub struct Known {
     pub(super) in_transaction: bool,
     /// Whether it keeps its place in the order in any case.
     pub(super) in_order: bool,
-    /// Whether it was sent again because a neighbour failed.
-    pub(super) restarted: bool,
+    /// How often it was sent again: a neighbour failed, a cancel hit it by mistake, or it was taken
+    /// away from those behind it.
+    pub(super) restarts: u32,
     /// How often it was sent again although its statement had been prepared again.
     outdated: u8,
     pub(super) tags: Vec<String>,
@@ -33,6 +34,8 @@ pub struct Heard {
     /// Prepared statements that were confirmed and not registered yet.
     pub(super) confirmed: Vec<PreparedText>,
     pub(super) wishes_to_cancel: Wishes,
+    /// Whether late heads are taken away from those behind them.
+    pub(super) yields: bool,
     /// Whether a reset has failed, or an owner has deallocated everything: then statements after a
     /// guard may be skipped.
     pub(super) guards_fail: bool,
@@ -62,7 +65,7 @@ impl Record {
     pub(super) fn may_be_restarted(&self) -> bool {
         let unheard =
             self.plan.discard || self.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
-        self.own.restarted || self.plan.own.resend && unheard
+        self.own.restarts > 0 || self.plan.own.resend && unheard
     }
 }
 
@@ -104,9 +107,10 @@ impl Book<Postgres> {
                 self.report.count("healed more than once");
             }
             Some(record)
-                if (record.plan.own.joins || record.plan.own.resend) && !record.own.restarted =>
+                if (record.plan.own.joins || record.plan.own.resend)
+                    && (self.own.yields || record.own.restarts == 0) =>
             {
-                record.own.restarted = true;
+                record.own.restarts += 1;
                 record.reply.clear();
                 self.report.count("sent again for a neighbour");
             }

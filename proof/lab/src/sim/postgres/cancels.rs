@@ -46,7 +46,7 @@ impl Wishes {
 
     /// Whether this request may fail as cancelled, and not be sent again.
     pub(super) fn allow(&self, record: &Record) -> bool {
-        let comes_again = record.plan.own.resend && !record.own.restarted;
+        let comes_again = record.plan.own.resend && record.own.restarts == 0;
         self.runs.contains(&record.run)
             || record.group.is_some_and(|group| self.groups.contains(&group))
             || self.unprotected && !comes_again
@@ -119,6 +119,7 @@ impl World {
         if self.side.cancels.way.is_some() {
             self.book.complain("a second cancel while one is under way");
         }
+        self.book.own.yields = self.settings.network.limits.yield_after != Duration::MAX;
         self.side.cancels.way = Some((Stage::Asked, self.some_time()));
     }
 

@@ -284,7 +284,7 @@ impl Side for Postgres {
     }
 
     fn runs_max(record: &Record) -> u32 {
-        1 + u32::from(record.may_be_restarted())
+        1 + record.own.restarts.max(u32::from(record.may_be_restarted()))
     }
 
     fn order(world: &World, record: &Record) -> Option<usize> {

@@ -47,7 +47,7 @@ impl World {
     /// Whether requests may have been sent more than once, as far as the host knows.
     pub(super) fn sent_again(&self) -> bool {
         let hit = self.book.report.of("cancel sent") > 0;
-        let again = |record: &Record| record.own.restarted || hit && record.may_be_restarted();
+        let again = |record: &Record| record.own.restarts > 0 || hit && record.may_be_restarted();
         let reset_again =
             self.book.own.guards_fail || self.side.owners.is_some() && self.driven.healed() > 0;
         self.side.healing || reset_again || self.book.records.values().any(again)

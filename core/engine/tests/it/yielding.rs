@@ -651,7 +651,7 @@ fn where_one_segment_is_in_flight_at_a_time_all_that_wait_count() {
     pair.reply(&hit(1));
     pair.lose();
     pair.reply(&done(2));
-    assert_eq!(pair.take(), [Out::Restarted(1), COMPLETE(2)]);
+    assert_eq!(ends(pair.take()), [Out::Restarted(1), COMPLETE(2)]);
     // One that was put aside before.
     let mut pair = one();
     for id in 1..=3 {

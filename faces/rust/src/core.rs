@@ -647,12 +647,13 @@ impl Core {
         }
         self.load.set(unanswered, bytes, moved.then_some(self.clock));
         self.load.expect(&self.workload);
+        let let_go = self.load.hold(self.pipelines.is_held());
         // Reported at once, so that the pool forgets the connection.
         self.reports |= engine_closed && !self.told;
         self.told |= engine_closed;
         self.reports |= match self.duty {
             Duty::Draining | Duty::Returning => idle,
-            Duty::Shared => moved && self.load.is_wanted(),
+            Duty::Shared => (moved || let_go) && self.load.is_wanted(),
             Duty::Exclusive => false,
         };
     }

@@ -22,8 +22,9 @@ use crate::{Error, Kind, Outcome};
 /// Adding a statement returns its [`Reply`] at once. The statements leave in one go, with the sync
 /// point that [`finish`](Pipeline::finish) puts behind them. They leave earlier if the pipeline
 /// grows beyond 32 KiB, at [`flush`](Pipeline::flush), or when a reply is awaited. From then on the
-/// pipeline holds the connection, and other callers of it wait, until the pipeline is finished:
-/// don't keep one open while waiting for something else. On a session or in a transaction there
+/// pipeline holds the connection until it is finished. What else the client sends goes to other
+/// connections, or waits in line for one, up to `wait_timeout`: don't keep a pipeline open while
+/// waiting for something else. On a session or in a transaction there
 /// are no other callers: until the pipeline is finished or dropped, its other statements, streams
 /// and pipelines, and COMMIT, are refused (`pipeline_open`, `NotSent`), since they would wait for
 /// their own caller.

@@ -372,13 +372,22 @@ impl<F: Face> Pipelines<F> {
 
     /// The same for this pipeline of the owner.
     fn refusal_of(&self, itself: Option<PipelineId>) -> Option<Refusal> {
-        if self.streams > 0 {
-            return Some(Refusal::Stream);
+        match self.streams > 0 {
+            true => Some(Refusal::Stream),
+            false => self.is_held_beside(itself).then_some(Refusal::Open),
         }
+    }
+
+    /// Whether a pipeline has begun to send, and only its owner goes on with it. What else is put
+    /// on the connection may have to wait for any time.
+    pub fn is_held(&self) -> bool {
+        self.is_held_beside(None)
+    }
+
+    fn is_held_beside(&self, itself: Option<PipelineId>) -> bool {
         let waits = |it: &Pipeline<F>| it.group.is_some() || it.waits_for_room;
         let others = self.list.iter().flatten().filter(|it| Some(it.id) != itself);
-        let is_held = others.filter(|it| !it.finished && !it.is_batch).any(waits);
-        is_held.then_some(Refusal::Open)
+        others.filter(|it| !it.finished && !it.is_batch).any(waits)
     }
 
     /// Whether the owner of that pipeline has not finished it.

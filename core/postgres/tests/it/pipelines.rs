@@ -497,3 +497,44 @@ fn a_writer_waits_while_the_window_is_closed_and_is_woken_when_it_opens() {
     assert_eq!(host.replies.woken, ["ready"]);
     assert_eq!(statements(host.sent()), "SS");
 }
+
+#[test]
+fn what_would_wait_for_its_own_caller_is_refused_where_there_is_no_other() {
+    let mut host = Host::new();
+    host.engine.protocol_mut().lend();
+    let (open, second) = (host.open(), host.open());
+    assert_eq!(host.pipelines.refusal_behind(), None, "nothing was sent");
+    host.push(open, 20).unwrap();
+    host.run(|pipelines, io| pipelines.flush(io, open));
+    assert_eq!(host.sent(), "SH");
+    assert_eq!(host.pipelines.refusal_behind(), Some(Refusal::Open));
+    let kept = host.push(second, 20).unwrap();
+    host.finish(second);
+    assert_eq!(host.told(kept).unwrap_err().outcome, Outcome::NotSent);
+    host.finish(open);
+    assert_eq!(host.sent(), "Y");
+    assert_eq!(host.pipelines.refusal_behind(), None);
+    let third = host.open();
+    host.pipelines.stream_opened();
+    assert_eq!(host.pipelines.refusal_behind(), Some(Refusal::Stream));
+    let kept = host.push(third, 20).unwrap();
+    host.finish(third);
+    assert_eq!(host.told(kept).unwrap_err().outcome, Outcome::NotSent);
+    host.pipelines.stream_closed();
+    assert_eq!((host.pipelines.refusal_behind(), host.sent()), (None, String::new()));
+}
+
+#[test]
+fn on_a_shared_connection_a_pipeline_waits_for_an_open_one() {
+    let mut host = Host::new();
+    host.engine.protocol_mut().share();
+    let (open, second) = (host.open(), host.open());
+    host.push(open, 20).unwrap();
+    host.run(|pipelines, io| pipelines.flush(io, open));
+    assert_eq!((host.sent().as_str(), host.pipelines.is_held()), ("SH", true));
+    host.push(second, 20).unwrap();
+    host.finish(second);
+    assert_eq!(host.sent(), "");
+    host.finish(open);
+    assert_eq!((host.sent().as_str(), host.pipelines.is_held()), ("YSY", false));
+}

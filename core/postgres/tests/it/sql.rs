@@ -571,3 +571,31 @@ fn only_a_short_list_leaves_nothing_in_its_session() {
     ];
     check("leaves nothing", Traits::leaves_nothing, &nothing, &something);
 }
+
+#[test]
+fn more_parameters_than_the_protocol_counts_are_seen_and_refused_everywhere() {
+    check(
+        "too_many_parameters",
+        Traits::too_many_parameters,
+        &[
+            "select $65536",
+            "insert into t values ($1, $99999)",
+            "explain select $99999999999999999999",
+            "select a from b where (c = $1 and (d = $70000))",
+        ],
+        &[
+            "select $65535",
+            "select $00001",
+            "select '$65536', \"$65536\", $$ $65536 $$, a$65536 -- $65536",
+        ],
+    );
+    let places = [
+        Place::Shared,
+        Place::Pipeline { alone: false },
+        Place::Session { in_transaction: false },
+        Place::Session { in_transaction: true },
+    ];
+    for place in places {
+        assert_eq!(refusal(classify("select $65536"), place), Some(Refusal::Parameters));
+    }
+}

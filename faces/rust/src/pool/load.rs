@@ -2,7 +2,7 @@
 //! has to lock the connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use onetrip_engine::Time;
@@ -23,6 +23,8 @@ pub(crate) struct LoadCell {
     unsure: AtomicUsize,
     /// How many of them may wait for a lock.
     locking: AtomicUsize,
+    /// Whether it takes nothing, since an open pipeline holds the connection.
+    held: AtomicBool,
     /// About how long a round trip takes, in nanoseconds.
     trip: AtomicU64,
     hints: Arc<Hints>,
@@ -37,6 +39,7 @@ impl LoadCell {
             expected: AtomicU64::new(0),
             unsure: AtomicUsize::new(0),
             locking: AtomicUsize::new(0),
+            held: AtomicBool::new(false),
             trip: AtomicU64::new(u64::try_from(trip.as_nanos()).unwrap_or(0)),
             hints,
         })
@@ -62,6 +65,15 @@ impl LoadCell {
         self.locking.store(workload.locking(), Ordering::Relaxed);
     }
 
+    /// Sets whether an open pipeline holds the connection. Returns whether one has just let go.
+    pub(crate) fn hold(&self, held: bool) -> bool {
+        let was_held = self.held.load(Ordering::Relaxed);
+        if was_held != held {
+            self.held.store(held, Ordering::Release);
+        }
+        was_held && !held
+    }
+
     /// The first request since an idle time was submitted.
     pub(crate) fn begin(&self, now: Time) {
         self.since.store(now.after(self.trip()).as_nanos(), Ordering::Relaxed);
@@ -84,7 +96,7 @@ impl LoadCell {
             unanswered_bytes: self.unanswered_bytes.load(Ordering::Relaxed),
             since: Time::from_nanos(self.since.load(Ordering::Relaxed)),
             // Requests beyond the window wait in the queue of the connection.
-            room: usize::MAX,
+            room: if self.held.load(Ordering::Acquire) { 0 } else { usize::MAX },
             expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
             unsure: self.unsure.load(Ordering::Relaxed),
             locking: self.locking.load(Ordering::Relaxed),

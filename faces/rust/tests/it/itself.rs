@@ -84,6 +84,48 @@ fn nothing_of_a_session_waits_behind_its_open_pipeline() {
 }
 
 #[test]
+fn statements_of_a_client_go_elsewhere_while_its_pipeline_is_open() {
+    run(async {
+        let client = client_with("connections_max=2").await;
+        let mut pipeline = client.pipeline();
+        pipeline.query_one("select 1", &[]).await.unwrap();
+        assert_usable(&client).await;
+        let mut second = client.pipeline();
+        let reply = second.query_one("select 2", &[]);
+        second.finish().await.unwrap();
+        assert_eq!(reply.await.unwrap().get::<i32>(0), 2);
+        assert_eq!(client.connections(), 2);
+        pipeline.finish().await.unwrap();
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn without_another_connection_a_statement_behind_an_open_pipeline_waits_in_line() {
+    run(async {
+        let client = client_with("connections_max=1&wait_timeout_ms=100").await;
+        let mut pipeline = client.pipeline();
+        pipeline.query_one("select 1", &[]).await.unwrap();
+        failed(client.query("select 2", &[]).await, Outcome::NotSent, "pool_timeout");
+        drop(pipeline);
+        let client = client_with("connections_max=1").await;
+        let mut pipeline = client.pipeline();
+        pipeline.query_one("select 1", &[]).await.unwrap();
+        let (first, mut second) = (client.query_one("select 3", &[]), client.pipeline());
+        let last = second.query_one("select 4", &[]);
+        pipeline.finish().await.unwrap();
+        second.finish().await.unwrap();
+        assert_eq!(first.await.unwrap().get::<i32>(0), 3);
+        assert_eq!(last.await.unwrap().get::<i32>(0), 4);
+        let mut dropped = client.pipeline();
+        dropped.query_one("select 5", &[]).await.unwrap();
+        let behind = client.query_one("select 6", &[]);
+        drop(dropped);
+        assert_eq!(behind.await.unwrap().get::<i32>(0), 6);
+    });
+}
+
+#[test]
 fn a_pipeline_that_sent_nothing_yet_holds_nobody_up() {
     run(async {
         let session = session().await;

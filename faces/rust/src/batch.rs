@@ -86,6 +86,8 @@ where
     /// the statement can't be prepared. Inside a transaction rows can't be isolated: the call
     /// fails, and nothing is sent.
     ///
+    /// A batch counts what its statement returns, and keeps none of it.
+    ///
     /// Dropping the future keeps further rows from being sent; those that were sent may have an
     /// effect.
     pub fn isolated(self) -> impl Future<Output = BatchReport> + use<'a, R> {

@@ -24,6 +24,9 @@ use crate::{Error, Kind, Outcome, Reply};
 /// server or the network takes no more, [`send`](Self::send) waits. `request_timeout` and
 /// `stall_timeout` do not apply.
 ///
+/// While it is open, a pipeline of the same session or transaction is refused (`stream_open`): it
+/// would wait for the end of the COPY.
+///
 /// If the COPY fails on the server, the next `send` or `finish` returns the error; then the COPY
 /// had no effect. If it is dropped or [aborted](Self::abort) before [`finish`](Self::finish), it
 /// fails with the SQLSTATE 57014, or was never sent: nothing of it stands, and the connection can

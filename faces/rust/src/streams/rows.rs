@@ -34,6 +34,9 @@ use crate::{Column, Error, Kind, Outcome, Row};
 /// number of rows, and then has no effect. As always, [`Error::outcome`] says so. `request_timeout`
 /// does not apply, since the reader decides how long a stream takes.
 ///
+/// While it is open, a pipeline of the same session or transaction is refused (`stream_open`): it
+/// would wait for the end of the stream.
+///
 /// Of types that are not built in, only those that were learned before are known. Preparing the
 /// statement learns them.
 ///

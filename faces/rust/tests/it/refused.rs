@@ -10,6 +10,7 @@ pub(crate) const ALWAYS: &Refusals = &[
         &[
             "blocking::a_listener_waits_as_long_as_it_is_told_to",
             "blocking::what_has_no_call_of_its_own_is_run_by_wait",
+            "itself::the_listeners_of_a_client_that_is_closed_end_with_an_error",
             "listening::a_dropped_call_of_listen_takes_nothing_back",
             "listening::a_dropped_wait_loses_no_notification",
             "listening::a_listener_hears_what_is_notified_in_order",
@@ -73,6 +74,7 @@ pub(crate) const ALWAYS: &Refusals = &[
         &[
             "strangers::a_session_whose_cancel_went_astray_gives_its_connection_up",
             "blocking::a_closed_client_has_left_the_server",
+            "itself::listeners_that_are_dropped_leave_the_server",
             "pitfalls::a_connection_that_can_not_write_holds_no_other_up",
             "pool::a_client_that_is_dropped_closes_what_it_has",
             "pool::a_session_that_ends_leaves_its_connection_to_the_next",

@@ -19,7 +19,7 @@ async fn a_closed_client_refuses_every_way_to_send() {
     patiently(async {
         client.close();
         let (pipeline, atomic) = (client.pipeline(), client.atomic());
-        let _ = (pipeline.incr("closed"), atomic.incr("closed"));
+        let (_, _) = (pipeline.incr("closed"), atomic.incr("closed"));
         let mut stream = client.stream::<(), _>([Command::new("PING")]);
         let blocked = client.cmd("BLPOP").arg(key("list")).arg(0).send::<()>();
         let pipelined = pipeline.run().await;
@@ -74,7 +74,7 @@ async fn a_list_that_is_not_run_holds_nothing_up() {
         let key = key("count");
         let session = client.session().await.unwrap();
         let (pipeline, atomic) = (session.pipeline(), session.atomic());
-        let _ = (pipeline.incr(&key), atomic.incr(&key));
+        let (_, _) = (pipeline.incr(&key), atomic.incr(&key));
         // Nothing of either was sent, so there is nothing to wait behind.
         assert_eq!(session.incr(&key).await.unwrap(), 1);
         drop((pipeline, atomic));

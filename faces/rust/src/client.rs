@@ -1,6 +1,7 @@
 //! A client: a pool of connections that all clones share.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use onetrip_engine::Time;
@@ -331,7 +332,7 @@ impl Client {
     /// opened for them as before. If none is left and none can be opened, they fail with the
     /// reason.
     ///
-    /// Listeners end: each returns what came before, and then the error `connection_ended`. A
+    /// Streams of [notices](Client::notices) end, once they are read. Listeners end: each returns what came before, and then the error `connection_ended`. A
     /// stream of rows or a COPY to the client that was read to its end holds no connection any
     /// more, also while it is still named.
     ///
@@ -349,10 +350,11 @@ impl Client {
         let handle = &self.handle;
         handle.close();
         handle.end_listeners();
-        if tokio::time::timeout(timeout, handle.ended()).await.is_ok() {
-            return Ok(());
-        }
-        let ((waiting, left), millis) = (handle.cut(), timeout.as_millis());
+        let ended = tokio::time::timeout(timeout, handle.ended()).await;
+        let cut = ended.is_err().then(|| handle.cut());
+        handle.end_notices();
+        let Some((waiting, left)) = cut else { return Ok(()) };
+        let millis = timeout.as_millis();
         let message = format!(
             "{left} connections were still in use and {waiting} callers in line after {millis} ms: \
              the former were cut, the latter refused; give close() more time, or end sessions first"
@@ -394,6 +396,11 @@ impl Handle {
     /// Ends the listeners, whose connections are not the pool's.
     fn end_listeners(&self) {
         self.pool.context.listeners.send_replace(true);
+    }
+
+    /// No connection is left that could bring a notice.
+    fn end_notices(&self) {
+        self.pool.context.notices.close().into_iter().for_each(Waker::wake);
     }
 
     async fn ended(&self) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -81,7 +81,7 @@ impl fmt::Debug for Notice {
 /// The notices of all connections of a client; made by [`Client::notices`](crate::Client::notices).
 ///
 /// 256 notices are kept for a reader; then the oldest are dropped, and [`missed`](Self::missed)
-/// counts them. The stream ends when the client does.
+/// counts them. The stream ends when the client does, or was [closed](crate::Client::close).
 #[derive(Debug)]
 pub struct Notices {
     buffer: Arc<Buffer<Notice>>,
@@ -92,7 +92,8 @@ pub struct Notices {
 const KEPT_MAX: usize = 256;
 
 impl Notices {
-    /// The next notice; `None` when the client and its connections are gone. Cancel safe.
+    /// The next notice; `None` when the client and its connections are gone, or the client was
+    /// closed. Cancel safe.
     pub async fn next(&mut self) -> Option<Notice> {
         std::future::poll_fn(|cx| self.buffer.poll_next(cx)).await
     }
@@ -118,12 +119,17 @@ pub(crate) struct Subscribers {
     list: Mutex<Vec<Weak<Buffer<Notice>>>>,
     /// How many readers there are, readable without the lock.
     count: AtomicUsize,
+    /// Whether no notices come any more.
+    closed: AtomicBool,
 }
 
 impl Subscribers {
     pub(crate) fn subscribe(&self) -> Notices {
         let buffer = Arc::new(Buffer::new(KEPT_MAX));
         self.change(|list| list.push(Arc::downgrade(&buffer)));
+        if self.closed.load(Ordering::SeqCst) {
+            buffer.close();
+        }
         Notices { buffer, missed: AtomicU64::new(0) }
     }
 
@@ -144,6 +150,17 @@ impl Subscribers {
         wakers
     }
 
+    /// No notices come any more: what came is still read. Returns whom to wake.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        self.closed.store(true, Ordering::SeqCst);
+        let mut wakers = Vec::new();
+        self.change(|list| {
+            let readers = list.drain(..).filter_map(|buffer| buffer.upgrade());
+            wakers.extend(readers.filter_map(|buffer| buffer.close()));
+        });
+        wakers
+    }
+
     fn change(&self, change: impl FnOnce(&mut Vec<Weak<Buffer<Notice>>>)) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut list);
@@ -153,9 +170,6 @@ impl Subscribers {
 
 impl Drop for Subscribers {
     fn drop(&mut self) {
-        let list = self.list.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for buffer in list.iter().filter_map(Weak::upgrade) {
-            buffer.close().into_iter().for_each(Waker::wake);
-        }
+        self.close().into_iter().for_each(Waker::wake);
     }
 }

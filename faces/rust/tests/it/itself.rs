@@ -266,6 +266,22 @@ fn clients_that_are_closed_leave_no_listener_on_the_server() {
     });
 }
 
+#[test]
+fn the_notices_of_a_client_that_is_closed_end() {
+    run(async {
+        let client = client().await;
+        let mut notices = client.notices();
+        let mut waiting = client.notices();
+        client.execute("do $$ begin raise notice 'last'; end $$", &[]).await.unwrap();
+        let reader = tokio::spawn(async move { while waiting.next().await.is_some() {} });
+        client.close(PATIENCE).await.unwrap();
+        reader.await.unwrap();
+        assert_eq!(notices.next().await.unwrap().message(), "last");
+        assert!(notices.next().await.is_none());
+        assert!(client.notices().next().await.is_none());
+    });
+}
+
 // --- closing beside what is open ---
 
 #[test]

@@ -197,6 +197,12 @@ impl Traits {
     fn remove(&mut self, other: Traits) {
         self.0 &= !other.0;
     }
+
+    /// What lasts in the session is more than a read.
+    fn note_session_state(&mut self) {
+        *self |= Traits::SESSION_STATE;
+        self.remove(Traits::READ_ONLY_SELECT);
+    }
 }
 
 impl BitOr for Traits {
@@ -518,8 +524,7 @@ fn rest_of_statement(
                 continue;
             }
             Token::Quoted(name) if lasts_in_session(name, *lexer, rest) => {
-                traits |= Traits::SESSION_STATE;
-                traits.remove(Traits::READ_ONLY_SELECT);
+                traits.note_session_state();
                 continue;
             }
             Token::Parameter(digits) if is_beyond_the_count(digits) => {
@@ -532,8 +537,7 @@ fn rest_of_statement(
             b'p' => {
                 let mut buffer = [0; 32];
                 if word.len() >= 7 && lasts_in_session(lower(word, &mut buffer), *lexer, rest) {
-                    traits |= Traits::SESSION_STATE;
-                    traits.remove(Traits::READ_ONLY_SELECT);
+                    traits.note_session_state();
                 }
             }
             b'i' | b'u' | b'd' | b'm' | b'f' if rest == Rest::Query => {

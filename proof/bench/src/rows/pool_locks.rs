@@ -71,9 +71,9 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         .note(note),
     ];
     if plan.side == Side::Both {
-        let rate = (&ours.rate, &peers.rate);
+        let rate = (&ours.rate[..], &peers.rate[..]);
         rows.push(beside(&format!("{NAME}.rate"), "1/s", DEADPOOL, rate).at_least(1.0).note(note));
-        let standstill = (&ours.standstill, &peers.standstill);
+        let standstill = (&ours.standstill[..], &peers.standstill[..]);
         rows.push(beside(&format!("{NAME}.standstill_beside"), "ms", DEADPOOL, standstill));
     }
     Ok(rows)

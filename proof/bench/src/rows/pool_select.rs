@@ -38,8 +38,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let bars = Bars { cpu: Some(0.9), time: Some(1.05) };
     let (row, update_every) = (NAME, u32::MAX);
     let name = "deadpool";
-    let beside =
-        Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
+    let beside = Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
     if plan.side == Side::Ours {
         return beside.ours(async || pools::deadpool(stage));
     }
@@ -62,8 +61,7 @@ pub fn mixed(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>>
     })?;
     let bars = Bars { cpu: Some(0.7), time: Some(1.0) };
     let (row, update_every, name) = (MIXED, 5, "deadpool");
-    let beside =
-        Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
+    let beside = Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
     if plan.side == Side::Ours {
         return beside.ours(async || pools::deadpool(stage));
     }
@@ -135,10 +133,7 @@ impl Beside<'_> {
 }
 
 /// The CPU time of a select, median of some rounds.
-async fn trial<P: Points>(
-    open: &impl AsyncFn() -> Result<P>,
-    update_every: u32,
-) -> Result<f64> {
+async fn trial<P: Points>(open: &impl AsyncFn() -> Result<P>, update_every: u32) -> Result<f64> {
     let pool = open().await?;
     run_tasks(&pool, SELECTS, update_every, 0).await?;
     let mut costs = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use onetrip::{Client, Outcome};
+use onetrip::{Client, Error, Outcome};
 
 use crate::support::*;
 
@@ -176,4 +176,78 @@ fn tasks_that_lock_and_read_beside_others_that_update_all_go_on() {
         }
         assert_eq!(rows.count().await, locked.load(Ordering::Relaxed) as i32);
     });
+}
+
+/// What one task got done: requests that were acknowledged, and those whose outcome is not known.
+#[derive(Default)]
+struct Done {
+    acknowledged: AtomicUsize,
+    unknown: AtomicUsize,
+}
+
+impl Done {
+    fn note(&self, ended: Result<(), Error>) {
+        match ended.map_err(|error| error.outcome()) {
+            Ok(()) => _ = self.acknowledged.fetch_add(1, Ordering::Relaxed),
+            Err(Outcome::Unknown) => _ = self.unknown.fetch_add(1, Ordering::Relaxed),
+            Err(Outcome::NotSent | Outcome::Rejected) => {}
+            Err(Outcome::Applied) => panic!("a count that can't be read"),
+        }
+    }
+}
+
+/// The same while server processes are ended: what was acknowledged counts once.
+#[test]
+fn what_tasks_that_lock_and_read_were_told_is_true_while_connections_are_killed() {
+    const KILLS: usize = 6;
+    /// How much the row counts between two of them.
+    const AMONG: i64 = 30;
+    run_threads(async {
+        let apart = Apart::new().await;
+        let t = apart.table("id int primary key, n int not null").await;
+        apart.watcher.script(&format!("insert into {t} values (1, 0), (7, 0)")).await.unwrap();
+        let client = apart.client_with("").await;
+        let (done, stop) = (Arc::new(Done::default()), Arc::new(AtomicUsize::new(0)));
+        let update = format!("update {t} set n = n + 1 where id = 1");
+        let select = format!("select n from {t} where id = 7");
+        let mut tasks = Vec::new();
+        for at in 0..9 {
+            let (client, update, select) = (client.clone(), update.clone(), select.clone());
+            let (done, stop) = (done.clone(), stop.clone());
+            tasks.push(tokio::spawn(async move {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    let locks = async {
+                        let tx = client.begin().await?;
+                        tx.execute(&update, &[]).await?;
+                        // Another's loss is none of the transaction's.
+                        let _ = client.query_one(&select, &[]).await;
+                        tx.commit().await
+                    };
+                    done.note(match at < 3 {
+                        true => locks.await,
+                        false => client.execute(&update, &[]).await.map(|_| ()),
+                    });
+                }
+            }));
+        }
+        let counted =
+            async || count(&apart.watcher, &format!("generate_series(1, ({}))", n_of(&t))).await;
+        for _ in 0..KILLS {
+            let before = counted().await;
+            until(async || counted().await > before + AMONG).await;
+            apart.kill().await;
+        }
+        stop.store(1, Ordering::Relaxed);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let counted = usize::try_from(counted().await).unwrap();
+        let acknowledged = done.acknowledged.load(Ordering::Relaxed);
+        let most = acknowledged + done.unknown.load(Ordering::Relaxed);
+        assert!((acknowledged..=most).contains(&counted), "{acknowledged} to {most}: {counted}");
+    });
+}
+
+fn n_of(table: &str) -> String {
+    format!("select n from {table} where id = 1")
 }

@@ -33,6 +33,7 @@
 //! knowledge of PostgreSQL or Redis.
 
 mod connection;
+mod holders;
 mod jitter;
 mod limits;
 mod line;
@@ -49,6 +50,7 @@ pub mod rules;
 mod time;
 
 pub use connection::{CancelEnd, Connection, Wanted};
+pub use holders::Holders;
 pub use limits::Limits;
 pub use numbers::{NumberHasher, NumberMap};
 pub use outcome::{Cause, CloseReason, Failure, Outcome};

@@ -259,7 +259,9 @@ impl Postgres {
     pub(crate) fn receive(&mut self, now: Time, input: &mut BytesMut, to: &mut Completions) {
         self.clock = now;
         if self.login.is_some() {
-            self.workload.see_trip(now.since(self.login_sent));
+            let trip = now.since(self.login_sent);
+            self.workload.see_trip(trip);
+            self.engine.see_trip(trip);
             if !self.log_in(input, to) {
                 return;
             }
@@ -355,6 +357,7 @@ impl Postgres {
     pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         self.timings = Some(timings.clone());
         self.engine.set_yield_after(timings.yield_after());
+        self.engine.yield_to(timings.holders().clone());
         match texts {
             Some(texts) => self.statements.count_with(texts),
             None => *texts = Some(self.statements.texts()),

@@ -341,7 +341,13 @@ fn spawn(
     if context.primary.is_some() {
         protocol.serve_as_replica();
     }
-    let engine = |now| Engine::new(now, protocol, limits);
+    let holders = context.timings.holders().clone();
+    let engine = |now| {
+        let mut engine = Engine::new(now, protocol, limits);
+        engine.yield_to(holders);
+        engine.see_trip(trip);
+        engine
+    };
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), pool_slot, trip);
     connection.with(|core, _| core.identity = identity);

@@ -15,11 +15,13 @@ mod yielding;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    Cause, CloseReason, End, Failure, Group, Limits, Outcome, Output, Protocol, Request,
+    Cause, CloseReason, End, Failure, Group, Holders, Limits, Outcome, Output, Protocol, Request,
     SubmitError, SyncPoint, Ticket, Time, Token, Unsent, Violation,
 };
 use queue::{Queue, Waiting};
@@ -59,6 +61,14 @@ pub struct Connection<P: Protocol> {
     head_since: Time,
     /// The number of the request at the head then.
     head_number: u64,
+    /// Nothing was on the wire when it was sent.
+    is_head_first: bool,
+    /// The shortest time that such a head took: no more than a round trip and some work.
+    trip: Duration,
+    /// For whom heads are taken away; for anybody if that is not said.
+    holders: Option<Arc<Holders>>,
+    /// No head is taken away before this moment.
+    next_yield: Time,
     /// Callers that wait for room in the queue.
     waiting: Waiting,
     /// Room was announced to a caller that has not yet submitted or declined.
@@ -115,6 +125,10 @@ impl<P: Protocol> Connection<P> {
             yielded: VecDeque::new(),
             head_since: now,
             head_number: 0,
+            is_head_first: false,
+            trip: Duration::MAX,
+            holders: None,
+            next_yield: Time::ZERO,
             waiting: Waiting::new(),
             turn: false,
             segment_open: false,
@@ -287,7 +301,7 @@ impl<P: Protocol> Connection<P> {
         if sync != SyncPoint::Only {
             self.send_owed(now);
         }
-        let direct = match self.admit(&request)? {
+        let direct = match self.admit(now, &request)? {
             Admission::Direct => true,
             Admission::Queued => false,
             Admission::Full => {

@@ -29,10 +29,11 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(super) fn admit<E>(
         &self,
+        now: Time,
         request: &Request<P::Expect>,
     ) -> Result<Admission, SubmitError<E>> {
         let Some(group) = request.group else {
-            return self.admit_shared(request);
+            return self.admit_shared(now, request);
         };
         match &self.sender {
             _ if self.life == Life::Closed => Err(SubmitError::Closed),
@@ -53,7 +54,11 @@ impl<P: Protocol> Connection<P> {
     }
 
     #[inline]
-    fn admit_shared<E>(&self, request: &Request<P::Expect>) -> Result<Admission, SubmitError<E>> {
+    fn admit_shared<E>(
+        &self,
+        now: Time,
+        request: &Request<P::Expect>,
+    ) -> Result<Admission, SubmitError<E>> {
         // Room was announced for it, or the start of its segment was taken already.
         let continues = request.reserved || self.segment_open;
         if self.life != Life::Open && !(self.life == Life::Terminating && continues) {
@@ -62,7 +67,8 @@ impl<P: Protocol> Connection<P> {
         if self.someone_waits() && !continues {
             return Ok(Admission::Full);
         }
-        if self.is_clear() && self.may_go(&request.expect) {
+        let stays = !request.resend && self.keeps_back(now);
+        if self.is_clear() && self.may_go(&request.expect) && !stays {
             return Ok(Admission::Direct);
         }
         Ok(match continues || self.has_place() {
@@ -181,7 +187,7 @@ impl<P: Protocol> Connection<P> {
         if self.life == Life::Closed {
             return;
         }
-        self.grant();
+        self.grant(now);
         self.offer_room();
         self.announce_drained();
         self.look_for_victim(now);
@@ -240,7 +246,10 @@ impl<P: Protocol> Connection<P> {
         if !(self.wire.mid_segment || self.protocol.may_begin(&slot.expect)) {
             return false;
         }
-        let (sync, len) = (slot.sync, slot.len);
+        let (sync, len, resend) = (slot.sync, slot.len, slot.resend);
+        if !resend && self.sender.is_none() && self.keeps_back(now) {
+            return false;
+        }
         let doomed = self.is_doomed(sync);
         if !doomed && !self.wire.make_room(len.saturating_add(self.protocol.begin_len())) {
             self.close(CloseReason::NoMemory);
@@ -355,8 +364,8 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Gives the right to send to the group whose turn it is.
-    fn grant(&mut self) {
-        if self.sender.is_some() || !self.healing.is_empty() {
+    fn grant(&mut self, now: Time) {
+        if self.sender.is_some() || !self.healing.is_empty() || self.keeps_back(now) {
             return;
         }
         if let Some(Entry::Group(..)) = self.queue.first()

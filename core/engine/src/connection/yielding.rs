@@ -16,12 +16,15 @@
 //! for twice as long, up to a bound. From the fourth time on it may also run for twice as long:
 //! however long it takes, it ends some day, even if others never stop to come.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::Connection;
 use super::state::{HeadFailure, Stage};
 use super::wire::{Slot, Want};
-use crate::{Outcome, Output, Protocol, Time, Token};
+use crate::{Holders, Outcome, Output, Protocol, Time, Token};
 
 /// Up to so many times the pause doubles.
 const PAUSES: u32 = 3;
@@ -33,6 +36,13 @@ const EQUAL: u32 = 3;
 /// that it was cancelled for a reason of its own, and must not be asked for ever.
 pub(super) const HITS_MAX: u8 = 8;
 
+/// While there are no holders, how long until they are looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// After this part of [`Limits::yield_after`](crate::Limits::yield_after) nothing is sent behind a
+/// head that a cancel must not hit.
+const LATE: u32 = 16;
+
 /// Whether the server's answer proves that the request had no effect.
 pub(super) fn is_undone(failed: &HeadFailure) -> bool {
     failed.failure.outcome == Outcome::Rejected
@@ -40,8 +50,20 @@ pub(super) fn is_undone(failed: &HeadFailure) -> bool {
 
 impl<P: Protocol> Connection<P> {
     /// Sets [`Limits::yield_after`](crate::Limits::yield_after).
-    pub fn set_yield_after(&mut self, yield_after: std::time::Duration) {
+    pub fn set_yield_after(&mut self, yield_after: Duration) {
         self.limits.yield_after = yield_after;
+    }
+
+    /// From now on heads are taken away only while these holders are there: nobody else who holds a
+    /// lock can be waiting for those behind the head.
+    pub fn yield_to(&mut self, holders: Arc<Holders>) {
+        self.holders = Some(holders);
+    }
+
+    /// Reports a round trip that took this long, as the login's: no head counts as late
+    /// before that.
+    pub fn see_trip(&mut self, trip: Duration) {
+        self.trip = self.trip.min(trip);
     }
 
     /// When the head is taken away from those behind it; [`Time::NEVER`] while nobody waits behind
@@ -51,7 +73,8 @@ impl<P: Protocol> Connection<P> {
         match self.wire.at(0) {
             Some(slot) if self.may_yield(slot) && self.somebody_waits_behind() => {
                 let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);
-                self.head_since.after(self.limits.yield_after.saturating_mul(1 << doublings))
+                let patience = self.limits.yield_after.saturating_mul(1 << doublings);
+                self.head_since.after(patience).max(self.next_yield)
             }
             _ => Time::NEVER,
         }
@@ -66,7 +89,7 @@ impl<P: Protocol> Connection<P> {
     /// How often a request may be hit by mistake. Where heads are taken away, one may stand behind
     /// several that are, and each cancel may come as two signals.
     pub(super) fn hits_max(&self) -> u8 {
-        if self.limits.yield_after == std::time::Duration::MAX { 1 } else { HITS_MAX }
+        if self.limits.yield_after == Duration::MAX { 1 } else { HITS_MAX }
     }
 
     fn may_yield(&self, slot: &Slot<P::Expect>) -> bool {
@@ -86,6 +109,10 @@ impl<P: Protocol> Connection<P> {
     }
 
     pub(super) fn take_head_away(&mut self, now: Time) {
+        if self.holders.as_ref().is_some_and(|holders| !holders.any()) {
+            self.next_yield = now.after(LOOK_AGAIN);
+            return;
+        }
         // If it can't be cancelled now, it is tried again after the same time.
         self.head_since = now;
         let is_awaited = self.wire.at(0).is_some_and(|slot| slot.token != Token::DISCARD);
@@ -93,11 +120,25 @@ impl<P: Protocol> Connection<P> {
         self.look_for_victim(now);
     }
 
+    /// Whether the head has been there for so long that it may have to be taken away, so that what a
+    /// cancel must not hit is better not sent behind it.
+    #[inline]
+    pub(super) fn keeps_back(&self, now: Time) -> bool {
+        if self.limits.yield_after == Duration::MAX || self.wire.mid_segment {
+            return false;
+        }
+        // A distant server makes no head late.
+        let late = (self.limits.yield_after / LATE).max(self.trip);
+        now.since(self.head_since) > late
+            && self.wire.at(0).is_some_and(|slot| self.may_yield(slot))
+    }
+
     /// Bytes are about to be put on the wire.
     #[inline]
     pub(super) fn begin_sending(&mut self, now: Time) {
         if self.wire.is_empty() {
             (self.head_number, self.head_since) = (self.wire.front_number(), now);
+            self.is_head_first = true;
         }
         self.wire.begin(now, &mut self.last_progress);
     }
@@ -107,6 +148,9 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn note_head(&mut self, now: Time) {
         let number = self.wire.front_number();
         if self.head_number != number {
+            if std::mem::take(&mut self.is_head_first) {
+                self.see_trip(now.since(self.head_since));
+            }
             (self.head_number, self.head_since) = (number, now);
         }
     }

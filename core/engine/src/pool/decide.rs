@@ -23,7 +23,7 @@ impl Pool {
     }
 
     fn serve(&mut self, now: Time, load_of: LoadOf<'_>) {
-        self.timings.note_holders(self.exclusive() > 0);
+        self.timings.holders().note(self.exclusive() > 0);
         self.serve_line(now, load_of);
         self.look(now, load_of);
         self.scout(now, load_of);
@@ -85,7 +85,7 @@ impl Pool {
     /// When the next connection will seem to wait for a lock, so that those in line may have to go
     /// there.
     fn next_stuck(&self, now: Time, load_of: LoadOf<'_>) -> Time {
-        let at = |(_, load): (usize, Load)| load.stuck_at(&self.limits, Expected::Unsure);
+        let at = |(_, load): (usize, Load)| load.late_at(&self.limits);
         let next = |times: &mut dyn Iterator<Item = Time>| times.filter(|at| *at > now).min();
         let next = match self.shared() {
             0 => next(&mut self.draining_loads(load_of).map(at)),
@@ -178,7 +178,7 @@ impl Pool {
     fn grant(&mut self, now: Time, index: usize) {
         let Some(waiter) = self.waiters.pop(Kind::Exclusive) else { return };
         self.enter(index, State::Exclusive);
-        self.timings.note_holders(true);
+        self.timings.holders().note(true);
         let slot = self.connections.slot_mut(index);
         slot.holding = false;
         let served = Served::new(waiter, Kind::Exclusive, slot.id, now);

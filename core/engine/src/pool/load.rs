@@ -72,6 +72,12 @@ impl Load {
         }
     }
 
+    /// When something here will have taken so long that it might wait for a lock, though no text
+    /// shows that.
+    pub(super) fn late_at(&self, limits: &Limits) -> Time {
+        if self.is_idle() { Time::NEVER } else { self.since.after(limits.yield_after / 2) }
+    }
+
     /// Up to this much work, a quick statement goes here rather than to an idle connection. A
     /// quarter of a round trip is not noticed: it is within the jitter.
     fn share_wait(&self, limits: &Limits) -> Duration {
@@ -203,8 +209,8 @@ impl Patience {
 /// 3. on the one whose work is expected to take least time, and then by bytes and number of
 ///    statements;
 /// 4. only if there is no other, on one with a statement that is slower than
-///    [`Limits::slow_head`] or may be, the youngest of these; if all seem to wait for a lock, on the
-///    one with the least bytes and statements.
+///    [`Limits::slow_head`] or may be, the youngest of these; if all are late, and one seems to wait
+///    for a lock, on such a one with the least bytes and statements.
 ///
 /// A statement that may wait for a lock goes behind its own kind. For any other, one that may is as
 /// one that may be slow.
@@ -223,14 +229,13 @@ pub fn choose<K>(
 ) -> Choice<K> {
     let (mut best, mut joined, mut next_idle) = (None, None, None);
     let (mut work, mut share_wait, mut statements) = (Duration::ZERO, limits.share_wait, 0_usize);
-    let mut are_stuck = true;
+    let (mut are_late, mut is_any_stuck) = (true, false);
     for (key, load) in loads {
         if !load.takes_shared() {
             continue;
         }
-        if are_stuck && !load.is_stuck(now, limits, of) {
-            are_stuck = false;
-        }
+        are_late &= load.late_at(limits) <= now;
+        is_any_stuck |= are_late && load.is_stuck(now, limits, of);
         let rank = load.rank(now, limits, of);
         work += load.expected;
         share_wait = share_wait.max(load.share_wait(limits));
@@ -264,7 +269,7 @@ pub fn choose<K>(
         Some(Rank::Idle(_)) => (Behind::Nothing, false),
         Some(Rank::Joined(..)) => (Behind::Quick, of.is_unsure()),
         Some(Rank::Busy(..)) => (Behind::Quick, true),
-        Some(Rank::Slow(..)) if are_stuck => (Behind::Stuck, true),
+        Some(Rank::Slow(..)) if are_late && is_any_stuck => (Behind::Stuck, true),
         Some(Rank::Slow(age, _, false)) => (Behind::Slow(age), true),
         Some(Rank::Slow(_, _, true)) => (Behind::Unsure, true),
     };

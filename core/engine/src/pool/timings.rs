@@ -4,12 +4,12 @@
 //! pool can't look into a statement, but it can remember its text: a text that was quick so far
 //! will be quick again, except for a small share of its calls. That share is measured.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::Limits;
-use crate::Time;
+use crate::{Holders, Time};
 
 /// The pool's name for the text of a statement: the same number for the same text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -117,9 +117,7 @@ pub struct Timings {
     entries: OnceLock<Box<[AtomicU64]>>,
     slow_head: Duration,
     yield_after: Duration,
-    /// Whether a caller has a connection of the pool to itself: it may hold locks, and wait for a
-    /// shared statement.
-    has_holders: AtomicBool,
+    holders: Arc<Holders>,
 }
 
 /// The record of one text, in one word so that it is read and written as a whole.
@@ -171,7 +169,7 @@ impl Timings {
             entries: OnceLock::new(),
             slow_head: limits.slow_head,
             yield_after: limits.yield_after_of_members(),
-            has_holders: AtomicBool::new(false),
+            holders: Arc::default(),
         }
     }
 
@@ -180,11 +178,9 @@ impl Timings {
         self.yield_after
     }
 
-    /// Notes whether a caller has a connection to itself.
-    pub(super) fn note_holders(&self, any: bool) {
-        if self.has_holders.load(Ordering::Relaxed) != any {
-            self.has_holders.store(any, Ordering::Relaxed);
-        }
+    /// Whether a caller has a connection of the pool to itself.
+    pub fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// What the pool expects of the next statement of this text.
@@ -200,7 +196,7 @@ impl Timings {
         match entry.slow {
             slow if slow > UNSURE_ABOVE || typical > self.slow_head => Expected::Unsure,
             // One that waits for a lock and is waited for by its holder would wait for ever.
-            _ if key.may_lock() && self.has_holders.load(Ordering::Relaxed) => Expected::Unsure,
+            _ if key.may_lock() && self.holders.any() => Expected::Unsure,
             _ if key.may_lock() => Expected::Locking(takes),
             slow if slow > LIKELY_ABOVE => Expected::Likely(takes),
             _ => Expected::Quick(takes),

@@ -804,3 +804,60 @@ fn by_default_nothing_is_taken_away() {
     pair.client.set_yield_after(AFTER);
     assert!(pair.yields());
 }
+
+/// A connection whose round trip is known, and whose head has been there for 50 ms.
+fn late() -> Pair {
+    let mut pair = new();
+    pair.resend(9, "o");
+    pair.lose();
+    pair.reply(&done(9));
+    pair.take();
+    pair.resend(1, "o");
+    pair.lose();
+    pair.later(Duration::from_millis(50));
+    pair
+}
+
+#[test]
+fn a_segment_that_a_cancel_must_not_hit_waits_until_a_late_head_was_taken_away() {
+    let mut pair = late();
+    pair.member(2, "o");
+    pair.only(3);
+    assert!(pair.client.transmit().is_empty(), "it would protect the head");
+    pair.take_away_after(AFTER - Duration::from_millis(50));
+    pair.reply(&hit(1));
+    assert_eq!(pair.take()[0], Out::Restarted(1));
+    assert!(!pair.client.transmit().is_empty());
+    pair.lose();
+    pair.reply(&[&complete(2)[..], &settled(3)[..]].concat());
+    let outs = ends(pair.take());
+    assert!(outs.contains(&COMPLETE(3)), "{outs:?}");
+}
+
+#[test]
+fn a_group_waits_as_well() {
+    let mut pair = late();
+    let asked = pair.client.open_group(pair.now, Token(7));
+    assert!(asked.is_some());
+    assert_eq!(pair.take(), []);
+    pair.take_away_after(AFTER - Duration::from_millis(50));
+    pair.reply(&hit(1));
+    let outs = pair.take();
+    assert!(outs.contains(&Out::Granted(7)), "{outs:?}");
+}
+
+#[test]
+fn nothing_is_kept_back_because_the_server_is_far_away() {
+    let mut pair = new();
+    pair.resend(9, "o");
+    pair.lose();
+    pair.later(Duration::from_millis(200));
+    pair.reply(&done(9));
+    pair.take();
+    pair.resend(1, "o");
+    pair.lose();
+    pair.later(Duration::from_millis(150));
+    pair.member(2, "o");
+    pair.only(3);
+    assert!(!pair.client.transmit().is_empty());
+}

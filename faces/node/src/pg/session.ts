@@ -52,6 +52,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   #lastWords: Error | undefined
   /** A request ended before its answer came, and the answer may still be due. */
   #isLate = false
+  #hasTimedOut = false
   /** Called when a request timed out before it was answered. */
   onLate: (() => void) | undefined
   /** Its pool measures how long each text takes. */
@@ -289,9 +290,10 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
 
   ending(how: number): void {
     this.#pending--
-    if (how !== End.DEADLINE && how !== End.CANCELLED) return
-    this.#isLate = true
-    if (how === End.DEADLINE) this.onLate?.()
+    this.#isLate ||= how === End.DEADLINE || how === End.CANCELLED
+    this.#hasTimedOut ||= how === End.DEADLINE
+    // Where others wait for this client, it takes more queries: what holds them up is taken away.
+    if (this.#hasTimedOut && this.isAbandoned) this.onLate?.()
   }
 
   ended(how: number): void {

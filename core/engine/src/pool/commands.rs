@@ -60,7 +60,7 @@ impl Pool {
         if self.life != Life::Open || self.waiting_in_order() > 0 {
             return Hedge::At(now.after(self.limits.slow_head));
         }
-        let of = self.timings.expected(key);
+        let of = self.timings.learned(key);
         let load = self.load(first, &mut load_of);
         let others = self.shared_loads(Some(first), &mut load_of);
         match self.hedges.judge(now, &self.limits, of, load, others) {

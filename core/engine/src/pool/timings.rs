@@ -185,6 +185,20 @@ impl Timings {
 
     /// What the pool expects of the next statement of this text.
     pub fn expected(&self, key: TextKey) -> Expected {
+        match self.learned(key) {
+            // One that waits for a lock and is waited for by its holder would wait for ever.
+            Expected::Likely(_) | Expected::Quick(_) if key.may_lock() && self.holders.any() => {
+                Expected::Unsure
+            }
+            Expected::Likely(takes) | Expected::Quick(takes) if key.may_lock() => {
+                Expected::Locking(takes)
+            }
+            learned => learned,
+        }
+    }
+
+    /// The same by its time alone, whatever it may wait for.
+    pub fn learned(&self, key: TextKey) -> Expected {
         match key {
             TextKey::UNTOLD => return Expected::Untold,
             TextKey::ALONE => return Expected::Unsure,
@@ -195,9 +209,6 @@ impl Timings {
         let takes = typical + entry.risk();
         match entry.slow {
             slow if slow > UNSURE_ABOVE || typical > self.slow_head => Expected::Unsure,
-            // One that waits for a lock and is waited for by its holder would wait for ever.
-            _ if key.may_lock() && self.holders.any() => Expected::Unsure,
-            _ if key.may_lock() => Expected::Locking(takes),
             slow if slow > LIKELY_ABOVE => Expected::Likely(takes),
             _ => Expected::Quick(takes),
         }

@@ -80,7 +80,7 @@ impl Pool {
         first: &Arc<Connection>,
         submit: impl FnOnce(&mut Core, Time) -> Result<Token, Error>,
     ) -> Hedge<(Arc<Connection>, Token)> {
-        let (now, of) = (self.now(), self.context.timings.expected(key));
+        let (now, of) = (self.now(), self.context.timings.learned(key));
         let later = Hedge::At(now.after(self.limits.slow_head));
         if self.hints().waiting_before(of) > 0 {
             return later;

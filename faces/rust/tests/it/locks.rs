@@ -41,7 +41,7 @@ impl Rows {
     }
 }
 
-/// P52. One who holds a row lock reads beside its transaction while another statement waits for
+/// One who holds a row lock reads beside its transaction while another statement waits for
 /// that lock on a shared connection.
 async fn read_beside_a_lock(settings: &str) {
     let (rows, client) = (Rows::new().await, client_with(settings).await);
@@ -60,6 +60,7 @@ async fn read_beside_a_lock(settings: &str) {
     assert_eq!(rows.count().await, 6);
 }
 
+/// P52.
 #[test]
 fn a_holder_of_a_lock_reads_beside_its_transaction() {
     run(async { read_beside_a_lock("").await });
@@ -70,6 +71,7 @@ fn a_holder_of_a_lock_reads_beside_its_transaction_with_three_connections() {
     run(async { read_beside_a_lock("connections_max=3").await });
 }
 
+/// P52.
 #[test]
 fn a_holder_of_a_lock_reads_beside_its_transaction_with_two_connections() {
     run(async { read_beside_a_lock("connections_max=2").await });
@@ -92,7 +94,8 @@ fn a_read_does_not_go_behind_a_write_while_a_connection_is_idle() {
     });
 }
 
-/// A client whose one shared connection has a statement that waits for row 1, and one behind it.
+/// P52. A client whose one shared connection has a statement that waits for row 1, and one behind
+/// it.
 #[test]
 fn what_waits_for_a_lock_lets_those_behind_it_go_on_and_runs_once() {
     run(async {
@@ -142,7 +145,7 @@ fn what_was_taken_away_keeps_its_deadline() {
     });
 }
 
-/// Three tasks lock a row and read beside it, six update: what a web program does.
+/// P52. Three tasks lock a row and read beside it, six update: what a web program does.
 #[test]
 fn tasks_that_lock_and_read_beside_others_that_update_all_go_on() {
     run(async {

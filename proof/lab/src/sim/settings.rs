@@ -92,7 +92,9 @@ impl Network {
         // A head that is not answered within a trip is not late yet.
         let trip = delays[0] + delays[1];
         let millis = Duration::from_millis;
-        let yield_after = rng.pick(&[Duration::MAX, trip + millis(1), trip * 2 + millis(20)]);
+        // It follows from what was chosen so far, so that a seed still means the same network.
+        let choices = [Duration::MAX, trip + millis(1), trip * 2 + millis(20)];
+        let yield_after = choices[(caps[0] + caps[1]) % choices.len()];
         let limits = Limits { yield_after, ..limits };
         Network { limits, chunk_max, caps, delays }
     }

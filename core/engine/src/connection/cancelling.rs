@@ -1,10 +1,10 @@
 //! Cancelling at the server, without harm to other requests.
 //!
-//! A cancel goes to the server on another connection, and it hits whatever request runs when it
-//! arrives. So the request to cancel (the *victim*) is cancelled only when its reply is due and a
-//! hit on any request behind it does no harm: such a request is sent again, once (where heads are
-//! [taken away](super::yielding), a few times), if the server says that it was cancelled. On a connection of one caller nothing is sent again, and nothing
-//! more is put behind the victim.
+//! A cancel hits whatever the server runs when it arrives. So the *victim* is cancelled only when
+//! its reply is due and a hit on any request behind it does no harm: such a request is sent again,
+//! once (where heads are [taken away](super::yielding), a few times), if the server says that it was
+//! cancelled. On a connection of one caller nothing is sent again, and nothing more is put behind
+//! the victim.
 //!
 //! From the moment at which the cancel is sent nothing goes onto the wire (the *hold*), until the
 //! victim was answered and the cancel has ended. A request sent after both can't be hit. If the

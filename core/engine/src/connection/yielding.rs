@@ -12,9 +12,9 @@
 //! passed, it does not come again.
 //!
 //! Who holds the lock may need more than one answer. So the request is put aside for a while, and
-//! requests that come meanwhile are sent in front of it, those in the queue included. Each time it is taken away, it is put aside
-//! for twice as long, up to a bound. From the fourth time on it may also run for twice as long:
-//! however long it takes, it ends some day, even if others never stop to come.
+//! what comes meanwhile or is queued goes in front of it. Each time it is put aside for twice as
+//! long, up to a bound. From the fourth time on it may also run for twice as long: however long it
+//! takes, it ends some day, even if others never stop to come.
 
 use std::sync::Arc;
 use std::time::Duration;

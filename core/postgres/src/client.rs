@@ -6,6 +6,7 @@
 //! * [`names`]: how generated names begin.
 //! * [`named`]: statements under names that the user chose.
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
+//! * [`exact`]: which values mean the same under every type of their column.
 //! * [`first_use`]: what an error says of the first use of a text.
 //! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
@@ -19,6 +20,7 @@
 
 pub mod connect;
 pub mod copy;
+pub mod exact;
 pub mod first_use;
 pub mod identity;
 pub mod listener;

@@ -50,6 +50,47 @@ pub fn micros(hour: u8, minute: u8, second: u8, micros: u32) -> i64 {
     (minutes * 60 + i64::from(second)) * 1_000_000 + i64::from(micros)
 }
 
+/// Appends a time of day as the server prints it, with as many digits behind the point as it needs.
+pub fn put_time(micros: i64, out: &mut Vec<u8>) {
+    let whole = micros / 1_000_000;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    push(out, format_args!("{hours:02}:{minutes:02}:{seconds:02}"));
+    let part = micros % 1_000_000;
+    if part != 0 {
+        push(out, format_args!(".{part:06}"));
+        let zeros = out.iter().rev().take_while(|byte| **byte == b'0').count();
+        out.truncate(out.len() - zeros);
+    }
+}
+
+/// Appends a moment, counted from 2000-01-01 in UTC, as the server prints it in UTC.
+pub fn put_utc(micros: i64, out: &mut Vec<u8>) {
+    match micros {
+        i64::MAX => return out.extend_from_slice(b"infinity"),
+        i64::MIN => return out.extend_from_slice(b"-infinity"),
+        _ => {}
+    }
+    let (year, month, day) = civil(micros.div_euclid(DAY));
+    // The year 0 is the year 1 before Christ.
+    let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    push(out, format_args!("{shown:04}-{month:02}-{day:02} "));
+    put_time(micros.rem_euclid(DAY), out);
+    push(out, format_args!("+00{era}"));
+}
+
+/// Appends a distance from UTC, in seconds to the west.
+pub fn put_offset(west: i32, out: &mut Vec<u8>) {
+    let sign = if west > 0 { '-' } else { '+' };
+    let seconds = west.unsigned_abs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    push(out, format_args!("{sign}{hours:02}:{minutes:02}:{seconds:02}"));
+}
+
+fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // A Vec takes all that is written to it.
+    let _ = std::io::Write::write_fmt(out, text);
+}
+
 /// An interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
@@ -71,6 +112,22 @@ impl Interval {
         let micros = i64::from_be_bytes(parts.take()?);
         let (days, months) = (parts.i32()?, parts.i32()?);
         if parts.0.is_empty() { Ok(Interval { micros, days, months }) } else { Err(Malformed) }
+    }
+
+    /// Appends a text from which the server reads the same, whatever its IntervalStyle.
+    pub fn put_text(self, out: &mut Vec<u8>) {
+        let Interval { micros, days, months } = self;
+        match (micros, days, months) {
+            (i64::MAX, i32::MAX, i32::MAX) => return out.extend_from_slice(b"infinity"),
+            (i64::MIN, i32::MIN, i32::MIN) => return out.extend_from_slice(b"-infinity"),
+            _ => {}
+        }
+        push(out, format_args!("{months} mons {days} days "));
+        let (seconds, part) =
+            (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+        let sign = if micros < 0 { "-" } else { "+" };
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        push(out, format_args!("{sign}{hours}:{minutes:02}:{seconds:02}.{part:06}"));
     }
 
     /// Appends the binary form.

@@ -166,6 +166,14 @@ pub fn parameters_of(messages: &[u8]) -> Option<&[u8]> {
     values.get(..len).filter(|_| binds.next().is_none())
 }
 
+/// The formats and the parameters that [`check_parameters`] has checked, or that stand at the front
+/// of what [`write_values`] wrote.
+#[must_use]
+pub fn parts_of(parameters: &[u8]) -> Option<(FormatCodes<'_>, Values<'_>)> {
+    let mut reader = Reader::new("Bind", parameters);
+    Some((FormatCodes::read(&mut reader).ok()?, Values::read(&mut reader).ok()?))
+}
+
 /// What is behind the names of each Bind among these whole messages.
 fn binds(mut messages: &[u8]) -> impl Iterator<Item = &[u8]> {
     let next = move || {

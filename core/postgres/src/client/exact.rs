@@ -1,0 +1,416 @@
+//! Which values mean the same, whatever type their column has by now.
+//!
+//! The types of a statement's parameters are found once: the server infers them with its Parse, or
+//! the client has learned them from a Describe and names them. If a column's type changes later, the
+//! server plans the statement anew and keeps those types: it reads a value as the old type, and
+//! casts that to the new one without a word (`RevalidateCachedQuery` in
+//! src/backend/utils/cache/plancache.c). A `timestamp` loses its zone on the way to a `timestamptz`,
+//! and `007` becomes `7` on the way to `text`.
+//!
+//! So a remembered type stands only for a value that this detour can't change: [`is_exact`]. Any
+//! other leaves as text, with a Parse of its own in the same flight, which infers the type of that
+//! moment ([`loosened`]). Nothing has to be asked, and there is no moment in between.
+//!
+//! The rules hold for every assignment and implicit cast of `pg_cast`, and for the conversion of
+//! anything to a text by its own output; a test runs all of them on a server. They assume the
+//! DateStyle ISO, in which the client's texts are. They are about values, and not about operators:
+//! docs/concepts/migrations.md has what they can't see.
+
+use crate::binary::{Parts, array, calendar, numeric};
+use crate::message::bind::parts_of;
+use crate::message::{Format, FormatCodes};
+
+/// What is known of a statement's parameters.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters<'a> {
+    /// The types that its Parse names; 0 for each that the server infers. Empty: it infers all.
+    pub named: &'a [u32],
+    /// Whether the client has learned those from the server. Otherwise the caller has said so, and
+    /// they are what he means.
+    pub are_learned: bool,
+    /// The formats and parameters of its first use, as in a Bind; empty for none.
+    pub first: &'a [u8],
+    /// Those of further uses in the same request.
+    pub more: &'a [Vec<u8>],
+    /// Whether the session's time zone is UTC.
+    pub is_utc: bool,
+}
+
+/// Types and parameters in place of those that were given, so that the server infers the types of
+/// all values that would not mean the same under another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loosened {
+    /// The types that the Parse names.
+    pub named: Vec<u32>,
+    /// The formats and parameters of the first use.
+    pub first: Vec<u8>,
+    /// Those of the others.
+    pub more: Vec<Vec<u8>>,
+}
+
+impl<'a> Parameters<'a> {
+    fn uses(&self) -> impl Iterator<Item = &'a [u8]> {
+        let more = self.more.iter().map(|it| &it[..]);
+        std::iter::once(self.first).filter(|it| !it.is_empty()).chain(more)
+    }
+
+    fn named(&self, number: usize) -> u32 {
+        self.named.get(number).copied().unwrap_or(0)
+    }
+
+    /// Whether the server infers the type of a value. That of NULL does not matter.
+    #[must_use]
+    pub fn are_inferred(&self) -> bool {
+        self.any(|number, _, _| self.named(number) == 0)
+    }
+
+    /// Whether a statement that was parsed with these types, in the order of its parameters, may be
+    /// used by its name.
+    #[must_use]
+    pub fn may_be_bound(&self, types: &[u32]) -> bool {
+        !self.any(|number, format, value| {
+            let of = types.get(number).copied().unwrap_or(0);
+            // The bytes of another type's binary form mean something else, or nothing.
+            self.named(number) == 0
+                && (format == Format::Binary || !is_exact(of, format, value, self.is_utc))
+        })
+    }
+
+    fn any(&self, mut is_one: impl FnMut(usize, Format, &[u8]) -> bool) -> bool {
+        self.uses().filter_map(parts_of).any(|(formats, values)| {
+            values.enumerate().any(|(number, value)| {
+                value.is_some_and(|value| is_one(number, format_of(formats, number), value))
+            })
+        })
+    }
+
+    /// The same parameters, so that no learned type is named for a value that it might change;
+    /// `None` where they are so as they are.
+    #[must_use]
+    pub fn loosened(&self) -> Option<Loosened> {
+        if !self.are_learned {
+            return None;
+        }
+        let mut loose = Vec::new();
+        self.any(|number, format, value| {
+            let of = self.named(number);
+            if of != 0 && !is_exact(of, format, value, self.is_utc) && !loose.contains(&number) {
+                loose.push(number);
+            }
+            false
+        });
+        // Where a value has no text form here, its type stays: such types are cast to none but text.
+        let uses = || self.uses().filter_map(parts_of);
+        loose.retain(|number| {
+            uses().all(|(formats, mut values)| match values.nth(*number).flatten() {
+                Some(value) if format_of(formats, *number) == Format::Binary => {
+                    put_text(self.named(*number), value, &mut Vec::new()).is_some()
+                }
+                _ => true,
+            })
+        });
+        if loose.is_empty() {
+            return None;
+        }
+        let named = (0..self.named.len()).map(|number| match loose.contains(&number) {
+            true => 0,
+            false => self.named(number),
+        });
+        let mut rewritten = self.uses().map(|of| self.rewritten(of, &loose));
+        Some(Loosened {
+            named: named.collect(),
+            first: rewritten.next().unwrap_or_default(),
+            more: rewritten.collect(),
+        })
+    }
+
+    /// The parameters of one use, with some of them as text.
+    fn rewritten(&self, of: &[u8], loose: &[usize]) -> Vec<u8> {
+        let Some((formats, values)) = parts_of(of) else { return of.to_vec() };
+        let mut out = Vec::with_capacity(of.len() + 16 * loose.len());
+        let count = (values.len() as u16).to_be_bytes();
+        out.extend_from_slice(&count);
+        for number in 0..values.len() {
+            let is_loose = loose.contains(&number);
+            let format = if is_loose { Format::Text } else { format_of(formats, number) };
+            out.extend_from_slice(&format.code().to_be_bytes());
+        }
+        out.extend_from_slice(&count);
+        for (number, value) in values.enumerate() {
+            let Some(value) = value else {
+                out.extend_from_slice(&(-1_i32).to_be_bytes());
+                continue;
+            };
+            let is_binary = format_of(formats, number) == Format::Binary;
+            let mut text = Vec::new();
+            let is_rewritten = loose.contains(&number) && is_binary;
+            if is_rewritten {
+                put_text(self.named(number), value, &mut text);
+            }
+            let value = if is_rewritten { &text[..] } else { value };
+            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            out.extend_from_slice(value);
+        }
+        out
+    }
+}
+
+fn format_of(formats: FormatCodes<'_>, number: usize) -> Format {
+    formats.of(number).unwrap_or_default()
+}
+
+/// Whether a value of a type means the same in a column of any type that the column may be changed
+/// to, or fails there. In binary form the type must be one that the client has learned.
+#[must_use]
+pub fn is_exact(type_oid: u32, format: Format, value: &[u8], is_utc: bool) -> bool {
+    match format {
+        Format::Text => is_exact_text(type_oid, value) || is_utc && is_utc_text(type_oid, value),
+        Format::Binary => is_exact_binary(type_oid, value, is_utc),
+    }
+}
+
+/// The same for a text. It is as the server would print it, and nothing is lost in the type.
+#[must_use]
+pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
+    match type_oid {
+        oid::BOOL => matches!(text, b"true" | b"false"),
+        oid::INT2 => whole(text).is_some_and(|it| i16::try_from(it).is_ok()),
+        oid::INT4 => whole(text).is_some_and(|it| i32::try_from(it).is_ok()),
+        oid::INT8 => whole(text).is_some(),
+        // As an int4 it has no sign.
+        oid::OID => whole(text).is_some_and(|it| (0..=i32::MAX.into()).contains(&it)),
+        // A cast to numeric keeps 6 or 15 digits (FLT_DIG, DBL_DIG), and one to a whole number rounds.
+        oid::FLOAT4 => text.len() <= 6 && whole(text).is_some(),
+        oid::FLOAT8 => text.len() <= 15 && whole(text).is_some(),
+        oid::NUMERIC => is_whole(text),
+        // In a char(n) spaces at the end mean nothing. A name has 63 bytes.
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR => !text.ends_with(b" "),
+        oid::NAME => text.len() <= 63 && !text.ends_with(b" "),
+        oid::UUID => is_uuid(text),
+        oid::DATE => is_date(text),
+        oid::TIME => is_time(text),
+        oid::TIMESTAMP => is_timestamp(text),
+        oid::JSON => true,
+        oid::INT2_ARRAY => are_exact_texts(oid::INT2, text),
+        oid::INT4_ARRAY => are_exact_texts(oid::INT4, text),
+        oid::INT8_ARRAY => are_exact_texts(oid::INT8, text),
+        _ => false,
+    }
+}
+
+/// The same for an array of one dimension whose elements need no quotes.
+fn are_exact_texts(of: u32, text: &[u8]) -> bool {
+    let inner = text.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
+    inner.is_some_and(|inner| {
+        inner.is_empty() || inner.split(|byte| *byte == b',').all(|it| is_exact_text(of, it))
+    })
+}
+
+/// A moment of UTC where the session's time zone is that: its wall clock is the same everywhere.
+fn is_utc_text(type_oid: u32, text: &[u8]) -> bool {
+    type_oid == oid::TIMESTAMPTZ && text.strip_suffix(b"+00").is_some_and(is_timestamp)
+}
+
+fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
+    match type_oid {
+        // They are rewritten only where their text isn't exact.
+        oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => text_is_exact(type_oid, value),
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => is_exact_text(type_oid, value),
+        oid::OID => value.first().is_none_or(|byte| *byte < 0x80),
+        oid::TIMESTAMPTZ => is_utc,
+        oid::TIMETZ | oid::INTERVAL | oid::JSONB => false,
+        _ => match element_of(type_oid) {
+            Some(of) => array::read(value).is_ok_and(|(_, _, mut parts)| {
+                std::iter::from_fn(|| (!parts.0.is_empty()).then(|| parts.part())).all(|part| {
+                    part.is_ok_and(|it| it.is_none_or(|it| is_exact_binary(of, it, is_utc)))
+                })
+            }),
+            None => true,
+        },
+    }
+}
+
+fn text_is_exact(type_oid: u32, value: &[u8]) -> bool {
+    let mut text = Vec::new();
+    put_text(type_oid, value, &mut text).is_some() && is_exact_text(type_oid, &text)
+}
+
+/// Appends the text of a value in binary form, from which the same value is read by its type;
+/// `None` if it has none here.
+fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    match type_oid {
+        oid::FLOAT4 => {
+            let value = f32::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(float_text(value.into(), &value.to_string()).as_bytes());
+        }
+        oid::FLOAT8 => {
+            let value = f64::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(float_text(value, &format!("{value}")).as_bytes());
+        }
+        oid::OID => {
+            let value = u32::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(value.to_string().as_bytes());
+        }
+        oid::NUMERIC => out.extend_from_slice(numeric::read(value).ok()?.text().as_bytes()),
+        oid::JSONB => out.extend_from_slice(value.split_first()?.1),
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
+        oid::TIMESTAMPTZ => {
+            calendar::put_utc(i64::from_be_bytes(value.try_into().ok()?), out);
+        }
+        oid::TIMETZ => {
+            let mut parts = Parts(value);
+            let (micros, west) = (i64::from_be_bytes(parts.take().ok()?), parts.i32().ok()?);
+            calendar::put_time(micros, out);
+            calendar::put_offset(west, out);
+        }
+        oid::INTERVAL => calendar::Interval::read(value).ok()?.put_text(out),
+        _ => return put_array_text(element_of(type_oid)?, value, out),
+    }
+    Some(())
+}
+
+fn put_array_text(of: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (lens, dimensions, mut parts) = array::read(value).ok()?;
+    // With more dimensions, or other bounds than 1, it stays as it is.
+    let bound = value.get(16..20).is_none_or(|it| it == [0, 0, 0, 1]);
+    if dimensions > 1 || !bound {
+        return None;
+    }
+    out.push(b'{');
+    let count = if dimensions == 0 { 0 } else { lens[0] };
+    for place in 0..count {
+        out.extend_from_slice(if place > 0 { b"," } else { b"" });
+        match parts.part().ok()? {
+            None => out.extend_from_slice(b"NULL"),
+            Some(element) => {
+                let mut text = Vec::new();
+                put_text(of, element, &mut text)?;
+                array::put_quoted(out, &text);
+            }
+        }
+    }
+    out.push(b'}');
+    Some(())
+}
+
+/// The digits of a float from which the same float is read.
+fn float_text(value: f64, digits: &str) -> String {
+    match value {
+        _ if value.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ => digits.to_owned(),
+    }
+}
+
+/// A whole number as the server prints it, that has room in 8 bytes.
+fn whole(text: &[u8]) -> Option<i64> {
+    if is_whole(text) { str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+fn is_whole(text: &[u8]) -> bool {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        b"0" => text == b"0",
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+fn is_uuid(text: &[u8]) -> bool {
+    text.len() == 36
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
+
+/// Two digits that are no more than this.
+fn is_pair(text: &[u8], least: u8, most: u8) -> bool {
+    matches!(text, [a @ b'0'..=b'9', b @ b'0'..=b'9']
+        if (least..=most).contains(&((a - b'0') * 10 + (b - b'0'))))
+}
+
+/// `2020-12-31`: the form of ISO, in which no day is taken for a month.
+fn is_date(text: &[u8]) -> bool {
+    let (Some(year), [b'-', month @ .., b'-', _, _]) =
+        (text.get(..4), text.get(4..).unwrap_or_default())
+    else {
+        return false;
+    };
+    text.len() == 10
+        && year.iter().all(u8::is_ascii_digit)
+        && year != b"0000"
+        && is_pair(month, 1, 12)
+        && is_pair(&text[8..], 1, 31)
+}
+
+/// `23:59:59`, or with up to six digits behind the point, of which the last is no zero.
+fn is_time(text: &[u8]) -> bool {
+    let Some((clock, rest)) = text.split_at_checked(8) else { return false };
+    let is_clock = clock[2] == b':'
+        && clock[5] == b':'
+        && is_pair(&clock[..2], 0, 23)
+        && is_pair(&clock[3..5], 0, 59)
+        && is_pair(&clock[6..], 0, 59);
+    let is_part = match rest {
+        [] => true,
+        [b'.', digits @ ..] => {
+            (1..=6).contains(&digits.len())
+                && digits.iter().all(u8::is_ascii_digit)
+                && !digits.ends_with(b"0")
+        }
+        _ => false,
+    };
+    is_clock && is_part
+}
+
+fn is_timestamp(text: &[u8]) -> bool {
+    text.split_at_checked(10)
+        .is_some_and(|(date, rest)| is_date(date) && rest.strip_prefix(b" ").is_some_and(is_time))
+}
+
+/// The type of the elements of an array whose elements are not always exact.
+fn element_of(type_oid: u32) -> Option<u32> {
+    const ARRAYS: [(u32, u32); 8] = [
+        (1021, oid::FLOAT4),
+        (1022, oid::FLOAT8),
+        (1231, oid::NUMERIC),
+        (1028, oid::OID),
+        (1185, oid::TIMESTAMPTZ),
+        (1270, oid::TIMETZ),
+        (1187, oid::INTERVAL),
+        (3807, oid::JSONB),
+    ];
+    ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
+}
+
+/// Numbers of types (src/include/catalog/pg_type.dat).
+mod oid {
+    pub(super) const BOOL: u32 = 16;
+    pub(super) const NAME: u32 = 19;
+    pub(super) const INT8: u32 = 20;
+    pub(super) const INT2: u32 = 21;
+    pub(super) const INT4: u32 = 23;
+    pub(super) const TEXT: u32 = 25;
+    pub(super) const OID: u32 = 26;
+    pub(super) const JSON: u32 = 114;
+    pub(super) const FLOAT4: u32 = 700;
+    pub(super) const FLOAT8: u32 = 701;
+    pub(super) const INT2_ARRAY: u32 = 1005;
+    pub(super) const INT4_ARRAY: u32 = 1007;
+    pub(super) const INT8_ARRAY: u32 = 1016;
+    pub(super) const BPCHAR: u32 = 1042;
+    pub(super) const VARCHAR: u32 = 1043;
+    pub(super) const DATE: u32 = 1082;
+    pub(super) const TIME: u32 = 1083;
+    pub(super) const TIMESTAMP: u32 = 1114;
+    pub(super) const TIMESTAMPTZ: u32 = 1184;
+    pub(super) const INTERVAL: u32 = 1186;
+    pub(super) const TIMETZ: u32 = 1266;
+    pub(super) const NUMERIC: u32 = 1700;
+    pub(super) const UUID: u32 = 2950;
+    pub(super) const JSONB: u32 = 3802;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+use super::*;
+
+fn exact(type_oid: u32, text: &str) -> bool {
+    is_exact_text(type_oid, text.as_bytes())
+}
+
+/// One parameter in binary form, as in a Bind.
+fn binary(value: &[u8]) -> Vec<u8> {
+    let len = (value.len() as u32).to_be_bytes();
+    [&[0, 1, 0, 1, 0, 1][..], &len, value].concat()
+}
+
+/// The text that takes the place of a value of a learned type; `None` where it keeps its type.
+fn instead(type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
+    let (named, first) = ([type_oid], binary(value));
+    let of = Parameters {
+        named: &named,
+        are_learned: true,
+        first: &first,
+        is_utc,
+        ..Parameters::default()
+    };
+    let loose = of.loosened()?;
+    assert_eq!(loose.named, [0], "the server infers its type");
+    let (formats, mut values) = parts_of(&loose.first).unwrap();
+    assert_eq!(formats.of(0), Some(Format::Text));
+    Some(String::from_utf8(values.next().unwrap().unwrap().to_vec()).unwrap())
+}
+
+#[test]
+fn whole_numbers_are_exact_as_the_server_prints_them() {
+    for text in ["0", "7", "-7", "42", "2147483647", "-2147483648"] {
+        assert!(exact(oid::INT4, text), "{text}");
+    }
+    for text in
+        ["", "-", "-0", "+1", "007", " 7", "7 ", "1.5e3", "0x1f", "1_000", "2147483648", "a"]
+    {
+        assert!(!exact(oid::INT4, text), "{text}");
+    }
+    assert!(exact(oid::INT8, "9223372036854775807") && !exact(oid::INT8, "9223372036854775808"));
+    assert!(exact(oid::NUMERIC, "123456789012345678901234567890") && !exact(oid::NUMERIC, "1.5"));
+    assert!(exact(oid::INT8_ARRAY, "{1,-2,3}") && exact(oid::INT8_ARRAY, "{}"));
+    assert!(!exact(oid::INT8_ARRAY, "{1, 2}") && !exact(oid::INT8_ARRAY, "{\"1\"}"));
+}
+
+#[test]
+fn a_float_is_exact_if_no_cast_rounds_it() {
+    assert!(exact(oid::FLOAT4, "123456") && !exact(oid::FLOAT4, "1234567"));
+    assert!(exact(oid::FLOAT8, "123456789012345") && !exact(oid::FLOAT8, "1234567890123456"));
+    for text in ["0.5", "1e3", "NaN", "-0", "Infinity"] {
+        assert!(!exact(oid::FLOAT8, text), "{text}");
+    }
+}
+
+#[test]
+fn a_date_is_exact_without_a_time_and_a_time_without_a_zone() {
+    assert!(exact(oid::DATE, "2020-12-31"));
+    for text in
+        ["2020-12-31 12:00:00", "20201231", "0000-01-01", "12-31-2020", "2020-13-01", "é020-01-01"]
+    {
+        assert!(!exact(oid::DATE, text), "{text}");
+    }
+    for text in ["2020-01-01 12:00:00", "2020-01-01 23:59:59.5", "2020-01-01 00:00:00.000001"] {
+        assert!(exact(oid::TIMESTAMP, text), "{text}");
+    }
+    for text in [
+        "2020-01-01T12:00:00",
+        "2020-01-01 12:00:00+05:00",
+        "2020-01-01 12:00:00Z",
+        "2020-01-01 24:00:00",
+        "2020-01-01 12:00:60",
+        "2020-01-01 12:00:00.50",
+        "2020-01-01 12:00:00.",
+        "2020-01-01 12:00:00.1234567",
+    ] {
+        assert!(!exact(oid::TIMESTAMP, text), "{text}");
+    }
+    let utc = b"2020-01-01 12:00:00+00";
+    assert!(is_exact(oid::TIMESTAMPTZ, Format::Text, utc, true));
+    assert!(!is_exact(oid::TIMESTAMPTZ, Format::Text, utc, false));
+}
+
+#[test]
+fn what_is_not_known_is_not_exact() {
+    for type_oid in [0, 17, 790, 869, 3802, 16_384] {
+        assert!(!exact(type_oid, "1"), "{type_oid}");
+    }
+}
+
+#[test]
+fn a_learned_value_that_a_cast_would_change_leaves_as_text() {
+    assert_eq!(instead(oid::FLOAT4, &0.1_f32.to_be_bytes(), true).as_deref(), Some("0.1"));
+    assert_eq!(
+        instead(oid::FLOAT8, &(-1e-7_f64).to_be_bytes(), true).as_deref(),
+        Some("-0.0000001")
+    );
+    assert_eq!(instead(oid::FLOAT8, &f64::NAN.to_be_bytes(), true).as_deref(), Some("NaN"));
+    assert_eq!(instead(oid::FLOAT8, &42_f64.to_be_bytes(), true), None);
+    let moment = 86_400_000_000_i64 * 366 + 43_200_500_000;
+    let text = instead(oid::TIMESTAMPTZ, &moment.to_be_bytes(), false);
+    assert_eq!(text.as_deref(), Some("2001-01-01 12:00:00.5+00"));
+    assert_eq!(instead(oid::TIMESTAMPTZ, &moment.to_be_bytes(), true), None);
+    assert_eq!(instead(oid::JSONB, b"\x01{\"a\": 1}", true).as_deref(), Some("{\"a\": 1}"));
+    let mut interval = Vec::new();
+    calendar::Interval { micros: -3_600_000_001, days: 2, months: -14 }.put(&mut interval);
+    let text = instead(oid::INTERVAL, &interval, true);
+    assert_eq!(text.as_deref(), Some("-14 mons 2 days -1:00:00.000001"));
+    assert_eq!(instead(oid::INT4, &7_i32.to_be_bytes(), false), None);
+    // A type of the user's stays: its binary form says what it is, or it is cast to text alone.
+    assert_eq!(instead(16_384, b"happy", false), None);
+}
+
+#[test]
+fn the_other_parameters_and_uses_stay_as_they_are() {
+    let named = [oid::INT4, oid::FLOAT8];
+    let write = |number: i32, float: Option<f64>| {
+        let mut out = vec![0, 1, 0, 1, 0, 2, 0, 0, 0, 4];
+        out.extend_from_slice(&number.to_be_bytes());
+        match float {
+            Some(it) => {
+                out.extend_from_slice(&[0, 0, 0, 8]);
+                out.extend_from_slice(&it.to_be_bytes());
+            }
+            None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+        }
+        out
+    };
+    let (first, more) = (write(1, None), [write(2, Some(1.0)), write(3, Some(0.5))]);
+    let of =
+        Parameters { named: &named, are_learned: true, first: &first, more: &more, is_utc: true };
+    let loose = of.loosened().unwrap();
+    assert_eq!(loose.named, [oid::INT4, 0]);
+    let texts: Vec<_> = std::iter::once(&loose.first)
+        .chain(&loose.more)
+        .map(|it| parts_of(it).unwrap().1.map(|it| it.map(<[u8]>::to_vec)).collect::<Vec<_>>())
+        .collect();
+    let number = |it: i32| Some(it.to_be_bytes().to_vec());
+    assert_eq!(texts[0], [number(1), None]);
+    assert_eq!(texts[1], [number(2), Some(b"1".to_vec())]);
+    assert_eq!(texts[2], [number(3), Some(b"0.5".to_vec())]);
+    assert!(Parameters { are_learned: false, ..of }.loosened().is_none(), "the caller has said so");
+}
+
+#[test]
+fn a_name_stands_for_inferred_types_only_if_the_values_are_exact() {
+    let text = |value: &str| {
+        [&[0, 0, 0, 1][..], &(value.len() as u32).to_be_bytes(), value.as_bytes()].concat()
+    };
+    let of = |first: &[u8], types: &[u32]| {
+        Parameters { first, ..Parameters::default() }.may_be_bound(types)
+    };
+    assert!(of(&text("7"), &[oid::INT4]) && !of(&text("007"), &[oid::INT4]));
+    assert!(!of(&text("7"), &[]), "a type that is not known");
+    assert!(of(&[0, 0, 0, 1, 255, 255, 255, 255], &[]), "NULL is NULL");
+    assert!(!of(&binary(&[0, 0, 0, 7]), &[oid::INT4]), "bytes mean what their type says");
+    assert!(of(&[], &[]) && of(&[0, 0, 0, 0], &[]));
+}

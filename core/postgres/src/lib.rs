@@ -18,6 +18,7 @@ pub mod binary;
 mod bodies;
 pub mod client;
 pub mod message;
+pub mod outdated;
 pub mod session;
 pub mod sql;
 pub mod startup;

@@ -31,6 +31,7 @@ use crate::message::tag::backend;
 use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
 };
+use crate::outdated::{may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::startup::PARAMETERS_MAX;
 pub use ownership::NOT_RESET;
@@ -55,6 +56,10 @@ pub struct Postgres {
     /// The connection serves reads of a replica; and the server has been promoted.
     is_replica: bool,
     is_promoted: bool,
+    /// Its time zone is UTC.
+    is_utc: bool,
+    /// How often the session got another owner.
+    sessions: u64,
     /// Bytes still to come of a message that is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number, each with the bytes that prepare it anew if the server lost
@@ -112,6 +117,8 @@ impl Postgres {
             refused_to_write: false,
             is_replica: false,
             is_promoted: false,
+            is_utc: false,
+            sessions: 0,
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
@@ -125,6 +132,12 @@ impl Postgres {
     /// on beyond its segment.
     pub fn identify(&mut self, process_id: i32, unique: u64) {
         self.ownership.identify(process_id, unique);
+    }
+
+    /// What the server has reported during the login.
+    pub fn greeted(&mut self, settings: &[(String, String)]) {
+        let zone = settings.iter().find(|(name, _)| name == "TimeZone");
+        self.is_utc = zone.is_some_and(|(_, value)| is_utc(value.as_bytes()));
     }
 
     /// What the server has to be. Where that is a server that takes writes, and this one does not
@@ -151,12 +164,30 @@ impl Postgres {
     /// From now on all callers share the session. If a tag or the transaction status shows that one
     /// of them changed it, the connection ends: see [`Step::Unusable`].
     pub fn share(&mut self) {
+        self.sessions += 1;
         self.ownership.share();
     }
 
     /// From now on one caller has the session to itself, until [`take_back`](Self::take_back).
     pub fn lend(&mut self) {
+        self.sessions += 1;
         self.ownership.lend();
+    }
+
+    /// A number that differs for each owner of the session: what one has set is reset before the
+    /// next one runs anything.
+    pub fn session(&self) -> u64 {
+        self.sessions
+    }
+
+    /// Whether the server has said that its time zone is UTC.
+    pub fn is_utc(&self) -> bool {
+        self.is_utc
+    }
+
+    /// Whether all callers share the session.
+    pub fn is_shared(&self) -> bool {
+        self.ownership.is_shared()
     }
 
     /// Whether one caller has the session to itself.
@@ -295,7 +326,7 @@ impl Postgres {
             && !head.guarded
             && head.statement.is_some()
             && self.status == TransactionStatus::Idle
-            && never_started(&error);
+            && never_started(&error, head.healed);
         head.failed = true;
         if head.isolated {
             return Ok(Step::Part(len));
@@ -318,6 +349,7 @@ impl Postgres {
                 self.is_promoted = !self.is_standby;
             }
             b"default_transaction_read_only" => self.is_read_only = value == b"on",
+            b"TimeZone" => self.is_utc = is_utc(value),
             _ => {}
         }
         if !self.parameters.iter().any(|known| **known == *name) {
@@ -486,6 +518,7 @@ impl Protocol for Postgres {
         if let Some(Some(heal)) = self.statements.get(index as usize) {
             out.put_slice(heal);
             expect.pending |= CLOSE | PARSE | DESCRIBE_PARAMETERS | DESCRIBE_ROWS;
+            expect.healed = true;
         }
         expect.sent = expect.pending;
         expect.failed = false;
@@ -603,6 +636,8 @@ pub struct Expect {
     /// `pending` as it was when the request was sent, to send it again.
     sent: u8,
     failed: bool,
+    /// Its statement was prepared anew in front of it.
+    healed: bool,
     partial_effects: bool,
     transaction_local: bool,
     /// A Describe of a portal without rows is in front of everything else, and unanswered.
@@ -619,6 +654,8 @@ pub struct Expect {
     leaves_nothing: bool,
     /// The request makes something temporary.
     temporary: bool,
+    /// The names in later texts may mean other things behind it.
+    renames: bool,
     /// The request ends the transaction, if one is open.
     commits: bool,
     /// The number of the last request, up to this one, that may have written.
@@ -670,6 +707,7 @@ impl Expect {
             pending: 0,
             sent: 0,
             failed: false,
+            healed: false,
             partial_effects: false,
             transaction_local: false,
             guarded: false,
@@ -679,6 +717,7 @@ impl Expect {
             isolated: false,
             leaves_nothing: false,
             temporary: false,
+            renames: false,
             commits: false,
             written: 0,
             own: Own::No,
@@ -806,7 +845,8 @@ impl Expect {
         let local =
             traits.transaction_local() || traits.transaction_control() || traits.savepoint();
         let expect = if local { expect.transaction_local() } else { expect };
-        let expect = Expect { temporary: traits.temporary(), ..expect };
+        let (temporary, renames) = (traits.temporary(), traits.renames());
+        let expect = Expect { temporary, renames, ..expect };
         if traits.leaves_nothing() { expect.leaves_nothing() } else { expect }
     }
 
@@ -822,6 +862,11 @@ impl Expect {
     pub const fn transaction_local(mut self) -> Expect {
         self.transaction_local = true;
         self
+    }
+
+    /// Whether the names in later texts of its session may mean other things behind it.
+    pub fn renames(&self) -> bool {
+        self.renames
     }
 
     /// Marks a request that can leave nothing behind in its session: see
@@ -1020,17 +1065,17 @@ fn is_not_replicated(body: &[u8]) -> bool {
     })
 }
 
-/// Whether the error says that a prepared statement did not even start: the server doesn't know it
-/// (26000, FetchPreparedStatement and exec_bind_message), or its plan now returns other columns
-/// (0A000 of RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
-fn never_started(error: &ErrorResponse<'_>) -> bool {
-    match error.fields.value(field::CODE) {
-        Some(b"26000") => true,
-        Some(b"0A000") => {
-            error.fields.value(field::ROUTINE) == Some(b"RevalidateCachedQuery".as_slice())
-        }
-        _ => false,
-    }
+/// Whether the error, which came in front of BindComplete, says that a prepared statement did not
+/// even start for a reason that is gone once it is prepared anew. An error that only may come from an
+/// outdated Parse is looked at once: `healed` says whether there was a new one.
+fn never_started(error: &ErrorResponse<'_>, healed: bool) -> bool {
+    let [code, routine] = [field::CODE, field::ROUTINE].map(|it| error.fields.value(it));
+    means_stale(code, routine) || !healed && may_be_outdated(code, routine)
+}
+
+/// Whether a time zone is UTC, by its usual names.
+fn is_utc(zone: &[u8]) -> bool {
+    matches!(zone, b"UTC" | b"Etc/UTC" | b"GMT" | b"Etc/GMT")
 }
 
 /// Whether this is the command tag of a statement that changes the state of its session

@@ -45,6 +45,7 @@ impl Traits {
     const MAY_LEAVE: Traits = Traits(1 << 12);
     const TEMPORARY: Traits = Traits(1 << 13);
     const TOO_MANY_PARAMETERS: Traits = Traits(1 << 14);
+    const RENAMES: Traits = Traits(1 << 15);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -170,6 +171,15 @@ impl Traits {
         self.has(Self::TOO_MANY_PARAMETERS)
     }
 
+    /// The names in later texts of its session may mean other things behind it: it sets the path or
+    /// the role, makes something temporary, or calls a function that is not known to be harmless,
+    /// which may do so. A trigger, a view or an operator may call such a function, and no text shows
+    /// that. What other definitions change, they change for all sessions.
+    #[must_use]
+    pub fn renames(self) -> bool {
+        self.has(Self::RENAMES)
+    }
+
     /// The traits as a number, for callers of the C ABI.
     #[must_use]
     pub fn bits(self) -> u16 {
@@ -221,7 +231,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 15] = [
+        const NAMES: [(Traits, &str); 16] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -237,6 +247,7 @@ impl fmt::Debug for Traits {
             (Traits::MAY_LEAVE, "may_leave"),
             (Traits::TEMPORARY, "temporary"),
             (Traits::TOO_MANY_PARAMETERS, "too_many_parameters"),
+            (Traits::RENAMES, "renames"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -251,6 +262,9 @@ pub fn classify(sql: &str) -> Traits {
     while let Some(next) = statement(&mut lexer) {
         traits |= next | Traits::SEVERAL;
         traits.remove(Traits::READ_ONLY_SELECT);
+    }
+    if locks::renames(sql, traits) {
+        traits |= Traits::RENAMES;
     }
     traits
 }

@@ -402,7 +402,7 @@ fn submission<'a>(
     formats: &'a [Format],
 ) -> Submission<'a> {
     let flags = if formats.is_empty() { flags } else { flags & !flag::BINARY };
-    let types = Typed { id, oids };
+    let types = Typed { id, oids, are_learned: true };
     Submission { flags, text, types, parameters, formats, ..Submission::default() }
 }
 

@@ -334,6 +334,7 @@ fn spawn(
     // trip.
     let process_id = if settings.one_segment { 0 } else { ready.process_id };
     protocol.identify(process_id, unique);
+    protocol.greeted(&ready.parameters);
     protocol.target(settings.target_session_attrs);
     if context.newest.is_some() {
         protocol.watch_positions();

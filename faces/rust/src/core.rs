@@ -296,10 +296,12 @@ impl Connection {
             drained: Vec::new(),
             handles: 1,
             // The login has read random bytes for its nonce, so there are some.
-            statements: Statements::new(
-                context.options.prepared_max,
-                getrandom::u64().unwrap_or_default(),
-            ),
+            statements: {
+                let unique = getrandom::u64().unwrap_or_default();
+                let mut statements = Statements::new(context.options.prepared_max, unique);
+                statements.share(&context.metadata_cache.generation);
+                statements
+            },
             scratch: BytesMut::new(),
             awaiting_bytes_max: context.options.waiting_bytes_max,
             route,

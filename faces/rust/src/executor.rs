@@ -519,6 +519,7 @@ impl Executor {
         match outgoing.message {
             Message::Whole(bytes) => {
                 let (expect, goes_on) = (outgoing.expect, outgoing.goes_on);
+                core.sent(&expect);
                 let request = isolated(core, expect);
                 let request = Request { deadline, in_order, pinned, cancel_late, ..request };
                 let used: Option<&Use> = None;

@@ -250,7 +250,10 @@ fn add(
     limits: Limits,
 ) -> Result<Token, Error> {
     let token = match &statement.bound {
-        None => core.pipeline_push(now, id, (statement.expect, None), bytes, limits)?,
+        None => {
+            core.sent(&statement.expect);
+            core.pipeline_push(now, id, (statement.expect, None), bytes, limits)?
+        }
         Some(bound) => core.with_scratch(|core, out| {
             let scope = core.pipelines.scope(id);
             let request = core.assemble(statement.expect, bound, bytes, scope, out)?;

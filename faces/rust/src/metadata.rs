@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_engine::pool::TextKey;
+use onetrip_postgres::client::exact::Parameters;
+use onetrip_postgres::client::statements::Generation;
 use onetrip_postgres::client::texts::{TEXT_LEN_MAX, text_key};
 use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
 
+use crate::first_use::oid_of;
 use crate::sync::SHARDS;
 
 /// The types of a statement's parameters, and the formats of its columns.
@@ -21,6 +24,8 @@ pub(crate) struct Metadata {
     pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
+    /// The numbers of the types, as a Parse has them: 0 where the server infers one.
+    pub(crate) oids: Vec<u32>,
     pub(crate) traits: Traits,
     /// The key of the text in the pool.
     pub(crate) key: TextKey,
@@ -52,11 +57,17 @@ impl Metadata {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             key: text_key(&sql, traits),
             sql,
+            oids: types.iter().map(oid_of).collect(),
             types,
             traits,
             results: Results { any_text, formats: Mutex::new(results) },
             uses: AtomicU32::new(1),
         })
+    }
+
+    /// What decides which of these values, as they stand in a Bind, may go under a name.
+    pub(crate) fn exactness<'a>(&'a self, values: &'a [u8], is_utc: bool) -> Parameters<'a> {
+        Parameters { named: &self.oids, first: values, is_utc, ..Parameters::default() }
     }
 
     /// Counts a use. Returns whether the statement has been used `often` times.
@@ -101,6 +112,8 @@ impl Metadata {
 #[derive(Debug, Default)]
 pub(crate) struct MetadataCache {
     shards: [Shard; SHARDS],
+    /// Connections that share what is learned find out together that it has changed.
+    pub(crate) generation: Generation,
     hasher: RandomState,
 }
 

@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
+use onetrip_postgres::client::exact::Parameters;
 pub(crate) use onetrip_postgres::client::statements::Scope;
-use onetrip_postgres::client::statements::{self, Wanted, means_stale};
+use onetrip_postgres::client::statements::{self, Fault, Wanted, fault};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Describe, EncodeError, Format, Target, parse};
 
@@ -51,8 +52,10 @@ impl Bound {
         &self,
         parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
         data: &'a dyn Fn() -> Learned,
+        parameters: Parameters<'a>,
     ) -> Wanted<'a, Learned> {
-        Wanted { key: self.metadata.id, parse, data, is_explicit: self.explicit.is_some() }
+        let is_explicit = self.explicit.is_some();
+        Wanted { key: self.metadata.id, parse, data, is_explicit, parameters }
     }
 
     /// If this use prepares a caller's statement on this connection, keeps the result.
@@ -132,7 +135,7 @@ impl Learned {
 /// statement changes those behind it.
 pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
     let (prepared, seen) = (used.prepared(), reply.seen());
-    used.ended(seen, error.map(shows_stale));
+    used.ended(&seen, error.map(fault_of));
     if seen.described && prepared.data.update(reply) {
         // This reply has the formats that were requested; the next use prepares anew.
         prepared.make_stale();
@@ -142,15 +145,19 @@ pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option
 
 /// Whether the error says that the server can't use the statement as it is.
 pub(crate) fn shows_stale(error: &Error) -> bool {
+    fault_of(error).is_stale()
+}
+
+fn fault_of(error: &Error) -> Fault {
     let routine = error.server().and_then(|server| server.routine.as_deref());
-    means_stale(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
+    fault(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
 }
 
 /// A function that writes the Parse of a statement.
 pub(crate) fn parse_of(
     metadata: &Metadata,
 ) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
-    |out, name| write_parse(out, name, &metadata.sql, &metadata.types)
+    |out, name| parse::write(out, name, &metadata.sql, &metadata.oids)
 }
 
 /// Writes a Parse.

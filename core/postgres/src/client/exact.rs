@@ -7,16 +7,15 @@
 //! src/backend/utils/cache/plancache.c). A `timestamp` loses its zone on the way to a `timestamptz`,
 //! and `007` becomes `7` on the way to `text`.
 //!
-//! So a remembered type stands only for a value that this detour can't change: [`is_exact`]. Any
+//! So a remembered type stands only for a value that this detour can't change: [`is_exact_text`]. Any
 //! other leaves as text, with a Parse of its own in the same flight, which infers the type of that
-//! moment ([`loosened`]). Nothing has to be asked, and there is no moment in between.
+//! moment ([`Parameters::loosened`]). Nothing has to be asked, and there is no moment in between.
 //!
 //! The rules hold for every assignment and implicit cast of `pg_cast`, and for the conversion of
 //! anything to a text by its own output; a test runs all of them on a server. They assume the
 //! DateStyle ISO, in which the client's texts are. They are about values, and not about operators:
 //! docs/concepts/migrations.md has what they can't see.
 
-use crate::binary::{Parts, array, calendar, numeric};
 use crate::message::bind::parts_of;
 use crate::message::{Format, FormatCodes};
 
@@ -71,9 +70,15 @@ impl<'a> Parameters<'a> {
         !self.any(|number, format, value| {
             let of = types.get(number).copied().unwrap_or(0);
             // The bytes of another type's binary form mean something else, or nothing.
-            self.named(number) == 0
-                && (format == Format::Binary || !is_exact(of, format, value, self.is_utc))
+            self.named(number) == 0 && (format == Format::Binary || !self.is_exact_text(of, value))
         })
+    }
+
+    /// Without the binary forms of values, nothing is sent in the form of a learned type.
+    #[cfg(not(feature = "values"))]
+    #[must_use]
+    pub fn loosened(&self) -> Option<Loosened> {
+        None
     }
 
     fn any(&self, mut is_one: impl FnMut(usize, Format, &[u8]) -> bool) -> bool {
@@ -84,74 +89,8 @@ impl<'a> Parameters<'a> {
         })
     }
 
-    /// The same parameters, so that no learned type is named for a value that it might change;
-    /// `None` where they are so as they are.
-    #[must_use]
-    pub fn loosened(&self) -> Option<Loosened> {
-        if !self.are_learned {
-            return None;
-        }
-        let mut loose = Vec::new();
-        self.any(|number, format, value| {
-            let of = self.named(number);
-            if of != 0 && !is_exact(of, format, value, self.is_utc) && !loose.contains(&number) {
-                loose.push(number);
-            }
-            false
-        });
-        // Where a value has no text form here, its type stays: such types are cast to none but text.
-        let uses = || self.uses().filter_map(parts_of);
-        loose.retain(|number| {
-            uses().all(|(formats, mut values)| match values.nth(*number).flatten() {
-                Some(value) if format_of(formats, *number) == Format::Binary => {
-                    put_text(self.named(*number), value, &mut Vec::new()).is_some()
-                }
-                _ => true,
-            })
-        });
-        if loose.is_empty() {
-            return None;
-        }
-        let named = (0..self.named.len()).map(|number| match loose.contains(&number) {
-            true => 0,
-            false => self.named(number),
-        });
-        let mut rewritten = self.uses().map(|of| self.rewritten(of, &loose));
-        Some(Loosened {
-            named: named.collect(),
-            first: rewritten.next().unwrap_or_default(),
-            more: rewritten.collect(),
-        })
-    }
-
-    /// The parameters of one use, with some of them as text.
-    fn rewritten(&self, of: &[u8], loose: &[usize]) -> Vec<u8> {
-        let Some((formats, values)) = parts_of(of) else { return of.to_vec() };
-        let mut out = Vec::with_capacity(of.len() + 16 * loose.len());
-        let count = (values.len() as u16).to_be_bytes();
-        out.extend_from_slice(&count);
-        for number in 0..values.len() {
-            let is_loose = loose.contains(&number);
-            let format = if is_loose { Format::Text } else { format_of(formats, number) };
-            out.extend_from_slice(&format.code().to_be_bytes());
-        }
-        out.extend_from_slice(&count);
-        for (number, value) in values.enumerate() {
-            let Some(value) = value else {
-                out.extend_from_slice(&(-1_i32).to_be_bytes());
-                continue;
-            };
-            let is_binary = format_of(formats, number) == Format::Binary;
-            let mut text = Vec::new();
-            let is_rewritten = loose.contains(&number) && is_binary;
-            if is_rewritten {
-                put_text(self.named(number), value, &mut text);
-            }
-            let value = if is_rewritten { &text[..] } else { value };
-            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-            out.extend_from_slice(value);
-        }
-        out
+    fn is_exact_text(&self, type_oid: u32, text: &[u8]) -> bool {
+        is_exact_text(type_oid, text) || self.is_utc && is_utc_text(type_oid, text)
     }
 }
 
@@ -159,17 +98,8 @@ fn format_of(formats: FormatCodes<'_>, number: usize) -> Format {
     formats.of(number).unwrap_or_default()
 }
 
-/// Whether a value of a type means the same in a column of any type that the column may be changed
-/// to, or fails there. In binary form the type must be one that the client has learned.
-#[must_use]
-pub fn is_exact(type_oid: u32, format: Format, value: &[u8], is_utc: bool) -> bool {
-    match format {
-        Format::Text => is_exact_text(type_oid, value) || is_utc && is_utc_text(type_oid, value),
-        Format::Binary => is_exact_binary(type_oid, value, is_utc),
-    }
-}
-
-/// The same for a text. It is as the server would print it, and nothing is lost in the type.
+/// Whether a text means the same in a column of any type that a column of this type may be changed
+/// to, or fails there: it is as the server would print it, and nothing of it is lost in the type.
 #[must_use]
 pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
     match type_oid {
@@ -209,98 +139,6 @@ fn are_exact_texts(of: u32, text: &[u8]) -> bool {
 /// A moment of UTC where the session's time zone is that: its wall clock is the same everywhere.
 fn is_utc_text(type_oid: u32, text: &[u8]) -> bool {
     type_oid == oid::TIMESTAMPTZ && text.strip_suffix(b"+00").is_some_and(is_timestamp)
-}
-
-fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
-    match type_oid {
-        // They are rewritten only where their text isn't exact.
-        oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => text_is_exact(type_oid, value),
-        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => is_exact_text(type_oid, value),
-        oid::OID => value.first().is_none_or(|byte| *byte < 0x80),
-        oid::TIMESTAMPTZ => is_utc,
-        oid::TIMETZ | oid::INTERVAL | oid::JSONB => false,
-        _ => match element_of(type_oid) {
-            Some(of) => array::read(value).is_ok_and(|(_, _, mut parts)| {
-                std::iter::from_fn(|| (!parts.0.is_empty()).then(|| parts.part())).all(|part| {
-                    part.is_ok_and(|it| it.is_none_or(|it| is_exact_binary(of, it, is_utc)))
-                })
-            }),
-            None => true,
-        },
-    }
-}
-
-fn text_is_exact(type_oid: u32, value: &[u8]) -> bool {
-    let mut text = Vec::new();
-    put_text(type_oid, value, &mut text).is_some() && is_exact_text(type_oid, &text)
-}
-
-/// Appends the text of a value in binary form, from which the same value is read by its type;
-/// `None` if it has none here.
-fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    match type_oid {
-        oid::FLOAT4 => {
-            let value = f32::from_be_bytes(value.try_into().ok()?);
-            out.extend_from_slice(float_text(value.into(), &value.to_string()).as_bytes());
-        }
-        oid::FLOAT8 => {
-            let value = f64::from_be_bytes(value.try_into().ok()?);
-            out.extend_from_slice(float_text(value, &format!("{value}")).as_bytes());
-        }
-        oid::OID => {
-            let value = u32::from_be_bytes(value.try_into().ok()?);
-            out.extend_from_slice(value.to_string().as_bytes());
-        }
-        oid::NUMERIC => out.extend_from_slice(numeric::read(value).ok()?.text().as_bytes()),
-        oid::JSONB => out.extend_from_slice(value.split_first()?.1),
-        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
-        oid::TIMESTAMPTZ => {
-            calendar::put_utc(i64::from_be_bytes(value.try_into().ok()?), out);
-        }
-        oid::TIMETZ => {
-            let mut parts = Parts(value);
-            let (micros, west) = (i64::from_be_bytes(parts.take().ok()?), parts.i32().ok()?);
-            calendar::put_time(micros, out);
-            calendar::put_offset(west, out);
-        }
-        oid::INTERVAL => calendar::Interval::read(value).ok()?.put_text(out),
-        _ => return put_array_text(element_of(type_oid)?, value, out),
-    }
-    Some(())
-}
-
-fn put_array_text(of: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let (lens, dimensions, mut parts) = array::read(value).ok()?;
-    // With more dimensions, or other bounds than 1, it stays as it is.
-    let bound = value.get(16..20).is_none_or(|it| it == [0, 0, 0, 1]);
-    if dimensions > 1 || !bound {
-        return None;
-    }
-    out.push(b'{');
-    let count = if dimensions == 0 { 0 } else { lens[0] };
-    for place in 0..count {
-        out.extend_from_slice(if place > 0 { b"," } else { b"" });
-        match parts.part().ok()? {
-            None => out.extend_from_slice(b"NULL"),
-            Some(element) => {
-                let mut text = Vec::new();
-                put_text(of, element, &mut text)?;
-                array::put_quoted(out, &text);
-            }
-        }
-    }
-    out.push(b'}');
-    Some(())
-}
-
-/// The digits of a float from which the same float is read.
-fn float_text(value: f64, digits: &str) -> String {
-    match value {
-        _ if value.is_nan() => "NaN".to_owned(),
-        f64::INFINITY => "Infinity".to_owned(),
-        f64::NEG_INFINITY => "-Infinity".to_owned(),
-        _ => digits.to_owned(),
-    }
 }
 
 /// A whole number as the server prints it, that has room in 8 bytes.
@@ -369,21 +207,6 @@ fn is_timestamp(text: &[u8]) -> bool {
         .is_some_and(|(date, rest)| is_date(date) && rest.strip_prefix(b" ").is_some_and(is_time))
 }
 
-/// The type of the elements of an array whose elements are not always exact.
-fn element_of(type_oid: u32) -> Option<u32> {
-    const ARRAYS: [(u32, u32); 8] = [
-        (1021, oid::FLOAT4),
-        (1022, oid::FLOAT8),
-        (1231, oid::NUMERIC),
-        (1028, oid::OID),
-        (1185, oid::TIMESTAMPTZ),
-        (1270, oid::TIMETZ),
-        (1187, oid::INTERVAL),
-        (3807, oid::JSONB),
-    ];
-    ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
-}
-
 /// Numbers of types (src/include/catalog/pg_type.dat).
 mod oid {
     pub(super) const BOOL: u32 = 16;
@@ -405,12 +228,11 @@ mod oid {
     pub(super) const TIME: u32 = 1083;
     pub(super) const TIMESTAMP: u32 = 1114;
     pub(super) const TIMESTAMPTZ: u32 = 1184;
-    pub(super) const INTERVAL: u32 = 1186;
-    pub(super) const TIMETZ: u32 = 1266;
     pub(super) const NUMERIC: u32 = 1700;
     pub(super) const UUID: u32 = 2950;
-    pub(super) const JSONB: u32 = 3802;
 }
 
-#[cfg(test)]
+#[cfg(feature = "values")]
+mod learned;
+#[cfg(all(test, feature = "values"))]
 mod tests;

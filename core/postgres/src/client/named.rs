@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::statements::{Prepared, Statements, Use, Wanted, Way};
+use super::statements::{Prepared, Statements, USES_BEFORE_OWN, Use, Wanted, Way};
 use crate::Postgres;
 use crate::message::EncodeError;
 use crate::sql::{Traits, classify};
@@ -12,14 +12,36 @@ use crate::sql::{Traits, classify};
 /// The named statements of one connection.
 #[derive(Debug)]
 pub struct Named<T> {
+    /// By the part of the name that the server looks at.
     by_name: HashMap<Box<str>, OfText<T>>,
 }
+
+/// The server looks at so many bytes of a name, and takes two for the same that share these: its
+/// table of prepared statements has keys of NAMEDATALEN, with a zero byte
+/// (`InitQueryHashTable` in src/backend/commands/prepare.c).
+const NAME_LEN: usize = 63;
 
 #[derive(Debug)]
 struct OfText<T> {
     text: Box<str>,
     traits: Traits,
     prepared: Arc<Prepared<T>>,
+    /// The epoch in which it was parsed ([`Statements::renamed`]), the one of its last use, and how
+    /// often it was used in that.
+    parsed_in: u64,
+    epoch: u64,
+    uses: u32,
+}
+
+impl<T> OfText<T> {
+    /// Counts a use. Whether the names in the text mean what they meant when it was parsed.
+    fn is_current(&mut self, epoch: u64) -> bool {
+        if self.epoch != epoch {
+            (self.epoch, self.uses) = (epoch, 0);
+        }
+        self.uses = self.uses.saturating_add(1);
+        self.parsed_in == epoch
+    }
 }
 
 /// The name already stands for another text.
@@ -57,25 +79,35 @@ impl<T> Named<T> {
         wanted: &Wanted<'_, T>,
     ) -> Result<Result<Plan<T>, NameTaken>, EncodeError> {
         let (mut traits, mut closes) = (None, false);
-        if let Some(known) = self.by_name.get(name) {
-            let (prepared, is_same) = (&known.prepared, *known.text == *text);
-            let plan = |way| Ok(Ok(Plan { way, closes: false, traits: known.traits }));
+        let epoch = statements.epoch(protocol);
+        let key = &name[..name.floor_char_boundary(NAME_LEN)];
+        if let Some(known) = self.by_name.get_mut(key) {
+            let is_same = *known.text == *text;
+            let is_current = known.is_current(epoch);
+            let (prepared, of) = (&known.prepared, known.traits);
+            let plan = |way| Ok(Ok(Plan { way, closes: false, traits: of }));
+            let is_ready = prepared.is_ready();
             match is_same {
                 false if !prepared.has_failed() => return Ok(Err(NameTaken)),
-                true if prepared.is_ready() => {
+                true if !is_current && known.uses < USES_BEFORE_OWN => return plan(Way::Unnamed),
+                true if is_ready && is_current && prepared.takes(&wanted.parameters) => {
                     return plan(Way::Named(Use::of(prepared.clone())));
                 }
-                true if prepared.is_parsing() => return plan(Way::Unnamed),
+                true if is_ready && is_current || prepared.is_parsing() => {
+                    return plan(Way::Unnamed);
+                }
                 _ => {}
             }
             closes = is_same;
-            traits = is_same.then_some(known.traits);
+            traits = is_same.then_some(of);
             prepared.replace();
         }
         let traits = traits.unwrap_or_else(|| classify(text));
         let prepared = statements.prepare_as(protocol, name.to_owned(), wanted, None)?;
         let way = Way::Named(Use::that_parses(prepared.clone()));
-        self.by_name.insert(name.into(), OfText { text: text.into(), traits, prepared });
+        let text = text.into();
+        let of_text = OfText { text, traits, prepared, parsed_in: epoch, epoch, uses: 0 };
+        self.by_name.insert(key.into(), of_text);
         Ok(Ok(Plan { way, closes, traits }))
     }
 

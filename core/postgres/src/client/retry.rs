@@ -61,6 +61,7 @@ mod tests {
     use onetrip_engine::Token;
 
     use super::*;
+    use crate::client::exact::Parameters;
     use crate::client::statements::{Statements, Wanted};
     use crate::message::{TransactionStatus, parse};
     use crate::{Expect, Postgres};
@@ -83,7 +84,13 @@ mod tests {
         let statements = Statements::new(8, 1);
         let mut protocol = Postgres::new(TransactionStatus::Idle);
         let text = |out: &mut BytesMut, name: &str| parse::write(out, name, "select", &[]);
-        let wanted = Wanted { key: 1, parse: &text, data: &|| (), is_explicit: false };
+        let wanted = Wanted {
+            key: 1,
+            parse: &text,
+            data: &|| (),
+            is_explicit: false,
+            parameters: Parameters::default(),
+        };
         let prepared = statements.prepare_as(&mut protocol, "s".to_owned(), &wanted, None);
         let prepared = prepared.expect("the text has no NUL");
         (Use::of(prepared.clone()), Use::that_parses(prepared))

@@ -8,20 +8,31 @@
 //! again (in transactions and pipelines) names only statements that the server has confirmed, or
 //! that its own segment prepared, since that is skipped together with it.
 //!
+//! The types of its parameters are those of its Parse. The server keeps them when a table changes, so
+//! a name is used only for values that mean the same under any other type ([`super::exact`]), and
+//! only where the names in its text mean what they meant then ([`Statements::renamed`]). If an
+//! error or a new description shows that something has changed, all connections of the client
+//! prepare their texts anew ([`Generation`]): the change costs one error at most, and not one for
+//! each of them.
+//!
 //! `T` is the host's data for a statement. It is dropped when nothing refers to the statement any
 //! more.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::NumberMap;
 
+use super::exact::Parameters;
 use super::names::NAME_PREFIX;
 use crate::message::tag::backend;
 use crate::message::{
-    Close, Describe, EncodeError, ErrorResponse, Target, error_response::field, execute,
+    Close, Describe, EncodeError, ErrorResponse, Header, ParameterDescription, Target,
+    error_response::field, execute,
 };
+use crate::outdated::{may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::{Expect, Names, Postgres, StatementId};
 
@@ -36,8 +47,33 @@ pub struct Statements<T> {
     /// Makes its names different from those of all other connections. Behind a pooler, connections
     /// may come to share a server, and a name for two texts would run the wrong one.
     unique: u64,
+    generation: Generation,
+    own: Own<T>,
     closes: Arc<Closes>,
 }
+
+/// The statements of a session in which the names in texts have come to mean other things. They are
+/// closed when that happens again, or when the session is given back: the reset that follows brings
+/// back what was meant before.
+#[derive(Debug)]
+struct Own<T> {
+    /// The session, by the protocol's count.
+    session: Option<u64>,
+    /// How often that happened on this connection.
+    epoch: u64,
+    known: NumberMap<u64, Known<T>>,
+    /// How often each text was used since.
+    uses: NumberMap<u64, u32>,
+}
+
+/// A text is prepared with so many uses since names have changed. Where each transaction sets a
+/// path, few texts come so often, and preparing them would be in vain.
+pub(super) const USES_BEFORE_OWN: u32 = 3;
+
+/// How often all connections of a client had to prepare their texts anew, since the schema had
+/// changed. Connections that know the same texts share it.
+#[derive(Clone, Debug, Default)]
+pub struct Generation(Arc<AtomicU64>);
 
 #[derive(Debug)]
 struct Known<T> {
@@ -63,6 +99,12 @@ pub struct Prepared<T> {
     /// The segment of a pipeline in which it was prepared, if any.
     segment: Option<Segment>,
     state: AtomicU8,
+    /// As the server described it last. Until then as it described the statement before it, if it
+    /// takes the place of one.
+    description: Mutex<Option<Arc<Description>>>,
+    /// The generation in which it was parsed last.
+    parsed_in: AtomicU64,
+    generation: Generation,
 }
 
 /// The number of a pipeline, and of a segment in it.
@@ -148,10 +190,35 @@ pub struct Wanted<'a, T> {
     pub data: &'a dyn Fn() -> T,
     /// Whether it was prepared on request, so that the caller keeps it.
     pub is_explicit: bool,
+    /// The parameters of this use.
+    pub parameters: Parameters<'a>,
+}
+
+/// What an error says of the statement that its request named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    Other,
+    /// The types of its parameters may be those of an older schema, so the next use prepares it
+    /// anew. If they are, all others are prepared anew, too.
+    Suspect,
+    /// The server does not know it.
+    Lost,
+    /// The server can't use it as it is, since its columns have changed.
+    Changed,
+}
+
+/// What the server says of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The types of its parameters.
+    pub types: Vec<u32>,
+    /// A hash of the description of its columns.
+    columns: u64,
 }
 
 /// What a reply shows about the statement of its request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// A Close in front of it was answered, since it was prepared anew.
     pub closed: bool,
@@ -160,6 +227,8 @@ pub struct Seen {
     /// It was described as well. A Parse may succeed without that, because of a cancel, or because
     /// a pooler answered the Parse itself.
     pub described: bool,
+    /// As what, as far as it was.
+    description: Description,
     /// The rest of the reply says nothing about the statement.
     over: bool,
 }
@@ -189,8 +258,56 @@ impl<T> Statements<T> {
             uses: 0,
             names: 0,
             unique,
+            generation: Generation::default(),
+            own: Own {
+                session: None,
+                epoch: 0,
+                known: NumberMap::default(),
+                uses: NumberMap::default(),
+            },
             closes: Arc::new(Closes::default()),
         }
+    }
+
+    /// Has it share the generation of other connections from now on.
+    pub fn share(&mut self, generation: &Generation) {
+        self.generation = generation.clone();
+    }
+
+    /// A statement is sent behind which the names in a text may mean other things than before: it
+    /// sets the path or the role, say ([`Traits::renames`]). Until the session is given back, no name is used
+    /// that was parsed before, since the server does not say what it has come to.
+    pub fn renamed(&mut self, protocol: &Postgres) {
+        self.own.session = Some(protocol.session());
+        self.own.epoch += 1;
+        self.own.known.clear();
+        self.own.uses.clear();
+    }
+
+    /// Names stand for the same in texts that were parsed in the same epoch. 0 is that of the session
+    /// as it is between its owners.
+    pub(super) fn epoch(&self, protocol: &Postgres) -> u64 {
+        if self.own.session == Some(protocol.session()) { self.own.epoch } else { 0 }
+    }
+
+    /// Forgets what was prepared in a session that was given back.
+    fn leave_session(&mut self) {
+        if self.own.session.take().is_some() {
+            self.own.known.clear();
+            self.own.uses.clear();
+        }
+    }
+
+    /// Whether a text is prepared now, in a session in which names have changed.
+    fn is_frequent(&mut self, wanted: &Wanted<'_, T>) -> bool {
+        let uses = self.own.uses.entry(wanted.key).or_default();
+        *uses += 1;
+        wanted.is_explicit || *uses >= USES_BEFORE_OWN
+    }
+
+    /// The statements that may be named now.
+    fn current(&mut self, is_own: bool) -> &mut NumberMap<u64, Known<T>> {
+        if is_own { &mut self.own.known } else { &mut self.known }
     }
 
     /// How this connection uses a statement here. The first use prepares it.
@@ -208,25 +325,35 @@ impl<T> Statements<T> {
         if names == Names::Lost {
             return Ok(Way::Unnamed);
         }
-        if let Some(known) = self.known.get_mut(&wanted.key)
+        let is_own = self.enter(protocol);
+        if is_own && !self.is_frequent(wanted) {
+            return Ok(Way::Unnamed);
+        }
+        let (mut description, uses) = (None, self.uses);
+        if let Some(known) = self.current(is_own).get_mut(&wanted.key)
             && let Some(prepared) = known.prepared.get()
         {
             if names == Names::Unknown && !prepared.is_of(scope.segment()) {
                 return Ok(Way::Unnamed);
             }
-            known.used = self.uses;
+            known.used = uses;
             match prepared.state() {
-                READY => return Ok(Way::Named(Use::of(prepared))),
-                PARSING if prepared.may_be_named(scope) => {
+                READY if prepared.is_outdated() => {}
+                READY if prepared.takes(&wanted.parameters) => {
+                    return Ok(Way::Named(Use::of(prepared)));
+                }
+                PARSING if prepared.may_be_named(scope, &wanted.parameters) => {
                     let describes = scope.may_lose_description();
                     return Ok(Way::Named(Use { prepared, parses: false, describes }));
                 }
-                PARSING => return Ok(Way::Unnamed),
+                READY | PARSING => return Ok(Way::Unnamed),
                 _ => {}
             }
+            description = prepared.description();
         }
         let prepared = self.prepare(protocol, wanted, scope.segment())?;
-        self.keep(wanted, &prepared);
+        prepared.expect(description);
+        self.keep(wanted, &prepared, is_own);
         Ok(Way::Named(Use::that_parses(prepared)))
     }
 
@@ -249,18 +376,21 @@ impl<T> Statements<T> {
         if names == Names::Lost || names == Names::Unknown && scope.segment().is_none() {
             return Ok(Way::Unnamed);
         }
+        let (is_own, uses) = (self.enter(protocol), self.uses);
+        // The values of its uses are not known yet. Those of inferred types need a Parse of their own.
         if shared
             && names == Names::Kept
-            && let Some(known) = self.known.get_mut(&wanted.key)
+            && !wanted.parameters.named.contains(&0)
+            && let Some(known) = self.current(is_own).get_mut(&wanted.key)
             && let Some(prepared) = known.prepared.get()
-            && prepared.state() == READY
+            && prepared.is_ready()
         {
-            known.used = self.uses;
+            known.used = uses;
             return Ok(Way::Named(Use::of(prepared)));
         }
         let prepared = self.prepare(protocol, wanted, scope.segment())?;
         if shared {
-            self.keep(wanted, &prepared);
+            self.keep(wanted, &prepared, is_own);
         }
         Ok(Way::Named(Use::that_parses(prepared)))
     }
@@ -289,37 +419,34 @@ impl<T> Statements<T> {
         let (replaced, closes) = (AtomicBool::new(false), self.closes.clone());
         let name = Name { text: name, id, replaced, closes };
         let (data, state) = ((wanted.data)(), AtomicU8::new(PARSING));
-        Ok(Arc::new(Prepared { name, data, segment, state }))
+        let generation = self.generation.clone();
+        let (description, parsed_in) = (Mutex::default(), AtomicU64::new(generation.now()));
+        Ok(Arc::new(Prepared { name, data, segment, state, description, parsed_in, generation }))
     }
 
-    fn keep(&mut self, wanted: &Wanted<'_, T>, prepared: &Arc<Prepared<T>>) {
+    /// Whether names have changed in this session. Forgets those of a session that is over.
+    fn enter(&mut self, protocol: &Postgres) -> bool {
+        let is_own = self.epoch(protocol) != 0;
+        if !is_own {
+            self.leave_session();
+        }
+        is_own
+    }
+
+    fn keep(&mut self, wanted: &Wanted<'_, T>, prepared: &Arc<Prepared<T>>, is_own: bool) {
         let prepared = match wanted.is_explicit {
             true => Hold::Explicit(Arc::downgrade(prepared)),
             false => Hold::Counted(prepared.clone()),
         };
-        self.known.insert(wanted.key, Known { prepared, used: self.uses });
-        if self.known.len() > self.max {
-            self.forget_some();
-        }
-    }
-
-    /// Forgets statements that nothing holds any more, and the least recently used of those that
-    /// were counted.
-    fn forget_some(&mut self) {
-        self.known.retain(|_, known| match &known.prepared {
-            Hold::Counted(_) => true,
-            Hold::Explicit(prepared) => prepared.strong_count() > 0,
-        });
-        let counted = || self.known.iter().filter(|(_, known)| known.prepared.is_counted());
-        if counted().count() > self.max {
-            let oldest = counted().min_by_key(|(_, known)| known.used).map(|(id, _)| *id);
-            oldest.and_then(|id| self.known.remove(&id));
-        }
+        let known = Known { prepared, used: self.uses };
+        self.current(is_own).insert(wanted.key, known);
+        let max = self.max;
+        forget_some(self.current(is_own), max);
     }
 
     /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
     pub fn lost(&mut self) {
-        for known in self.known.values() {
+        for known in self.known.values().chain(self.own.known.values()) {
             if let Some(prepared) = known.prepared.get() {
                 prepared.lost();
             }
@@ -355,6 +482,23 @@ impl<T> Statements<T> {
     }
 }
 
+/// Forgets statements that nothing holds any more, and the least recently used of those that were
+/// counted, if there are more than `max`.
+fn forget_some<T>(known: &mut NumberMap<u64, Known<T>>, max: usize) {
+    if known.len() <= max {
+        return;
+    }
+    known.retain(|_, known| match &known.prepared {
+        Hold::Counted(_) => true,
+        Hold::Explicit(prepared) => prepared.strong_count() > 0,
+    });
+    let counted = || known.iter().filter(|(_, known)| known.prepared.is_counted());
+    if counted().count() > max {
+        let oldest = counted().min_by_key(|(_, known)| known.used).map(|(id, _)| *id);
+        oldest.and_then(|id| known.remove(&id));
+    }
+}
+
 impl<T> Drop for Statements<T> {
     fn drop(&mut self) {
         self.closes.over.store(true, Ordering::Relaxed);
@@ -382,7 +526,40 @@ impl<T> Prepared<T> {
 
     /// Whether its connection is gone, or must prepare it under another name.
     pub fn is_over(&self) -> bool {
-        self.name.closes.over.load(Ordering::Relaxed) || self.state() >= STALE
+        self.name.closes.over.load(Ordering::Relaxed)
+            || self.state() >= STALE
+            || self.state() == READY && self.is_outdated()
+    }
+
+    /// Whether something has changed since it was parsed.
+    fn is_outdated(&self) -> bool {
+        self.parsed_in.load(Ordering::Relaxed) != self.generation.now()
+    }
+
+    fn description(&self) -> Option<Arc<Description>> {
+        self.description.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has it compare what it will be described as with this.
+    fn expect(&self, description: Option<Arc<Description>>) {
+        *self.description.lock().unwrap_or_else(PoisonError::into_inner) = description;
+    }
+
+    /// Whether it may be named for these values.
+    pub fn takes(&self, parameters: &Parameters<'_>) -> bool {
+        let knows = |it: Arc<Description>| parameters.may_be_bound(&it.types);
+        !parameters.are_inferred() || self.description().is_some_and(knows)
+    }
+
+    /// It was described by the reply to a request that parsed it.
+    fn was_described(&self, as_what: &Description) {
+        // Where others find out that something has changed behind this Parse, it is parsed once more.
+        let now = match self.description() {
+            Some(old) if *old != *as_what => self.generation.advance(),
+            _ => self.parsed_in.load(Ordering::Relaxed),
+        };
+        self.parsed_in.store(now, Ordering::Relaxed);
+        self.expect(Some(Arc::new(as_what.clone())));
     }
 
     /// Makes the next use prepare it anew.
@@ -395,11 +572,12 @@ impl<T> Prepared<T> {
         segment.is_some() && self.segment == segment
     }
 
-    /// Whether a request may name it before its Parse was answered.
-    fn may_be_named(&self, scope: Scope) -> bool {
+    /// Whether a request may name it before its Parse was answered. Its types are not known until
+    /// then, but nothing changes them behind a Parse of the same segment: it holds the tables' locks.
+    fn may_be_named(&self, scope: Scope, parameters: &Parameters<'_>) -> bool {
         match scope {
             // A statement that a pipeline prepares may be sent much later, or never.
-            Scope::Heals => self.segment.is_none(),
+            Scope::Heals => self.segment.is_none() && !parameters.are_inferred(),
             Scope::Fixed => false,
             Scope::Segment { segment, .. } => self.is_of(Some(segment)),
         }
@@ -413,7 +591,7 @@ impl<T> Prepared<T> {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.state() == READY
+        self.state() == READY && !self.is_outdated()
     }
 
     pub(super) fn is_parsing(&self) -> bool {
@@ -465,21 +643,31 @@ impl<T> Use<T> {
     }
 
     /// The request has ended. `seen` is what its reply showed; `failed` is `None` if there was no
-    /// error, and otherwise whether the error means that the statement is stale. To be called in
-    /// the order of the replies, since a request that prepares the statement affects those behind
-    /// it.
-    pub fn ended(&self, seen: Seen, failed: Option<bool>) {
+    /// error. To be called in the order of the replies, since a request that prepares the statement
+    /// affects those behind it.
+    pub fn ended(&self, seen: &Seen, failed: Option<Fault>) {
         let prepared = &self.prepared;
         if seen.parsed {
             // Without its description, its results can't be read.
             prepared.set(if seen.described { READY } else { STALE });
+            if seen.described {
+                prepared.was_described(&seen.description);
+            }
         } else if self.parses {
             prepared.set(FAILED);
         } else if failed.is_some() && seen.closed {
             prepared.set(STALE);
         }
-        if failed == Some(true) {
-            prepared.set(STALE);
+        match failed {
+            Some(Fault::Changed) => {
+                if !prepared.is_outdated() {
+                    prepared.generation.advance();
+                }
+                prepared.set(STALE);
+            }
+            Some(Fault::Lost) => prepared.set(STALE),
+            Some(Fault::Suspect) if !self.parses && !seen.parsed => prepared.set(STALE),
+            _ => {}
         }
     }
 }
@@ -505,8 +693,15 @@ impl Seen {
                 // The answer to a guard.
                 backend::NO_DATA if !self.parsed => {}
                 backend::PARSE_COMPLETE => self.parsed = true,
-                backend::PARAMETER_DESCRIPTION if self.parsed => {}
+                backend::PARAMETER_DESCRIPTION if self.parsed => {
+                    let body = messages.get(Header::LEN..len).unwrap_or_default();
+                    if let Ok(parameters) = ParameterDescription::decode(body) {
+                        self.description.types = parameters.types.collect();
+                    }
+                }
                 backend::ROW_DESCRIPTION | backend::NO_DATA if self.parsed => {
+                    let body = messages.get(Header::LEN..len).unwrap_or_default();
+                    self.description.columns = hash(body);
                     (self.described, self.over) = (true, true);
                 }
                 _ => self.over = true,
@@ -514,6 +709,12 @@ impl Seen {
             messages = messages.get(len..).unwrap_or_default();
         }
     }
+}
+
+fn hash(body: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The tag of the first message, and its whole length.
@@ -626,21 +827,38 @@ impl Drop for Name {
     }
 }
 
-/// Whether an error with this code, from this routine of the server, says that the server can't use
-/// a statement as it is: it does not know it, or its plan now returns other columns
-/// (RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
-pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
-    match code {
-        Some(b"26000") => true,
-        Some(b"0A000") => routine == Some(b"RevalidateCachedQuery"),
-        _ => false,
+/// What the body of an ErrorResponse says of the statement that its request named.
+pub fn fault_of(body: &[u8]) -> Fault {
+    let Ok(error) = ErrorResponse::decode(body) else { return Fault::Other };
+    fault(error.fields.value(field::CODE), error.fields.value(field::ROUTINE))
+}
+
+/// The same, for an error with this code, from this routine of the server.
+pub fn fault(code: Option<&[u8]>, routine: Option<&[u8]>) -> Fault {
+    match () {
+        () if code == Some(b"26000") => Fault::Lost,
+        () if means_stale(code, routine) => Fault::Changed,
+        () if may_be_outdated(code, routine) => Fault::Suspect,
+        () => Fault::Other,
     }
 }
 
-/// The same, for the body of an ErrorResponse.
-pub fn shows_stale(body: &[u8]) -> bool {
-    let Ok(error) = ErrorResponse::decode(body) else { return false };
-    means_stale(error.fields.value(field::CODE), error.fields.value(field::ROUTINE))
+impl Fault {
+    /// Whether the server can't use the statement as it is. It has not started.
+    pub fn is_stale(self) -> bool {
+        matches!(self, Fault::Lost | Fault::Changed)
+    }
+}
+
+impl Generation {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Something has changed: all connections prepare their texts anew. Returns the new one.
+    fn advance(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 /// Whether a text is worth preparing: it has a plan, and can run repeatedly in the same way.

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use onetrip_engine::pool::TextKey;
 
+use super::statements::Generation;
 use crate::sql::{Traits, classify, may_lock};
 
 /// The key by which a pool knows the statements of a text: how long they take, and whether they may
@@ -22,6 +23,7 @@ pub struct Texts {
     threshold: u32,
     keys: u64,
     clock: u64,
+    generation: Generation,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +51,13 @@ impl Texts {
     pub fn new(threshold: u32, statements_max: usize) -> Texts {
         let threshold = if statements_max == 0 { 0 } else { threshold };
         let max = statements_max.saturating_mul(Self::PER_STATEMENT);
-        Texts { texts: HashMap::new(), max, threshold, keys: 0, clock: 0 }
+        let generation = Generation::default();
+        Texts { texts: HashMap::new(), max, threshold, keys: 0, clock: 0, generation }
+    }
+
+    /// The generation of the statements of all connections that count their texts here.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
     }
 
     /// Whether no text was ever counted.

@@ -175,7 +175,7 @@ pub fn parts_of(parameters: &[u8]) -> Option<(FormatCodes<'_>, Values<'_>)> {
 }
 
 /// What is behind the names of each Bind among these whole messages.
-fn binds(mut messages: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn binds(mut messages: &[u8]) -> impl Iterator<Item = &[u8]> {
     let next = move || {
         let header = Header::peek(messages).ok()??;
         let body = messages.get(Header::LEN..header.message_len())?;

@@ -18,18 +18,75 @@ pub fn may_lock(sql: &str, traits: Traits) -> bool {
     }
 }
 
-/// Whether a read calls a function that is not on the list.
+/// [`Traits::renames`], but for the text of which the others were read.
+pub(super) fn renames(sql: &str, traits: Traits) -> bool {
+    let mut lexer = Lexer::new(sql);
+    let mut buffer = [0; 32];
+    let word = match ({ lexer }).next() {
+        Token::Word(word) => lower(word, &mut buffer),
+        Token::End => return false,
+        _ => return true,
+    };
+    match word {
+        _ if traits.several() || traits.temporary() => true,
+        b"create" | b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"truncate"
+        | b"vacuum" | b"analyze" | b"reindex" | b"cluster" | b"refresh" | b"checkpoint" => false,
+        b"select" | b"with" | b"values" | b"table" | b"insert" | b"update" | b"delete"
+        | b"merge" | b"explain" | b"declare" | b"copy" => calls_unknown(lexer),
+        b"begin" | b"start" | b"commit" | b"end" | b"rollback" | b"abort" | b"savepoint"
+        | b"release" | b"show" | b"listen" | b"unlisten" | b"notify" | b"fetch" | b"move"
+        // What DISCARD ALL takes back, prepared statements are lost with.
+        | b"close" | b"lock" | b"deallocate" | b"discard" => false,
+        b"set" => {
+            lexer.next();
+            sets_names(lexer)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a SET is of more than these settings, which change no name.
+fn sets_names(mut lexer: Lexer<'_>) -> bool {
+    const OTHERS: [&[u8]; 14] = [
+        b"application_name",
+        b"constraints",
+        b"deadlock_timeout",
+        b"idle_in_transaction_session_timeout",
+        b"idle_session_timeout",
+        b"lock_timeout",
+        b"maintenance_work_mem",
+        b"statement_timeout",
+        b"synchronous_commit",
+        b"temp_buffers",
+        b"transaction",
+        b"transaction_timeout",
+        b"work_mem",
+        b"client_min_messages",
+    ];
+    let mut buffer = [0; 48];
+    loop {
+        let Token::Word(word) = lexer.next() else { return true };
+        match lower(word, &mut buffer) {
+            b"local" | b"session" => {}
+            // SESSION CHARACTERISTICS AS TRANSACTION, and no SESSION AUTHORIZATION.
+            name => return name != b"characteristics" && !OTHERS.contains(&name),
+        }
+    }
+}
+
+/// Whether a statement calls a function that is not on the list. A table whose columns are named, as
+/// in INSERT INTO t (a), is no function.
 fn calls_unknown(mut lexer: Lexer<'_>) -> bool {
     let mut buffer = [0; 32];
-    // Whether a schema other than the server's own stands in front.
-    let mut is_foreign = false;
+    // Whether a schema other than the server's own stands in front; whether a table's name comes.
+    let (mut is_foreign, mut is_table) = (false, false);
     loop {
         let known = match lexer.next() {
             Token::End => return false,
             Token::Word(word) => lower(word, &mut buffer),
             Token::Quoted(_) => b"",
             _ => {
-                is_foreign = false;
+                (is_foreign, is_table) = (false, false);
                 continue;
             }
         };
@@ -38,8 +95,9 @@ fn calls_unknown(mut lexer: Lexer<'_>) -> bool {
                 lexer.next();
                 is_foreign = known != b"pg_catalog";
             }
+            Token::Symbol(b'(') if is_table => is_foreign = false,
             Token::Symbol(b'(') if is_foreign || !is_harmless(known) => return true,
-            _ => is_foreign = false,
+            _ => (is_foreign, is_table) = (false, known == b"into"),
         }
     }
 }
@@ -51,7 +109,7 @@ fn is_harmless(name: &[u8]) -> bool {
 /// What may stand in front of a parenthesis in a read and waits for no lock: keywords, types, and
 /// the server's own functions. Sorted.
 #[rustfmt::skip]
-const HARMLESS: [&str; 373] = [
+const HARMLESS: [&str; 376] = [
     "abbrev", "abs", "acos", "age", "all", "and", "any", "any_value", "area", "array", "array_agg",
     "array_append", "array_cat", "array_dims", "array_fill", "array_length", "array_lower",
     "array_ndims", "array_position", "array_positions", "array_prepend", "array_remove",
@@ -60,7 +118,7 @@ const HARMLESS: [&str; 373] = [
     "bit_or", "bool_and", "bool_or", "box", "broadcast", "btrim", "by", "cardinality", "case",
     "cast", "cbrt", "ceil", "ceiling", "center", "char", "char_length", "character",
     "character_length", "chr", "circle", "clock_timestamp", "coalesce", "col_description", "concat",
-    "concat_ws", "convert_from", "convert_to", "corr", "cos", "count", "covar_pop", "covar_samp",
+    "concat_ws", "conflict", "convert_from", "convert_to", "corr", "cos", "count", "covar_pop", "covar_samp",
     "cube", "cume_dist", "current_database", "current_schema", "current_schemas", "current_setting",
     "date_bin", "date_part", "date_trunc", "daterange", "decimal", "decode", "degrees",
     "dense_rank", "diameter", "distinct", "div", "else", "encode", "every", "except", "exists",
@@ -96,8 +154,8 @@ const HARMLESS: [&str; 373] = [
     "radius", "random", "range_merge", "rank", "recursive", "regexp_count", "regexp_instr",
     "regexp_like", "regexp_match", "regexp_matches", "regexp_replace", "regexp_split_to_array",
     "regexp_split_to_table", "regexp_substr", "regr_intercept", "regr_slope", "repeat", "replace",
-    "return", "reverse", "right", "rollup", "round", "row", "row_number", "row_to_json", "rpad",
-    "rtrim", "select", "set_bit", "set_byte", "set_masklen", "sets", "setweight", "sha256",
+    "return", "returning", "reverse", "right", "rollup", "round", "row", "row_number", "row_to_json", "rpad",
+    "rtrim", "select", "set", "set_bit", "set_byte", "set_masklen", "sets", "setweight", "sha256",
     "sha512", "shobj_description", "sign", "sin", "some", "split_part", "sqrt", "starts_with",
     "statement_timestamp", "stddev", "stddev_pop", "stddev_samp", "string_agg", "string_to_array",
     "string_to_table", "strip", "strpos", "substr", "substring", "sum", "system", "tan", "text",
@@ -161,6 +219,55 @@ mod tests {
             "select count(*), f /* at */ (a) from t",
         ] {
             assert!(locks(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_sets_the_path_or_makes_something_temporary_may_rename() {
+        for sql in [
+            "set search_path = t1",
+            "SET LOCAL search_path TO t1",
+            "set session authorization bob",
+            "set role bob",
+            "set schema 't1'",
+            "reset all",
+            "create temp table t ()",
+            "select 1 into temp t",
+            "do $$ begin end $$",
+            "call p()",
+            "select f(1)",
+            "select set_config('search_path', 't1', false)",
+            "insert into t (a) values (f(1))",
+            "insert into s.t (a) select g(b) from u",
+            "select 1; select 2",
+        ] {
+            assert!(classify(sql).renames(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_only_reads_or_writes_renames_nothing() {
+        for sql in [
+            "",
+            "select 1",
+            "insert into t (a, b) values ($1, lower($2)) on conflict (a) do update set (a, b) = (1, 2)",
+            "insert into s.t (a) values ($1) returning (a)",
+            "insert into \"T\" (a) values ($1)",
+            "update t set a = now() where b in (1, 2)",
+            "delete from t using u where t.a = u.a",
+            "begin isolation level serializable",
+            "commit",
+            "savepoint s",
+            "set local statement_timeout = 5",
+            "set session characteristics as transaction read only",
+            "set transaction read only",
+            "alter table t add a int",
+            "create index on t (lower(a))",
+            "discard all",
+            "listen a",
+            "fetch 5 from c",
+        ] {
+            assert!(!classify(sql).renames(), "{sql}");
         }
     }
 

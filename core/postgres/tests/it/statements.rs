@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use bytes::BytesMut;
 use onetrip_engine::{Connection as Engine, Limits, Time};
+use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named};
-use onetrip_postgres::client::statements::{Scope, Seen, Statements, Use, Wanted, Way};
+use onetrip_postgres::client::statements::{Fault, Scope, Seen, Statements, Use, Wanted, Way};
 use onetrip_postgres::client::texts::{TEXT_LEN_MAX, Texts};
 use onetrip_postgres::message::{EncodeError, TransactionStatus, parse};
 use onetrip_postgres::{Names, Postgres};
@@ -60,7 +61,13 @@ impl Connection {
             numbers.set(numbers.get() + 1);
             numbers.get()
         };
-        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
+        let wanted = Wanted {
+            key,
+            parse: &parse,
+            data: &data,
+            is_explicit: false,
+            parameters: Parameters::default(),
+        };
         find(&mut self.statements, &mut self.named, self.engine.protocol_mut(), &wanted)
     }
 
@@ -124,11 +131,11 @@ fn a_statement_is_named_once_it_was_described() {
     let first = connection.used(1, Scope::Fixed);
     assert!(first.parses());
     assert!(matches!(connection.way(1, Scope::Fixed), Way::Unnamed), "it may still fail");
-    first.ended(seen(&[PARSE_COMPLETE]), Some(false));
+    first.ended(&seen(&[PARSE_COMPLETE]), Some(Fault::Other));
     let second = connection.used(1, Scope::Fixed);
     assert!(second.parses(), "its columns are not known");
     assert_eq!(connection.numbers.get(), 2);
-    second.ended(prepared(), None);
+    second.ended(&prepared(), None);
     assert!(!connection.used(1, Scope::Fixed).parses());
 }
 
@@ -153,9 +160,9 @@ fn a_request_that_was_not_sent_has_prepared_nothing() {
 fn the_least_recently_used_is_closed_when_nobody_names_it_any_more() {
     let mut connection = Connection::new(2);
     let held = connection.used(1, Scope::Fixed);
-    held.ended(prepared(), None);
+    held.ended(&prepared(), None);
     for key in 2..4 {
-        connection.used(key, Scope::Fixed).ended(prepared(), None);
+        connection.used(key, Scope::Fixed).ended(&prepared(), None);
     }
     assert!(connection.closed().is_empty(), "it is still named");
     drop(held);
@@ -166,7 +173,7 @@ fn the_least_recently_used_is_closed_when_nobody_names_it_any_more() {
 #[test]
 fn what_the_server_lost_is_prepared_anew() {
     let mut connection = Connection::new(10);
-    connection.used(1, Scope::Fixed).ended(prepared(), None);
+    connection.used(1, Scope::Fixed).ended(&prepared(), None);
     connection.statements.lost();
     assert!(connection.used(1, Scope::Fixed).parses());
 }
@@ -177,10 +184,10 @@ fn a_name_of_the_users_stands_for_one_text_unless_its_parse_failed() {
     let (way, closes) = connection.named("mine", "select 1").unwrap();
     assert!(!closes);
     assert_eq!(connection.named("mine", "select 2").unwrap_err(), NameTaken);
-    way.used().unwrap().ended(Seen::default(), Some(false));
+    way.used().unwrap().ended(&Seen::default(), Some(Fault::Other));
     let (way, closes) = connection.named("mine", "select 2").unwrap();
     assert!(!closes, "the server never had it");
-    way.used().unwrap().ended(prepared(), None);
+    way.used().unwrap().ended(&prepared(), None);
     connection.named.lost();
     let (_, closes) = connection.named("mine", "select 2").unwrap();
     assert!(closes, "the server may have one of that name");

@@ -44,7 +44,7 @@ enum What {
         text: Box<str>,
         name: Box<str>,
         parameters: Box<[u8]>,
-        types: (u32, Box<[u32]>),
+        types: (u32, Box<[u32]>, bool),
         formats: Box<[Format]>,
         portal: (Box<str>, Option<NonZeroU32>),
     },
@@ -158,7 +158,7 @@ impl Postgres {
             text: text.into(),
             name: name.into(),
             parameters: parameters.into(),
-            types: (types.id, types.oids.into()),
+            types: (types.id, types.oids.into(), types.are_learned),
             formats: formats.into(),
             portal: (portal.name.into(), portal.rows_max),
         };
@@ -212,7 +212,8 @@ impl Postgres {
             What::Statement { flags, text, name, parameters, types, formats, portal } => {
                 self.forget(token);
                 let (text, name, parameters) = (&*text, &*name, &*parameters);
-                let (types, formats) = (Types { id: types.0, oids: &types.1 }, &*formats);
+                let types = Types { id: types.0, oids: &types.1, are_learned: types.2 };
+                let formats = &*formats;
                 let portal = Portal { name: &portal.0, rows_max: portal.1 };
                 let submission =
                     Submission { flags, text, name, types, parameters, more: &[], formats, portal };

@@ -7,7 +7,7 @@ use onetrip_engine::{End, Request, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::position::Position;
 use onetrip_postgres::client::replicas::Guarded;
-use onetrip_postgres::client::statements::Seen;
+use onetrip_postgres::client::statements::{Seen, fault_of};
 use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::tag::backend;
@@ -112,7 +112,7 @@ impl Postgres {
         let guard = Submission {
             flags: flag::MEMBER,
             text: text.sql(),
-            types: Types { id: 0, oids: text.types() },
+            types: Types { id: 0, oids: text.types(), are_learned: false },
             parameters: &parameters,
             ..Submission::default()
         };
@@ -163,8 +163,8 @@ impl Postgres {
         }
         if let Some(statement) = &guard.statement {
             let body = block.get(Header::LEN..).unwrap_or_default();
-            let stale = is_failed.then(|| onetrip_postgres::client::statements::shows_stale(body));
-            statement.ended(guard.seen, stale);
+            let fault = is_failed.then(|| fault_of(body));
+            statement.ended(&guard.seen, fault);
         }
         let guarded = match is_failed {
             true => judge(block),

@@ -201,6 +201,7 @@ impl Postgres {
         (self.process_id, self.secret_key) = (ready.process_id, ready.secret_key);
         let protocol = self.engine.protocol_mut();
         protocol.identify(ready.process_id, self.unique);
+        protocol.greeted(&ready.parameters);
         if self.sends_ahead {
             protocol.send_ahead();
         }

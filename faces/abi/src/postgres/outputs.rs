@@ -5,7 +5,7 @@ use onetrip_engine::memory::is_there;
 use onetrip_engine::pool::Task;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
-use onetrip_postgres::client::statements::shows_stale;
+use onetrip_postgres::client::statements::{Fault, fault_of};
 use onetrip_postgres::client::transaction::pending::PendingBegin;
 use onetrip_postgres::message::bind;
 
@@ -179,9 +179,9 @@ impl Postgres {
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
             let body = block.get(5..).unwrap_or_default();
-            let stale = failed.then(|| shows_stale(body));
-            statement.ended(used.seen, stale);
-            has_missed = used.is_behind && stale == Some(true);
+            let fault = failed.then(|| fault_of(body));
+            statement.ended(&used.seen, fault);
+            has_missed = used.is_behind && fault.is_some_and(Fault::is_stale);
             number = statement.prepared().data.number;
         }
         if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {

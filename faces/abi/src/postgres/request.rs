@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::exact;
 use onetrip_postgres::client::retry::GoesOn;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
@@ -63,6 +64,8 @@ pub struct Types<'a> {
     pub id: u32,
     /// The OIDs of the types.
     pub oids: &'a [u32],
+    /// Whether the host has learned them from the server, and no caller named them.
+    pub are_learned: bool,
 }
 
 impl<'a> Submission<'a> {
@@ -92,6 +95,26 @@ impl<'a> Submission<'a> {
         let rest = Submission::default();
         let submission = Submission { flags, text, name, types, parameters, formats, ..rest };
         (known && fits && whole && no_nul).then_some(submission)
+    }
+
+    /// What decides which of its values may go by a type that is remembered.
+    pub(crate) fn exactness(&self, is_utc: bool) -> exact::Parameters<'a> {
+        exact::Parameters {
+            named: self.types.oids,
+            are_learned: self.types.are_learned,
+            first: self.parameters,
+            more: self.more,
+            is_utc,
+        }
+    }
+
+    /// The same with those types and parameters.
+    pub(crate) fn with<'b>(&self, loose: &'b exact::Loosened) -> Submission<'b>
+    where
+        'a: 'b,
+    {
+        let types = Types { id: 0, oids: &loose.named, are_learned: false };
+        Submission { types, parameters: &loose.first, more: &loose.more, ..*self }
     }
 
     pub(crate) fn has(&self, flag: u32) -> bool {

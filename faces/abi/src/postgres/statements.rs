@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use onetrip_postgres::Postgres;
+use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
 use onetrip_postgres::client::replicas::GuardText;
 use onetrip_postgres::client::statements::{self, Closing, Scope, Wanted, Way, is_preparable};
 use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
 use onetrip_postgres::sql::Traits;
-
-use super::request::Types;
 
 /// The number by which the host knows a statement. It is never used again; 0 is none.
 pub(crate) type Number = u32;
@@ -56,10 +55,13 @@ pub(crate) struct Statements {
 
 impl Statements {
     pub(crate) fn new(threshold: u32, max: usize, unique: u64) -> Statements {
+        let texts = Texts::new(threshold, max);
+        let mut counted = statements::Statements::new(max, unique);
+        counted.share(texts.generation());
         Statements {
-            texts: Arc::new(Mutex::new(Texts::new(threshold, max))),
+            texts: Arc::new(Mutex::new(texts)),
             prepares: threshold > 0 && max > 0,
-            counted: statements::Statements::new(max, unique),
+            counted,
             named: Named::default(),
             numbers: Numbers::default(),
         }
@@ -75,6 +77,7 @@ impl Statements {
     pub(crate) fn count_with(&mut self, texts: &SharedTexts) {
         if lock(&self.texts).is_fresh() {
             self.texts = texts.clone();
+            self.counted.share(lock(texts).generation());
         }
     }
 
@@ -87,7 +90,8 @@ impl Statements {
     pub(crate) fn counted(
         &mut self,
         protocol: &mut Postgres,
-        (text, types): (&str, Types<'_>),
+        (text, types_id): (&str, u32),
+        parameters: Parameters<'_>,
         scope: Scope,
     ) -> Result<Plan<Numbered>, EncodeError> {
         let Counted { traits, key } = lock(&self.texts).count(text);
@@ -95,9 +99,10 @@ impl Statements {
             None => Way::Unnamed,
             Some(key) => {
                 // Keys are counted from 1.
-                let key = key | u64::from(types.id) << 32;
-                let (parse, data) = (parse_of(text, types.oids), || self.numbers.next());
-                let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
+                let key = key | u64::from(types_id) << 32;
+                let (parse, data) = (parse_of(text, parameters.named), || self.numbers.next());
+                let wanted =
+                    Wanted { key, parse: &parse, data: &data, is_explicit: false, parameters };
                 self.counted.way(protocol, &wanted, scope)?
             }
         };
@@ -115,7 +120,8 @@ impl Statements {
         }
         let (parse, data) = (parse_of(guard.sql(), guard.types()), || self.numbers.next());
         let key = GUARD_KEY - guard as u64;
-        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
+        let parameters = Parameters { named: guard.types(), ..Parameters::default() };
+        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false, parameters };
         self.counted.way(protocol, &wanted, Scope::Fixed)
     }
 
@@ -125,10 +131,19 @@ impl Statements {
         protocol: &mut Postgres,
         name: &str,
         text: &str,
+        parameters: Parameters<'_>,
     ) -> Result<Result<Plan<Numbered>, NameTaken>, EncodeError> {
         let (parse, data) = (parse_of(text, &[]), || self.numbers.next());
-        let wanted = Wanted { key: 0, parse: &parse, data: &data, is_explicit: false };
+        let wanted = Wanted { key: 0, parse: &parse, data: &data, is_explicit: false, parameters };
         self.named.way(&self.counted, protocol, (name, text), &wanted)
+    }
+
+    /// A statement is sent on a session that one caller has to himself. Names in texts behind it may
+    /// mean other things.
+    pub(crate) fn sent(&mut self, protocol: &Postgres, traits: Traits) {
+        if traits.renames() {
+            self.counted.renamed(protocol);
+        }
     }
 
     /// A name that the server must forget, if there is one.

@@ -103,6 +103,9 @@ impl Postgres {
     ) -> Result<Ticket, Refused> {
         let traits = self.statements.traits(submission.text);
         let stands_alone = self.stands_alone(Treatment::Plain);
+        if !stands_alone {
+            self.statements.sent(self.engine.protocol(), traits);
+        }
         let request = Request {
             deadline,
             in_order: !stands_alone,
@@ -169,7 +172,13 @@ impl Postgres {
         if !self.engine.is_open() {
             return Err(Refused::Closed);
         }
-        let Plan { way, closes, traits } = self.plan(&submission)?;
+        let exactness = submission.exactness(self.engine.protocol().is_utc());
+        let loose = exactness.loosened();
+        let submission = loose.as_ref().map_or(submission, |loose| submission.with(loose));
+        let Plan { way, closes, traits } = self.plan(&submission, loose.is_some())?;
+        if !self.stands_alone(treatment) {
+            self.statements.sent(self.engine.protocol(), traits);
+        }
         let leads = treatment == Treatment::Leads;
         if leads {
             self.submit_begin(now)?;
@@ -241,24 +250,30 @@ impl Postgres {
         self.block.is_none() && !treatment.is_guarded() && self.changing == 0
     }
 
-    fn plan(&mut self, submission: &Submission<'_>) -> Result<Plan<Numbered>, Refused> {
+    /// `is_loose`: the server has to infer types of it anew.
+    fn plan(
+        &mut self,
+        submission: &Submission<'_>,
+        is_loose: bool,
+    ) -> Result<Plan<Numbered>, Refused> {
         let protocol = self.engine.protocol_mut();
         let text = submission.text;
+        let parameters = submission.exactness(protocol.is_utc());
         if !submission.name.is_empty() {
             // The text is kept, to compare it with others and to prepare it again.
             if !memory::is_there(3 * text.len()) {
                 return Err(Refused::NoMemory);
             }
-            let plan = self.statements.named(protocol, submission.name, text)?;
+            let plan = self.statements.named(protocol, submission.name, text, parameters)?;
             return plan.map_err(|NameTaken| Refused::NameTaken);
         }
-        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() {
+        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() || is_loose {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }
         let heals = self.is_shared && !submission.has(flag::MEMBER | BEHIND_GUARD);
         let scope = if heals { Scope::Heals } else { Scope::Fixed };
-        Ok(self.statements.counted(protocol, (text, submission.types), scope)?)
+        Ok(self.statements.counted(protocol, (text, submission.types.id), parameters, scope)?)
     }
 
     /// Sends a BEGIN that was held, because no more requests of its caller follow.

@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Request, Time, Token};
-use onetrip_postgres::message::SYNC;
 use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{SYNC, bind};
 use onetrip_postgres::sql::Place;
 use onetrip_postgres::{Expect, Names};
 
@@ -240,10 +240,24 @@ impl Lane<'_> {
 
     /// Submits rows; `None` if the connection was given away since they were written.
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
-        let On { connection, statement, own, .. } = self.on.as_ref()?;
+        let On { connection, statement, encoder, own } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
-        let used = statement.as_ref().map(|used| Use::of(used.prepared().clone()));
+        let metadata = self.plan.metadata();
+        let takes = |used: &&Use| {
+            let each = |values| used.prepared().takes(&metadata.exactness(values, false));
+            !metadata.oids.contains(&0) || bind::binds(bytes).all(each)
+        };
+        let named = statement.as_ref().filter(takes);
+        let used = named.map(|used| Use::of(used.prepared().clone()));
         let by_text = used.is_none();
+        // Values that could mean something else by now are sent with the text.
+        let texts = (by_text && statement.is_some())
+            .then(|| Ok(Encoder::isolated(metadata, None)?.rewrite(bytes, encoder)));
+        let bytes = match &texts {
+            None => bytes,
+            Some(Ok(texts)) => texts,
+            Some(Err::<_, Error>(error)) => return Some(Err(error.clone())),
+        };
         let expect = match by_text {
             true => Expect::isolated_run_of_texts(rows),
             false => Expect::isolated_run(rows),

@@ -23,9 +23,14 @@ impl Core {
     ) -> Result<(Expect, Option<Use>), Error> {
         let metadata = &bound.metadata;
         let Core { statements, engine, types, .. } = self;
+        let protocol = engine.protocol_mut();
+        let parameters = metadata.exactness(values, protocol.is_utc());
         let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
-        let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
+        let way = statements.way(protocol, &bound.wanted(&parse, &data, parameters), scope);
         let way = way.map_err(unencodable)?;
+        if scope != Scope::Heals {
+            self.sent(&expect);
+        }
         if let Way::Named(used) = &way {
             bound.hold(used);
             self.used_prepared(used.parses());
@@ -46,7 +51,7 @@ impl Core {
     ) -> Result<Way, Error> {
         let Core { statements, engine, types, .. } = self;
         let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
-        let wanted = bound.wanted(&parse, &data);
+        let wanted = bound.wanted(&parse, &data, bound.metadata.exactness(&[], false));
         let way = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
         let way = way.map_err(unencodable)?;
         if let Way::Named(used) = &way
@@ -59,6 +64,15 @@ impl Core {
             describe_statement(out, name).map_err(unencodable)?;
         }
         Ok(way)
+    }
+
+    /// A statement is sent on a session that one caller has to himself. Names in texts behind it may
+    /// mean other things.
+    pub(crate) fn sent(&mut self, expect: &Expect) {
+        let protocol = self.engine.protocol();
+        if expect.renames() && !protocol.is_shared() {
+            self.statements.renamed(protocol);
+        }
     }
 
     /// Checks whether the session lost its statements. One that was prepared again since, within

@@ -27,6 +27,7 @@ mod limits;
 mod listening;
 mod locks;
 mod metrics;
+mod migrations;
 mod neighbours;
 mod notices;
 mod outcomes;

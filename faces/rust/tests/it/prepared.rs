@@ -179,8 +179,17 @@ fn a_dropped_statement_still_heals_for_a_reply_on_its_way() {
     });
 }
 
-/// Loses all statements, without a command tag that shows it.
-const LOSE_UNSEEN: &str = "do $$ begin execute 'deallocate all'; end $$";
+/// An INSERT that loses all statements of its session: neither its text nor its tag shows that.
+pub(crate) async fn losing_unseen() -> String {
+    let t = table("a int").await;
+    let trigger = format!(
+        "create function {t}_lose() returns trigger language plpgsql as
+             $$ begin execute 'deallocate all'; return new; end $$;
+         create trigger lose before insert on {t} execute function {t}_lose()"
+    );
+    session().await.script(&trigger).await.unwrap();
+    format!("insert into {t} values (1)")
+}
 
 #[test]
 fn a_loss_that_was_seen_is_made_good_inside_of_a_transaction_too() {
@@ -205,7 +214,7 @@ fn a_statement_does_not_heal_inside_of_a_transaction() {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
         session.query(&statement, &[]).await.unwrap();
-        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
+        session.execute(&losing_unseen().await, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         assert_eq!(tx.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
         rejected(tx.query(&statement, &[]).await, "26000");
@@ -221,7 +230,7 @@ fn a_statement_does_not_heal_as_the_first_of_a_transaction() {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
         session.query(&statement, &[]).await.unwrap();
-        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
+        session.execute(&losing_unseen().await, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         rejected(tx.query(&statement, &[]).await, "26000");
         tx.rollback().await.unwrap();
@@ -235,7 +244,7 @@ fn a_statement_does_not_heal_inside_of_a_pipeline() {
         let session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
         session.query(&statement, &[]).await.unwrap();
-        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
+        session.execute(&losing_unseen().await, &[]).await.unwrap();
         let mut pipeline = session.pipeline();
         let before = pipeline.query_one("select 1", &[]);
         let lost = pipeline.query_one(&statement, &[]);

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use onetrip::{Outcome, TransactionStatus};
 
+use crate::prepared::losing_unseen;
 use crate::queries::deferred_table;
 use crate::support::*;
 
@@ -596,8 +597,7 @@ fn a_statement_never_heals_into_a_transaction_that_was_begun_behind_it() {
         let statement = session.prepare(&sql).await.unwrap();
         session.execute(&statement, &[]).await.unwrap();
         session.script(&format!("truncate {t}")).await.unwrap();
-        let lose = "do $$ begin execute 'deallocate all'; end $$";
-        session.execute(lose, &[]).await.unwrap();
+        session.execute(&losing_unseen().await, &[]).await.unwrap();
         let before = session.execute(&statement, &[]);
         let tx = session.begin().await.unwrap();
         let inside = tx.execute(&format!("insert into {t} values (2)"), &[]);

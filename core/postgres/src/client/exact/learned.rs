@@ -1,0 +1,193 @@
+//! Values in the binary form of a type that the client has learned, and the texts that take their
+//! place where another type would change them.
+
+use super::{Format, Loosened, Parameters, format_of, is_exact_text, oid, parts_of};
+use crate::binary::{Parts, array, calendar, numeric};
+
+/// Numbers of types that have no exact text.
+const INTERVAL: u32 = 1186;
+const TIMETZ: u32 = 1266;
+const JSONB: u32 = 3802;
+
+impl Parameters<'_> {
+    /// The same parameters, so that no learned type is named for a value that it might change;
+    /// `None` where they are so as they are.
+    #[must_use]
+    pub fn loosened(&self) -> Option<Loosened> {
+        if !self.are_learned {
+            return None;
+        }
+        let mut loose = Vec::new();
+        self.any(|number, format, value| {
+            let of = self.named(number);
+            let is_exact = match format {
+                Format::Text => self.is_exact_text(of, value),
+                Format::Binary => is_exact_binary(of, value, self.is_utc),
+            };
+            if of != 0 && !is_exact && !loose.contains(&number) {
+                loose.push(number);
+            }
+            false
+        });
+        // Where a value has no text form here, its type stays: such types are cast to none but text.
+        let uses = || self.uses().filter_map(parts_of);
+        loose.retain(|number| {
+            uses().all(|(formats, mut values)| match values.nth(*number).flatten() {
+                Some(value) if format_of(formats, *number) == Format::Binary => {
+                    put_text(self.named(*number), value, &mut Vec::new()).is_some()
+                }
+                _ => true,
+            })
+        });
+        if loose.is_empty() {
+            return None;
+        }
+        let named = (0..self.named.len()).map(|number| match loose.contains(&number) {
+            true => 0,
+            false => self.named(number),
+        });
+        let mut rewritten = self.uses().map(|of| self.rewritten(of, &loose));
+        Some(Loosened {
+            named: named.collect(),
+            first: rewritten.next().unwrap_or_default(),
+            more: rewritten.collect(),
+        })
+    }
+
+    /// The parameters of one use, with some of them as text.
+    fn rewritten(&self, of: &[u8], loose: &[usize]) -> Vec<u8> {
+        let Some((formats, values)) = parts_of(of) else { return of.to_vec() };
+        let mut out = Vec::with_capacity(of.len() + 16 * loose.len());
+        let count = (values.len() as u16).to_be_bytes();
+        out.extend_from_slice(&count);
+        for number in 0..values.len() {
+            let is_loose = loose.contains(&number);
+            let format = if is_loose { Format::Text } else { format_of(formats, number) };
+            out.extend_from_slice(&format.code().to_be_bytes());
+        }
+        out.extend_from_slice(&count);
+        for (number, value) in values.enumerate() {
+            let Some(value) = value else {
+                out.extend_from_slice(&(-1_i32).to_be_bytes());
+                continue;
+            };
+            let is_binary = format_of(formats, number) == Format::Binary;
+            let mut text = Vec::new();
+            let is_rewritten = loose.contains(&number) && is_binary;
+            if is_rewritten {
+                put_text(self.named(number), value, &mut text);
+            }
+            let value = if is_rewritten { &text[..] } else { value };
+            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            out.extend_from_slice(value);
+        }
+        out
+    }
+}
+
+fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
+    match type_oid {
+        // They are rewritten only where their text isn't exact.
+        oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => text_is_exact(type_oid, value),
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => is_exact_text(type_oid, value),
+        oid::OID => value.first().is_none_or(|byte| *byte < 0x80),
+        oid::TIMESTAMPTZ => is_utc,
+        TIMETZ | INTERVAL | JSONB => false,
+        _ => match element_of(type_oid) {
+            Some(of) => array::read(value).is_ok_and(|(_, _, mut parts)| {
+                std::iter::from_fn(|| (!parts.0.is_empty()).then(|| parts.part())).all(|part| {
+                    part.is_ok_and(|it| it.is_none_or(|it| is_exact_binary(of, it, is_utc)))
+                })
+            }),
+            None => true,
+        },
+    }
+}
+
+fn text_is_exact(type_oid: u32, value: &[u8]) -> bool {
+    let mut text = Vec::new();
+    put_text(type_oid, value, &mut text).is_some() && is_exact_text(type_oid, &text)
+}
+
+/// Appends the text of a value in binary form, from which the same value is read by its type;
+/// `None` if it has none here.
+fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    match type_oid {
+        oid::FLOAT4 => {
+            let value = f32::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(float_text(value.into(), &value.to_string()).as_bytes());
+        }
+        oid::FLOAT8 => {
+            let value = f64::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(float_text(value, &format!("{value}")).as_bytes());
+        }
+        oid::OID => {
+            let value = u32::from_be_bytes(value.try_into().ok()?);
+            out.extend_from_slice(value.to_string().as_bytes());
+        }
+        oid::NUMERIC => out.extend_from_slice(numeric::read(value).ok()?.text().as_bytes()),
+        JSONB => out.extend_from_slice(value.split_first()?.1),
+        oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
+        oid::TIMESTAMPTZ => {
+            calendar::put_utc(i64::from_be_bytes(value.try_into().ok()?), out);
+        }
+        TIMETZ => {
+            let mut parts = Parts(value);
+            let (micros, west) = (i64::from_be_bytes(parts.take().ok()?), parts.i32().ok()?);
+            calendar::put_time(micros, out);
+            calendar::put_offset(west, out);
+        }
+        INTERVAL => calendar::Interval::read(value).ok()?.put_text(out),
+        _ => return put_array_text(element_of(type_oid)?, value, out),
+    }
+    Some(())
+}
+
+fn put_array_text(of: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (lens, dimensions, mut parts) = array::read(value).ok()?;
+    // With more dimensions, or other bounds than 1, it stays as it is.
+    let bound = value.get(16..20).is_none_or(|it| it == [0, 0, 0, 1]);
+    if dimensions > 1 || !bound {
+        return None;
+    }
+    out.push(b'{');
+    let count = if dimensions == 0 { 0 } else { lens[0] };
+    for place in 0..count {
+        out.extend_from_slice(if place > 0 { b"," } else { b"" });
+        match parts.part().ok()? {
+            None => out.extend_from_slice(b"NULL"),
+            Some(element) => {
+                let mut text = Vec::new();
+                put_text(of, element, &mut text)?;
+                array::put_quoted(out, &text);
+            }
+        }
+    }
+    out.push(b'}');
+    Some(())
+}
+
+/// The digits of a float from which the same float is read.
+fn float_text(value: f64, digits: &str) -> String {
+    match value {
+        _ if value.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ => digits.to_owned(),
+    }
+}
+
+/// The type of the elements of an array whose elements are not always exact.
+fn element_of(type_oid: u32) -> Option<u32> {
+    const ARRAYS: [(u32, u32); 8] = [
+        (1021, oid::FLOAT4),
+        (1022, oid::FLOAT8),
+        (1231, oid::NUMERIC),
+        (1028, oid::OID),
+        (1185, oid::TIMESTAMPTZ),
+        (1270, TIMETZ),
+        (1187, INTERVAL),
+        (3807, JSONB),
+    ];
+    ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
+}

@@ -1,0 +1,43 @@
+//! What an error says of what a client remembers of the server: names of prepared statements, types
+//! and formats. A migration, a path or another session may have changed what they stand for.
+
+/// Whether the server can't use a statement as it is: it does not know it (FetchPreparedStatement in
+/// src/backend/commands/prepare.c), or its plan now returns other columns (RevalidateCachedQuery in
+/// src/backend/utils/cache/plancache.c). In both cases it has not started.
+#[must_use]
+pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    match code {
+        Some(b"26000") => true,
+        Some(b"0A000") => routine == Some(b"RevalidateCachedQuery"),
+        _ => false,
+    }
+}
+
+/// Whether an error may come from types or formats that were remembered and have changed since:
+/// undefined, ambiguous or mismatched types, values that don't fit, another number of columns, an
+/// object that is gone.
+#[must_use]
+pub fn may_be_outdated(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    const OF_TYPES: [&[u8]; 13] = [
+        b"42883", b"42725", b"42804", b"42846", b"42P08", b"42P18", b"42704", b"22P02", b"22P03",
+        b"22003", b"22007", b"22008", b"08P01",
+    ];
+    let Some(code) = code else { return false };
+    // "cache lookup failed for type 16389", of an enum, say, that was dropped and made anew.
+    code == b"XX000" || OF_TYPES.contains(&code) || lacks_binary_form(routine)
+}
+
+/// Whether the server refused a column of the result that has no binary form
+/// (`getTypeBinaryOutputInfo` in src/backend/utils/cache/lsyscache.c), or whose elements have none
+/// (`array_send`, `get_range_io_data` and `get_multirange_io_data` in src/backend/utils/adt).
+/// `routine`: the function of the server that reported the error.
+#[must_use]
+pub fn lacks_binary_form(routine: Option<&[u8]>) -> bool {
+    const ROUTINES: [&[u8]; 4] = [
+        b"getTypeBinaryOutputInfo",
+        b"array_send",
+        b"get_range_io_data",
+        b"get_multirange_io_data",
+    ];
+    routine.is_some_and(|routine| ROUTINES.contains(&routine))
+}

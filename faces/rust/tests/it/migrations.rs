@@ -1,0 +1,255 @@
+//! P20. People change their schema while programs run. What was learned of the server is wrong then,
+//! and no value may be stored or read by it: a client behind a migration does as one that was started
+//! after it.
+
+use onetrip::{Client, Session};
+
+use crate::support::*;
+
+/// Uses a text so often that it is prepared wherever it runs.
+const OFTEN: usize = 8;
+
+/// What is stored, as the server prints it.
+async fn stored(t: &str) -> Vec<Option<String>> {
+    let rows = session().await.query(&format!("select a::text from {t}"), &[]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Stores these texts with a text that was prepared when the column had another type, and once more
+/// with a client that was not there then. Returns both.
+async fn behind(from: &str, to: &str, before: &str, after: &[&str]) -> [Vec<Option<String>>; 2] {
+    let (client, t) = (client().await, table(&format!("a {from}")).await);
+    let insert = format!("insert into {t} values ($1)");
+    for _ in 0..OFTEN {
+        client.execute(&insert, &[&before]).await.unwrap();
+    }
+    let change = format!("truncate {t}; alter table {t} alter a type {to} using null");
+    session().await.script(&change).await.unwrap();
+    let store = async |client: &Client| {
+        for value in after {
+            client.execute(&insert, &[value]).await.unwrap();
+        }
+        let found = stored(&t).await;
+        session().await.script(&format!("truncate {t}")).await.unwrap();
+        found
+    };
+    let ours = store(&client).await;
+    [ours, store(&self::client().await).await]
+}
+
+#[test]
+fn a_text_is_stored_as_the_type_that_its_column_has_now() {
+    run(async {
+        for (from, to, before, after) in [
+            (
+                "timestamp",
+                "timestamptz",
+                "2020-01-01 12:00:00",
+                &["2020-01-01 12:00:00+05:00", "2020-01-01T12:00:00Z"][..],
+            ),
+            ("timestamptz", "timestamp", "2020-01-01 12:00:00+00", &["2020-01-01 12:00:00+05:00"]),
+            ("date", "timestamptz", "2020-01-01", &["2020-01-01 10:30:00+00", "2020-01-02"]),
+            ("date", "timestamp", "2020-01-01", &["2020-01-01 10:30:00"]),
+            ("int", "text", "7", &["007", "7", "+7", " 7"]),
+            ("int", "bigint", "7", &["3000000000", "7"]),
+            ("int", "numeric", "7", &["7.50", "1e3"]),
+            ("smallint", "int", "7", &["70000"]),
+            ("float4", "numeric", "0.5", &["0.12345678901234567", "1234567"]),
+            ("float4", "float8", "0.5", &["0.1", "16777217"]),
+            ("float8", "numeric", "0.5", &["12345678901234567890.123"]),
+            ("numeric", "text", "1", &["1.50", "1e3"]),
+            ("text", "char(4)", "a", &["b ", "cd"]),
+            ("bool", "text", "true", &["t", "true"]),
+            (
+                "uuid",
+                "text",
+                "6f0c3c1a-8d1f-4f0e-9d6b-111111111111",
+                &["6F0C3C1A8D1F4F0E9D6B111111111111"],
+            ),
+            ("jsonb", "text", "{\"a\":1}", &["{\"a\":1}"]),
+            ("int[]", "text", "{1,2}", &["{1, 2}"]),
+            ("int", "jsonb", "7", &["7", "{\"a\": 7}"]),
+            ("int", "uuid", "7", &["6f0c3c1a-8d1f-4f0e-9d6b-111111111111"]),
+            ("int", "int[]", "7", &["{7}"]),
+            ("interval", "text", "1 day", &["24 hours"]),
+        ] {
+            let [ours, fresh] = behind(from, to, before, after).await;
+            assert_eq!(ours, fresh, "{from} to {to}");
+        }
+    });
+}
+
+#[test]
+fn a_text_is_compared_as_the_type_that_its_column_has_now() {
+    run(async {
+        let (client, t) = (client().await, table("a int").await);
+        let find = format!("select count(*) from {t} where a = $1");
+        for _ in 0..OFTEN {
+            client.query_one(&find, &[&"7"]).await.unwrap();
+        }
+        let change = format!("alter table {t} alter a type text; insert into {t} values ('007')");
+        session().await.script(&change).await.unwrap();
+        for (value, count) in [("7", 0), ("007", 1)] {
+            let row = client.query_one(&find, &[&value]).await.unwrap();
+            assert_eq!(row.get::<i64>(0), count, "{value}");
+        }
+    });
+}
+
+/// A migration is found out once, and not once by each connection and each text.
+#[test]
+fn a_change_costs_one_transaction_at_most() {
+    run(async {
+        let client = client_with("connections_max=4").await;
+        let t = table("a int").await;
+        let reads: Vec<String> =
+            (0..3).map(|number| format!("select *, {number} as n from {t}")).collect();
+        let mut sessions: Vec<Session> = Vec::new();
+        for _ in 0..3 {
+            let session = client.session().await.unwrap();
+            for read in &reads {
+                for _ in 0..OFTEN {
+                    session.query(read, &[]).await.unwrap();
+                }
+            }
+            sessions.push(session);
+        }
+        self::session().await.script(&format!("alter table {t} add b int")).await.unwrap();
+        let mut failed = 0;
+        for session in &mut sessions {
+            for read in &reads {
+                let tx = session.begin().await.unwrap();
+                tx.query("select 1", &[]).await.unwrap();
+                match tx.query(read, &[]).await {
+                    Ok(_) => tx.commit().await.unwrap(),
+                    Err(error) => {
+                        assert_eq!(error.sqlstate(), Some("0A000"), "{error}");
+                        failed += 1;
+                        tx.rollback().await.unwrap();
+                    }
+                }
+            }
+        }
+        assert!(failed <= 1, "{failed} transactions failed");
+    });
+}
+
+/// Each tenant has a schema of its own, and the same texts.
+#[test]
+fn a_text_means_what_its_names_mean_in_the_path_of_its_session() {
+    run(async {
+        let [one, two] = [shared_name(), shared_name()];
+        let session = session().await;
+        let schemas = format!(
+            "create schema {one}; create type {one}.mood as enum ('happy');
+             create table {one}.visit (at date, mood {one}.mood);
+             create schema {two}; create type {two}.mood as enum ('sad');
+             create table {two}.visit (at timestamp, mood {two}.mood)"
+        );
+        session.script(&schemas).await.unwrap();
+        let insert = "insert into visit values ($1, $2)";
+        let mut expected = Vec::new();
+        for round in 0..OFTEN {
+            for (schema, mood) in [(&one, "happy"), (&two, "sad")] {
+                session.execute(&format!("set search_path = {schema}"), &[]).await.unwrap();
+                session.execute(insert, &[&"2020-01-01 10:30:00", &mood]).await.unwrap();
+                session.execute(insert, &[&"2020-01-01 10:30:00", &mood]).await.unwrap();
+            }
+            expected.push(round);
+        }
+        let read = |schema: &str| {
+            format!("select distinct at::text, count(*) from {schema}.visit group by 1")
+        };
+        let rows = async |schema: &str| {
+            let rows = session.query(&read(schema), &[]).await.unwrap();
+            rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(String, i64)>>()
+        };
+        let count = 2 * OFTEN as i64;
+        assert_eq!(rows(&one).await, [("2020-01-01".to_owned(), count)]);
+        assert_eq!(rows(&two).await, [("2020-01-01 10:30:00".to_owned(), count)]);
+    });
+}
+
+fn shared_name() -> String {
+    crate::pooled::shared().new_name()
+}
+
+#[test]
+fn two_sessions_with_their_own_paths_have_their_own_meanings() {
+    run(async {
+        let client = client_with("connections_max=3").await;
+        let [one, two] = [shared_name(), shared_name()];
+        let schemas = format!(
+            "create schema {one}; create table {one}.visit (at date);
+             create schema {two}; create table {two}.visit (at timestamp)"
+        );
+        session().await.script(&schemas).await.unwrap();
+        let insert = "insert into visit values ($1) returning at::text";
+        let mut sessions = Vec::new();
+        for schema in [&one, &two] {
+            let session = client.session().await.unwrap();
+            session.execute(&format!("set search_path = {schema}"), &[]).await.unwrap();
+            sessions.push(session);
+        }
+        for _ in 0..OFTEN {
+            for (session, wanted) in sessions.iter().zip(["2020-01-01", "2020-01-01 10:30:00"]) {
+                let row = session.query_one(insert, &[&"2020-01-01 10:30:00"]).await.unwrap();
+                assert_eq!(row.get::<&str>(0), wanted);
+            }
+        }
+    });
+}
+
+/// What a session has set is not there for the next, and the names of before mean what they meant.
+#[test]
+fn behind_a_session_with_another_path_the_usual_names_are_used_again() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let (t, schema) = (table("a text").await, shared_name());
+        let there = format!("create schema {schema}; create table {schema}.{t} (a date)");
+        session().await.script(&there).await.unwrap();
+        let insert = format!("insert into {t} values ($1) returning a::text");
+        let store = async |session: Option<&Session>| {
+            let params: [&(dyn onetrip::types::ToSql + Sync); 1] = [&"2020-01-01 x"];
+            match session {
+                Some(session) => session.query_one(&insert, &params).await,
+                None => client.query_one(&insert, &params).await,
+            }
+        };
+        for _ in 0..3 {
+            for _ in 0..OFTEN {
+                assert_eq!(store(None).await.unwrap().get::<&str>(0), "2020-01-01 x");
+            }
+            let session = client.session().await.unwrap();
+            session.execute(&format!("set search_path = {schema}"), &[]).await.unwrap();
+            rejected(store(Some(&session)).await, "22007");
+        }
+    });
+}
+
+#[test]
+fn rows_of_a_batch_are_stored_as_the_type_that_their_column_has_now() {
+    run(async {
+        let (client, t) = (client().await, table("a timestamp").await);
+        let insert = format!("insert into {t} values ($1)");
+        for _ in 0..OFTEN {
+            client.execute(&insert, &[&"2020-01-01 12:00:00"]).await.unwrap();
+        }
+        let change = format!("truncate {t}; alter table {t} alter a type timestamptz");
+        session().await.script(&change).await.unwrap();
+        let rows = [("2020-01-01 12:00:00+05:00",); 20];
+        client.batch(&insert, rows).isolated().await.into_result().unwrap();
+        client.batch(&insert, rows).atomic().await.unwrap();
+        let found = stored(&t).await;
+        assert_eq!(found.len(), 40);
+        let moments = session()
+            .await
+            .query_one(
+                &format!("select min(a) = max(a) and min(a) = '2020-01-01 07:00:00+00' from {t}"),
+                &[],
+            )
+            .await
+            .unwrap();
+        assert!(moments.get::<bool>(0), "{found:?}");
+    });
+}

@@ -328,6 +328,8 @@ enum {
     ONETRIP_SHOWS_QUERY = 2048,      /* SELECT and the like, INSERT, UPDATE, DELETE, MERGE, SHOW */
     ONETRIP_SHOWS_MAY_LEAVE = 4096,  /* it may leave something behind in its session: it is not
                                         on the list of harmless statements */
+    ONETRIP_SHOWS_RENAMES = 32768,   /* the names in later texts of its session may mean other
+                                        things behind it */
     ONETRIP_SHOWS_SHAREABLE = 65536  /* it may run on a shared connection: one query that does
                                         not depend on the session */
 };

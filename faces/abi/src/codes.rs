@@ -58,6 +58,8 @@ pub mod shows {
     pub const QUERY: u32 = 1 << 11;
     /// It is not on the short list of statements that can leave nothing behind in the session.
     pub const MAY_LEAVE: u32 = 1 << 12;
+    /// The names in later texts of its session may mean other things behind it.
+    pub const RENAMES: u32 = 1 << 15;
     /// It may run on a shared connection: one query that shows no session state.
     pub const SHAREABLE: u32 = 1 << 16;
 }

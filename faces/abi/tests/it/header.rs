@@ -204,6 +204,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("SHOWS_COPY_IN", shows::COPY_IN),
         ("SHOWS_QUERY", shows::QUERY),
         ("SHOWS_MAY_LEAVE", shows::MAY_LEAVE),
+        ("SHOWS_RENAMES", shows::RENAMES),
         ("SHOWS_SHAREABLE", shows::SHAREABLE),
         ("SIMPLE", flag::SIMPLE),
         ("BINARY", flag::BINARY),

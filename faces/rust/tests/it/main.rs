@@ -19,6 +19,7 @@ mod copy;
 mod copy_rows;
 mod deadlines;
 mod doctor;
+mod exact;
 mod faults;
 mod itself;
 mod large_values;

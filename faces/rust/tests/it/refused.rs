@@ -35,6 +35,7 @@ pub(crate) const ALWAYS: &Refusals = &[
         &[
             "auto_prepare::a_path_and_a_role_that_change_are_seen",
             "copy::where_begin_is_refused_no_copy_runs",
+            "exact::what_is_exact_means_the_same_under_every_cast",
             "large_values::what_is_in_memory_does_not_grow_with_what_passes",
             "left_behind::a_statement_that_others_prepared_finds_the_temporary_table_of_a_session",
             "left_behind::a_transaction_behind_a_reset_that_failed_has_not_run",

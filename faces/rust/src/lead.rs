@@ -143,9 +143,10 @@ impl From<NotSent<Error>> for Error {
 }
 
 impl Failure for Error {
-    fn answer(&self) -> Option<&str> {
+    fn answer(&self) -> Option<(&str, Option<&str>)> {
         let is_answer = self.kind() == Kind::Server && !self.is_connection_lost();
-        self.server().filter(|_| is_answer).map(|_| self.sqlstate().unwrap_or_default())
+        let server = self.server().filter(|_| is_answer)?;
+        Some((self.sqlstate().unwrap_or_default(), server.routine.as_deref()))
     }
 
     fn is_skipped(&self) -> bool {

@@ -18,8 +18,8 @@ struct Failed {
 }
 
 impl Failure for Failed {
-    fn answer(&self) -> Option<&str> {
-        self.sqlstate
+    fn answer(&self) -> Option<(&str, Option<&str>)> {
+        self.sqlstate.map(|code| (code, Some(self.text.as_str())))
     }
 
     fn is_skipped(&self) -> bool {
@@ -299,6 +299,9 @@ fn a_conflict_is_remembered_though_its_savepoint_was_undone() {
         assert_eq!(block.conflict().is_some(), is_one, "{sqlstate}");
         assert_eq!(runs_again(&failed(sqlstate)), is_one, "{sqlstate}");
     }
+    // A prepared statement that the server can't use any more is prepared anew.
+    let changed = Failed { text: "RevalidateCachedQuery".to_owned(), ..failed("0A000") };
+    assert!(runs_again(&changed) && !runs_again(&failed("0A000")));
     // Its outcome is unknown.
     assert!(!runs_again(&failed("40001").with_outcome(Outcome::Unknown)));
 }

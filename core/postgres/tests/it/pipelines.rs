@@ -39,8 +39,8 @@ impl Why for Failed {
 }
 
 impl Failure for Failed {
-    fn answer(&self) -> Option<&str> {
-        self.of_server.then_some("22012")
+    fn answer(&self) -> Option<(&str, Option<&str>)> {
+        self.of_server.then_some(("22012", None))
     }
 
     fn is_skipped(&self) -> bool {

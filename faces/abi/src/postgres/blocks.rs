@@ -73,7 +73,7 @@ struct Told {
 }
 
 impl Failed for Told {
-    fn answer(&self) -> Option<&str> {
+    fn answer(&self) -> Option<(&str, Option<&str>)> {
         let error = match self.code {
             // A text precedes the error.
             end::ROLLED_BACK => {
@@ -85,7 +85,9 @@ impl Failed for Told {
         if self.failure.cause != Cause::Server {
             return None;
         }
-        str::from_utf8(ErrorResponse::decode(body).ok()?.fields.value(field::CODE)?).ok()
+        let fields = ErrorResponse::decode(body).ok()?.fields;
+        let text = |it| fields.value(it).and_then(|it| str::from_utf8(it).ok());
+        Some((text(field::CODE)?, text(field::ROUTINE)))
     }
 
     fn is_skipped(&self) -> bool {

@@ -2,11 +2,13 @@
 
 use onetrip_engine::Outcome;
 
+use crate::outdated::means_stale;
+
 /// A failure, as the language keeps it.
 pub trait Failure: Clone {
-    /// The SQLSTATE with which the server answered the statement, if it did and the session goes
-    /// on.
-    fn answer(&self) -> Option<&str>;
+    /// The SQLSTATE with which the server answered the statement, and the function of the server
+    /// that reported it; `None` if it did not answer, or the session is over.
+    fn answer(&self) -> Option<(&str, Option<&str>)>;
     /// Whether the server skipped the statement because something in front of it failed.
     fn is_skipped(&self) -> bool;
     /// The outcome.
@@ -28,11 +30,14 @@ pub const ROLLED_BACK: &str = "rolled_back";
 pub const AT_COMMIT: &str =
     "the transaction was rolled back at its commit, since a statement in it had failed";
 
-/// Whether it is a serialization failure (40001) or a deadlock (40P01). The same transaction may
-/// then succeed if it is run again from the beginning (PostgreSQL documentation, "Serialization
-/// Failure Handling").
+/// Whether the same transaction may succeed if it is run again from the beginning: it is a
+/// serialization failure (40001) or a deadlock (40P01; PostgreSQL documentation, "Serialization
+/// Failure Handling"), or the server could not use a prepared statement, whose columns have changed
+/// since, say. That one is prepared anew by its next use.
 pub fn is_conflict(failure: &impl Failure) -> bool {
-    matches!(failure.answer(), Some("40001" | "40P01"))
+    let Some((code, routine)) = failure.answer() else { return false };
+    let is_stale = means_stale(Some(code.as_bytes()), routine.map(str::as_bytes));
+    matches!(code, "40001" | "40P01") || is_stale
 }
 
 /// Whether a transaction whose begin or end failed in this way is run again. It is not if its

@@ -50,6 +50,10 @@ begin
 end $$;
 "#;
 
+/// Pairs that are left out, as docs/concepts/migrations.md says: a negative number names no object
+/// of the catalogue, and `name` is a type of the catalogue's own, in which a bool is one letter.
+const LEFT_OUT: [(&str, &str); 3] = [("int2", "reg"), ("int4", "reg"), ("bool", "name")];
+
 /// What a column can become without USING: by a cast that an assignment takes, by the output of any
 /// value as a string, and each with lengths that such a column may have.
 const PAIRS: &str = r"
@@ -151,7 +155,10 @@ fn what_is_exact_means_the_same_under_every_cast() {
                     .map(String::as_str)
                     .filter(|it| is_exact_text(oid, it.as_bytes()))
                     .collect();
-                if exact.is_empty() {
+                let is_left_out = LEFT_OUT.iter().any(|(left_out, becomes)| {
+                    from.trim_start_matches('_') == *left_out && to.starts_with(becomes)
+                });
+                if exact.is_empty() || is_left_out {
                     continue;
                 }
                 compared += exact.len();

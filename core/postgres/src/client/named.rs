@@ -80,7 +80,7 @@ impl<T> Named<T> {
     ) -> Result<Result<Plan<T>, NameTaken>, EncodeError> {
         let (mut traits, mut closes) = (None, false);
         let epoch = statements.epoch(protocol);
-        let key = &name[..name.floor_char_boundary(NAME_LEN)];
+        let key = name.get(..name.floor_char_boundary(NAME_LEN)).unwrap_or(name);
         if let Some(known) = self.by_name.get_mut(key) {
             let is_same = *known.text == *text;
             let is_current = known.is_current(epoch);

@@ -27,23 +27,34 @@ pub(super) fn renames(sql: &str, traits: Traits) -> bool {
         Token::End => return false,
         _ => return true,
     };
-    match word {
-        _ if traits.several() || traits.temporary() => true,
-        b"create" | b"alter" | b"drop" | b"comment" | b"grant" | b"revoke" | b"truncate"
-        | b"vacuum" | b"analyze" | b"reindex" | b"cluster" | b"refresh" | b"checkpoint" => false,
-        b"select" | b"with" | b"values" | b"table" | b"insert" | b"update" | b"delete"
-        | b"merge" | b"explain" | b"declare" | b"copy" => calls_unknown(lexer),
-        b"begin" | b"start" | b"commit" | b"end" | b"rollback" | b"abort" | b"savepoint"
-        | b"release" | b"show" | b"listen" | b"unlisten" | b"notify" | b"fetch" | b"move"
-        // What DISCARD ALL takes back, prepared statements are lost with.
-        | b"close" | b"lock" | b"deallocate" | b"discard" => false,
-        b"set" => {
+    let stands = |list: &[&str]| list.iter().any(|known| known.as_bytes() == word);
+    match () {
+        () if traits.several() || traits.temporary() => true,
+        () if stands(&QUERIES) => calls_unknown(lexer),
+        () if word == b"set" => {
             lexer.next();
             sets_names(lexer)
         }
-        _ => true,
+        () => !stands(&COMMANDS),
     }
 }
+
+/// First words of what may call a function.
+#[rustfmt::skip]
+const QUERIES: [&str; 11] = [
+    "select", "insert", "update", "delete", "with", "values", "table", "merge", "explain",
+    "declare", "copy",
+];
+
+/// First words of what sets no path, makes nothing temporary, and calls nothing that does. What
+/// DISCARD ALL takes back, prepared statements are lost with.
+#[rustfmt::skip]
+const COMMANDS: [&str; 31] = [
+    "begin", "commit", "rollback", "start", "end", "abort", "savepoint", "release", "show", "listen",
+    "unlisten", "notify", "fetch", "move", "close", "lock", "deallocate", "discard", "create", "alter",
+    "drop", "comment", "grant", "revoke", "truncate", "vacuum", "analyze", "reindex", "cluster",
+    "refresh", "checkpoint",
+];
 
 /// Whether a SET is of more than these settings, which change no name.
 fn sets_names(mut lexer: Lexer<'_>) -> bool {

@@ -61,8 +61,6 @@ struct Own<T> {
     /// How often that happened on this connection.
     epoch: u64,
     known: NumberMap<u64, Known<T>>,
-    /// How often each text was used since.
-    uses: NumberMap<u64, u32>,
 }
 
 /// A text is prepared with so many uses since names have changed. Where each transaction sets a
@@ -86,6 +84,8 @@ enum Hold<T> {
     Counted(Arc<Prepared<T>>),
     /// Prepared on request, and kept by the caller.
     Explicit(Weak<Prepared<T>>),
+    /// Not prepared yet, since it was used so often only since names have changed.
+    Early(u32),
 }
 
 /// A statement on one connection. When nothing uses it any more, the server is told to forget it
@@ -258,12 +258,7 @@ impl<T> Statements<T> {
             names: 0,
             unique,
             generation: Generation::default(),
-            own: Own {
-                session: None,
-                epoch: 0,
-                known: NumberMap::default(),
-                uses: NumberMap::default(),
-            },
+            own: Own { session: None, epoch: 0, known: NumberMap::default() },
             closes: Arc::new(Closes::default()),
         }
     }
@@ -280,7 +275,6 @@ impl<T> Statements<T> {
         self.own.session = Some(protocol.session());
         self.own.epoch += 1;
         self.own.known.clear();
-        self.own.uses.clear();
     }
 
     /// Names stand for the same in texts that were parsed in the same epoch. 0 is that of the session
@@ -293,15 +287,29 @@ impl<T> Statements<T> {
     fn leave_session(&mut self) {
         if self.own.session.take().is_some() {
             self.own.known.clear();
-            self.own.uses.clear();
         }
     }
 
     /// Whether a text is prepared now, in a session in which names have changed.
     fn is_frequent(&mut self, wanted: &Wanted<'_, T>) -> bool {
-        let uses = self.own.uses.entry(wanted.key).or_default();
-        *uses += 1;
-        wanted.is_explicit || *uses >= USES_BEFORE_OWN
+        let used = self.uses;
+        if wanted.is_explicit {
+            return true;
+        }
+        let Some(known) = self.own.known.get_mut(&wanted.key) else {
+            let known = Known { prepared: Hold::Early(1), used };
+            self.own.known.insert(wanted.key, known);
+            forget_some(&mut self.own.known, self.max);
+            return false;
+        };
+        known.used = used;
+        match &mut known.prepared {
+            Hold::Early(uses) => {
+                *uses += 1;
+                *uses >= USES_BEFORE_OWN
+            }
+            _ => true,
+        }
     }
 
     /// The statements that may be named now.
@@ -488,8 +496,8 @@ fn forget_some<T>(known: &mut NumberMap<u64, Known<T>>, max: usize) {
         return;
     }
     known.retain(|_, known| match &known.prepared {
-        Hold::Counted(_) => true,
         Hold::Explicit(prepared) => prepared.strong_count() > 0,
+        _ => true,
     });
     let counted = || known.iter().filter(|(_, known)| known.prepared.is_counted());
     if counted().count() > max {
@@ -509,11 +517,12 @@ impl<T> Hold<T> {
         match self {
             Hold::Counted(prepared) => Some(prepared.clone()),
             Hold::Explicit(prepared) => prepared.upgrade(),
+            Hold::Early(_) => None,
         }
     }
 
     fn is_counted(&self) -> bool {
-        matches!(self, Hold::Counted(_))
+        !matches!(self, Hold::Explicit(_))
     }
 }
 

@@ -37,6 +37,7 @@ mod end;
 pub mod failover;
 mod ledger;
 mod line;
+pub mod migrations;
 mod plan;
 pub mod postgres;
 mod random;

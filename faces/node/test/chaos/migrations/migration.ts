@@ -232,7 +232,8 @@ export class Migration {
       }
       if ('error' in wanted && wanted.error.code === end.error.code) return false
       if (tries > connections) {
-        book.wrong(`fails again and again: ${what(0)}: ${said(end)} and not ${expected.map(said).join(' ')}`)
+        const kind = 'error' in wanted ? 'fails otherwise' : 'fails again and again'
+        book.wrong(`${kind}: ${what(0)}: ${said(end)} and not ${expected.map(said).join(' ')}`)
         return false
       }
       this.#errors.push(end.error)

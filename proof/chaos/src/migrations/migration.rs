@@ -1,0 +1,408 @@
+//! One case whose DDL another session runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+
+use onetrip::Error;
+use serde_json::Value;
+
+use super::book::{Book, End, Failure, failure, said};
+use super::cases::Case;
+use super::databases::{Databases, Stored, Twin, migrate};
+use super::subject::{Subject, Use, Way};
+use crate::random::Random;
+
+/// What one case has.
+pub(super) struct Stage<'a> {
+    pub(super) found: &'a Case,
+    pub(super) connections: usize,
+    pub(super) client: Subject,
+    pub(super) databases: &'a Databases,
+    pub(super) random: &'a RefCell<Random>,
+    pub(super) book: &'a RefCell<Book>,
+}
+
+impl Stage<'_> {
+    pub(super) fn below(&self, bound: usize) -> usize {
+        self.random.borrow_mut().below(bound as u64) as usize
+    }
+
+    pub(super) fn wrong(&self, what: &str) {
+        self.book.borrow_mut().wrong(what);
+    }
+
+    fn way(&self) -> Way {
+        Way::ALL[self.below(Way::ALL.len())]
+    }
+
+    /// Compares the connections with those from before.
+    pub(super) async fn none_lost(&self, before: &[String]) {
+        let after = self.databases.connections().await;
+        let lost = before.iter().filter(|it| !after.contains(it)).count();
+        if lost > 0 {
+            self.wrong(&format!("{lost} connections were lost"));
+        }
+    }
+}
+
+/// The number before those of the rows whose uses are compared one by one.
+const FIRST: i32 = 10_000;
+
+/// The first number of the rows that are written while a migration happens.
+const TRAFFIC: i32 = 1_000_000;
+
+/// How often a text is used on each connection before the migration.
+const USES: usize = 7;
+
+/// Uses at a time of which it is only known in which phases it may have been.
+struct Passed {
+    uses: Vec<Use>,
+    way: Way,
+    from: usize,
+    to: usize,
+    end: End,
+}
+
+/// What uses come to behind one migration, by their keys: as a new client does them, and whether
+/// psql could.
+type Expected = HashMap<String, (End, bool)>;
+
+pub(super) struct Migration<'a> {
+    stage: Stage<'a>,
+    /// By phase: one before the first migration, one behind each.
+    expected: Vec<Expected>,
+    /// The keys of the uses of each phase, in their order.
+    keys: Vec<Vec<String>>,
+    phase: Cell<usize>,
+    /// Whether a migration has begun of which it is not known whether it has ended.
+    underway: Cell<bool>,
+    next_id: Cell<i32>,
+    passed: RefCell<Vec<Passed>>,
+    /// What a migration cost so far.
+    errors: Vec<Failure>,
+}
+
+impl<'a> Migration<'a> {
+    pub(super) fn new(stage: Stage<'a>) -> Migration<'a> {
+        Migration {
+            stage,
+            expected: Vec::new(),
+            keys: Vec::new(),
+            phase: Cell::new(0),
+            underway: Cell::new(false),
+            next_id: Cell::new(TRAFFIC),
+            passed: RefCell::default(),
+            errors: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.compare().await;
+        self.warm().await;
+        let before = self.stage.databases.connections().await;
+        let found = self.stage.found;
+        let phases = if found.back.is_empty() { 1 } else { 1 + self.stage.below(3) };
+        while self.phase.get() < phases {
+            let is_forth = self.phase.get() % 2 == 0;
+            self.migrate(if is_forth { &found.migrate } else { &found.back }).await;
+            self.compare().await;
+        }
+        self.stage.none_lost(&before).await;
+    }
+
+    /// Uses every text on every connection, so often that it is prepared there.
+    async fn warm(&self) {
+        for way in [Way::Transaction, Way::Plain] {
+            for _ in 0..USES {
+                match self.stage.connections {
+                    1 => self.each(way).await,
+                    _ => drop(tokio::join!(self.each(way), self.each(way), self.each(way))),
+                }
+            }
+        }
+    }
+
+    /// One use of each text, of values from before.
+    async fn each(&self, way: Way) {
+        let Case { statements, before, .. } = self.stage.found;
+        let one = |statement: &super::cases::Statement| {
+            let given = before[self.stage.below(before.len())].clone();
+            Use { statement: statement.clone(), given, id: self.new_id() }
+        };
+        let uses: Vec<Use> = statements.iter().map(one).collect();
+        if !way.is_single() {
+            return self.pass(way, uses).await;
+        }
+        for one in uses {
+            self.pass(way, vec![one]).await;
+        }
+    }
+
+    fn new_id(&self) -> i32 {
+        self.next_id.replace(self.next_id.get() + 1)
+    }
+
+    async fn pass(&self, way: Way, uses: Vec<Use>) {
+        let from = self.phase.get();
+        let end = self.ended(way, &uses).await;
+        let to = self.phase.get() + usize::from(self.underway.get());
+        self.passed.borrow_mut().push(Passed { uses, way, from, to, end });
+    }
+
+    async fn ended(&self, way: Way, uses: &[Use]) -> End {
+        let ran = tokio::time::timeout(super::PATIENCE, self.stage.client.run(way, uses)).await;
+        let ran = ran.unwrap_or_else(|_| panic!("{way:?} of {:?} does not end", uses[0].key()));
+        ran.map_err(|error| failure(&error))
+    }
+
+    /// Makes a migration while statements run.
+    async fn migrate(&self, texts: &[String]) {
+        let (going, done) = (Cell::new(true), Cell::new(0));
+        let behind = self.phase.get() + 1;
+        let task = async || {
+            while going.get() {
+                let way = self.stage.way();
+                let count = if way.is_single() { 1 } else { 1 + self.stage.below(3) };
+                let uses = (0..count).map(|_| self.any(behind)).collect();
+                self.pass(way, uses).await;
+                done.set(done.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        };
+        let more = async |count: usize| {
+            let goal = done.get() + count;
+            while done.get() < goal {
+                tokio::task::yield_now().await;
+            }
+        };
+        let migration = async {
+            more(self.stage.below(12)).await;
+            self.underway.set(true);
+            match self.stage.below(4) {
+                // The client makes it in a session of its own.
+                0 => migrate(&self.stage.client.0.session().await.unwrap(), texts).await,
+                _ => self.stage.databases.migrate(Twin::Ours, texts).await,
+            }
+            self.phase.set(behind);
+            self.underway.set(false);
+            self.stage.book.borrow_mut().report.migrations += 1;
+            more(3 + self.stage.below(12)).await;
+            going.set(false);
+        };
+        tokio::join!(task(), task(), task(), migration);
+        self.stage.databases.migrate(Twin::Fresh, texts).await;
+        self.stage.databases.migrate(Twin::Psql, texts).await;
+    }
+
+    /// Any use. Until the migration is made, only values come that it can take along.
+    fn any(&self, behind: usize) -> Use {
+        let Case { statements, before, after, .. } = self.stage.found;
+        let is_new = self.phase.get() == behind && behind % 2 == 1;
+        let count = before.len() + if is_new { after.len() } else { 0 };
+        let at = self.stage.below(count);
+        let given = before.get(at).unwrap_or_else(|| &after[at - before.len()]).clone();
+        let statement = statements[self.stage.below(statements.len())].clone();
+        Use { statement, given, id: self.new_id() }
+    }
+
+    /// Every statement with every value that may come in this phase.
+    fn uses(&self) -> Vec<Use> {
+        let Case { statements, before, after, .. } = self.stage.found;
+        let phase = self.phase.get();
+        let after = if phase % 2 == 1 { &after[..] } else { &[] };
+        let mut keys = HashSet::new();
+        let mut uses = Vec::new();
+        for statement in statements {
+            for given in before.iter().chain(after) {
+                let one = Use { statement: statement.clone(), given: given.clone(), id: 0 };
+                if keys.insert(one.key()) {
+                    let id = FIRST + 1000 * phase as i32 + 1 + uses.len() as i32;
+                    uses.push(Use { id, ..one });
+                }
+            }
+        }
+        uses
+    }
+
+    /// Runs every use here, by a new client and by psql, and compares all that was done since the
+    /// last time.
+    async fn compare(&mut self) {
+        let (databases, tables) = (self.stage.databases, &self.stage.found.tables);
+        let uses = self.uses();
+        let fresh = Subject::connect(&databases.url(Twin::Fresh), 1).await;
+        let mut expected = Expected::new();
+        for one in &uses {
+            let end = fresh.run(Way::Plain, std::slice::from_ref(one)).await;
+            let by_psql = match one.literal().filter(|_| one.writes()) {
+                Some(text) => databases.of(Twin::Psql).script(&text).await.is_ok(),
+                None => false,
+            };
+            expected.insert(one.key(), (end.map_err(|error: Error| failure(&error)), by_psql));
+        }
+        self.expected.push(expected);
+        self.keys.push(uses.iter().map(Use::key).collect());
+        let missing = self.same(&uses).await;
+        let ours = databases.stored(Twin::Ours, tables).await;
+        let theirs = databases.stored(Twin::Fresh, tables).await;
+        let psql = databases.stored(Twin::Psql, tables).await;
+        for one in uses.iter().filter(|one| !missing.contains(&one.id)) {
+            let (end, by_psql) = &self.expected[self.phase.get()][&one.key()];
+            for (stored, name) in [(&theirs, "a new client"), (&psql, "psql")] {
+                let is_there = if name == "psql" { *by_psql } else { end.is_ok() };
+                if is_there && ours.get(&one.id) != stored.get(&one.id) {
+                    let (mine, other) = (ours.get(&one.id), stored.get(&one.id));
+                    self.stage.wrong(&format!(
+                        "stored: phase {}, {}: {mine:?} and not {other:?} ({name})",
+                        self.phase.get(),
+                        one.key()
+                    ));
+                }
+            }
+        }
+        self.judge_passed(&ours, &theirs);
+        self.judge_errors();
+    }
+
+    /// Runs every use, and compares it with what is expected. Returns the numbers of those that
+    /// were given up.
+    async fn same(&mut self, uses: &[Use]) -> HashSet<i32> {
+        let mut missing = HashSet::new();
+        let mut at = 0;
+        while at < uses.len() {
+            let way = self.stage.way();
+            let count = if way.is_single() { 1 } else { 1 + self.stage.below(3) };
+            let mut unit = &uses[at..uses.len().min(at + count)];
+            let expected = &self.expected[self.phase.get()];
+            let ends: Vec<End> = unit.iter().map(|one| expected[&one.key()].0.clone()).collect();
+            // One that fails would undo its neighbours.
+            if ends.iter().any(Result::is_err) {
+                unit = &unit[..1];
+            }
+            at += unit.len();
+            if !self.same_unit(way, unit, &ends[..unit.len()]).await {
+                missing.extend(unit.iter().map(|one| one.id));
+            }
+        }
+        missing
+    }
+
+    async fn same_unit(&mut self, way: Way, unit: &[Use], expected: &[End]) -> bool {
+        let what = |at: usize| format!("phase {}, {way:?}, {}", self.phase.get(), unit[at].key());
+        for tries in 0.. {
+            self.stage.book.borrow_mut().report.uses += unit.len() as u64;
+            match (self.ended(way, unit).await, &expected[0]) {
+                (Ok(rows), _) => {
+                    for (at, (row, end)) in rows.iter().zip(expected).enumerate() {
+                        if end.as_ref().ok().and_then(|it| it.first()) != Some(row) {
+                            let end = said(end);
+                            self.stage
+                                .wrong(&format!("differs: {}: [{row}] and not {end}", what(at)));
+                        }
+                    }
+                    return true;
+                }
+                (Err(error), Err(wanted)) if error.code == wanted.code => return false,
+                (Err(error), _) if tries > self.stage.connections => {
+                    let ends: Vec<_> = expected.iter().map(said).collect();
+                    let (what, ends) = (what(0), ends.join(" "));
+                    let kind = match &expected[0] {
+                        Ok(_) => "fails again and again",
+                        Err(_) => "fails otherwise",
+                    };
+                    let wrong = format!("{kind}: {what}: {} and not {ends}", error.said);
+                    self.stage.wrong(&wrong);
+                    return false;
+                }
+                (Err(error), _) => self.errors.push(error),
+            }
+        }
+        false
+    }
+
+    /// What ran beside a migration has to be as on one of its two sides.
+    fn judge_passed(&mut self, ours: &Stored, theirs: &Stored) {
+        let theirs = self.stored_by(theirs);
+        for Passed { uses, way, from, to, end } in self.passed.take() {
+            self.stage.book.borrow_mut().report.uses += uses.len() as u64;
+            let phases = from..=to;
+            let ends = |one: &Use| -> Vec<&End> {
+                let of = |phase: usize| self.expected[phase].get(&one.key()).map(|(end, _)| end);
+                phases.clone().filter_map(of).collect()
+            };
+            if let Err(error) = &end {
+                let may_fail = uses.iter().any(|one| ends(one).into_iter().any(Result::is_err));
+                if !may_fail && error.code != "40P01" {
+                    self.errors.push(error.clone());
+                }
+            }
+            for (at, one) in uses.iter().enumerate() {
+                let what = format!("phases {from} to {to}, {way:?}, {}", one.key());
+                let row = ours.get(&one.id).map(|rows| rows.join(" "));
+                let rows = match &end {
+                    Ok(rows) => rows,
+                    Err(error) => {
+                        if let Some(row) = row {
+                            self.stage.wrong(&format!(
+                                "stored: {what}: {row} in spite of {}",
+                                error.said
+                            ));
+                        }
+                        continue;
+                    }
+                };
+                let wanted = ends(one);
+                if !wanted
+                    .iter()
+                    .any(|it| it.as_ref().ok().and_then(|it| it.first()) == Some(&rows[at]))
+                {
+                    let wanted: Vec<_> = wanted.into_iter().map(said).collect();
+                    let wanted = wanted.join(" or ");
+                    self.stage.wrong(&format!("differs: {what}: [{}] and not {wanted}", rows[at]));
+                }
+                let key = |phase: usize| theirs.get(&(phase, one.key())).cloned();
+                let may_be: Vec<_> = phases.clone().map(key).collect();
+                if !may_be.contains(&row) && !(row.is_none() && self.stage.found.forgets) {
+                    self.stage.wrong(&format!("stored: {what}: {row:?} and not one of {may_be:?}"));
+                }
+            }
+        }
+    }
+
+    /// What the uses of a new client have stored, by phase and key.
+    fn stored_by(&self, stored: &Stored) -> HashMap<(usize, String), String> {
+        let mut all = HashMap::new();
+        for (phase, keys) in self.keys.iter().enumerate() {
+            for (at, key) in keys.iter().enumerate() {
+                if let Some(rows) = stored.get(&(FIRST + 1000 * phase as i32 + 1 + at as i32)) {
+                    all.insert((phase, key.clone()), rows.join(" "));
+                }
+            }
+        }
+        all
+    }
+
+    /// One error at most for each connection and migration.
+    fn judge_errors(&mut self) {
+        let phase = self.phase.get();
+        let is_free = phase == 0 || self.stage.found.calm;
+        let budget = if is_free { 0 } else { self.stage.connections };
+        for error in &self.errors {
+            self.stage.book.borrow_mut().cost(error);
+        }
+        if self.errors.len() > budget {
+            let all: Vec<_> = self.errors.iter().map(|it| it.said.as_str()).collect();
+            self.stage.wrong(&format!(
+                "errors: phase {phase}: {} for {} connections: {}",
+                all.len(),
+                self.stage.connections,
+                all.join("; ")
+            ));
+        }
+        self.errors.clear();
+    }
+}
+
+/// The values of a case: those from before, and those from behind.
+pub(super) fn givens(found: &Case) -> impl Iterator<Item = &Value> {
+    found.before.iter().chain(&found.after)
+}

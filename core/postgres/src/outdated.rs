@@ -13,18 +13,24 @@ pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     }
 }
 
+/// Whether the server could not make sense of a text with the types that it names: undefined,
+/// ambiguous or mismatched types, an object that is gone.
+#[must_use]
+pub fn is_meaningless(code: Option<&[u8]>) -> bool {
+    // XX000: "cache lookup failed for type 16389", of an enum, say, that was dropped and made anew.
+    const CODES: [&[u8]; 8] =
+        [b"42883", b"42725", b"42804", b"42846", b"42P08", b"42P18", b"42704", b"XX000"];
+    code.is_some_and(|code| CODES.contains(&code))
+}
+
 /// Whether an error may come from types or formats that were remembered and have changed since:
-/// undefined, ambiguous or mismatched types, values that don't fit, another number of columns, an
-/// object that is gone.
+/// the text has lost its meaning, values don't fit, another number of columns.
 #[must_use]
 pub fn may_be_outdated(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
-    const OF_TYPES: [&[u8]; 13] = [
-        b"42883", b"42725", b"42804", b"42846", b"42P08", b"42P18", b"42704", b"22P02", b"22P03",
-        b"22003", b"22007", b"22008", b"08P01",
-    ];
-    let Some(code) = code else { return false };
-    // "cache lookup failed for type 16389", of an enum, say, that was dropped and made anew.
-    code == b"XX000" || OF_TYPES.contains(&code) || lacks_binary_form(routine)
+    const OF_VALUES: [&[u8]; 6] = [b"22P02", b"22P03", b"22003", b"22007", b"22008", b"08P01"];
+    is_meaningless(code)
+        || code.is_some_and(|code| OF_VALUES.contains(&code))
+        || lacks_binary_form(routine)
 }
 
 /// Whether the server refused a column of the result that has no binary form

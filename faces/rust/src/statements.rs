@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
+use onetrip_engine::Time;
 use onetrip_postgres::client::exact::Parameters;
 pub(crate) use onetrip_postgres::client::statements::Scope;
 use onetrip_postgres::client::statements::{self, Fault, Wanted, fault};
@@ -53,9 +54,10 @@ impl Bound {
         parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
         data: &'a dyn Fn() -> Learned,
         parameters: Parameters<'a>,
+        now: Time,
     ) -> Wanted<'a, Learned> {
         let is_explicit = self.explicit.is_some();
-        Wanted { key: self.metadata.id, parse, data, is_explicit, parameters }
+        Wanted { key: self.metadata.id, parse, data, is_explicit, parameters, now }
     }
 
     /// If this use prepares a caller's statement on this connection, keeps the result.

@@ -86,7 +86,7 @@ impl<T> Named<T> {
             let is_current = known.is_current(epoch);
             let (prepared, of) = (&known.prepared, known.traits);
             let plan = |way| Ok(Ok(Plan { way, closes: false, traits: of }));
-            let is_ready = prepared.is_ready();
+            let is_ready = prepared.is_ready() && !prepared.is_old(wanted.now);
             match is_same {
                 false if !prepared.has_failed() => return Ok(Err(NameTaken)),
                 true if !is_current && known.uses < USES_BEFORE_OWN => return plan(Way::Unnamed),

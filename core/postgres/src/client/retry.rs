@@ -58,7 +58,7 @@ pub fn permit<X, T>(
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use onetrip_engine::Token;
+    use onetrip_engine::{Time, Token};
 
     use super::*;
     use crate::client::exact::Parameters;
@@ -90,6 +90,7 @@ mod tests {
             data: &|| (),
             is_explicit: false,
             parameters: Parameters::default(),
+            now: Time::ZERO,
         };
         let prepared = statements.prepare_as(&mut protocol, "s".to_owned(), &wanted, None);
         let prepared = prepared.expect("the text has no NUL");

@@ -20,9 +20,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::NumberMap;
+use onetrip_engine::{NumberMap, Time};
 
 use super::exact::Parameters;
 use super::names::NAME_PREFIX;
@@ -31,7 +32,7 @@ use crate::message::{
     Close, Describe, EncodeError, ErrorResponse, Header, ParameterDescription, Target,
     error_response::field, execute,
 };
-use crate::outdated::{may_be_outdated, means_stale};
+use crate::outdated::{is_meaningless, may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::{Expect, Names, Postgres, StatementId};
 
@@ -62,6 +63,11 @@ struct Own<T> {
     epoch: u64,
     known: NumberMap<u64, Known<T>>,
 }
+
+/// A statement is prepared anew when it is as old as this. The server says nothing when a function,
+/// an operator or a table is made that its text would find by now, and its values do not show it:
+/// so this is how long the old meaning lasts. The cost is one Parse in that time.
+const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A text is prepared with so many uses since names have changed. Where each transaction sets a
 /// path, few texts come so often, and preparing them would be in vain.
@@ -101,6 +107,8 @@ pub struct Prepared<T> {
     /// As the server described it last. Until then as it described the statement before it, if it
     /// takes the place of one.
     description: Mutex<Option<Arc<Description>>>,
+    /// When it was first parsed under this name.
+    since: Time,
     /// The generation in which it was parsed last.
     parsed_in: AtomicU64,
     generation: Generation,
@@ -191,6 +199,8 @@ pub struct Wanted<'a, T> {
     pub is_explicit: bool,
     /// The parameters of this use.
     pub parameters: Parameters<'a>,
+    /// The time.
+    pub now: Time,
 }
 
 /// What an error says of the statement that its request named.
@@ -201,6 +211,8 @@ pub enum Fault {
     /// The types of its parameters may be those of an older schema, so the next use prepares it
     /// anew. If they are, all others are prepared anew, too.
     Suspect,
+    /// The server could not make sense of it. It could when it was prepared, if it was before.
+    Meaningless,
     /// The server does not know it.
     Lost,
     /// The server can't use it as it is, since its columns have changed.
@@ -228,6 +240,8 @@ pub struct Seen {
     pub described: bool,
     /// As what, as far as it was.
     description: Description,
+    /// It was bound.
+    bound: bool,
     /// The rest of the reply says nothing about the statement.
     over: bool,
 }
@@ -345,7 +359,7 @@ impl<T> Statements<T> {
             }
             known.used = uses;
             match prepared.state() {
-                READY if prepared.is_outdated() => {}
+                READY if prepared.is_outdated() || prepared.is_old(wanted.now) => {}
                 READY if prepared.takes(&wanted.parameters) => {
                     return Ok(Way::Named(Use::of(prepared)));
                 }
@@ -428,7 +442,17 @@ impl<T> Statements<T> {
         let (data, state) = ((wanted.data)(), AtomicU8::new(PARSING));
         let generation = self.generation.clone();
         let (description, parsed_in) = (Mutex::default(), AtomicU64::new(generation.now()));
-        Ok(Arc::new(Prepared { name, data, segment, state, description, parsed_in, generation }))
+        let since = wanted.now;
+        Ok(Arc::new(Prepared {
+            name,
+            data,
+            segment,
+            state,
+            description,
+            since,
+            parsed_in,
+            generation,
+        }))
     }
 
     /// Whether names have changed in this session. Forgets those of a session that is over.
@@ -542,6 +566,10 @@ impl<T> Prepared<T> {
     /// Whether something has changed since it was parsed.
     fn is_outdated(&self) -> bool {
         self.parsed_in.load(Ordering::Relaxed) != self.generation.now()
+    }
+
+    pub(super) fn is_old(&self, now: Time) -> bool {
+        now.since(self.since) >= AGE_MAX
     }
 
     fn description(&self) -> Option<Arc<Description>> {
@@ -674,7 +702,13 @@ impl<T> Use<T> {
                 prepared.set(STALE);
             }
             Some(Fault::Lost) => prepared.set(STALE),
-            Some(Fault::Suspect) if !self.parses && !seen.parsed => prepared.set(STALE),
+            // What fails while it runs may come from the text of a function.
+            _ if self.parses || seen.parsed || seen.bound => {}
+            Some(Fault::Meaningless) => {
+                prepared.generation.advance();
+                prepared.set(STALE);
+            }
+            Some(Fault::Suspect) => prepared.set(STALE),
             _ => {}
         }
     }
@@ -712,7 +746,10 @@ impl Seen {
                     self.description.columns = hash(body);
                     (self.described, self.over) = (true, true);
                 }
-                _ => self.over = true,
+                tag => {
+                    self.bound = tag == backend::BIND_COMPLETE;
+                    self.over = true;
+                }
             }
             messages = messages.get(len..).unwrap_or_default();
         }
@@ -846,6 +883,7 @@ pub fn fault(code: Option<&[u8]>, routine: Option<&[u8]>) -> Fault {
     match () {
         () if code == Some(b"26000") => Fault::Lost,
         () if means_stale(code, routine) => Fault::Changed,
+        () if is_meaningless(code) => Fault::Meaningless,
         () if may_be_outdated(code, routine) => Fault::Suspect,
         () => Fault::Other,
     }

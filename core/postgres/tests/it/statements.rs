@@ -6,7 +6,9 @@ use bytes::BytesMut;
 use onetrip_engine::{Connection as Engine, Limits, Time};
 use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named};
-use onetrip_postgres::client::statements::{Fault, Scope, Seen, Statements, Use, Wanted, Way};
+use onetrip_postgres::client::statements::{
+    Fault, Generation, Scope, Seen, Statements, Use, Wanted, Way,
+};
 use onetrip_postgres::client::texts::{TEXT_LEN_MAX, Texts};
 use onetrip_postgres::message::{EncodeError, TransactionStatus, parse};
 use onetrip_postgres::{Names, Postgres};
@@ -28,6 +30,9 @@ struct Connection {
     statements: Statements<u64>,
     named: Named<u64>,
     numbers: Cell<u64>,
+    now: Time,
+    /// The parameters of the next use.
+    first: Vec<u8>,
 }
 
 impl Connection {
@@ -46,6 +51,8 @@ impl Connection {
             statements: Statements::new(max, 0xabc),
             named: Named::default(),
             numbers: Cell::new(0),
+            now: Time::ZERO,
+            first: Vec::new(),
         }
     }
 
@@ -66,7 +73,8 @@ impl Connection {
             parse: &parse,
             data: &data,
             is_explicit: false,
-            parameters: Parameters::default(),
+            parameters: Parameters { first: &self.first, ..Parameters::default() },
+            now: self.now,
         };
         find(&mut self.statements, &mut self.named, self.engine.protocol_mut(), &wanted)
     }
@@ -176,6 +184,145 @@ fn what_the_server_lost_is_prepared_anew() {
     connection.used(1, Scope::Fixed).ended(&prepared(), None);
     connection.statements.lost();
     assert!(connection.used(1, Scope::Fixed).parses());
+}
+
+/// A use of one text parameter.
+fn with(text: &str) -> Vec<u8> {
+    [&[0, 0, 0, 1][..], &(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+/// The reply to a Parse whose one parameter has this type.
+fn prepared_of(type_oid: u8) -> Seen {
+    let parameters = [b't', 0, 0, 0, 10, 0, 1, 0, 0, 0, type_oid];
+    seen(&[PARSE_COMPLETE, &parameters, COLUMNS, BIND_COMPLETE])
+}
+
+const INT4: u8 = 23;
+
+#[test]
+fn a_name_is_used_for_exact_values_alone() {
+    let mut connection = Connection::new(10);
+    connection.first = with("7");
+    connection.used(1, Scope::Heals).ended(&prepared_of(INT4), None);
+    assert!(!connection.used(1, Scope::Heals).parses());
+    connection.first = with("007");
+    assert!(matches!(connection.way(1, Scope::Heals), Way::Unnamed));
+    connection.first = with("8");
+    assert!(!connection.used(1, Scope::Heals).parses(), "the statement stays");
+}
+
+#[test]
+fn a_value_whose_type_is_not_known_yet_leaves_with_its_own_parse() {
+    let mut connection = Connection::new(10);
+    connection.first = with("7");
+    let first = connection.used(1, Scope::Heals);
+    assert!(first.parses());
+    assert!(matches!(connection.way(1, Scope::Heals), Way::Unnamed));
+    let segment = Scope::Segment { segment: (1, 1), timed: false };
+    let (parses, behind) = (connection.used(2, segment), connection.used(2, segment));
+    assert!(parses.parses() && !behind.parses(), "its segment holds the locks of its Parse");
+}
+
+#[test]
+fn what_one_connection_finds_out_all_know() {
+    for (reply, fault) in [
+        (None, Some(Fault::Changed)),
+        (None, Some(Fault::Meaningless)),
+        (Some(prepared_of(25)), None),
+    ] {
+        let (mut one, mut two) = (Connection::new(10), Connection::new(10));
+        let generation = Generation::default();
+        for connection in [&mut one, &mut two] {
+            connection.statements.share(&generation);
+            for key in 1..3 {
+                connection.used(key, Scope::Fixed).ended(&prepared_of(INT4), None);
+            }
+        }
+        one.used(1, Scope::Fixed).ended(&reply.unwrap_or_default(), fault);
+        for connection in [&mut one, &mut two] {
+            for key in 2..3 {
+                let used = connection.used(key, Scope::Fixed);
+                assert!(used.parses(), "{fault:?}");
+                used.ended(&prepared_of(INT4), None);
+                assert!(!connection.used(key, Scope::Fixed).parses());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_of_what_runs_says_nothing_of_the_statement() {
+    let mut connection = Connection::new(10);
+    connection.used(1, Scope::Fixed).ended(&prepared_of(INT4), None);
+    for fault in [Fault::Other, Fault::Suspect, Fault::Meaningless] {
+        connection.used(1, Scope::Fixed).ended(&seen(&[BIND_COMPLETE]), Some(fault));
+        assert!(!connection.used(1, Scope::Fixed).parses(), "{fault:?}");
+    }
+    connection.used(1, Scope::Fixed).ended(&Seen::default(), Some(Fault::Suspect));
+    let used = connection.used(1, Scope::Fixed);
+    assert!(used.parses(), "an error in front of BindComplete does");
+    used.ended(&prepared_of(INT4), None);
+    connection.used(2, Scope::Fixed).ended(&prepared_of(INT4), None);
+    assert!(!connection.used(2, Scope::Fixed).parses(), "nothing had changed");
+}
+
+#[test]
+fn a_statement_is_prepared_anew_once_it_is_old() {
+    let mut connection = Connection::new(10);
+    connection.used(1, Scope::Fixed).ended(&prepared(), None);
+    connection.now = Time::from_nanos(59_000_000_000);
+    assert!(!connection.used(1, Scope::Fixed).parses());
+    connection.now = Time::from_nanos(60_000_000_000);
+    let again = connection.used(1, Scope::Fixed);
+    assert!(again.parses());
+    again.ended(&prepared(), None);
+    assert!(!connection.used(1, Scope::Fixed).parses());
+    assert_eq!(connection.closed().len(), 1);
+}
+
+#[test]
+fn where_names_have_changed_none_of_before_is_used_and_few_are_made() {
+    let mut connection = Connection::new(10);
+    connection.used(1, Scope::Fixed).ended(&prepared(), None);
+    for _ in 0..2 {
+        connection.statements.renamed(connection.engine.protocol());
+        for _ in 0..2 {
+            assert!(matches!(connection.way(1, Scope::Fixed), Way::Unnamed));
+        }
+        let used = connection.used(1, Scope::Fixed);
+        assert!(used.parses(), "it is worth a name of its own");
+        used.ended(&prepared(), None);
+        assert!(!connection.used(1, Scope::Fixed).parses());
+    }
+    // The next owner finds the session as it was.
+    connection.engine.protocol_mut().take_back();
+    connection.engine.protocol_mut().lend();
+    assert!(!connection.used(1, Scope::Fixed).parses());
+    assert_eq!(connection.closed().len(), 2, "those of its own are closed");
+    assert_eq!(connection.numbers.get(), 3);
+}
+
+#[test]
+fn a_name_of_the_users_is_that_of_63_bytes() {
+    let mut connection = Connection::new(10);
+    let long = "n".repeat(63);
+    let (way, _) = connection.named(&format!("{long}one"), "select 1").unwrap();
+    way.used().unwrap().ended(&prepared(), None);
+    assert_eq!(connection.named(&format!("{long}two"), "select 2").unwrap_err(), NameTaken);
+    let (way, _) = connection.named(&format!("{long}two"), "select 1").unwrap();
+    assert!(!way.used().unwrap().parses(), "it is the same for the server");
+}
+
+#[test]
+fn a_name_of_the_users_is_prepared_anew_where_names_have_changed() {
+    let mut connection = Connection::new(10);
+    connection.named("mine", "select 1").unwrap().0.used().unwrap().ended(&prepared(), None);
+    connection.statements.renamed(connection.engine.protocol());
+    for _ in 0..2 {
+        assert!(matches!(connection.named("mine", "select 1").unwrap().0, Way::Unnamed));
+    }
+    let (way, closes) = connection.named("mine", "select 1").unwrap();
+    assert!(closes && way.used().is_some_and(|used| used.parses()));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
+use onetrip_engine::Time;
 use onetrip_postgres::Postgres;
 use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
@@ -51,6 +52,7 @@ pub(crate) struct Statements {
     counted: statements::Statements<Numbered>,
     named: Named<Numbered>,
     numbers: Numbers,
+    now: Time,
 }
 
 impl Statements {
@@ -64,6 +66,7 @@ impl Statements {
             counted,
             named: Named::default(),
             numbers: Numbers::default(),
+            now: Time::ZERO,
         }
     }
 
@@ -79,6 +82,11 @@ impl Statements {
             self.texts = texts.clone();
             self.counted.share(lock(texts).generation());
         }
+    }
+
+    /// It is as late as this.
+    pub(crate) fn set_clock(&mut self, now: Time) {
+        self.now = now;
     }
 
     /// Classifies a text without counting it.
@@ -101,8 +109,14 @@ impl Statements {
                 // Keys are counted from 1.
                 let key = key | u64::from(types_id) << 32;
                 let (parse, data) = (parse_of(text, parameters.named), || self.numbers.next());
-                let wanted =
-                    Wanted { key, parse: &parse, data: &data, is_explicit: false, parameters };
+                let wanted = Wanted {
+                    key,
+                    parse: &parse,
+                    data: &data,
+                    is_explicit: false,
+                    parameters,
+                    now: self.now,
+                };
                 self.counted.way(protocol, &wanted, scope)?
             }
         };
@@ -121,7 +135,14 @@ impl Statements {
         let (parse, data) = (parse_of(guard.sql(), guard.types()), || self.numbers.next());
         let key = GUARD_KEY - guard as u64;
         let parameters = Parameters { named: guard.types(), ..Parameters::default() };
-        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false, parameters };
+        let wanted = Wanted {
+            key,
+            parse: &parse,
+            data: &data,
+            is_explicit: false,
+            parameters,
+            now: self.now,
+        };
         self.counted.way(protocol, &wanted, Scope::Fixed)
     }
 
@@ -134,7 +155,14 @@ impl Statements {
         parameters: Parameters<'_>,
     ) -> Result<Result<Plan<Numbered>, NameTaken>, EncodeError> {
         let (parse, data) = (parse_of(text, &[]), || self.numbers.next());
-        let wanted = Wanted { key: 0, parse: &parse, data: &data, is_explicit: false, parameters };
+        let wanted = Wanted {
+            key: 0,
+            parse: &parse,
+            data: &data,
+            is_explicit: false,
+            parameters,
+            now: self.now,
+        };
         self.named.way(&self.counted, protocol, (name, text), &wanted)
     }
 

@@ -47,6 +47,7 @@ impl Postgres {
     /// A request comes from the host.
     pub(super) fn arrives(&mut self, now: Time) {
         self.clock = now;
+        self.statements.set_clock(now);
         self.pace.submitted(now);
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.workload.clear();

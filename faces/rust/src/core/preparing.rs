@@ -22,11 +22,11 @@ impl Core {
         out: &mut BytesMut,
     ) -> Result<(Expect, Option<Use>), Error> {
         let metadata = &bound.metadata;
-        let Core { statements, engine, types, .. } = self;
+        let Core { statements, engine, types, clock, .. } = self;
         let protocol = engine.protocol_mut();
         let parameters = metadata.exactness(values, protocol.is_utc());
         let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
-        let way = statements.way(protocol, &bound.wanted(&parse, &data, parameters), scope);
+        let way = statements.way(protocol, &bound.wanted(&parse, &data, parameters, *clock), scope);
         let way = way.map_err(unencodable)?;
         if scope != Scope::Heals {
             self.sent(&expect);
@@ -49,9 +49,9 @@ impl Core {
         shared: bool,
         out: &mut BytesMut,
     ) -> Result<Way, Error> {
-        let Core { statements, engine, types, .. } = self;
+        let Core { statements, engine, types, clock, .. } = self;
         let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
-        let wanted = bound.wanted(&parse, &data, bound.metadata.exactness(&[], false));
+        let wanted = bound.wanted(&parse, &data, bound.metadata.exactness(&[], false), *clock);
         let way = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
         let way = way.map_err(unencodable)?;
         if let Way::Named(used) = &way

@@ -1069,7 +1069,7 @@ fn is_not_replicated(body: &[u8]) -> bool {
 /// even start for a reason that is gone once it is prepared anew. An error that only may come from an
 /// outdated Parse is looked at once: `healed` says whether there was a new one.
 fn never_started(error: &ErrorResponse<'_>, healed: bool) -> bool {
-    let [code, routine] = [field::CODE, field::ROUTINE].map(|it| error.fields.value(it));
+    let (code, routine) = (error.fields.value(field::CODE), error.fields.value(field::ROUTINE));
     means_stale(code, routine) || !healed && may_be_outdated(code, routine)
 }
 

@@ -48,11 +48,6 @@ pub struct Loosened {
 }
 
 impl<'a> Parameters<'a> {
-    fn uses(&self) -> impl Iterator<Item = &'a [u8]> {
-        let more = self.more.iter().map(|it| &it[..]);
-        std::iter::once(self.first).filter(|it| !it.is_empty()).chain(more)
-    }
-
     fn named(&self, number: usize) -> u32 {
         self.named.get(number).copied().unwrap_or(0)
     }
@@ -60,14 +55,14 @@ impl<'a> Parameters<'a> {
     /// Whether the server infers the type of a value. That of NULL does not matter.
     #[must_use]
     pub fn are_inferred(&self) -> bool {
-        self.any(|number, _, _| self.named(number) == 0)
+        self.any(&mut |number, _, _| self.named(number) == 0)
     }
 
     /// Whether a statement that was parsed with these types, in the order of its parameters, may be
     /// used by its name.
     #[must_use]
     pub fn may_be_bound(&self, types: &[u32]) -> bool {
-        !self.any(|number, format, value| {
+        !self.any(&mut |number, format, value| {
             let of = types.get(number).copied().unwrap_or(0);
             // The bytes of another type's binary form mean something else, or nothing.
             self.named(number) == 0 && (format == Format::Binary || !self.is_exact_text(of, value))
@@ -81,17 +76,26 @@ impl<'a> Parameters<'a> {
         None
     }
 
-    fn any(&self, mut is_one: impl FnMut(usize, Format, &[u8]) -> bool) -> bool {
-        self.uses().filter_map(parts_of).any(|(formats, values)| {
-            values.enumerate().any(|(number, value)| {
-                value.is_some_and(|value| is_one(number, format_of(formats, number), value))
-            })
-        })
+    fn any(&self, is_one: &mut dyn FnMut(usize, Format, &[u8]) -> bool) -> bool {
+        any_of(self.first, is_one) || self.more.iter().any(|it| any_of(it, is_one))
     }
 
     fn is_exact_text(&self, type_oid: u32, text: &[u8]) -> bool {
         is_exact_text(type_oid, text) || self.is_utc && is_utc_text(type_oid, text)
     }
+}
+
+/// Whether one of the values of a use is such a one. NULL is none.
+fn any_of(parameters: &[u8], is_one: &mut dyn FnMut(usize, Format, &[u8]) -> bool) -> bool {
+    let Some((formats, values)) = parts_of(parameters) else { return false };
+    for (number, value) in values.enumerate() {
+        if let Some(value) = value
+            && is_one(number, format_of(formats, number), value)
+        {
+            return true;
+        }
+    }
+    false
 }
 
 fn format_of(formats: FormatCodes<'_>, number: usize) -> Format {
@@ -104,14 +108,14 @@ fn format_of(formats: FormatCodes<'_>, number: usize) -> Format {
 pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
     match type_oid {
         oid::BOOL => matches!(text, b"true" | b"false"),
-        oid::INT2 => whole(text).is_some_and(|it| i16::try_from(it).is_ok()),
-        oid::INT4 => whole(text).is_some_and(|it| i32::try_from(it).is_ok()),
-        oid::INT8 => whole(text).is_some(),
+        oid::INT2 => is_whole_up_to(text, b"32767"),
+        oid::INT4 => is_whole_up_to(text, b"2147483647"),
+        oid::INT8 => is_whole_up_to(text, b"9223372036854775807"),
         // As an int4 it has no sign.
-        oid::OID => whole(text).is_some_and(|it| (0..=i32::MAX.into()).contains(&it)),
+        oid::OID => is_whole_up_to(text, b"2147483647") && !text.starts_with(b"-"),
         // A cast to numeric keeps 6 or 15 digits (FLT_DIG, DBL_DIG), and one to a whole number rounds.
-        oid::FLOAT4 => text.len() <= 6 && whole(text).is_some(),
-        oid::FLOAT8 => text.len() <= 15 && whole(text).is_some(),
+        oid::FLOAT4 => is_whole_up_to(text, b"999999"),
+        oid::FLOAT8 => is_whole_up_to(text, b"999999999999999"),
         oid::NUMERIC => is_whole(text),
         // In a char(n) spaces at the end mean nothing. A name has 63 bytes.
         oid::TEXT | oid::VARCHAR | oid::BPCHAR => !text.ends_with(b" "),
@@ -141,9 +145,11 @@ fn is_utc_text(type_oid: u32, text: &[u8]) -> bool {
     type_oid == oid::TIMESTAMPTZ && text.strip_suffix(b"+00").is_some_and(is_timestamp)
 }
 
-/// A whole number as the server prints it, that has room in 8 bytes.
-fn whole(text: &[u8]) -> Option<i64> {
-    if is_whole(text) { str::from_utf8(text).ok()?.parse().ok() } else { None }
+/// Whether it is a whole number as the server prints it, and with or without its sign no more than
+/// `most`.
+fn is_whole_up_to(text: &[u8], most: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    is_whole(text) && (digits.len(), digits) <= (most.len(), most)
 }
 
 fn is_whole(text: &[u8]) -> bool {

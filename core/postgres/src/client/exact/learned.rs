@@ -9,7 +9,12 @@ const INTERVAL: u32 = 1186;
 const TIMETZ: u32 = 1266;
 const JSONB: u32 = 3802;
 
-impl Parameters<'_> {
+impl<'a> Parameters<'a> {
+    fn uses(&self) -> impl Iterator<Item = &'a [u8]> {
+        let more = self.more.iter().map(|it| &it[..]);
+        std::iter::once(self.first).filter(|it| !it.is_empty()).chain(more)
+    }
+
     /// The same parameters, so that no learned type is named for a value that it might change;
     /// `None` where they are so as they are.
     #[must_use]
@@ -18,7 +23,7 @@ impl Parameters<'_> {
             return None;
         }
         let mut loose = Vec::new();
-        self.any(|number, format, value| {
+        self.any(&mut |number, format, value| {
             let of = self.named(number);
             let is_exact = match format {
                 Format::Text => self.is_exact_text(of, value),

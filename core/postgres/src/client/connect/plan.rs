@@ -206,8 +206,10 @@ impl Plan {
             errors: 0,
         };
         plan.hosts = plan.order(count);
-        // Stable, so the order of the others stays.
-        plan.hosts.sort_by_key(|host| Some(*host) == silent);
+        if let Some(at) = plan.hosts.iter().position(|host| Some(*host) == silent) {
+            let last = plan.hosts.remove(at);
+            plan.hosts.push(last);
+        }
         plan.begin_host(now);
         plan
     }

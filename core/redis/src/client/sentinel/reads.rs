@@ -76,11 +76,15 @@ impl Replicas {
     }
 
     /// The Sentinels call these well. Whether another one is used from now on.
-    pub(super) fn learn(&mut self, now: Time, mut well: Vec<Address>) -> bool {
-        // In the order of the addresses, so that the choice follows from the seed.
-        well.sort();
-        well.dedup();
-        self.well = well;
+    pub(super) fn learn(&mut self, now: Time, well: Vec<Address>) -> bool {
+        // In the order of the addresses, so that the choice follows from the seed. They are few.
+        self.well.clear();
+        for address in well {
+            let at = self.well.partition_point(|it| *it < address);
+            if self.well.get(at) != Some(&address) {
+                self.well.insert(at, address);
+            }
+        }
         let is_well = self.current.as_ref().is_some_and(|current| self.well.contains(current));
         !is_well && self.choose(now)
     }

@@ -84,11 +84,13 @@ fn read_shard(
     for node in items(&field(reply, "nodes").ok_or(NOT_SHARDS)?)? {
         members.extend(read_member(&node, asked, tls)?);
     }
-    // If a master has failed, the one that took its place comes first.
-    members.sort_by_key(|member| (!member.is_master, !member.is_online));
-    let mut members = members.into_iter();
-    let Some(first) = members.next().filter(|first| first.is_master) else { return Ok(None) };
-    let replicas = members.filter(|member| member.is_online).map(|member| member.node);
+    // If a master has failed, the one that took its place is the master.
+    let find = |is_online: bool| {
+        members.iter().position(|it: &Member| it.is_master && (it.is_online || !is_online))
+    };
+    let Some(at) = find(true).or_else(|| find(false)) else { return Ok(None) };
+    let first = members.remove(at);
+    let replicas = members.into_iter().filter(|member| member.is_online).map(|member| member.node);
     Ok(Some((Shard { master: first.node, replicas: replicas.collect() }, ranges)))
 }
 

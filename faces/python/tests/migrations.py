@@ -6,6 +6,7 @@ same migration, and with asyncpg. proof/chaos/MIGRATIONS.md says what is checked
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import re
@@ -197,7 +198,18 @@ class Passed:
     uses: list[Use]
     way: str
     phases: range
+    began: int
+    ended: int
     end: End
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An error, and when its uses began and ended."""
+
+    error: Failure
+    began: int
+    ended: int
 
 
 class Migration:
@@ -214,7 +226,9 @@ class Migration:
         self.next_id = TRAFFIC
         self.passed: list[Passed] = []
         #: What a migration cost so far.
-        self.errors: list[Failure] = []
+        self.errors: list[Cost] = []
+        #: Counts what begins and ends.
+        self.moments = itertools.count()
 
     async def run(self) -> None:
         stage, found = self.stage, self.stage.found
@@ -257,10 +271,10 @@ class Migration:
         return self.next_id
 
     async def run_beside(self, way: str, uses: list[Use]) -> None:
-        begin = self.phase
+        begin, began = self.phase, next(self.moments)
         end = await ended(self.stage.client.run(way, uses))
         phases = range(begin, self.phase + int(self.underway) + 1)
-        self.passed.append(Passed(uses, way, phases, end))
+        self.passed.append(Passed(uses, way, phases, began, next(self.moments), end))
 
     async def migrate(self, texts: list[str]) -> None:
         """Makes a migration while statements run."""
@@ -366,6 +380,7 @@ class Migration:
         wanted = [self.end(self.phase, use) for use in unit]
         for tries in range(stage.connections + 2):
             stage.book.uses += len(unit)
+            began = next(self.moments)
             end = await ended(stage.client.run(way, unit))
             if not isinstance(end, Failure):
                 for use, rows, other in zip(unit, end, wanted):
@@ -382,7 +397,7 @@ class Migration:
                 theirs = " ".join(said(it) for it in wanted)
                 stage.book.note(f"fails {kind}: {what}: {end.said} and not {theirs}")
                 return False
-            self.errors.append(end)
+            self.errors.append(Cost(end, began, next(self.moments)))
         raise AssertionError("the last of the tries returns")
 
     def judge_passed(self, ours: Stored, theirs: Stored) -> None:
@@ -394,7 +409,7 @@ class Migration:
             if isinstance(passed.end, Failure):
                 may_fail = any(isinstance(end, Failure) for all in ends for end in all)
                 if not may_fail and passed.end.code != "40P01":
-                    self.errors.append(passed.end)
+                    self.errors.append(Cost(passed.end, passed.began, passed.ended))
             for at, use in enumerate(passed.uses):
                 what = f"phases {list(passed.phases)}, {passed.way}, {use.key}"
                 row = ours.get(use.id)
@@ -424,12 +439,15 @@ class Migration:
         """One error at most for each connection and migration."""
         stage = self.stage
         budget = 0 if self.phase == 0 or stage.found.calm else stage.connections
-        for error in self.errors:
-            stage.book.cost(error)
+        for cost in self.errors:
+            stage.book.cost(cost.error)
         if len(self.errors) > budget:
-            all = "; ".join(error.said for error in self.errors)
+            all = "; ".join(cost.error.said for cost in self.errors)
+            first = min(cost.ended for cost in self.errors)
+            behind = sum(cost.began > first for cost in self.errors)
             count = f"{len(self.errors)} for {stage.connections} connections"
-            stage.book.note(f"errors: phase {self.phase}: {count}: {all}")
+            text = f"phase {self.phase}: {count}, {behind} sent behind the first: {all}"
+            stage.book.note(f"errors: {text}")
         self.errors = []
 
 

@@ -60,7 +60,16 @@ struct Passed {
     way: Way,
     from: usize,
     to: usize,
+    began: u64,
+    ended: u64,
     end: End,
+}
+
+/// An error, and when its uses began and ended.
+struct Cost {
+    error: Failure,
+    began: u64,
+    ended: u64,
 }
 
 /// What uses come to behind one migration, by their keys: as a new client does them, and whether
@@ -79,7 +88,9 @@ pub(super) struct Migration<'a> {
     next_id: Cell<i32>,
     passed: RefCell<Vec<Passed>>,
     /// What a migration cost so far.
-    errors: Vec<Failure>,
+    errors: Vec<Cost>,
+    /// Counts what begins and ends.
+    moments: Cell<u64>,
 }
 
 impl<'a> Migration<'a> {
@@ -93,6 +104,7 @@ impl<'a> Migration<'a> {
             next_id: Cell::new(TRAFFIC),
             passed: RefCell::default(),
             errors: Vec::new(),
+            moments: Cell::new(0),
         }
     }
 
@@ -143,10 +155,15 @@ impl<'a> Migration<'a> {
     }
 
     async fn pass(&self, way: Way, uses: Vec<Use>) {
-        let from = self.phase.get();
+        let (from, began) = (self.phase.get(), self.moment());
         let end = self.ended(way, &uses).await;
         let to = self.phase.get() + usize::from(self.underway.get());
-        self.passed.borrow_mut().push(Passed { uses, way, from, to, end });
+        let ended = self.moment();
+        self.passed.borrow_mut().push(Passed { uses, way, from, to, began, ended, end });
+    }
+
+    fn moment(&self) -> u64 {
+        self.moments.replace(self.moments.get() + 1)
     }
 
     async fn ended(&self, way: Way, uses: &[Use]) -> End {
@@ -290,6 +307,7 @@ impl<'a> Migration<'a> {
         let what = |at: usize| format!("phase {}, {way:?}, {}", self.phase.get(), unit[at].key());
         for tries in 0.. {
             self.stage.book.borrow_mut().report.uses += unit.len() as u64;
+            let began = self.moment();
             match (self.ended(way, unit).await, &expected[0]) {
                 (Ok(rows), _) => {
                     for (at, (row, end)) in rows.iter().zip(expected).enumerate() {
@@ -313,7 +331,10 @@ impl<'a> Migration<'a> {
                     self.stage.wrong(&wrong);
                     return false;
                 }
-                (Err(error), _) => self.errors.push(error),
+                (Err(error), _) => {
+                    let ended = self.moment();
+                    self.errors.push(Cost { error, began, ended });
+                }
             }
         }
         false
@@ -322,7 +343,7 @@ impl<'a> Migration<'a> {
     /// What ran beside a migration has to be as on one of its two sides.
     fn judge_passed(&mut self, ours: &Stored, theirs: &Stored) {
         let theirs = self.stored_by(theirs);
-        for Passed { uses, way, from, to, end } in self.passed.take() {
+        for Passed { uses, way, from, to, began, ended, end } in self.passed.take() {
             self.stage.book.borrow_mut().report.uses += uses.len() as u64;
             let phases = from..=to;
             let ends = |one: &Use| -> Vec<&End> {
@@ -332,7 +353,7 @@ impl<'a> Migration<'a> {
             if let Err(error) = &end {
                 let may_fail = uses.iter().any(|one| ends(one).into_iter().any(Result::is_err));
                 if !may_fail && error.code != "40P01" {
-                    self.errors.push(error.clone());
+                    self.errors.push(Cost { error: error.clone(), began, ended });
                 }
             }
             for (at, one) in uses.iter().enumerate() {
@@ -386,17 +407,17 @@ impl<'a> Migration<'a> {
         let phase = self.phase.get();
         let is_free = phase == 0 || self.stage.found.calm;
         let budget = if is_free { 0 } else { self.stage.connections };
-        for error in &self.errors {
-            self.stage.book.borrow_mut().cost(error);
+        for cost in &self.errors {
+            self.stage.book.borrow_mut().cost(&cost.error);
         }
         if self.errors.len() > budget {
-            let all: Vec<_> = self.errors.iter().map(|it| it.said.as_str()).collect();
-            self.stage.wrong(&format!(
-                "errors: phase {phase}: {} for {} connections: {}",
-                all.len(),
-                self.stage.connections,
-                all.join("; ")
-            ));
+            let all: Vec<_> = self.errors.iter().map(|it| it.error.said.as_str()).collect();
+            let first = self.errors.iter().map(|it| it.ended).min().unwrap_or_default();
+            let behind = self.errors.iter().filter(|it| it.began > first).count();
+            let count = format!("{} for {} connections", all.len(), self.stage.connections);
+            let all = all.join("; ");
+            let what = format!("phase {phase}: {count}, {behind} sent behind the first: {all}");
+            self.stage.wrong(&format!("errors: {what}"));
         }
         self.errors.clear();
     }

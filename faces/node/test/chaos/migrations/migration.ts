@@ -34,12 +34,21 @@ const TRAFFIC = 1_000_000
 /** How often a text is used on each connection before the migration. */
 const USES = 7
 
+/** An error, and when its uses began and ended. */
+interface Cost {
+  readonly error: Failure
+  readonly began: number
+  readonly ended: number
+}
+
 /** A use at a time of which it is only known in which phases it may have been. */
 interface Passed {
   readonly uses: readonly Use[]
   readonly way: string
   readonly from: number
   readonly to: number
+  readonly began: number
+  readonly ended: number
   readonly end: End
 }
 
@@ -55,7 +64,9 @@ export class Migration {
   #nextId = TRAFFIC
   #passed: Passed[] = []
   /** What a migration cost so far. */
-  #errors: Failure[] = []
+  #errors: Cost[] = []
+  /** Counts what begins and ends. */
+  #moment = 0
 
   constructor(stage: Stage) {
     this.#stage = stage
@@ -102,9 +113,10 @@ export class Migration {
   }
 
   async #pass(uses: readonly Use[], way: string, run: () => Promise<string[]>): Promise<void> {
-    const from = this.#phase
+    const [from, began] = [this.#phase, ++this.#moment]
     const end = await ended(run())
-    this.#passed.push({ uses, way, from, to: this.#phase + Number(this.#underway), end })
+    const to = this.#phase + Number(this.#underway)
+    this.#passed.push({ uses, way, from, to, began, ended: ++this.#moment, end })
   }
 
   /** Makes a migration while statements run. */
@@ -220,6 +232,7 @@ export class Migration {
     const what = (at: number): string => `phase ${this.#phase}, ${way}, ${keyOf(unit[at] as Use)}`
     for (let tries = 0; ; tries++) {
       book.uses += unit.length
+      const began = ++this.#moment
       const end = await ended(client.run(way, unit))
       const wanted = expected[0] as End
       if ('rows' in end) {
@@ -236,7 +249,7 @@ export class Migration {
         book.wrong(`${kind}: ${what(0)}: ${said(end)} and not ${expected.map(said).join(' ')}`)
         return false
       }
-      this.#errors.push(end.error)
+      this.#errors.push({ error: end.error, began, ended: ++this.#moment })
     }
   }
 
@@ -263,12 +276,12 @@ export class Migration {
   #judgePassed(judge: Kind, stored: Map<Kind, Stored>): void {
     const { book, found } = this.#stage
     const theirs = this.#storedBy(stored.get(judge) as Stored)
-    for (const { uses, way, from, to, end } of this.#passed) {
+    for (const { uses, way, from, to, began, ended, end } of this.#passed) {
       book.uses += uses.length
       const phases = from === to ? [from] : [from, to]
       const mayFail = uses.some((use) => phases.some((it) => 'error' in (this.#end(it, use, judge) ?? {})))
       if ('error' in end) {
-        if (!mayFail && end.error.code !== '40P01') this.#errors.push(end.error)
+        if (!mayFail && end.error.code !== '40P01') this.#errors.push({ error: end.error, began, ended })
       }
       uses.forEach((use, at) => {
         const what = `phases ${phases.join(' and ')}, ${way}, ${keyOf(use)}`
@@ -307,10 +320,13 @@ export class Migration {
   #judgeErrors(): void {
     const { found, connections, book } = this.#stage
     const budget = this.#phase === 0 || found.calm ? 0 : connections
-    for (const error of this.#errors) book.cost(error)
+    for (const { error } of this.#errors) book.cost(error)
     if (this.#errors.length > budget) {
-      const all = this.#errors.map((error) => said({ error })).join('; ')
-      book.wrong(`errors: phase ${this.#phase}: ${this.#errors.length} for ${connections} connections: ${all}`)
+      const all = this.#errors.map(({ error }) => said({ error })).join('; ')
+      const first = Math.min(...this.#errors.map((it) => it.ended))
+      const behind = this.#errors.filter(({ began }) => began > first).length
+      const count = `${this.#errors.length} for ${connections} connections, ${behind} sent behind the first`
+      book.wrong(`errors: phase ${this.#phase}: ${count}: ${all}`)
     }
     this.#errors = []
   }

@@ -8,6 +8,7 @@
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
 //! * [`exact`]: which values mean the same under every type of their column.
 //! * [`first_use`]: what an error says of the first use of a text.
+//! * [`migrated`]: what becomes of a statement whose tables, functions or types were changed.
 //! * [`identity`]: which cluster, timeline and role a connection leads to.
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`position`]: where in the log a write was, and which of the client's are known.
@@ -24,6 +25,7 @@ pub mod exact;
 pub mod first_use;
 pub mod identity;
 pub mod listener;
+pub mod migrated;
 pub mod moving;
 pub mod named;
 pub mod names;

@@ -26,6 +26,9 @@ pub mod flag {
     /// It is a read that goes to another server once its connection has ended. Set by
     /// `onetrip_replicas_submit`, and by hosts in Rust.
     pub const ELSEWHERE: u32 = 1 << 8;
+    /// Where the server has lost the statement that it names, or can't use it as it is, the host
+    /// describes its text anew, so the request is not sent again by itself. Set by hosts in Rust.
+    pub const ANEW: u32 = 1 << 9;
     pub(crate) const ALL: u32 =
         SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE | DESCRIBE;
 }

@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, TypeVar, Union, overload
 
 from . import _native
 from ._loan import Loan
-from .errors import MisuseError
+from .errors import ConversionError, MisuseError
 
 T = TypeVar("T")
 Data = Union[bytes, bytearray, memoryview]
@@ -170,7 +170,7 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._lent: Lent | None = None
         self._call: _native.Call[Any] | None = None
         self._come: Iterator[T] = iter(())
-        self._is_read = self._is_over = False
+        self._is_read = self._is_over = self._has_come = False
         #: Why there is no more, where neither its end nor its reader is the reason.
         self._why: str | None = None
         #: The command tag, once all was read.
@@ -213,7 +213,16 @@ class Stream(AsyncIterator[T], Generic[T]):
         while True:
             if self._is_over:
                 raise MisuseError(self._why or "the stream was closed while it was read")
-            come: Any = _native.take(call)
+            try:
+                come: Any = _native.take(call)
+            except ConversionError:
+                if self._has_come or not _native.may_go_again(call):
+                    raise
+                # Its columns are others by now. Its text was forgotten, and is described anew.
+                self._has_come = True
+                self._give_back("rest")
+                return await self._more()
+            self._has_come = self._has_come or bool(come)
             if come:
                 return iter(come if self._kind == "stream" else (come,))
             if call.done():
@@ -222,14 +231,17 @@ class Stream(AsyncIterator[T], Generic[T]):
             await _arrived(call)
 
     def _leave(self, was_stopped: bool = False) -> None:
-        lent = self._lent
         self._is_over, self._come = True, iter(())
+        self._give_back("stop" if was_stopped else "rest")
+
+    def _give_back(self, how: Literal["stop", "rest"]) -> None:
+        lent = self._lent
         if lent is None:
             return
         if self._call is not None:
-            _native.leave(self._call, lent.stop if was_stopped else lent.rest)
+            _native.leave(self._call, lent.stop if how == "stop" else lent.rest)
         # Where that could not be done here, it is not done yet.
-        self._lent = None
+        self._lent = self._call = None
         lent.release()
 
     def _end(self, why: str) -> None:

@@ -23,7 +23,8 @@ use crate::failure::Failure;
 use crate::messages::messages;
 use crate::record::record_type;
 use crate::state::State;
-use crate::statement::{Described, Statement, column_names};
+use crate::describe::{self, Look};
+use crate::statement::{Statement, column_names};
 use crate::types;
 
 #[pymethods]
@@ -192,9 +193,13 @@ impl Call {
     /// A part of a long result has come: its rows are made now, so that what was received can be
     /// used again while it is in the cache.
     pub(crate) fn read_early(&self, py: Python<'_>) -> PyResult<()> {
+        // Otherwise it waits until it is complete, and is looked at then.
+        if !matches!(describe::look(&self.client(py)?, self)?, Look::Right) {
+            return Ok(());
+        }
         if matches!(self.want, Want::Arrow) {
             let (reply, table) = self.now.with(|it| (self.reply(it), it.table.take()))?;
-            let (table, fault) = match reply.table(py, table) {
+            let (table, fault) = match reply.table(table) {
                 Ok(table) => (table, None),
                 Err(misfit) => (None, Some(misread(py, misfit))),
             };
@@ -216,18 +221,19 @@ impl Call {
     /// What has come of the reply, to be read.
     pub(crate) fn reply(&self, it: &mut Progress) -> Reply<'_> {
         it.bytes = 0;
-        let (blocks, columns) = (std::mem::take(&mut it.blocks), it.columns.clone());
-        Reply { call: self, blocks, columns, described: it.described.clone() }
+        let (blocks, readers) = (std::mem::take(&mut it.blocks), it.readers.clone());
+        Reply { call: self, blocks, readers }
     }
 
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (reply, rows, table, failure, fault, number) = self.now.with(|it| {
+        let (reply, args, rows, table, failure, fault, number) = self.now.with(|it| {
             it.stage = Stage::Taken;
             let reply = self.reply(it);
-            it.columns = None;
-            let (rows, table) = (it.rows.take(), it.table.take());
-            (reply, rows, table, it.failure.take(), it.fault.take(), it.number)
+            (it.columns, it.readers) = (None, None);
+            let (args, rows, table) = (it.args.take(), it.rows.take(), it.table.take());
+            (reply, args, rows, table, it.failure.take(), it.fault.take(), it.number)
         })?;
+        drop(args);
         if let Some(failure) = failure {
             // Those before the one that failed were answered; of what can't be encoded the place
             // is known.
@@ -258,7 +264,7 @@ impl Call {
                 Ok((rows, reply.tag(py)).into_pyobject(py)?.into_any().unbind())
             }
             Want::Arrow => {
-                let table = reply.table(py, table).map_err(|misfit| misread(py, misfit))?;
+                let table = reply.table(table).map_err(|misfit| misread(py, misfit))?;
                 Ok(Arrow::new(table).into_pyobject(py)?.into_any().unbind())
             }
             Want::Rows | Want::Parts(_, true) | Want::Portal(_) => {
@@ -330,8 +336,8 @@ const LONG_BYTES: usize = 4096;
 pub(crate) struct Reply<'a> {
     call: &'a Call,
     pub(crate) blocks: Vec<Bytes>,
-    columns: Option<Bytes>,
-    described: Option<Arc<Described>>,
+    /// How its rows are read; none where it has none.
+    readers: Option<Arc<Columns>>,
 }
 
 impl Reply<'_> {
@@ -348,19 +354,6 @@ impl Reply<'_> {
         }
     }
 
-    /// How its rows are read; none where it has none.
-    fn columns(&self, py: Python<'_>) -> Result<Option<Arc<Columns>>, Misfit> {
-        let (Some(body), Some(described), Some(statement)) =
-            (&self.columns, &self.described, &self.call.statement)
-        else {
-            return Ok(None);
-        };
-        let core = self.call.client(py)?;
-        let types = |oids: &[u32]| core.get().types_of(oids);
-        let columns = statement.get().columns(py, body, described, types)?;
-        Ok(Some(columns.ok_or(Misfit::Malformed)?))
-    }
-
     fn row_type<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyType>> {
         match &self.call.record {
             Some(record) => Ok(record.bind(py)),
@@ -374,7 +367,7 @@ impl Reply<'_> {
     }
 
     pub(crate) fn append(&self, to: &Bound<'_, PyList>) -> Result<(), Misfit> {
-        let columns = self.columns(to.py())?;
+        let columns = &self.readers;
         let row_type = self.row_type(to.py())?;
         let into = self.call.into.as_ref().map(|into| into.bind(to.py()));
         let is_long = self.blocks.iter().map(Bytes::len).sum::<usize>() > LONG_BYTES;
@@ -390,18 +383,9 @@ impl Reply<'_> {
         Ok(())
     }
 
-    /// Adds the rows to a table of Arrow, which is made with the first of them; none where there
-    /// are no columns.
-    fn table(&self, py: Python<'_>, table: Option<Builder>) -> Result<Option<Builder>, Misfit> {
-        let table = match (table, &self.columns) {
-            (Some(table), _) => table,
-            (None, Some(body)) => {
-                let core = self.call.client(py)?;
-                Builder::new::<Misfit>(body, |oids| Ok(core.get().types_of(oids)?))?
-            }
-            (None, None) => return Ok(None),
-        };
-        let mut table = table;
+    /// Adds the rows to a table of Arrow; none where there are no columns.
+    fn table(&self, table: Option<Builder>) -> Result<Option<Builder>, Misfit> {
+        let Some(mut table) = table else { return Ok(None) };
         for body in self.bodies() {
             table.append(body)?;
         }
@@ -421,7 +405,7 @@ impl Reply<'_> {
     /// The first row, or a value of it.
     fn first(&self, py: Python<'_>) -> Result<Py<PyAny>, Misfit> {
         let Some(body) = self.bodies().next() else { return Ok(py.None()) };
-        let columns = self.columns(py)?.ok_or(Misfit::Malformed)?;
+        let columns = self.readers.as_ref().ok_or(Misfit::Malformed)?;
         let found = match self.call.want {
             Want::Value(place) => columns.value(py, body, place)?,
             _ => match &self.call.into {

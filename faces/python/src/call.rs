@@ -15,6 +15,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
+use crate::decode::Columns;
 use crate::failure::Failure;
 use crate::local::Local;
 use crate::statement::{Described, Statement};
@@ -60,6 +61,8 @@ pub(crate) enum Want {
     Description(Py<Statement>),
     /// For the client itself: the types in such a description.
     Types(Py<Statement>, Vec<u32>, Bytes),
+    /// For the client itself: the types in the reply to this call, which came by this connection.
+    TypesOf(Py<Call>, u32),
 }
 
 /// A portal: the rows of a statement, of which some are fetched at a time.
@@ -113,6 +116,16 @@ pub(crate) struct Progress {
     pub(crate) table: Option<Builder>,
     /// The body of the RowDescription.
     pub(crate) columns: Option<Bytes>,
+    /// How the rows are read, once that is known to be right.
+    pub(crate) readers: Option<Arc<Columns>>,
+    /// The server was asked about the types of this reply.
+    pub(crate) is_told_types: bool,
+    /// Its text was described for it, so that nothing is to blame that was learned before.
+    pub(crate) is_fresh: bool,
+    /// How often it was sent again since its text was something else by then.
+    pub(crate) again: u8,
+    /// Why it failed, if the server says of its text what it has said before.
+    pub(crate) held: Option<Failure>,
     pub(crate) failure: Option<Failure>,
     /// Those that wait for its end.
     pub(crate) future: Option<Py<PyAny>>,
@@ -157,6 +170,8 @@ pub(crate) enum Stage {
     Sent(u32, u32, Ticket),
     /// It has ended.
     Over,
+    /// It was answered, and this side has to know more before it has ended.
+    Answered,
     /// Somebody has its result.
     Taken,
 }
@@ -173,6 +188,12 @@ impl Call {
         Call { core, want, statement, flags, into: None, record: None, now }
     }
 
+    /// Its arguments. They stay, and are encoded anew if it is sent again.
+    pub(crate) fn arguments<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
+        let args = self.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)));
+        args.ok().flatten().map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py))
+    }
+
     /// Whether it may run twice.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.flags & flag::REPEATABLE != 0
@@ -181,6 +202,24 @@ impl Call {
     /// Whether its caller takes the reply as it comes, or hands over data.
     pub(crate) fn flows(&self) -> bool {
         matches!(self.want, Want::Stream | Want::CopyOut | Want::CopyIn)
+    }
+
+    /// Whether values of its rows are read.
+    pub(crate) fn reads_rows(&self) -> bool {
+        match self.want {
+            Want::Rows | Want::Row | Want::Head | Want::Stream | Want::Arrow | Want::Both => true,
+            Want::Value(_) | Want::Portal(_) | Want::Parts(_, true) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is one statement, which may be sent again whole.
+    pub(crate) fn is_one(&self) -> bool {
+        match self.want {
+            Want::Rows | Want::Row | Want::Head | Want::Arrow | Want::Both => true,
+            Want::Value(_) | Want::Tag | Want::Parts(..) => true,
+            _ => false,
+        }
     }
 
     /// Whether nothing has to be known of its text, which goes by the simple protocol.
@@ -192,8 +231,28 @@ impl Call {
     pub(crate) fn is_own(&self) -> bool {
         match &self.want {
             Want::Redis(request) => request.is_flight(),
-            want => matches!(want, Want::Description(_) | Want::Types(..)),
+            want => {
+                matches!(want, Want::Description(_) | Want::Types(..) | Want::TypesOf(..))
+            }
         }
+    }
+
+    /// Whether nothing has to be asked before its rows are read: there are none, or they are as
+    /// those were that came last.
+    pub(crate) fn is_known(&self) -> bool {
+        let Some(statement) = self.statement.as_ref().filter(|_| self.reads_rows()) else {
+            return true;
+        };
+        let is_known = self.now.with(|it| {
+            let (Some(body), Some(described)) = (&it.columns, &it.described) else { return true };
+            if it.failure.is_some() {
+                return true;
+            }
+            let known = statement.get().columns(body, described);
+            it.readers = known.filter(|it| !it.has_composites());
+            it.readers.is_some() && !matches!(self.want, Want::Arrow)
+        });
+        is_known.unwrap_or(true)
     }
 
     /// Whether it waits for what this side has to do first.
@@ -211,6 +270,7 @@ impl Call {
     pub(crate) fn restart(&self) -> Option<Py<PyList>> {
         let rows = self.now.with(|it| {
             (it.columns, it.fault, it.failure) = (None, None, None);
+            (it.readers, it.is_told_types) = (None, false);
             (it.bytes, it.total, it.table) = (0, 0, None);
             it.blocks.clear();
             it.rows.take()

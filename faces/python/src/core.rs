@@ -25,8 +25,8 @@ use crate::local::{Acting, Elsewhere, Local, Turn};
 use crate::redis::{RedisCache, Router};
 use crate::settings::pairs;
 use crate::state::State;
-use crate::statement::{Described, Statement};
-use crate::types::{self, Form, Type};
+use crate::statement::{Described, Generation, Statement};
+use crate::types::{self, Form};
 use crate::{describe, encode};
 
 /// Uses of a statement in one request, and their bytes.
@@ -62,6 +62,7 @@ pub(crate) struct Core {
     statements: Py<PyDict>,
     /// That of the next call of `_tick`.
     timer: Local<Option<Py<PyAny>>>,
+    generation: Generation,
     /// A str goes to types of texts alone.
     strict: bool,
     /// Threads take turns with it: whose turn it is.
@@ -95,10 +96,6 @@ impl Core {
         } else {
             Err(Elsewhere.into())
         }
-    }
-
-    pub(crate) fn types_of(&self, oids: &[u32]) -> PyResult<Vec<Arc<Type>>> {
-        Ok(self.state.with(|state| oids.iter().map(|oid| state.types.get(*oid)).collect())?)
     }
 
     /// Does something with the state, and then what is to be done for it.
@@ -191,7 +188,11 @@ impl Core {
             }
             Deed::Read(call) => call.get().read_early(py)?,
             Deed::Drop(it) => drop(it),
-            Deed::Begin(call) => Core::begin(core, call.bind(py))?,
+            Deed::Begin(call) => {
+                let core = call.get().client(py)?;
+                Core::begin(&core, call.bind(py))?;
+            }
+            Deed::Check(call, number) => describe::check(core, call.bind(py), number)?,
             Deed::Step(call) if matches!(call.get().want, Want::Redis(_)) => {
                 Router::landed(call.bind(py))?;
             }
@@ -256,7 +257,7 @@ impl Core {
         if let Some(known) = statements.get_item(text)? {
             return Ok(known.cast_into::<Statement>()?);
         }
-        let made = Bound::new(py, Statement::new(text)?)?;
+        let made = Bound::new(py, Statement::new(text, &self.generation)?)?;
         if statements.len() >= STATEMENTS_MAX
             && let Some(oldest) = statements.keys().try_iter()?.next()
         {
@@ -275,6 +276,7 @@ impl Core {
         match Core::prepare(call)? {
             Ok(None) => {}
             Ok(Some(unknown)) => {
+                call.get().now.with(|it| it.is_fresh = true)?;
                 describe::ask(core, &unknown, Some(call), 0)?;
                 // All that a pipeline has to ask is asked in one trip.
                 let others = Core::unknown(call)?;
@@ -328,8 +330,7 @@ impl Core {
         if !matches!(it.want, Want::Tag | Want::Texts) {
             return Ok(None);
         }
-        let args = it.now.with(|it| it.args.as_ref().map(|args| args.clone_ref(py)))?;
-        let args = args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py));
+        let args = it.arguments(py);
         let is_strict = it.client(py)?.get().strict && !args.is_empty();
         Ok((!is_strict && encode::are_texts(&args)).then_some(args))
     }
@@ -353,7 +354,10 @@ impl Core {
             return Ok(Ok(None));
         }
         let Some(unknown) = Core::unknown(call)?.into_iter().next() else {
-            return Ok(Core::encode(call)?.map(|()| None));
+            return match Core::still_fails(call)? {
+                Some(failure) => Ok(Err(failure)),
+                None => Core::encode_or_doubt(call),
+            };
         };
         if call.get().is_script() {
             let script = vec![(None, Described::nothing(), Vec::new(), Vec::new())];
@@ -370,9 +374,47 @@ impl Core {
         Ok(Ok(None))
     }
 
-    /// Writes what is sent of a call. The inner error is the caller's.
-    fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), Failure>> {
+    /// Why a call has failed that is sent again if the server says something else of its text by now,
+    /// and the server does not.
+    fn still_fails(call: &Bound<'_, Call>) -> PyResult<Option<Failure>> {
+        let it = call.get();
+        let (held, used) = it.now.with(|it| match it.held.take() {
+            Some(failure) => (Some(failure), it.described.clone()),
+            None => (None, None),
+        })?;
+        let known = it.statement.as_ref().and_then(|it| it.get().described());
+        let is_same = used.zip(known).is_some_and(|(used, known)| used.is_same(&known));
+        Ok(held.filter(|_| is_same))
+    }
+
+    /// Writes what is sent of a call. Where a value does not fit what was learned of its text before,
+    /// that may have changed: the server is asked once more first.
+    fn encode_or_doubt<'py>(
+        call: &Bound<'py, Call>,
+    ) -> PyResult<Result<Option<Bound<'py, Statement>>, Failure>> {
+        let (py, it) = (call.py(), call.get());
+        let (failure, statement) = match Core::encode(call)? {
+            Ok(()) => return Ok(Ok(None)),
+            Err(failed) => failed,
+        };
+        let is_doubtful = !it.now.with(|it| it.is_fresh)? && failure.is_about_value();
+        let Some(statement) = statement.filter(|_| is_doubtful) else { return Ok(Err(failure)) };
+        let client = it.client(py)?;
+        if let Some(described) = statement.get().described() {
+            client.get().state.with(|state| {
+                described.oids.iter().for_each(|oid| state.types.forget(*oid));
+            })?;
+        }
+        statement.get().forget();
+        it.now.with(|it| it.held = Some(failure))?;
+        Ok(Ok(Some(statement.into_bound(py))))
+    }
+
+    /// Writes what is sent of a call. The inner error is the caller's; of a value that does not fit,
+    /// with its text.
+    fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), (Failure, Option<Py<Statement>>)>> {
         let py = call.py();
+        let mut at = None;
         let it = call.get();
         let strict = it.client(py)?.get().strict;
         let mut requests: Vec<Encoded> = Vec::with_capacity(1);
@@ -387,7 +429,11 @@ impl Core {
                 return Ok(());
             };
             let mut bytes = Vec::with_capacity(PARAMETERS_ROOM);
-            encode::parameters(&described.types, args, strict, &mut bytes)?;
+            let written = encode::parameters(&described.types, args, strict, &mut bytes);
+            if written.is_err() && described.types.len() == args.len() {
+                at = statement.map(|it| it.clone_ref(py));
+            }
+            written?;
             in_run += bytes.len();
             match requests.last_mut() {
                 Some(run) if runs && run.3.len() < RUN_MAX && in_run < RUN_BYTES => {
@@ -422,23 +468,16 @@ impl Core {
                 })
             }),
             Want::Calls(calls) => calls.iter().try_for_each(|part| {
-                let args = part.get().now.with(|it| it.args.take()).ok().flatten();
-                let args = args.unwrap_or_else(|| PyTuple::empty(py).unbind());
-                add(part.get(), args.bind(py), Some(part.clone_ref(py)))
+                let args = part.get().arguments(py);
+                add(part.get(), &args, Some(part.clone_ref(py)))
             }),
             _ => {
-                // They are encoded anew if it is sent again.
-                let keeps = it.is_repeatable();
-                let args = it.now.with(|it| match &it.args {
-                    Some(args) if keeps => Some(args.clone_ref(py)),
-                    _ => it.args.take(),
-                })?;
-                let args = args.map_or_else(|| PyTuple::empty(py), |args| args.into_bound(py));
+                let args = it.arguments(py);
                 add(it, &args, None)
             }
         };
         it.now.with(|it| it.requests = requests)?;
-        Ok(result)
+        Ok(result.map_err(|failure| (failure, at)))
     }
 
     /// Sends what waits on a connection that one caller has, in its order.
@@ -453,7 +492,10 @@ impl Core {
             if !call.get().is_over() && !matches!(call.get().want, Want::Act(_) | Want::Redis(_)) {
                 match Core::prepare(&call)? {
                     Ok(None) => {}
-                    Ok(Some(unknown)) => return describe::ask(core, &unknown, None, number),
+                    Ok(Some(unknown)) => {
+                        call.get().now.with(|it| it.is_fresh = true)?;
+                        return describe::ask(core, &unknown, None, number);
+                    }
                     Err(failure) => {
                         core.get().state.with(|state| state.fail(py, &call, failure))?;
                     }
@@ -518,6 +560,7 @@ impl Core {
         let turn = turn.map(|turn| turn.cast_into::<Turn>()).transpose()?;
         let soon = if turn.is_some() { "flush_soon" } else { "call_soon" };
         Ok(Core {
+            generation: state.generation.clone(),
             state: Local::new(state),
             strict,
             host: Local::new(Some(host)),

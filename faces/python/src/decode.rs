@@ -5,6 +5,7 @@ use std::sync::Arc;
 use onetrip_postgres::binary::array::{self, Token};
 use onetrip_postgres::binary::{Malformed, Parts, calendar, exactly, numeric, range, shortest};
 use onetrip_postgres::binary::{calendar::Interval, vector};
+use onetrip_postgres::client::types::fit;
 use onetrip_postgres::message::{Format, RowDescription};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
@@ -27,6 +28,7 @@ pub(crate) struct Columns {
     columns: Vec<(Arc<Type>, Format)>,
     /// No value of a row can be part of a cycle.
     plain: bool,
+    has_composites: bool,
 }
 
 /// Why a value could not be read.
@@ -57,17 +59,34 @@ impl Columns {
     pub(crate) fn read(
         py: Python<'_>,
         body: &[u8],
-        types: impl FnOnce(&[u32]) -> PyResult<Vec<Arc<Type>>>,
+        types: Vec<Arc<Type>>,
         formats: &[Format],
     ) -> PyResult<Option<Columns>> {
         let Ok(RowDescription { fields }) = RowDescription::decode(body) else { return Ok(None) };
         let names = Py::new(py, Names::new(py, fields.map(|field| field.name))?)?;
         let format = |place| formats.get(place).copied().unwrap_or(Format::Binary);
-        let oids: Vec<u32> = fields.map(|field| field.type_oid).collect();
-        let types = types(&oids)?.into_iter().enumerate();
+        let types = types.into_iter().enumerate();
         let columns: Vec<_> = types.map(|(place, type_)| (type_, format(place))).collect();
         let plain = columns.iter().all(|(type_, _)| types::is_plain(type_));
-        Ok(Some(Columns { names, columns, plain }))
+        let has_composites = columns.iter().any(is_walked);
+        Ok(Some(Columns { names, columns, plain, has_composites }))
+    }
+
+    /// Whether values may hold composites, which are looked at before they are read.
+    pub(crate) fn has_composites(&self) -> bool {
+        self.has_composites
+    }
+
+    /// Whether a row holds a composite whose attributes are others than those that were learned.
+    pub(crate) fn is_outdated<'a>(&self, mut rows: impl Iterator<Item = &'a [u8]>) -> bool {
+        let of_row = |body: &'a [u8]| {
+            let Ok((_, mut values)) = Parts::of_row(body) else { return false };
+            let mut each = self.columns.iter().map_while(|column| Some((column, values.part().ok()?)));
+            each.any(|(column, value)| {
+                is_walked(column) && value.is_some_and(|it| fit::outdated(&column.0, it).is_some())
+            })
+        };
+        self.has_composites && rows.any(of_row)
     }
 
     /// What a reader of many rows keeps.
@@ -145,6 +164,11 @@ impl Columns {
         let (type_, format) = self.columns.get(place).ok_or(Misfit::Malformed)?;
         read_or_null(py, type_, *format, values.part()?)
     }
+}
+
+/// Whether the values of a column say on the wire what they consist of.
+fn is_walked((type_, format): &(Arc<Type>, Format)) -> bool {
+    *format == Format::Binary && fit::may_be_outdated(type_)
 }
 
 /// Texts of a column that were read, by a hash: one that comes again is the same object, which
@@ -440,6 +464,8 @@ fn composite<'py>(
         let oid = parts.i32()?.cast_unsigned();
         let value = parts.part()?;
         row.push(match fields {
+            // Of a value that was altered in the middle of its result.
+            Some(fields) if fields[place].1.oid != oid => return Err(Misfit::Malformed),
             Some(fields) => read_or_null(py, &fields[place].1, Format::Binary, value)?,
             None => {
                 let type_ = Types::default().get(oid);

@@ -24,6 +24,8 @@ pub(crate) enum Deed {
     Step(Py<Call>),
     /// A call whose connection was lost is sent again.
     Begin(Py<Call>),
+    /// A call was answered on this connection: its rows are looked at before they are read.
+    Check(Py<Call>, u32),
     /// A read does what it does next; or has failed on a replica.
     Move(Py<Call>, Option<Failure>),
     /// What waits on a connection may go on.

@@ -4,20 +4,25 @@
 use bytes::Bytes;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::flag;
-use onetrip_engine::Time;
-use onetrip_postgres::client::first_use;
+use onetrip_arrow::Builder;
+use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::types::catalog::Description;
+use onetrip_postgres::client::types::fit::{Fit, fit};
+use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::tag::backend;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::Arc;
 
 use crate::call::{Call, Want};
 use crate::core::Core;
+use crate::decode::{Columns, Misfit};
 use crate::failure::Failure;
 use crate::messages::messages;
 use crate::state::State;
-use crate::statement::{Described, Statement, column_types, description_of};
+use crate::statement::{Described, Statement, column_names, column_types, description_of};
+use crate::types::Type;
 
 /// Asks what a statement takes, for a call that waits for that, or ahead of one; or for the first in
 /// line on the connection `number`.
@@ -128,6 +133,16 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
                 false => ask_types(core, statement, (parameters, row), missing, number),
             }
         }
+        Want::TypesOf(call, of) => {
+            learn(core, &blocks)?;
+            let call = call.bind(core.py());
+            call.get().now.with(|it| it.is_told_types = true)?;
+            Core::run(core, |state, py, now| match number {
+                0 => state.told(py, now),
+                number => state.answered_own(number),
+            })?;
+            check(core, call, *of)
+        }
         Want::Types(statement, parameters, row) => {
             let statement = statement.bind(core.py());
             let is_wanted = number != 0 || close(statement, call)?;
@@ -166,6 +181,182 @@ fn ask_types(
     question(core, want, statement, &missing, number)
 }
 
+/// What is known of the rows of a reply before they are read.
+pub(crate) enum Look {
+    /// They can be read.
+    Right,
+    /// The server is to be asked what these types are.
+    Unknown(Vec<u32>),
+    /// It is to be asked again what these are, one of which was altered.
+    Altered(Vec<u32>),
+    /// The column at this place came in a form in which its type is not read.
+    Misfit(usize),
+}
+
+/// Looks at what has come of a reply. The types of its client are those by which it is read.
+pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
+    let (py, is_arrow) = (client.py(), matches!(call.want, Want::Arrow));
+    let (columns, described, is_told, is_made) = call.now.with(|it| {
+        let is_made = if is_arrow { it.table.is_some() } else { it.readers.is_some() };
+        (it.columns.clone(), it.described.clone(), it.is_told_types, is_made)
+    })?;
+    let (Some(body), Some(described), Some(statement)) = (columns, described, &call.statement)
+    else {
+        return Ok(Look::Right);
+    };
+    let oids = column_types(&body);
+    let reads = if is_arrow { onetrip_arrow::format } else { Type::format };
+    let asked = if is_arrow { &described.of_arrow } else { &described.formats };
+    if !is_made {
+        let (fit, types) = client.get().state.with(|state| {
+            let types: Vec<_> = oids.iter().map(|oid| state.types.get(*oid)).collect();
+            (fit(&state.types, (&oids, asked), is_told, reads), types)
+        })?;
+        match fit {
+            Fit::Unknown(oids) => return Ok(Look::Unknown(oids)),
+            Fit::Misfit(place) => return Ok(Look::Misfit(place)),
+            Fit::Fits if is_arrow => {
+                let table = Builder::new::<Misfit>(&body, |_| Ok(types)).ok();
+                call.now.with(|it| it.table = table)?;
+                return Ok(Look::Right);
+            }
+            Fit::Fits => {
+                if let Some(columns) = Columns::read(py, &body, types, asked)?.map(Arc::new) {
+                    drop(statement.get().keep_columns(&body, &described, &columns)?);
+                    call.now.with(|it| it.readers = Some(columns))?;
+                }
+            }
+        }
+    }
+    let (readers, blocks) = call.now.with(|it| {
+        let walked = it.readers.clone().filter(|it| it.has_composites() && !is_told);
+        let blocks = if walked.is_some() { it.blocks.clone() } else { Vec::new() };
+        (walked, blocks)
+    })?;
+    let rows = messages(&blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
+    Ok(match readers {
+        Some(readers) if readers.is_outdated(rows.map(|(_, body)| body)) => Look::Altered(oids),
+        _ => Look::Right,
+    })
+}
+
+/// Looks at the rows of what was answered on the connection `number`, and ends it once they can be
+/// read; or it is sent again, or fails.
+pub(crate) fn check(
+    core: &Bound<'_, Core>,
+    call: &Bound<'_, Call>,
+    number: u32,
+) -> PyResult<()> {
+    let (py, it) = (core.py(), call.get());
+    if it.is_over() {
+        return Ok(());
+    }
+    let client = it.client(py)?;
+    let parts = match &it.want {
+        Want::Calls(parts) => &parts[..],
+        _ => slice::from_ref(call.as_unbound()),
+    };
+    let mut unknown = Vec::new();
+    for part in parts.iter().filter(|part| part.get().reads_rows()) {
+        let failure = match look(&client, part.get())? {
+            Look::Right => continue,
+            Look::Unknown(oids) => {
+                unknown.extend(oids);
+                continue;
+            }
+            Look::Altered(oids) => {
+                unknown.extend(altered(&client, part.get(), &oids)?);
+                continue;
+            }
+            Look::Misfit(place) => misfit(&client, part.get(), place)?,
+        };
+        let goes_again = it.is_one()
+            && Core::run(core, |state, py, _| {
+                let call = call.as_unbound();
+                let goes_again = state.may_go_again(call, number, Outcome::Applied);
+                if goes_again {
+                    state.send_again(py, (call, number), None);
+                }
+                goes_again
+            })?;
+        if goes_again {
+            return Ok(());
+        }
+        client.get().state.with(|state| state.generation.ends())?;
+        part.get().now.with(|it| it.failure = Some(failure))?;
+    }
+    if !unknown.is_empty() {
+        unknown.sort_unstable();
+        unknown.dedup();
+        let number = if core.is(&client) { number } else { 0 };
+        return ask_types_of(&client, call, &unknown, number);
+    }
+    Core::run(core, |state, py, _| {
+        parts.iter().for_each(|part| state.finish(py, part, None));
+        state.finish(py, call.as_unbound(), None);
+    })
+}
+
+/// What is to be asked of these types, which were altered: all that is known of them is forgotten.
+pub(crate) fn altered(client: &Bound<'_, Core>, call: &Call, oids: &[u32]) -> PyResult<Vec<u32>> {
+    let old = call.now.with(|it| it.readers.take())?;
+    drop(old);
+    if let Some(statement) = &call.statement {
+        statement.get().forget();
+    }
+    Ok(client.get().state.with(|state| {
+        oids.iter().for_each(|oid| state.types.forget(*oid));
+        state.generation.ends();
+        state.types.missing(oids)
+    })?)
+}
+
+/// The place of the first column of one of these types.
+pub(crate) fn place_of(call: &Call, oids: &[u32]) -> PyResult<usize> {
+    let body = call.now.with(|it| it.columns.clone())?.unwrap_or_default();
+    let place = column_types(&body).iter().position(|oid| oids.contains(oid));
+    Ok(place.unwrap_or_default())
+}
+
+/// Why a reply is not read: the column at this place is of another type by now.
+pub(crate) fn misfit(client: &Bound<'_, Core>, call: &Call, place: usize) -> PyResult<Failure> {
+    let body = call.now.with(|it| it.columns.clone())?.unwrap_or_default();
+    if let Some(statement) = &call.statement {
+        statement.get().forget();
+    }
+    let oid = column_types(&body).get(place).copied().unwrap_or_default();
+    let type_ = client.get().state.with(|state| state.types.get(oid))?;
+    let name = column_names(&body).into_iter().nth(place).unwrap_or_default();
+    Ok(Failure::said("conversion", outcome::APPLIED, migrated::misread(&name, &type_.name)))
+}
+
+/// Asks for the types in the reply to a call, which came by the connection `number`.
+fn ask_types_of(
+    core: &Bound<'_, Core>,
+    call: &Bound<'_, Call>,
+    missing: &[u32],
+    number: u32,
+) -> PyResult<()> {
+    let py = core.py();
+    let of = match &call.get().want {
+        Want::Calls(parts) => parts.iter().find_map(|part| part.get().statement.as_ref()),
+        _ => call.get().statement.as_ref(),
+    };
+    let Some(statement) = of.map(|it| it.bind(py)) else { return Ok(()) };
+    let want = Want::TypesOf(call.clone().unbind(), number);
+    let question = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
+    let request = vec![(None, Described::question(), array_of(missing), Vec::new())];
+    question.get().now.with(|it| it.requests = request)?;
+    Core::run(core, |state, py, now| {
+        // What the caller's own transaction has made is seen there alone.
+        if state.links.get(&number).is_some_and(|link| link.is_lent && !link.is_over) {
+            return state.send_own(py, now, number, &question);
+        }
+        state.asked += 1;
+        state.place(py, now, &question);
+    })
+}
+
 fn question(
     core: &Bound<'_, Core>,
     want: Want,
@@ -175,8 +366,8 @@ fn question(
 ) -> PyResult<()> {
     let call = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
     let request = array_of(missing);
-    let asked = Arc::new(Described { id: 1, oids: vec![1028], ..Described::default() });
-    call.get().now.with(|it| it.requests = vec![(None, asked, request, Vec::new())])?;
+    let request = vec![(None, Described::question(), request, Vec::new())];
+    call.get().now.with(|it| it.requests = request)?;
     if number == 0 {
         let now = core.get().time();
         statement.get().known.with(|it| it.asking.push((now, call.clone().unbind())))?;
@@ -198,10 +389,11 @@ fn learned(
         state.ids += 1;
         Described::new(state.ids, parameters, row, &state.types)
     })?;
-    let (waiting, others) = statement.get().known.with(|it| {
-        it.described = Some(Arc::new(described));
-        (std::mem::take(&mut it.waiting), std::mem::take(&mut it.asking))
-    })?;
+    statement.get().learn(described)?;
+    let (waiting, others) = statement
+        .get()
+        .known
+        .with(|it| (std::mem::take(&mut it.waiting), std::mem::take(&mut it.asking)))?;
     take_back(core, others)?;
     for call in waiting {
         Core::begin(core, call.bind(core.py()))?;
@@ -244,7 +436,8 @@ fn failed(
                     state.finish(py, part, Some(said(failure)));
                 }
             }
-            state.fail(py, &call, said(failure));
+            let held = call.get().now.with(|it| it.held.take()).ok().flatten();
+            state.fail(py, &call, held.unwrap_or_else(|| said(failure)));
         })?;
     }
     Core::run(core, |state, py, now| {

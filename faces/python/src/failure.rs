@@ -7,6 +7,8 @@ use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
 use onetrip_engine::Outcome;
+use onetrip_postgres::client::first_use;
+use onetrip_postgres::client::statements::means_stale;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::session::NOT_REPLICATED;
@@ -156,6 +158,14 @@ impl Failure {
         self
     }
 
+    /// The same, with these words in front.
+    pub(crate) fn told_first(mut self, words: &'static str) -> Failure {
+        if let Failure::Server { about, .. } = &mut self {
+            *about = words.into();
+        }
+        self
+    }
+
     pub(crate) fn outcome(&self) -> u32 {
         match self {
             Failure::Server { outcome, .. }
@@ -173,6 +183,11 @@ impl Failure {
             outcome::APPLIED => Outcome::Applied,
             _ => Outcome::Unknown,
         }
+    }
+
+    /// Whether a value did not fit.
+    pub(crate) fn is_about_value(&self) -> bool {
+        matches!(self, Failure::Said { code: "parameter", .. })
     }
 
     /// Whether its connection was lost.
@@ -198,6 +213,16 @@ impl Failure {
     /// The SQLSTATE, where the server said it.
     pub(crate) fn sqlstate(&self) -> Option<&str> {
         self.field(field::CODE)
+    }
+
+    /// Whether the server can't use the statement that it has, which has not started.
+    pub(crate) fn is_stale(&self) -> bool {
+        means_stale(self.sqlstate().map(str::as_bytes), self.routine().map(str::as_bytes))
+    }
+
+    /// Whether what was learned of its text may be the cause.
+    pub(crate) fn may_be_outdated(&self) -> bool {
+        first_use::may_be_outdated(self.sqlstate(), self.routine()) || self.is_stale()
     }
 
     /// The function of the server that reported it.

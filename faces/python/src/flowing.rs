@@ -10,14 +10,38 @@ use pyo3::types::{PyBytes, PyList};
 use crate::awaiting::misread;
 use crate::call::{Call, Stage, Want};
 use crate::core::Core;
+use crate::describe::{self, Look};
 use crate::messages::messages;
 use crate::state::State;
+
+/// Looks at rows of a stream before they are read. Its connection is busy with it, so what else there
+/// is to know can't be asked there, and others may wait for it.
+fn look_at(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<()> {
+    let it = call.get();
+    let place = match describe::look(core, it)? {
+        Look::Right => return Ok(()),
+        Look::Misfit(place) => place,
+        Look::Unknown(oids) => describe::place_of(it, &oids)?,
+        Look::Altered(oids) => describe::place_of(it, &describe::altered(core, it, &oids)?)?,
+    };
+    core.get().state.with(|state| state.generation.ends())?;
+    Err(describe::misfit(core, it, place)?.raised(call.py()))
+}
+
+/// Whether a stream of which no row was read may be sent again, as its text is by now.
+#[pyfunction]
+pub(crate) fn may_go_again(call: &Bound<'_, Call>) -> bool {
+    call.get().statement.as_ref().is_some_and(|it| it.get().is_plain_read)
+}
 
 /// What has come of a reply since this was asked last: rows as a list, or the data of a COPY.
 #[pyfunction]
 pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
     let (py, it) = (call.py(), call.get());
     let core = it.client(py)?;
+    if matches!(it.want, Want::Stream) {
+        look_at(&core, call)?;
+    }
     let (reply, bytes, stage) = it.now.with(|now| {
         now.is_told = false;
         let bytes = now.bytes;

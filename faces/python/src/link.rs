@@ -10,6 +10,7 @@ use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::migrated;
 use onetrip_postgres::client::types::catalog;
 use onetrip_postgres::message::Format;
 use onetrip_postgres::sql::Refusal;
@@ -47,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) is_over: bool,
     /// The pool no longer knows it.
     pub(crate) is_forgotten: bool,
+    /// One caller has it alone.
+    pub(crate) is_lent: bool,
     /// Its caller has gone: it goes back when all is answered.
     pub(crate) is_left: bool,
     /// A stream or a COPY has it, beside which nothing runs: what all else is told.
@@ -81,6 +84,7 @@ impl Link {
             is_ready: false,
             is_over: false,
             is_forgotten: false,
+            is_lent: false,
             is_left: false,
             claimed: None,
             is_spoiled: false,
@@ -132,6 +136,18 @@ impl Link {
         Some(Python::attach(|py| call.clone_ref(py)))
     }
 
+    /// Whether nothing was submitted behind what was answered last, outside of a transaction.
+    pub(crate) fn is_clear(&self) -> bool {
+        let is_idle = || self.connection.borrow().status() == b'I';
+        let is_last = self.pending == 0 && self.line.is_empty() && !self.is_left;
+        !self.is_lent || is_last && !self.is_asking && is_idle()
+    }
+
+    /// The same of what is about to be sent.
+    fn stands_alone(&self) -> bool {
+        !self.is_lent || self.pending == 1 && self.connection.borrow().status() == b'I'
+    }
+
     // --- requests ---
 
     /// Hands a call to the engine. What it returns is why that was not to be.
@@ -158,8 +174,9 @@ impl Link {
                 let _ = it.now.with(|it| {
                     it.stage = Stage::Sent(number, token, ticket);
                     it.described = request.map(|(_, described, ..)| described);
-                    if let (Want::Portal(_), Some(described)) = (&call.get().want, &it.described) {
-                        it.columns = Some(described.row.clone());
+                    // The server says them as it opens one. What it locks then keeps them so.
+                    if let Want::Portal(Portal { opens: false, .. }) = &call.get().want {
+                        it.columns = it.described.as_ref().map(|described| described.row.clone());
                     }
                 });
                 None
@@ -190,7 +207,7 @@ impl Link {
             return Err(Failure::said("unencodable", 1, "it has no text"));
         };
         let text = match call.want {
-            Want::Types(..) => catalog::CATALOG_SQL,
+            Want::Types(..) | Want::TypesOf(..) => catalog::CATALOG_SQL,
             Want::Portal(Portal { opens: false, .. }) => "",
             _ => statement.text.to_str(py).map_err(Failure::Raised)?,
         };
@@ -201,26 +218,37 @@ impl Link {
                 "the text of the statement has a zero byte",
             ));
         }
+        let stands_alone = flags & flag::MEMBER == 0 && self.stands_alone();
+        let counts = migrated::counts_columns(stands_alone, statement.is_plain_read);
         let (types, parameters, formats) = match request {
             Some((_, described, bytes, _)) => {
-                let is_arrow = matches!(call.want, Want::Arrow);
-                let formats = if is_arrow { &described.of_arrow } else { &described.formats };
+                let formats = match call.want {
+                    Want::Arrow => &described.of_arrow,
+                    _ if counts && described.counted.len() > 1 => &described.counted,
+                    _ => &described.formats,
+                };
                 ((described.id, &described.oids[..]), &bytes[..], &formats[..])
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
+        // Its columns may be others by now, which are to be asked for in other forms.
+        let returns_rows = request.is_some_and(|it| !it.1.row.is_empty());
+        let anew = if returns_rows && call.is_one() { flag::ANEW } else { 0 };
         let portal = match &call.want {
             Want::Portal(it) => Opened { name: &it.name, rows_max: it.rows_max },
             _ => Opened::default(),
         };
-        let submission = submission(flags, text, types, parameters, formats);
+        let submission = submission(flags | anew, text, types, parameters, formats);
         let more = request.map_or(&[][..], |it| &it.3);
         let submission = Submission { portal, more, ..submission };
         // The server may wait for a lock before it says what a text takes: nobody goes behind that.
         let key = if call.is_own() { TextKey::ALONE } else { statement.key };
         let reading = call.now.with(|it| it.reading).ok().flatten();
         let submission = match reading {
-            Some(_) => Submission { flags: submission.flags | flag::ELSEWHERE, ..submission },
+            Some(_) => {
+                let flags = submission.flags & !flag::ANEW | flag::ELSEWHERE;
+                Submission { flags, ..submission }
+            }
             None => submission,
         };
         let mut connection = self.connection.borrow_mut();
@@ -366,7 +394,7 @@ impl Link {
     // --- whose it is ---
 
     pub(crate) fn lend(&mut self) {
-        (self.is_left, self.claimed) = (false, None);
+        (self.is_lent, self.is_left, self.claimed) = (true, false, None);
         self.connection.borrow_mut().hold(Holder::One);
     }
 
@@ -385,7 +413,7 @@ impl Link {
 
     /// It is everybody's, again. Whether its session is to be reset first.
     pub(crate) fn share(&mut self) -> bool {
-        self.is_left = false;
+        (self.is_lent, self.is_left) = (false, false);
         let mut connection = self.connection.borrow_mut();
         let owes = connection.hold(Holder::Nobody);
         connection.hold(Holder::All);

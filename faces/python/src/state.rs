@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use onetrip_abi::completion::outcome;
 use onetrip_abi::host::Part;
 use onetrip_abi::{Connection, Pool};
 use onetrip_engine::pool::TextKey;
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::redis;
 use crate::replicas::Replicas;
+use crate::statement::Generation;
 use crate::types::Types;
 
 mod ends;
@@ -46,6 +48,7 @@ pub(crate) struct State {
     /// Somebody does them already.
     pub(crate) is_acting: bool,
     pub(crate) types: Types,
+    pub(crate) generation: Generation,
     /// Those of descriptions; 1 is the client's own question.
     pub(crate) ids: u32,
     /// Why a connection could not be opened last.
@@ -101,6 +104,7 @@ impl State {
             deeds: Vec::new(),
             is_acting: false,
             types: Types::default(),
+            generation: Generation::default(),
             ids: 1,
             last_error: None,
             is_closing: false,
@@ -288,6 +292,10 @@ impl State {
             Stage::Sent(number, ..) if is_alone(call.get()) => {
                 self.destroy(py, now, number, "its caller gave it up");
             }
+            Stage::Answered => {
+                const WHY: &str = "it was given up by its caller";
+                self.fail(py, call, Failure::said("cancelled", outcome::APPLIED, WHY));
+            }
             // Others have a part in it.
             Stage::Sent(..) if is_list(call.get()) => {}
             Stage::Sent(number, token, ticket) => {
@@ -345,7 +353,8 @@ impl State {
             if matches!(it.stage, Stage::Over | Stage::Taken) {
                 return (None, it.is_awaited);
             }
-            (it.stage, it.args, it.requests) = (Stage::Over, None, Vec::new());
+            // Its arguments go with its result: to free them may run code of Python's.
+            (it.stage, it.requests) = (Stage::Over, Vec::new());
             self.counts.failed += u64::from(failure.is_some());
             if let Some(failure) = failure {
                 it.failure = Some(failure.after(it.may_have_run));
@@ -623,7 +632,7 @@ pub(crate) fn key_of(call: &Call) -> TextKey {
     let of = |call: &Call| call.statement.as_ref().map(|it| it.get().key);
     match &call.want {
         Want::Calls(calls) => calls.first().and_then(|first| of(first.get())).unwrap_or_default(),
-        Want::Description(_) | Want::Types(..) => TextKey::UNTOLD,
+        Want::Description(_) | Want::Types(..) | Want::TypesOf(..) => TextKey::UNTOLD,
         _ => of(call).unwrap_or_default(),
     }
 }

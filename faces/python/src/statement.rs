@@ -2,11 +2,13 @@
 //! columns.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
+use onetrip_postgres::client::migrated;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
@@ -20,6 +22,22 @@ use crate::local::Local;
 use crate::messages::messages;
 use crate::types::{Type, Types};
 
+/// Which migration the client has learned of last. What a text was described as before one is not
+/// used any more, so each costs one error at most.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Generation(Arc<AtomicU32>);
+
+impl Generation {
+    /// What was learned of some text has been shown to be wrong.
+    pub(crate) fn ends(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A text.
 #[pyclass(frozen)]
 #[derive(Debug)]
@@ -28,18 +46,29 @@ pub(crate) struct Statement {
     pub(crate) traits: Traits,
     /// What the pool knows it by.
     pub(crate) key: TextKey,
+    /// It only reads, as far as it shows.
+    pub(crate) is_plain_read: bool,
+    generation: Generation,
     pub(crate) known: Local<What>,
 }
 
 /// What is learned of it.
 #[derive(Debug, Default)]
 pub(crate) struct What {
-    pub(crate) described: Option<Arc<Described>>,
+    /// What the server has said of it last. Anybody may change that at any moment. It is shown to be
+    /// wrong by the columns of a reply (`describe::check`), by an error (`first_use`,
+    /// `statements::means_stale`), and by a value that does not fit; then it is asked for anew. Once
+    /// the answer differs, what was learned of all other texts is outdated as well
+    /// (`Generation`).
+    described: Option<Arc<Described>>,
+    /// It is asked for anew with the next use.
+    is_outdated: bool,
     /// Who waits until it is.
     pub(crate) waiting: VecDeque<Py<Call>>,
     /// The questions for that which are open, the oldest first, and when each was asked.
     pub(crate) asking: Vec<(Time, Py<Call>)>,
-    /// The columns of the last reply, and how the server and we spelled them.
+    /// How the columns of the last reply are read, by its RowDescription and by how it was asked
+    /// for. Both are compared with each reply, so it is never used for another.
     columns: Option<(Bytes, Arc<Described>, Arc<Columns>)>,
 }
 
@@ -48,61 +77,93 @@ pub(crate) struct What {
 pub(crate) struct Described {
     /// Given once: it stands for this text with these types.
     pub(crate) id: u32,
+    generation: u32,
     pub(crate) types: Vec<Arc<Type>>,
     pub(crate) oids: Vec<u32>,
     /// The forms of columns; none where all are binary.
     pub(crate) formats: Vec<Format>,
     /// The same where columns of Arrow are made of them.
     pub(crate) of_arrow: Vec<Format>,
+    /// The same where the server is to refuse another number of columns.
+    pub(crate) counted: Vec<Format>,
     /// The body of the RowDescription; empty where it returns no rows.
     pub(crate) row: Bytes,
     pub(crate) columns: Vec<Arc<Type>>,
 }
 
 impl Statement {
-    pub(crate) fn new(text: &Bound<'_, PyString>) -> PyResult<Statement> {
+    pub(crate) fn new(
+        text: &Bound<'_, PyString>,
+        generation: &Generation,
+    ) -> PyResult<Statement> {
         let (traits, key) = {
             let text = text.to_str()?;
             let traits = classify(text);
             (traits, text_key(text, traits))
         };
         let text = text.clone().unbind();
-        Ok(Statement { text, traits, key, known: Local::new(What::default()) })
+        let is_plain_read = migrated::is_plain_read(traits, key);
+        let known = Local::new(What::default());
+        Ok(Statement { text, traits, key, is_plain_read, generation: generation.clone(), known })
     }
 
     /// What was learned may have changed: the next use asks anew.
     pub(crate) fn forget(&self) {
-        let _ = self.known.with(|it| it.described = None);
+        let _ = self.known.with(|it| it.is_outdated = true);
     }
 
+    /// What is known of it, unless that may have changed.
     pub(crate) fn described(&self) -> Option<Arc<Described>> {
+        let number = self.generation.number();
+        let known = |it: &mut What| {
+            let described = it.described.as_ref().filter(|_| !it.is_outdated);
+            described.filter(|it| it.generation == number).cloned()
+        };
+        self.known.with(known).ok().flatten()
+    }
+
+    /// What was known of it, even if that may have changed.
+    pub(crate) fn former(&self) -> Option<Arc<Described>> {
         self.known.with(|it| it.described.clone()).ok().flatten()
     }
 
+    /// Remembers what the server has said of it, which ends a generation where that differs from
+    /// what it was.
+    pub(crate) fn learn(&self, mut described: Described) -> PyResult<()> {
+        if self.former().is_some_and(|former| !former.is_same(&described)) {
+            self.generation.ends();
+        }
+        described.generation = self.generation.number();
+        let described = Some(Arc::new(described));
+        let old = self.known.with(|it| {
+            it.is_outdated = false;
+            std::mem::replace(&mut it.described, described)
+        })?;
+        drop(old);
+        Ok(())
+    }
+
     /// How the rows of a reply with this RowDescription are read, which was asked for as
-    /// `described` says.
-    pub(crate) fn columns(
-        &self,
-        py: Python<'_>,
-        body: &Bytes,
-        described: &Arc<Described>,
-        types: impl FnOnce(&[u32]) -> PyResult<Vec<Arc<Type>>>,
-    ) -> PyResult<Option<Arc<Columns>>> {
+    /// `described` says; none where that was not seen last.
+    pub(crate) fn columns(&self, body: &Bytes, described: &Arc<Described>) -> Option<Arc<Columns>> {
         let known = self.known.with(|it| match &it.columns {
             Some((of, by, columns)) if of == body && Arc::ptr_eq(by, described) => {
                 Some(columns.clone())
             }
             _ => None,
-        })?;
-        if known.is_some() {
-            return Ok(known);
-        }
-        let read = Columns::read(py, body, types, &described.formats)?;
-        let Some(columns) = read.map(Arc::new) else { return Ok(None) };
+        });
+        known.ok().flatten()
+    }
+
+    /// Remembers that. What is of no use any more is returned, to be dropped.
+    pub(crate) fn keep_columns(
+        &self,
+        body: &Bytes,
+        described: &Arc<Described>,
+        columns: &Arc<Columns>,
+    ) -> PyResult<Option<Arc<Columns>>> {
         let kept = (body.clone(), described.clone(), columns.clone());
-        let old = self.known.with(|it| it.columns.replace(kept))?;
-        drop(old);
-        Ok(Some(columns))
+        Ok(self.known.with(|it| it.columns.replace(kept))?.map(|(.., columns)| columns))
     }
 }
 
@@ -142,6 +203,11 @@ impl Described {
         NOTHING.get_or_init(|| Arc::new(Described { formats, ..Described::default() })).clone()
     }
 
+    /// Of the client's own question for types.
+    pub(crate) fn question() -> Arc<Described> {
+        Arc::new(Described { id: 1, oids: vec![1028], ..Described::default() })
+    }
+
     pub(crate) fn new(id: u32, oids: Vec<u32>, row: Bytes, types: &Types) -> Described {
         let all = oids.iter().map(|oid| types.get(*oid)).collect();
         let columns: Vec<_> = column_types(&row).iter().map(|oid| types.get(*oid)).collect();
@@ -151,6 +217,17 @@ impl Described {
             if is_binary { Vec::new() } else { each }
         };
         let (formats, of_arrow) = (forms(&Type::format), forms(&onetrip_arrow::format));
-        Described { id, types: all, oids, formats, of_arrow, row, columns }
+        let counted = columns.iter().map(|type_| type_.format()).collect();
+        let generation = 0;
+        Described { id, generation, types: all, oids, formats, of_arrow, counted, row, columns }
+    }
+
+    /// Whether the server says of it what it has said before.
+    pub(crate) fn is_same(&self, other: &Described) -> bool {
+        let same = |one: &[Arc<Type>], two: &[Arc<Type>]| {
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.is_same(two))
+        };
+        let is_same = self.oids == other.oids && self.row == other.row;
+        is_same && same(&self.types, &other.types) && same(&self.columns, &other.columns)
     }
 }

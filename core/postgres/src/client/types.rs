@@ -6,11 +6,14 @@
 //! * [`look_up`]: one query for all callers that wait for the same types.
 //! * `kinds`, with the feature `values`: how values of a type are written and read, for a host
 //!   without types of its own.
+//! * `fit`, with the same: whether a reply is what was remembered.
 //!
 //! A host makes type objects of its language out of the descriptions, sends the query, and wakes
 //! the callers that wait. It also says which types it knows without asking.
 
 pub mod catalog;
+#[cfg(feature = "values")]
+pub mod fit;
 #[cfg(feature = "values")]
 pub mod kinds;
 pub mod known;

@@ -176,7 +176,10 @@ impl<'a> Submission<'a> {
     /// The reply that a request of a portal expects.
     pub(crate) fn expect_portal(&self, traits: Traits) -> Expect {
         let expect = Expect::sync();
-        let expect = if self.text.is_empty() { expect } else { expect.parse().bind() };
+        let expect = match self.text.is_empty() {
+            true => expect,
+            false => expect.parse().bind().describe_portal(),
+        };
         let runs = self.portal.rows_max.is_some();
         if runs { expect.execute() } else { expect }.of_traits(traits)
     }
@@ -187,6 +190,8 @@ impl<'a> Submission<'a> {
         if !self.text.is_empty() {
             parse::write(out, "", self.text, self.types.oids)?;
             bind::write_encoded(out, name, "", self.parameters(), self.result_formats())?;
+            // What was learned of its columns before may be wrong by now.
+            Describe { target: Target::Portal(name) }.encode(out)?;
         }
         if let Some(rows_max) = rows_max {
             let rows_max = i32::try_from(rows_max.get()).unwrap_or(i32::MAX);

@@ -213,7 +213,8 @@ impl Postgres {
             is_outside: !is_member && !is_behind && self.goes_outside(treatment),
         };
         let used = if let Way::Named(used) = &way { Some(used) } else { None };
-        let request = permit(request, at, used, partial, submission.goes_on(traits));
+        let mut request = permit(request, at, used, partial, submission.goes_on(traits));
+        request.again &= !submission.has(flag::ANEW);
         let size = submission.size_max(close.as_ref().map_or(0, Closing::len));
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |pending| pending.begin().write_guard(out))?;

@@ -57,7 +57,8 @@ impl State {
     pub(crate) fn fail_front(&mut self, py: Python<'_>, number: u32, failure: Failure) {
         let front = self.links.get_mut(&number).and_then(|link| link.line.pop_front());
         if let Some(call) = front {
-            self.fail(py, &call.into_bound(py), failure);
+            let held = call.get().now.with(|it| it.held.take()).ok().flatten();
+            self.fail(py, &call.into_bound(py), held.unwrap_or(failure));
         }
     }
 

@@ -4,7 +4,8 @@ use onetrip_abi::completion::{end, event, kind, outcome};
 use onetrip_abi::host::{Act, Record};
 use onetrip_engine::Time;
 use onetrip_engine::pool::Repeats;
-use onetrip_postgres::client::first_use;
+use onetrip_engine::Outcome;
+use onetrip_postgres::client::migrated;
 use pyo3::prelude::*;
 
 use super::State;
@@ -163,10 +164,18 @@ impl State {
                     matches!(it.stage, Stage::Sent(_, last, _) if last == token)
                 });
                 if is_last.unwrap_or(true) {
-                    self.finish(py, call, None);
+                    let failure = call.get().now.with(|it| it.failure.take()).ok().flatten();
+                    match failure.map(|failure| self.outdated(py, (call, number), failure)) {
+                        Some(Some(failure)) => {
+                            let _ = call.get().now.with(|it| it.failure = Some(failure));
+                            self.finish(py, call, None);
+                        }
+                        Some(None) => {}
+                        None => self.check(py, call, number),
+                    }
                 }
             }
-            Want::Calls(parts) => self.pipeline_ended(py, call, parts, failure),
+            Want::Calls(parts) => self.pipeline_ended(py, (call, number), parts, failure),
             Want::Act(act @ (Act::Commit | Act::Rollback)) => {
                 self.transaction_ended(py, now, number, *act, call, failure);
             }
@@ -174,24 +183,108 @@ impl State {
                 let is_part = self.links.get_mut(&number).is_some_and(|it| it.parts.remove(&token));
                 match is_part {
                     // Its caller hears of it with the others.
-                    true => _ = call.get().now.with(|it| it.failure = failure),
-                    false => self.answered(py, now, call, failure),
+                    true => {
+                        let failure = failure.map(|failure| match failure.is_stale() {
+                            true => failure.told_first(migrated::COLUMNS_CHANGED),
+                            false => failure,
+                        });
+                        let _ = call.get().now.with(|it| it.failure = failure);
+                    }
+                    false => self.answered(py, now, (call, number), failure),
                 }
             }
         }
     }
 
     /// A statement has ended. What was learned of its text may be the cause of an error.
-    fn answered(&mut self, py: Python<'_>, now: Time, call: &Py<Call>, failure: Option<Failure>) {
-        if let (Some(failure), Some(statement)) = (&failure, &call.get().statement)
-            && first_use::may_be_outdated(failure.sqlstate(), failure.routine())
-        {
-            statement.get().forget();
+    fn answered(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        (call, number): (&Py<Call>, u32),
+        failure: Option<Failure>,
+    ) {
+        let Some(failure) = failure else { return self.check(py, call, number) };
+        let failure = self.outdated(py, (call, number), failure);
+        if failure.is_none() {
+            return;
         }
         if failure.as_ref().is_some_and(Failure::is_loss) && self.repeats(py, now, call, &failure) {
             return;
         }
         self.finish(py, call, failure);
+    }
+
+    /// A statement has failed. If its text may be something else by now, the server is asked anew;
+    /// if it is, and the statement stood alone, it is sent again, and nothing is returned.
+    fn outdated(
+        &mut self,
+        py: Python<'_>,
+        (call, number): (&Py<Call>, u32),
+        failure: Failure,
+    ) -> Option<Failure> {
+        let it = call.get();
+        let is_stale = failure.is_stale();
+        // What was described for this call is not to blame.
+        let is_old = it.now.with(|now| {
+            !now.is_fresh && now.described.as_ref().is_some_and(|described| described.id > 0)
+        });
+        let is_doubtful = is_stale || is_old.unwrap_or(false) && failure.may_be_outdated();
+        let Some(statement) = it.statement.as_ref().filter(|_| is_doubtful) else {
+            return Some(failure);
+        };
+        statement.get().forget();
+        if it.is_one() && self.may_go_again(call, number, failure.known()) {
+            self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
+            return None;
+        }
+        Some(if is_stale { failure.told_first(migrated::COLUMNS_CHANGED) } else { failure })
+    }
+
+    /// Whether a statement with this outcome is sent again, as its text is by now.
+    pub(crate) fn may_go_again(&self, call: &Py<Call>, number: u32, outcome: Outcome) -> bool {
+        let it = call.get();
+        let again = it.now.with(|it| it.again).unwrap_or(u8::MAX);
+        let is_plain_read = it.statement.as_ref().is_some_and(|it| it.get().is_plain_read);
+        let stands_alone =
+            self.links.get(&number).is_some_and(|link| !link.is_over && link.is_clear());
+        let sent = migrated::Sent { stands_alone, outcome, is_plain_read, again };
+        !it.is_over() && migrated::goes_again(sent)
+    }
+
+    /// Sends a statement again once its text was described anew; unless the server says of it what
+    /// it has said before, and then it has failed for this reason.
+    pub(crate) fn send_again(
+        &mut self,
+        py: Python<'_>,
+        (call, number): (&Py<Call>, u32),
+        held: Option<Failure>,
+    ) {
+        self.counts.sent_again += 1;
+        self.drop_rows(call);
+        self.settle_read(call.get());
+        let old = call.get().now.with(|it| {
+            (it.stage, it.held) = (Stage::Made, held);
+            it.again += 1;
+            it.holder.take()
+        });
+        self.deeds.extend(old.ok().flatten().map(Deed::Drop));
+        match self.links.get_mut(&number).filter(|link| link.is_lent) {
+            Some(link) => {
+                link.line.push_front(call.clone_ref(py));
+                self.deeds.push(Deed::Advance(number));
+            }
+            None => self.deeds.push(Deed::Begin(call.clone_ref(py))),
+        }
+    }
+
+    /// A statement was answered, and ends; unless its rows are to be looked at first.
+    fn check(&mut self, py: Python<'_>, call: &Py<Call>, number: u32) {
+        if call.get().is_known() {
+            return self.finish(py, call, None);
+        }
+        let _ = call.get().now.with(|it| it.stage = Stage::Answered);
+        self.deeds.push(Deed::Check(call.clone_ref(py), number));
     }
 
     /// Whether a call whose connection was lost is sent again, after a pause.
@@ -255,7 +348,7 @@ impl State {
     fn pipeline_ended(
         &mut self,
         py: Python<'_>,
-        call: &Py<Call>,
+        (call, number): (&Py<Call>, u32),
         parts: &[Py<Call>],
         failure: Option<Failure>,
     ) {
@@ -270,6 +363,14 @@ impl State {
             Some(if parts.len() > 1 { own.of_statement(number) } else { own })
         });
         let cause = cause.or(failure);
+        if cause.is_none() && !parts.iter().all(|part| part.get().is_known()) {
+            let _ = call.get().now.with(|it| it.stage = Stage::Answered);
+            return self.deeds.push(Deed::Check(call.clone_ref(py), number));
+        }
+        if cause.as_ref().is_some_and(Failure::may_be_outdated) {
+            let texts = parts.iter().filter_map(|part| part.get().statement.as_ref());
+            texts.for_each(|text| text.get().forget());
+        }
         for part in parts {
             let has_failed = part.get().now.with(|it| it.failure.is_some()).unwrap_or(true);
             let undone =

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::{Arc, OnceLock};
 
 use onetrip_engine::Time;
@@ -64,12 +65,15 @@ pub enum Kind {
     Array(Arc<Type>),
     Range(Arc<Type>),
     Multirange(Arc<Type>),
-    Composite(Vec<(String, Arc<Type>)>),
+    Composite(Vec<Field>),
     /// As the host was told to.
     Own(Arc<Codec>),
     /// Anything else: as its text.
     Other,
 }
+
+/// An attribute of a composite: its name and its type.
+pub type Field = (String, Arc<Type>);
 
 /// How a host has values of a type written and read, instead of by default.
 pub struct Codec {
@@ -157,6 +161,24 @@ impl Type {
         }
     }
 
+    /// Whether it is the same type still, with the same parts.
+    pub fn is_same(&self, other: &Type) -> bool {
+        let is_same = match (&self.kind, &other.kind) {
+            (Kind::Domain(one), Kind::Domain(two))
+            | (Kind::Array(one), Kind::Array(two))
+            | (Kind::Range(one), Kind::Range(two))
+            | (Kind::Multirange(one), Kind::Multirange(two)) => one.is_same(two),
+            (Kind::Composite(one), Kind::Composite(two)) => {
+                let mut pairs = one.iter().zip(two);
+                let is_same = |((a, of), (b, by)): (&Field, &Field)| a == b && of.is_same(by);
+                one.len() == two.len() && pairs.all(is_same)
+            }
+            (Kind::Own(one), Kind::Own(two)) => one.base.is_same(&two.base),
+            (one, two) => discriminant(one) == discriminant(two),
+        };
+        self.oid == other.oid && is_same
+    }
+
     /// Whether a text is its binary form.
     pub fn is_text(&self) -> bool {
         matches!(self.base().kind, Kind::Text | Kind::Json | Kind::Jsonb | Kind::Enum | Kind::Other)
@@ -164,6 +186,12 @@ impl Type {
 }
 
 /// The types that a client knows.
+///
+/// What was learned of one may be wrong at any moment. A composite shows that by the attributes
+/// that it says on the wire ([`fit`](super::fit)), any type by an error of the server, or of a value
+/// that does not fit; it is then forgotten, and asked for anew. An enum's labels are not kept, and
+/// of the other kinds nothing can be altered: what is dropped and made anew has another number. A
+/// composite whose attributes were given other names, and nothing else, is not noticed.
 #[derive(Debug, Default)]
 pub struct Types {
     known: Known<Arc<Type>>,
@@ -255,8 +283,17 @@ impl Types {
             };
             let (schema, name) = (it.schema.clone(), it.name.clone());
             let type_ = Arc::new(Type { oid: it.oid, schema, name, kind });
+            if let Some(Kind::Own(codec)) = self.own.get(&it.oid).map(|own| &own.kind) {
+                let codec = Codec { base: type_.clone(), form: codec.form, by: codec.by.clone() };
+                self.own.insert(it.oid, type_.with(Kind::Own(Arc::new(codec))));
+            }
             self.known.learn(now, &resolved, type_);
         }
+    }
+
+    /// Forgets a type that was altered or dropped, and those that contain it.
+    pub fn forget(&mut self, oid: u32) {
+        self.known.forget(oid);
     }
 
     /// Forgets all that was learned.

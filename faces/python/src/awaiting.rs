@@ -19,11 +19,11 @@ use crate::arrow::Arrow;
 use crate::call::{Call, Progress, Stage, Want, refused};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
+use crate::describe::{self, Look};
 use crate::failure::Failure;
 use crate::messages::messages;
 use crate::record::record_type;
 use crate::state::State;
-use crate::describe::{self, Look};
 use crate::statement::{Statement, column_names};
 use crate::types;
 

@@ -81,7 +81,8 @@ impl Columns {
     pub(crate) fn is_outdated<'a>(&self, mut rows: impl Iterator<Item = &'a [u8]>) -> bool {
         let of_row = |body: &'a [u8]| {
             let Ok((_, mut values)) = Parts::of_row(body) else { return false };
-            let mut each = self.columns.iter().map_while(|column| Some((column, values.part().ok()?)));
+            let mut each =
+                self.columns.iter().map_while(|column| Some((column, values.part().ok()?)));
             each.any(|(column, value)| {
                 is_walked(column) && value.is_some_and(|it| fit::outdated(&column.0, it).is_some())
             })

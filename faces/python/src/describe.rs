@@ -242,11 +242,7 @@ pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
 
 /// Looks at the rows of what was answered on the connection `number`, and ends it once they can be
 /// read; or it is sent again, or fails.
-pub(crate) fn check(
-    core: &Bound<'_, Core>,
-    call: &Bound<'_, Call>,
-    number: u32,
-) -> PyResult<()> {
+pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32) -> PyResult<()> {
     let (py, it) = (core.py(), call.get());
     if it.is_over() {
         return Ok(());

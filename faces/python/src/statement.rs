@@ -92,10 +92,7 @@ pub(crate) struct Described {
 }
 
 impl Statement {
-    pub(crate) fn new(
-        text: &Bound<'_, PyString>,
-        generation: &Generation,
-    ) -> PyResult<Statement> {
+    pub(crate) fn new(text: &Bound<'_, PyString>, generation: &Generation) -> PyResult<Statement> {
         let (traits, key) = {
             let text = text.to_str()?;
             let traits = classify(text);

@@ -102,7 +102,8 @@ mod tests {
             is_plain_read(traits, text_key(text, traits))
         };
         assert!(is_plain("select * from t where a = $1"));
-        for text in ["select store(1)", "insert into t values (1) returning *", "select nextval('s')"]
+        for text in
+            ["select store(1)", "insert into t values (1) returning *", "select nextval('s')"]
         {
             assert!(!is_plain(text), "{text}");
         }

@@ -2,9 +2,9 @@
 
 use onetrip_abi::completion::{end, event, kind, outcome};
 use onetrip_abi::host::{Act, Record};
+use onetrip_engine::Outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::Repeats;
-use onetrip_engine::Outcome;
 use onetrip_postgres::client::migrated;
 use pyo3::prelude::*;
 

@@ -49,7 +49,8 @@ fn array(element: &[u8]) -> Vec<u8> {
 #[test]
 fn a_column_is_read_only_in_the_form_that_it_was_asked_for_in() {
     let types = types(&[("a", 23)]);
-    let look = |columns: &[u32], asked: &[Format]| fit(&types, (columns, asked), false, Type::format);
+    let look =
+        |columns: &[u32], asked: &[Format]| fit(&types, (columns, asked), false, Type::format);
     assert_eq!(look(&[23, PAIR], &[]), Fit::Fits);
     // inet has no form but its text, and int4 is not read from text.
     assert_eq!(look(&[23, 869], &[]), Fit::Misfit(1));

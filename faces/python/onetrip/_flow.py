@@ -9,6 +9,7 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Callable,
+    Collection,
     Iterable,
     Iterator,
     Sequence,
@@ -20,7 +21,7 @@ from typing import Any, Generic, Literal, TypeVar, Union, overload
 
 from . import _native
 from ._loan import Loan
-from .errors import ConversionError, MisuseError
+from .errors import ConversionError, Error, MisuseError, ParameterError, PostgresError
 
 T = TypeVar("T")
 Data = Union[bytes, bytearray, memoryview]
@@ -28,6 +29,8 @@ Data = Union[bytes, bytearray, memoryview]
 #: Bytes of one part of a COPY, and the most that are handed over at a time.
 PART = 64 << 10
 PART_MAX = 256 << 10
+#: How often rows are written, where their columns are others by then.
+COPIES_MAX = 4
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER = b"\xff\xff"
 
@@ -133,25 +136,73 @@ class Flows(_native.Scope):
         listed = None if columns is None else ", ".join(_quoted(column) for column in columns)
         described = f"select {listed or '*'} from {name} limit 0"
         into = f"copy {name} {f'({listed})' if listed else ''} from stdin (format binary)"
-        return await _copy_in(self._lend, into, rows_for_copy(self._core_of(), described, rows))
+        by_row = schema is not None or not _native.is_type(table)
+        copy = RowCopy(self._core_of(), described, (name, by_row), rows)
+        return await copy.run(self._lend, into)
 
 
-def rows_for_copy(
-    core: _native.Core, described: str, rows: Any
-) -> Callable[[Lent], AsyncGenerator[bytes, None]]:
-    """The data of a binary COPY of rows into the columns that the text ``described`` returns."""
+class RowCopy:
+    """A binary COPY of rows into the columns that the text ``described`` returns.
 
-    async def encoded(lent: Lent) -> AsyncGenerator[bytes, None]:
-        while (writer := core.row_writer(described)) is None:
-            await lent.scope.fetch(described)
-        yield HEADER
-        async with aclosing(_batches(rows)) as batches:
+    No message of it says which types the columns have. They are remembered, and a guard behind the
+    COPY fails if they are others by then; so nothing is stored that was written for other columns.
+    The rows are written anew then, if they can be gone through again, and no transaction has failed.
+    """
+
+    def __init__(
+        self, core: _native.Core, described: str, table: tuple[str, bool], rows: Any
+    ) -> None:
+        self._core, self._described, self._rows = core, described, rows
+        self._table, self._by_row = table
+        self._writer: _native.RowWriter | None = None
+        #: Why it failed, if the columns are what they were.
+        self._error: Error | None = None
+        #: It was sent on a connection whose transaction fails with it.
+        self._in_transaction = self._is_sent = False
+
+    async def run(self, lend: Callable[[None], Any], query: str) -> int:
+        for _ in range(COPIES_MAX - 1):
+            self._is_sent = False
+            try:
+                return await _copy_in(lend, query, self._data, self._guard)
+            except Error as error:
+                if error is self._error or not self._may_be_outdated(error):
+                    raise
+                self._core.doubt(self._described)
+                is_kept = isinstance(self._rows, Collection)
+                if not is_kept or self._in_transaction and self._is_sent:
+                    raise
+                self._error = error
+        return await _copy_in(lend, query, self._data, self._guard)
+
+    def _may_be_outdated(self, error: Error) -> bool:
+        if isinstance(error, PostgresError):
+            is_undone = error.outcome == "Rejected"
+            return is_undone and _native.copy_may_be_outdated(error.sqlstate)
+        return isinstance(error, ParameterError)
+
+    def _guard(self) -> str:
+        assert self._writer is not None
+        self._is_sent = True
+        return self._writer.guard(self._table, self._by_row)
+
+    async def _data(self, lent: Lent) -> AsyncGenerator[bytes, None]:
+        self._in_transaction = lent.rest == "read"
+        while (writer := self._core.row_writer(self._described)) is None:
+            await lent.scope._run("attributes", self._described, ())
+        if self._error is not None and self._writer is not None and writer.is_same(self._writer):
+            if not self._by_row or isinstance(self._error, ParameterError):
+                raise self._error
+            # Its name may be that of another type.
+            self._by_row = False
+        self._writer = writer
+        front = HEADER
+        async with aclosing(_batches(self._rows)) as batches:
             async for batch in batches:
                 while data := writer.write(batch, PART):
-                    yield data
-        yield TRAILER
-
-    return encoded
+                    yield front + data
+                    front = b""
+        yield front + TRAILER
 
 
 class Stream(AsyncIterator[T], Generic[T]):
@@ -281,7 +332,10 @@ async def _arrived(call: _native.Call[Any]) -> None:
 
 
 async def _copy_in(
-    lend: Callable[[None], Any], query: str, source: Callable[[Lent], AsyncGenerator[Data, None]]
+    lend: Callable[[None], Any],
+    query: str,
+    source: Callable[[Lent], AsyncGenerator[Data, None]],
+    behind: Callable[[], str] = str,
 ) -> int:
     lent: Lent = await lend(None)
     call: _native.Call[str] | None = None
@@ -292,11 +346,11 @@ async def _copy_in(
                     kind = type(chunk).__name__
                     raise TypeError(f"the data of a COPY is bytes, and not a {kind}")
                 if call is None:
-                    call = lent.scope._flow("copy_in", query)
+                    call = lent.scope._copy_in(query, behind())
                 for at in range(0, len(chunk), PART_MAX):
                     await _feed(call, bytes(chunk[at : at + PART_MAX]))
         if call is None:
-            call = lent.scope._flow("copy_in", query)
+            call = lent.scope._copy_in(query, behind())
         await _feed(call, None)
         tag = await call
     except BaseException as error:

@@ -256,7 +256,12 @@ impl Call {
         match &self.want {
             Want::Checkout => Ok(number.into_pyobject(py)?.into_any().unbind()),
             Want::Redis(request) => request.read(py, &reply.blocks),
-            Want::Tag | Want::CopyIn | Want::CopyOut | Want::Script => Ok(reply.tag(py)),
+            // What stands behind it is its guard's.
+            Want::CopyIn(_) => Ok(match reply.tags().next() {
+                Some(body) => tag(py, body).into_any().unbind(),
+                None => reply.tag(py),
+            }),
+            Want::Tag | Want::CopyOut | Want::Script => Ok(reply.tag(py)),
             Want::Attributes => attributes(py, self.statement.as_ref()),
             Want::Both => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());

@@ -44,9 +44,10 @@ pub(crate) enum Want {
     Attributes,
     /// The rows that a portal gives next.
     Portal(Portal),
-    /// A COPY, whose data is taken as it comes, or handed over.
+    /// A COPY, whose data is taken as it comes.
     CopyOut,
-    CopyIn,
+    /// One whose data is handed over; and what runs behind it in its implicit transaction.
+    CopyIn(String),
     /// Of one statement with several sets of arguments: the rows of all of them, or nothing.
     Parts(Vec<Py<PyTuple>>, bool),
     /// The same, of statements with calls of their own.
@@ -201,7 +202,7 @@ impl Call {
 
     /// Whether its caller takes the reply as it comes, or hands over data.
     pub(crate) fn flows(&self) -> bool {
-        matches!(self.want, Want::Stream | Want::CopyOut | Want::CopyIn)
+        matches!(self.want, Want::Stream | Want::CopyOut | Want::CopyIn(_))
     }
 
     /// Whether values of its rows are read.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use onetrip_abi::host::{Act, flag};
 use onetrip_engine::Time;
-use onetrip_postgres::client::copy::Direction;
+use onetrip_postgres::client::copy::{self, Direction, Guard};
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::sql::{Place, Refusal, refusal};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
@@ -25,7 +25,7 @@ use crate::local::{Acting, Elsewhere, Local, Turn};
 use crate::redis::{RedisCache, Router};
 use crate::settings::pairs;
 use crate::state::State;
-use crate::statement::{Described, Generation, Statement};
+use crate::statement::{Described, Generation, Statement, column_names, column_types};
 use crate::types::{self, Form};
 use crate::{describe, encode};
 
@@ -514,13 +514,37 @@ impl Core {
 }
 
 /// Writes the rows of one COPY. It keeps what it knows of their columns, which the client may forget
-/// while the COPY lasts.
+/// while the COPY lasts. That may be wrong by then, of which a binary COPY shows nothing: the guard
+/// behind it does, and what failed is written anew by what the server says then.
 #[pyclass(frozen, module = "onetrip._native")]
 #[derive(Debug)]
 pub(crate) struct RowWriter(Arc<Described>);
 
+impl RowWriter {
+    fn named(&self) -> Vec<(String, u32)> {
+        column_names(&self.0.row).into_iter().zip(column_types(&self.0.row)).collect()
+    }
+}
+
 #[pymethods]
 impl RowWriter {
+    /// What runs behind the COPY, and fails if the table's columns have other types. `table`: as it
+    /// stands in the text. `by_row`: its name is known to mean its rows' type, too.
+    fn guard(&self, table: &str, by_row: bool) -> String {
+        let named = self.named();
+        let columns: Vec<_> = named.iter().map(|(name, oid)| (name.as_str(), *oid)).collect();
+        match (by_row, &columns[..]) {
+            (_, []) => String::new(),
+            (true, columns) => copy::guard(Guard::ByRow, table, columns),
+            (false, columns) => copy::guard(Guard::ByCatalog, table, columns),
+        }
+    }
+
+    /// Whether another one writes the same.
+    fn is_same(&self, other: &Bound<'_, RowWriter>) -> bool {
+        self.0.is_same(&other.get().0)
+    }
+
     /// About `bytes_max` bytes of these rows; none at their end.
     fn write<'py>(
         &self,
@@ -765,6 +789,18 @@ impl Core {
         Ok(self.statement(text)?.get().described().map(RowWriter))
     }
 
+    /// What was learned of this text may be wrong, and so may be what its types are.
+    fn doubt(&self, text: &Bound<'_, PyString>) -> PyResult<()> {
+        let statement = self.statement(text)?;
+        if let Some(described) = statement.get().former() {
+            self.state.with(|state| {
+                described.columns.iter().for_each(|type_| state.types.forget(type_.oid));
+            })?;
+        }
+        statement.get().forget();
+        Ok(())
+    }
+
     /// Forgets what was learned of texts and types.
     fn forget_types(&self, py: Python<'_>) -> PyResult<()> {
         self.statements.bind(py).clear();
@@ -932,9 +968,9 @@ impl Scope {
         };
         let traits = statement.get().traits;
         let refused = match want {
-            Want::CopyIn if Direction::In.is_of(traits) => None,
+            Want::CopyIn(_) if Direction::In.is_of(traits) => None,
             Want::CopyOut if Direction::Out.is_of(traits) => None,
-            Want::CopyIn => Some(("copy", "copy_in takes a COPY … FROM STDIN statement")),
+            Want::CopyIn(_) => Some(("copy", "copy_in takes a COPY … FROM STDIN statement")),
             Want::CopyOut => Some(("copy", "copy_out takes a COPY … TO STDOUT statement")),
             _ if flags & flag::REPEATABLE != 0 && !matches!(place, Place::Shared) => {
                 Some(("repeatable", NOT_REPEATABLE))
@@ -1089,11 +1125,22 @@ impl Scope {
         let (want, flags) = match kind {
             "stream" => (Want::Stream, flag::STREAM | flag::UNPREPARED | flag::BINARY),
             "copy_out" => (Want::CopyOut, flag::STREAM | flag::SIMPLE),
-            "copy_in" => (Want::CopyIn, flag::COPY_IN),
             _ => (Want::Tag, flag::SIMPLE),
         };
         let call = self.submit(want, query, args, (flags, into))?;
         call.get().now.with(|it| it.is_awaited = call.get().flows())?;
+        Ok(call)
+    }
+
+    /// A COPY that takes data, and what runs behind it in its implicit transaction, if something.
+    fn _copy_in<'py>(
+        &mut self,
+        query: &Bound<'py, PyString>,
+        behind: String,
+    ) -> PyResult<Bound<'py, Call>> {
+        let none = PyTuple::empty(query.py());
+        let call = self.submit(Want::CopyIn(behind), query, &none, (flag::COPY_IN, None))?;
+        call.get().now.with(|it| it.is_awaited = true)?;
         Ok(call)
     }
 

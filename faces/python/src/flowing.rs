@@ -1,7 +1,9 @@
 //! Replies that are taken as they come, and the data of a COPY. `onetrip/_flow.py` drives them.
 
 use onetrip_abi::host::Part;
+use onetrip_postgres::client::copy;
 use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::client::types::kinds;
 use onetrip_postgres::message::tag::backend;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -76,13 +78,26 @@ pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
     let core = it.client(py)?;
     core.get().state.with(State::waits)?;
     // The first answer to a COPY that takes data says nothing of whether it takes more.
-    let takes = !matches!(it.want, Want::CopyIn);
+    let takes = !matches!(it.want, Want::CopyIn(_));
     if it.is_over() || it.now.with(|now| now.is_told || (takes && !now.blocks.is_empty()))? {
         return Ok(None);
     }
     let future = core.get().future(py)?.unbind();
     it.now.with(|now| now.future = Some(future.clone_ref(py)))?;
     Ok(Some(future))
+}
+
+/// Whether rows of a binary COPY may have been written as the table is no more, where the server says
+/// so.
+#[pyfunction]
+pub(crate) fn copy_may_be_outdated(sqlstate: &str) -> bool {
+    copy::may_be_outdated(sqlstate)
+}
+
+/// Whether a type that is built in has this name.
+#[pyfunction]
+pub(crate) fn is_type(name: &str) -> bool {
+    kinds::is_name_built_in(name)
 }
 
 /// Hands over data of a COPY, its end (None), or why there is no more (a str). Whether it was

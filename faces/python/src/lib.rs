@@ -55,6 +55,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flowing::feed, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::leave, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::may_go_again, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::copy_may_be_outdated, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::is_type, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::take, module)?)?;
     module.add_function(wrap_pyfunction!(listening::notification, module)?)?;
     module.add_function(wrap_pyfunction!(local::forked, module)?)?;

@@ -240,7 +240,8 @@ impl Link {
         };
         let submission = submission(flags | anew, text, types, parameters, formats);
         let more = request.map_or(&[][..], |it| &it.3);
-        let submission = Submission { portal, more, ..submission };
+        let behind = if let Want::CopyIn(behind) = &call.want { behind } else { "" };
+        let submission = Submission { portal, more, behind, ..submission };
         // The server may wait for a lock before it says what a text takes: nobody goes behind that.
         let key = if call.is_own() { TextKey::ALONE } else { statement.key };
         let reading = call.now.with(|it| it.reading).ok().flatten();

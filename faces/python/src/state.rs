@@ -199,7 +199,7 @@ impl State {
         match failure {
             Some(failure) => self.fail(py, call, failure),
             // It takes data from now on.
-            None if matches!(call.get().want, Want::CopyIn) => self.wake(call.as_unbound()),
+            None if matches!(call.get().want, Want::CopyIn(_)) => self.wake(call.as_unbound()),
             None => {}
         }
         self.walk(py, now, number);

@@ -524,3 +524,151 @@ def test_the_blocking_client_reads_and_stores_as_it_is() -> None:
         assert ddl("select max(id) from moving.things")[0][0] == 2**40
     ddl("drop schema moving, elsewhere cascade")
     admin_loop.close()
+
+
+#: Migrations of a column that COPY fills: from, a value, to, a value behind it, what is stored.
+OF_COPIES = {
+    "bigint to float8": ("bigint", 5, "float8", 5, "5"),
+    "float8 to bigint": ("float8", 3.0, "bigint", 3, "3"),
+    "int to bigint": ("int", 1, "bigint", 2**40, "1099511627776"),
+    "timestamp to timestamptz": (
+        "timestamp",
+        datetime.datetime(2020, 1, 1),
+        "timestamptz",
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc),
+        "2020-01-01 00:00:00+00",
+    ),
+    "bigint to timestamp": (
+        "bigint",
+        5,
+        "timestamp using null",
+        datetime.datetime(2020, 1, 1),
+        "2020-01-01 00:00:00",
+    ),
+    "float4 to int": ("float4", 1.0, "int", 1, "1"),
+    "int to text": ("int", 1, "text", "x", "x"),
+    "text to bytea": ("text", "x", "bytea using n::bytea", b"\xff", "\\xff"),
+    "text to json": ("text", "1", "jsonb using n::jsonb", '{"a": 1}', '{"a": 1}'),
+    "domain": ("moving.small", 1, "moving.large using n::bigint", 2**40, "1099511627776"),
+}
+
+DOMAINS = "create domain moving.small as int; create domain moving.large as bigint"
+
+
+async def copied(face: Face, rows: Any, table: str = "filled") -> None:
+    if face.drop_in:
+        await face.db.copy_records_to_table(table, records=rows, schema_name="moving")
+    else:
+        await face.db.copy_rows(table, rows, schema="moving")
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "to", "behind", "stored"), OF_COPIES.values(), ids=OF_COPIES
+)
+async def test_rows_that_are_copied_are_stored_as_the_table_is(
+    face: Face, admin: Any, type_: str, before: Any, to: str, behind: Any, stored: str
+) -> None:
+    await admin.execute(f"{DOMAINS}; create table moving.filled (n {type_}, k int)")
+    await copied(face, [(before, 1)])
+    await admin.execute(f"alter table moving.filled alter n type {to}")
+    await copied(face, [(behind, 2), (behind, 3)])
+    await copied(face, [(behind, 4)])
+    rows = await admin.fetch("select n::text from moving.filled where k > 1 order by k")
+    assert [row[0] for row in rows] == [stored] * 3
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "to", "behind", "stored"), OF_COPIES.values(), ids=OF_COPIES
+)
+async def test_rows_of_an_iterator_are_stored_as_the_table_is_or_not_at_all(
+    face: Face, admin: Any, type_: str, before: Any, to: str, behind: Any, stored: str
+) -> None:
+    await admin.execute(f"{DOMAINS}; create table moving.filled (n {type_}, k int)")
+    await copied(face, iter([(before, 1)]))
+    await admin.execute(f"alter table moving.filled alter n type {to}")
+    with pytest.raises(Exception) as caught:
+        await copied(face, iter([(behind, 2)]))
+    assert caught.value.outcome in ("NotSent", "Rejected")  # type: ignore[attr-defined]
+    assert await admin.fetchval("select count(*) from moving.filled") == 1
+    await copied(face, iter([(behind, 2)]))
+    assert await admin.fetchval("select n::text from moving.filled where k = 2") == stored
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
+async def test_rows_that_a_transaction_copies_are_stored_as_the_table_is_or_not_at_all(
+    face: Face, admin: Any, isolation: str
+) -> None:
+    await admin.execute("create table moving.filled (n bigint)")
+
+    async def work(value: int) -> None:
+        of = face.db.transaction if face.drop_in else face.db.begin
+        async with of(isolation=isolation) as tx:
+            within = face if face.drop_in else Face(tx, False)
+            await within.fetch("select 1 from moving.things")
+            if value == 5:
+                await admin.execute("alter table moving.filled alter n type float8")
+            await copied(within, [(value,)])
+
+    await work(3)
+    with pytest.raises(Exception, match="the columns of the table have changed: n is of type double"):
+        await work(5)
+    await work(7)
+    assert await admin.fetch("select n from moving.filled order by n") == [(3.0,), (7.0,)]
+
+
+async def test_a_copy_into_a_table_of_any_name_is_guarded(face: Face, admin: Any) -> None:
+    """Types that are built in are found before a table of their name."""
+    names = ["path", "time", "Odd \"name'\\", "mood"]
+    await admin.execute("set search_path = moving")
+    for name in names:
+        quoted = '"' + name.replace('"', '""') + '"'
+        if name == "mood":
+            # A type of this name is found first.
+            await admin.execute("create table elsewhere.mood (\"a'\" bigint)")
+            quoted = "elsewhere.mood"
+        else:
+            await admin.execute(f"create table moving.{quoted} (\"a'\" bigint)")
+
+        async def work(value: int, name: str = name) -> None:
+            if face.drop_in:
+                await face.db.execute("set search_path = moving, elsewhere")
+                await face.db.copy_records_to_table(name, records=[(value,)])
+                return
+            async with face.db.session() as session:
+                await session.execute("set search_path = moving, elsewhere")
+                await session.copy_rows(name, [(value,)])
+
+        await work(3)
+        of = quoted if "." in quoted else f"moving.{quoted}"
+        await admin.execute(f"alter table {of} alter \"a'\" type float8")
+        await work(5)
+        assert await admin.fetch(f"select \"a'\" from {of} order by 1") == [(3.0,), (5.0,)]
+
+
+async def test_a_copy_needs_no_more_than_the_right_to_insert(admin: Any) -> None:
+    await admin.execute("""
+        create table moving.filled (n bigint);
+        drop role if exists inserts; create role inserts login;
+        grant usage on schema moving to inserts; grant insert on moving.filled to inserts""")
+    try:
+        con = await onetrip.asyncpg.connect(URL)
+        await con.execute("set role inserts")
+        for _ in range(2):
+            await con.copy_records_to_table("filled", records=[(1,)], schema_name="moving")
+        await con.close()
+        assert await admin.fetchval("select count(*) from moving.filled") == 2
+    finally:
+        await admin.execute("drop owned by inserts; drop role inserts")
+
+
+async def test_a_guarded_copy_makes_no_more_trips_than_one_without_a_guard(
+    line: Any, admin: Any
+) -> None:
+    await admin.execute("create table moving.filled (n bigint)")
+    async with onetrip.connect(line.url, connections_max=1) as db:
+        await db.copy_rows("filled", [(1,)], schema="moving")
+        _ = line.trips
+        await db.copy_rows("filled", [(2,)], schema="moving")
+        guarded = line.trips
+        await db.copy_in("copy moving.filled from stdin", b"3\n")
+        assert line.trips == guarded

@@ -105,6 +105,78 @@ fn last<P: Protocol>(
     written.unwrap_or(false)
 }
 
+/// How a guard looks at the types of a table's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// By an expression of each column, which the server reads as it has the table then. It takes
+    /// the table's name for that of its rows' type.
+    ByRow,
+    /// By the catalogue, as the statement sees it: right where each statement sees what was
+    /// committed before it, and refused elsewhere. For a table whose name is found as that of another
+    /// type.
+    ByCatalog,
+}
+
+/// The statement that runs behind a binary COPY FROM STDIN in its implicit transaction, and fails
+/// unless the table's columns have the types that the data was made for: so says no message of a
+/// COPY. The COPY has locked the table, so they can't change in between, and nothing of it stands if
+/// this fails.
+///
+/// `table`: the table as it stands in the COPY. `columns`: their names, and the numbers of their
+/// types; of a domain, that of what it is based on.
+pub fn guard(how: Guard, table: &str, columns: &[(&str, u32)]) -> String {
+    let of = |(name, expected): &(&str, u32)| {
+        let (column, literal) = (quoted(name, '"'), literal(name));
+        let is = match how {
+            Guard::ByRow => format!("pg_catalog.pg_typeof((null::{table}).{column})"),
+            Guard::ByCatalog => format!(
+                "(select a.atttypid from pg_catalog.pg_attribute a where a.attrelid = \
+                 {}::pg_catalog.regclass and a.attname = {literal} and not a.attisdropped \
+                 and pg_catalog.current_setting('transaction_isolation') like 'read %')",
+                self::literal(table)
+            ),
+        };
+        format!("({literal}::pg_catalog.text, {expected}::pg_catalog.oid, {is}::pg_catalog.oid)")
+    };
+    let columns: Vec<String> = columns.iter().map(of).collect();
+    // A domain counts as what it is based on. The text of the error is what can't be a number.
+    format!(
+        "with recursive c (name, expected, oid) as (values {} union all \
+         select c.name, c.expected, t.typbasetype from c join pg_catalog.pg_type t \
+         on t.oid = c.oid where t.typtype = 'd'), \
+         changed (what) as (select c.name || ' is of type ' || coalesce(pg_catalog.max(\
+         c.oid::pg_catalog.regtype::pg_catalog.text), 'unknown') from c \
+         group by c.name having pg_catalog.bool_or(c.expected = c.oid) is not true) \
+         select case when told is null then 0 else ({} || told)::pg_catalog.int4 end \
+         from (select pg_catalog.string_agg(what, ', ') from changed) t (told)",
+        columns.join(", "),
+        literal(TYPES_CHANGED)
+    )
+}
+
+/// Whether the error of a binary COPY may come from columns that have other types than the data was
+/// made for: what is wrong with data (class 22) or with names and types (class 42), or the messages
+/// of a value (08P01).
+#[must_use]
+pub fn may_be_outdated(sqlstate: &str) -> bool {
+    sqlstate.starts_with("22")
+        || sqlstate.starts_with("42")
+        || matches!(sqlstate, "08P01" | "XX000")
+}
+
+/// What the error of a guard says, in front of the columns.
+pub const TYPES_CHANGED: &str = "the columns of the table have changed: ";
+
+fn quoted(name: &str, by: char) -> String {
+    let inner = name.replace(by, &format!("{by}{by}"));
+    format!("{by}{inner}{by}")
+}
+
+/// A text in single quotes, whatever `standard_conforming_strings` is.
+fn literal(text: &str) -> String {
+    format!("E{}", quoted(&text.replace('\\', "\\\\"), '\''))
+}
+
 /// The outcome of a COPY FROM STDIN that failed. Without the end of its data, no server completes
 /// it.
 pub fn outcome(outcome: Outcome, data_ended: bool) -> Outcome {

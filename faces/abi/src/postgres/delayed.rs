@@ -145,7 +145,7 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, types, parameters, more, formats, portal } =
+        let Submission { flags, text, name, types, parameters, more, formats, portal, .. } =
             *submission;
         if !more.is_empty() {
             return Err(Refused::Malformed);
@@ -215,8 +215,9 @@ impl Postgres {
                 let types = Types { id: types.0, oids: &types.1, are_learned: types.2 };
                 let formats = &*formats;
                 let portal = Portal { name: &portal.0, rows_max: portal.1 };
+                let rest = Submission::default();
                 let submission =
-                    Submission { flags, text, name, types, parameters, more: &[], formats, portal };
+                    Submission { flags, text, name, types, parameters, formats, portal, ..rest };
                 self.take_request(now, token, submission, deadline, to)
             }
         };

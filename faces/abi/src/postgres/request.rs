@@ -45,6 +45,9 @@ pub struct Submission<'a> {
     pub formats: &'a [Format],
     /// The portal that it opens, or goes on with if it has no text; empty for none.
     pub portal: Portal<'a>,
+    /// A statement behind a COPY FROM STDIN, in its implicit transaction: if it fails, nothing was
+    /// copied. Empty for none.
+    pub behind: &'a str,
 }
 
 /// A portal of a transaction: the rows of a statement, of which each request takes some.
@@ -138,7 +141,8 @@ impl<'a> Submission<'a> {
         let types = types + 2 * self.portal.name.len();
         let more = |parameters: &Vec<u8>| parameters.len() + 2 * self.formats.len() + USE_MAX;
         let types = types + self.more.iter().map(more).sum::<usize>();
-        self.text.len() + 4 * self.name.len() + types + self.parameters.len() + close_len
+        let text = self.text.len() + self.behind.len();
+        text + 4 * self.name.len() + types + self.parameters.len() + close_len
     }
 
     /// Writes a simple query.
@@ -156,7 +160,11 @@ impl<'a> Submission<'a> {
 
     /// Writes a COPY FROM STDIN and the first of its data.
     pub(crate) fn write_copy(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        Query { sql: self.text }.encode(out)?;
+        match self.behind {
+            "" => Query { sql: self.text }.encode(out)?,
+            // A comment at the end of the COPY ends with its line.
+            behind => Query { sql: &format!("{}\n;{behind}", self.text) }.encode(out)?,
+        }
         match self.parameters {
             [] => Ok(()),
             data => CopyData { data }.encode(out),

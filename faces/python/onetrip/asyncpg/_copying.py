@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from typing import Any
 
+from .._native import is_type
 from .utils import _mogrify, _quote_ident, _quote_literal
 
 #: Bytes that are read of a file at a time.
@@ -118,6 +119,7 @@ class Copies:
         of = _table(table_name, schema_name, None)
         protocol = self._protocol
         described = await protocol.prepare("", f"SELECT {listed} FROM {of} LIMIT 1", timeout)
+        described.table = (of, bool(schema_name) or not is_type(table_name))
         table = _table(table_name, schema_name, columns)
         text = f"COPY {table} FROM STDIN (FORMAT binary){_where(where)}"
         tag: str = await protocol.copy_in(text, None, None, records, described, timeout)

@@ -141,6 +141,11 @@ class Calls:
 
         ``columns`` are needed where the table has generated ones.
         """
+        if isinstance(rows, (list, tuple)):
+            # They can be gone through again.
+            return self._loop.run(
+                lambda: self._it.copy_rows(table, rows, columns=columns, schema=schema)
+            )
         return self._copy(
             lambda it: self._it.copy_rows(table, it, columns=columns, schema=schema),
             grouped(iter(rows), lambda _: 1, ROWS),

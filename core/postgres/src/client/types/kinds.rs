@@ -306,6 +306,13 @@ fn is_built_in(oid: u32) -> bool {
     built_in(oid).is_some()
 }
 
+/// Whether a type that is built in has this name, which is then found before that of a table.
+pub fn is_name_built_in(name: &str) -> bool {
+    SIMPLE.iter().any(|row| row.2 == name)
+        || VECTORS.iter().any(|row| row.2 == name)
+        || RANGES.iter().any(|row| row.3 == name || row.3.replace("range", "multirange") == name)
+}
+
 /// A type that is built in.
 pub fn built_in(oid: u32) -> Option<&'static Arc<Type>> {
     static TABLE: OnceLock<HashMap<u32, Arc<Type>>> = OnceLock::new();

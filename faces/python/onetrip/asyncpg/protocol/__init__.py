@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ... import _native
-from ..._flow import Lent, Stream, _copy_in, rows_for_copy
+from ..._flow import Lent, RowCopy, Stream, _copy_in
 from ..._native import Record
 from ..._within import within as within
 from ...errors import Error
@@ -29,7 +29,7 @@ _BUSY = "cannot perform operation: another operation is in progress"
 class PreparedStatementState:
     """A text, and what the server said of it."""
 
-    __slots__ = ("attributes", "closed", "name", "parameters", "query", "record_class")
+    __slots__ = ("attributes", "closed", "name", "parameters", "query", "record_class", "table")
 
     def __init__(
         self, name: str, query: str, record_class: Any = None, told: Any = ((), ())
@@ -39,6 +39,8 @@ class PreparedStatementState:
         self.parameters = tuple(map(_type, parameters))
         self.attributes = tuple(types.Attribute(name, _type(of)) for name, of in columns)
         self.closed = False
+        #: That whose columns it returns, for a COPY, and whether its name can mean its rows' type.
+        self.table: tuple[str, bool] = ("", True)
 
     def mark_closed(self) -> None:
         self.closed = True
@@ -210,11 +212,12 @@ class Protocol:
         record_stmt: Any,
         timeout: Any,
     ) -> str:
+        of: tuple[Any, ...]
         if record_stmt is not None:
-            source = rows_for_copy(self.core, record_stmt.query, records)
+            copy = RowCopy(self.core, record_stmt.query, record_stmt.table, records)
+            of = (copy.run, self._lend, copy_stmt)
         else:
-            source = lambda _: _read(reader, data)  # noqa: E731
-        of = (_copy_in, self._lend, copy_stmt, source)
+            of = (_copy_in, self._lend, copy_stmt, lambda _: _read(reader, data))
         count = await self.run(timeout, copy_stmt, (), self._copied, *of)
         return f"COPY {count}"
 

@@ -207,20 +207,15 @@ impl Call {
 
     /// Whether values of its rows are read.
     pub(crate) fn reads_rows(&self) -> bool {
-        match self.want {
-            Want::Rows | Want::Row | Want::Head | Want::Stream | Want::Arrow | Want::Both => true,
-            Want::Value(_) | Want::Portal(_) | Want::Parts(_, true) => true,
-            _ => false,
-        }
+        use Want::{Arrow, Both, Head, Parts, Portal, Row, Rows, Stream, Value};
+        let is_read = matches!(self.want, Rows | Row | Head | Stream | Arrow | Both);
+        is_read || matches!(self.want, Value(_) | Portal(_) | Parts(_, true))
     }
 
     /// Whether it is one statement, which may be sent again whole.
     pub(crate) fn is_one(&self) -> bool {
-        match self.want {
-            Want::Rows | Want::Row | Want::Head | Want::Arrow | Want::Both => true,
-            Want::Value(_) | Want::Tag | Want::Parts(..) => true,
-            _ => false,
-        }
+        let flows = matches!(self.want, Want::Stream | Want::Portal(_));
+        matches!(self.want, Want::Tag | Want::Parts(..)) || self.reads_rows() && !flows
     }
 
     /// Whether nothing has to be known of its text, which goes by the simple protocol.

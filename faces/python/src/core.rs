@@ -412,7 +412,7 @@ impl Core {
 
     /// Writes what is sent of a call. The inner error is the caller's; of a value that does not fit,
     /// with its text.
-    fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), (Failure, Option<Py<Statement>>)>> {
+    fn encode(call: &Bound<'_, Call>) -> PyResult<Result<(), Unwritten>> {
         let py = call.py();
         let mut at = None;
         let it = call.get();
@@ -512,6 +512,9 @@ impl Core {
         if call.get().is_own() { Ok(()) } else { describe::left(core, call) }
     }
 }
+
+/// Why nothing was written of a call; and its text, where a value does not fit that.
+type Unwritten = (Failure, Option<Py<Statement>>);
 
 /// Writes the rows of one COPY. It keeps what it knows of their columns, which the client may forget
 /// while the COPY lasts. That may be wrong by then, of which a binary COPY shows nothing: the guard

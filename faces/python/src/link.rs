@@ -231,9 +231,11 @@ impl Link {
             }
             None => ((0, &[][..]), &[][..], &[][..]),
         };
-        // Its columns may be others by now, which are to be asked for in other forms.
+        // Its columns may be others by now, which are to be asked for in other forms. A plain read
+        // may run first, and keeps its place among what its caller has sent.
         let returns_rows = request.is_some_and(|it| !it.1.row.is_empty());
-        let anew = if returns_rows && call.is_one() { flag::ANEW } else { 0 };
+        let is_told = returns_rows && call.is_one() && !(self.is_lent && statement.is_plain_read);
+        let anew = if is_told { flag::ANEW } else { 0 };
         let portal = match &call.want {
             Want::Portal(it) => Opened { name: &it.name, rows_max: it.rows_max },
             _ => Opened::default(),

@@ -34,7 +34,8 @@ pub(crate) struct Link {
     pub(crate) parts: BTreeSet<u32>,
     /// Requests that have not ended.
     pub(crate) pending: usize,
-    /// The bodies of RowDescriptions, by the engine's number of the statement.
+    /// The bodies of RowDescriptions, by the engine's number of the statement. Each Parse of it
+    /// brings another, and the server refuses a plan that returns other columns than that says.
     pub(crate) columns: BTreeMap<u32, Bytes>,
     /// Calls that wait until the server has described the first of them.
     pub(crate) line: VecDeque<Py<Call>>,

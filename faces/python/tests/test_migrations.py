@@ -672,3 +672,70 @@ async def test_a_guarded_copy_makes_no_more_trips_than_one_without_a_guard(
         guarded = line.trips
         await db.copy_in("copy moving.filled from stdin", b"3\n")
         assert line.trips == guarded
+
+
+async def test_run_runs_a_transaction_again_whose_tables_were_altered(admin: Any) -> None:
+    face = await opened(False)
+    runs = 0
+
+    async def work(tx: Any) -> Rows:
+        nonlocal runs
+        runs += 1
+        return [tuple(row) for row in await tx.fetch(READ)]
+
+    for _ in range(8):
+        await face.db.run(work)
+    await admin.execute(OF_COLUMNS["inet"])
+    assert await face.db.run(work) == [(1, "one", "10.0.0.1")]
+    assert runs == 10
+    await face.close()
+
+
+@pytest.mark.parametrize("uses", USES.values(), ids=USES)
+@pytest.mark.parametrize("migration", OF_COLUMNS.values(), ids=OF_COLUMNS)
+async def test_a_result_that_is_read_in_parts_is_read_as_it_is(
+    face: Face, admin: Any, migration: str, uses: int
+) -> None:
+    await admin.execute("insert into moving.things select n, 'n' from generate_series(2, 9000) n")
+    for _ in range(uses):
+        await face.fetch(READ)
+    await admin.execute(migration)
+    expected = await told_now(face, READ)
+    assert len(expected) == 9000
+    for _ in range(2):
+        assert plain(await face.fetch(READ)) == expected
+
+
+@pytest.mark.parametrize("migration", OF_COLUMNS.values(), ids=OF_COLUMNS)
+async def test_columns_of_arrow_behind_a_migration_are_read_as_they_are(
+    admin: Any, migration: str
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+
+    async def columns(of: Face) -> Any:
+        return pyarrow.table(await of.db.fetch_arrow(READ))
+
+    face, fresh = await opened(False), await opened(False)
+    for _ in range(8):
+        await columns(face)
+    await admin.execute(migration)
+    expected = await columns(fresh)
+    for _ in range(2):
+        assert (await columns(face)).equals(expected)
+    await face.close()
+    await fresh.close()
+
+
+async def test_many_callers_behind_a_migration_all_read_what_is_there(admin: Any) -> None:
+    face = Face(await onetrip.connect(URL, connections_max=3), False)
+    for migration in ("inet", "text to inet", "dropped"):
+        await admin.execute("drop table moving.things")
+        await admin.execute(
+            "create table moving.things (id int, name text); insert into moving.things values (1, null)"
+        )
+        await asyncio.gather(*(face.fetch(READ) for _ in range(40)))
+        await admin.execute(OF_COLUMNS[migration])
+        expected = await told_now(face, READ)
+        for told in await asyncio.gather(*(face.fetch(READ) for _ in range(40))):
+            assert plain(told) == expected
+    await face.close()

@@ -490,8 +490,12 @@ impl Protocol for Postgres {
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
                     let is_own = head.own != Own::No;
                     self.session_changed |= !(head.transaction_local || is_own);
+                    if body == b"PREPARE\0" {
+                        self.ownership.has_prepared();
+                    }
                     if body.ends_with(b" ALL\0") {
                         self.statements_lost = true;
+                        self.ownership.statements_lost();
                         self.positions.statements_lost();
                     }
                 }

@@ -42,8 +42,12 @@ pub(super) struct Ownership {
     reset: Reset,
     /// Whether something ran since the last reset that may have left something behind.
     touched: bool,
-    /// Whether a reset failed. Further ones are simpler.
-    is_plain: bool,
+    /// How further resets deal with the statements of PREPARE.
+    left_names: LeftNames,
+    /// Whether a tag showed such a statement since the last reset.
+    has_names: bool,
+    /// Whether the statement that seeks them is prepared.
+    knows_seek: bool,
     /// The usual reset, kept once one was sent.
     usual: Option<(Bytes, Expect)>,
     /// Whether a probe shall be sent.
@@ -106,6 +110,20 @@ enum Reset {
     },
 }
 
+/// What a reset does about the statements of PREPARE, which must not stay. Where it fails, the next
+/// one takes the next way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeftNames {
+    /// It looks for them, by a statement that is kept, and fails if there are any. That costs half as
+    /// much as to deallocate them, and only a function that a statement calls can prepare one without
+    /// a tag that tells.
+    Sought,
+    /// It deallocates them, and keeps the connection's own.
+    Deallocated,
+    /// It deallocates all, which needs no PL/pgSQL.
+    AllDeallocated,
+}
+
 /// Which request of the protocol's own this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Own {
@@ -138,7 +156,9 @@ impl Ownership {
             peer: Peer::Unasked,
             reset: Reset::No,
             touched: false,
-            is_plain: false,
+            left_names: LeftNames::Sought,
+            has_names: false,
+            knows_seek: false,
             usual: None,
             probe_wanted: false,
             probing: false,
@@ -196,6 +216,16 @@ impl Ownership {
     /// Something ran that the protocol has not seen.
     pub(super) fn touch(&mut self) {
         self.touched = true;
+    }
+
+    /// A tag showed that a statement was prepared by PREPARE.
+    pub(super) fn has_prepared(&mut self) {
+        self.has_names = true;
+    }
+
+    /// A tag showed that all prepared statements are gone.
+    pub(super) fn statements_lost(&mut self) {
+        (self.has_names, self.knows_seek, self.usual) = (false, false, None);
     }
 
     /// Its owner has reset it.
@@ -322,46 +352,70 @@ impl Ownership {
         let guarded = self.peer == Peer::Direct;
         self.reset = Reset::Sent { failed, guarded };
         self.touched = false;
+        let has_names = std::mem::take(&mut self.has_names);
+        // A name means something only where there is a guard.
+        let names = match self.left_names {
+            LeftNames::Sought if has_names || !guarded => LeftNames::Deallocated,
+            names => names,
+        };
         // The usual reset is written once, and copied from then on.
-        let is_usual = guarded && !self.is_plain && status == TransactionStatus::Idle;
+        let is_usual = names == LeftNames::Sought && status == TransactionStatus::Idle;
         if is_usual && let Some((bytes, expect)) = &self.usual {
             out.extend_from_slice(bytes);
             return *expect;
         }
-        let start = out.len();
-        let expect = self.write_reset(guarded, status, out);
-        if is_usual {
+        let (start, is_kept) = (out.len(), is_usual && self.knows_seek);
+        let expect = self.write_reset(guarded, names, status, out);
+        if is_kept {
             self.usual = Some((Bytes::copy_from_slice(&out[start..]), expect));
         }
         expect
     }
 
-    fn write_reset(&self, guarded: bool, status: TransactionStatus, out: &mut BytesMut) -> Expect {
-        let guard = self.guard();
+    fn write_reset(
+        &mut self,
+        guarded: bool,
+        names: LeftNames,
+        status: TransactionStatus,
+        out: &mut BytesMut,
+    ) -> Expect {
+        let (guard, seek) = (self.guard(), format!("{NAME_PREFIX}reset_{:x}", self.unique));
         if guarded {
             // Close is no statement, so nothing can stop it. If the guard doesn't exist, it does
             // nothing.
             let _ = Close { target: Target::Statement(&guard) }.encode(out);
         }
         let mut steps = 0;
-        let mut run = |sql: &str| {
+        let mut run = |name: &str, sql: &str| {
             steps += 1;
-            write_statement(out, "", sql);
+            match sql {
+                "" => write_prepared(out, name),
+                _ => write_statement(out, name, sql),
+            }
         };
         if status != TransactionStatus::Idle {
-            run("rollback");
+            run("", "rollback");
         }
-        RESET.iter().for_each(|sql| run(sql));
-        run(if self.is_plain { DEALLOCATE_ALL } else { DEALLOCATE_NAMED });
-        run(UNLOCK);
-        run(SETTINGS);
-        run("commit");
+        RESET.iter().for_each(|sql| run("", sql));
+        match names {
+            // Each step begins with a Parse. Where the statement is prepared, that is of nothing.
+            LeftNames::Sought if self.knows_seek => run(&seek, ""),
+            LeftNames::Sought => run(&seek, &format!("{UNLOCK}{LEFT_NAMES}")),
+            LeftNames::Deallocated => run("", DEALLOCATE_NAMED),
+            LeftNames::AllDeallocated => run("", DEALLOCATE_ALL),
+        }
+        if names != LeftNames::Sought {
+            run("", UNLOCK);
+        }
+        run("", SETTINGS);
+        run("", "commit");
         let mut expect = Expect::own(Own::Reset, steps);
         if guarded {
             let _ = parse::write(out, &guard, "", &[]);
             expect = expect.close().then_parse();
         }
         out.extend_from_slice(&SYNC);
+        self.knows_seek |= names == LeftNames::Sought;
         expect
     }
 
@@ -421,7 +475,7 @@ impl Ownership {
             }
             (Own::Reset, Reset::Sent { failed, .. }) if is_failed => {
                 let failed = failed + 1;
-                self.is_plain = true;
+                self.left_names = self.left_names.next();
                 self.reset = Reset::Owed { failed };
                 if failed >= TRIES_MAX {
                     self.unusable = Some(NOT_RESET);
@@ -450,10 +504,29 @@ impl Ownership {
     }
 }
 
+impl LeftNames {
+    fn next(self) -> LeftNames {
+        match self {
+            LeftNames::Sought => LeftNames::Deallocated,
+            LeftNames::Deallocated | LeftNames::AllDeallocated => LeftNames::AllDeallocated,
+        }
+    }
+}
+
 /// Parse, Bind and Execute of a statement without parameters.
 fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
     // Encoding can't fail: neither holds a NUL, and both are short.
     let _ = parse::write(out, name, sql, &[]);
+    write_run(out, name);
+}
+
+/// The same for one that is prepared. The Parse that is answered is of nothing.
+fn write_prepared(out: &mut BytesMut, name: &str) {
+    let _ = parse::write(out, "", "", &[]);
+    write_run(out, name);
+}
+
+fn write_run(out: &mut BytesMut, name: &str) {
     let nothing = |_: usize, _: &mut BytesMut| Ok(bind::IsNull::Yes);
     let written: Result<(), EncodeError> =
         bind::write(out, "", name, Formats::AllText, 0, nothing, Formats::AllText);
@@ -487,6 +560,12 @@ const RESET: [&str; 8] = [
 /// temporary. Names are qualified, since the path is still the user's.
 const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \
      pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0";
+
+/// The end of that query that fails if there are statements of PREPARE: a text that says so is read
+/// as a number. The server's error quotes it.
+const LEFT_NAMES: &str = ", (select pg_catalog.sum(pg_catalog.int4in(pg_catalog.textout(\
+     'left by PREPARE: ' operator(pg_catalog.||) s.name))) \
+     from pg_catalog.pg_prepared_statement() s where s.from_sql)";
 
 /// Deallocates the statements of PREPARE, also those that no tag reported, and keeps the
 /// connection's own.

@@ -214,9 +214,10 @@ fn the_first_change_of_a_session_counts_where_its_connection_still_owed_a_reset(
     });
 }
 
-/// A client of a user who may not use PL/pgSQL, so that the first reset of each connection fails;
-/// and a table of that user.
-async fn client_whose_first_reset_fails() -> (Client, String) {
+/// A client whose first resets fail, so many of each connection, and a table of its user. One fails
+/// where a function prepared a statement, which no tag tells; one more if the user may not use
+/// PL/pgSQL.
+async fn client_whose_resets_fail(times: usize) -> (Client, String) {
     let [role, database, table] = [(); 3].map(|()| shared().new_name());
     let admin = session().await;
     admin.script(&format!("create role {role} login password 'word'")).await.unwrap();
@@ -227,8 +228,11 @@ async fn client_whose_first_reset_fails() -> (Client, String) {
     let url = shared().url();
     let (_, rest) = url.split_once("//").unwrap();
     let (owner, _) = rest.split_once('@').unwrap();
+    let revoke = ["", "revoke usage on language plpgsql from public;"][times - 1];
     let set_up = format!(
-        "revoke usage on language plpgsql from public;
+        "create function leave_name() returns int language plpgsql as
+            $f$ begin execute 'prepare a_name as select 1'; return 1; end $f$;
+         {revoke}
          create table {table} (id int); grant all on {table} to {role};
          grant temporary on database {database} to {role}"
     );
@@ -240,6 +244,7 @@ async fn client_whose_first_reset_fails() -> (Client, String) {
 /// Hides a temporary table in front of the real one.
 async fn hide(client: &Client, table: &str) -> i32 {
     let session = client.session().await.unwrap();
+    session.execute("select leave_name()", &[]).await.unwrap();
     session.execute(&format!("create temp table {table} (id int)"), &[]).await.unwrap();
     pid(&session).await
 }
@@ -248,19 +253,21 @@ async fn hide(client: &Client, table: &str) -> i32 {
 /// that succeeds.
 #[test]
 fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() {
-    run_long(PATIENCE * 2, async {
-        let (client, t) = client_whose_first_reset_fails().await;
-        let mine = hide(&client, &t).await;
-        let insert = format!("insert into {t} values ($1)");
-        let numbers: Vec<i32> = (0..10).collect();
-        let inserts: Vec<_> = numbers.iter().map(|n| client.execute(&insert, &[n])).collect();
-        for reply in inserts {
-            assert_eq!(reply.await.unwrap(), 1);
+    run_long(PATIENCE * 3, async {
+        for times in 1..=2 {
+            let (client, t) = client_whose_resets_fail(times).await;
+            let mine = hide(&client, &t).await;
+            let insert = format!("insert into {t} values ($1)");
+            let numbers: Vec<i32> = (0..10).collect();
+            let inserts: Vec<_> = numbers.iter().map(|n| client.execute(&insert, &[n])).collect();
+            for reply in inserts {
+                assert_eq!(reply.await.unwrap(), 1);
+            }
+            let kept = client.query_one(&format!("select count(*) from public.{t}"), &[]).await;
+            assert_eq!(kept.unwrap().get::<i64>(0), 10);
+            assert_eq!(pid_of(&client).await, mine, "another connection was opened");
+            assert_clean(&client, "a session").await;
         }
-        let kept = client.query_one(&format!("select count(*) from public.{t}"), &[]).await;
-        assert_eq!(kept.unwrap().get::<i64>(0), 10);
-        assert_eq!(pid_of(&client).await, mine, "another connection was opened");
-        assert_clean(&client, "a session").await;
     });
 }
 
@@ -268,7 +275,7 @@ fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() 
 #[test]
 fn a_transaction_behind_a_reset_that_failed_has_not_run() {
     run_long(PATIENCE * 2, async {
-        let (client, t) = client_whose_first_reset_fails().await;
+        let (client, t) = client_whose_resets_fail(1).await;
         hide(&client, &t).await;
         let insert = format!("insert into {t} values (1)");
         let tx = client.begin().await.unwrap();
@@ -294,7 +301,7 @@ fn a_transaction_behind_a_reset_that_failed_has_not_run() {
 fn what_can_not_be_guarded_waits_until_the_session_is_reset() {
     run_long(PATIENCE * 3, async {
         let way = async |way: usize| {
-            let (client, t) = client_whose_first_reset_fails().await;
+            let (client, t) = client_whose_resets_fail(1).await;
             hide(&client, &t).await;
             match way {
                 0 => {
@@ -318,6 +325,31 @@ fn what_can_not_be_guarded_waits_until_the_session_is_reset() {
         for number in 0..3 {
             way(number).await;
         }
+    });
+}
+
+/// P46. A session that deallocates what it finds is reset like any other: what the client keeps for
+/// its resets goes with the rest.
+#[test]
+fn a_session_that_deallocates_all_is_reset_without_a_failure() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let t = table("id int").await;
+        let insert = format!("insert into {t} values ($1)");
+        let texts = ["deallocate all", "prepare mine as select 1", "discard all", "select 1"];
+        for (n, sql) in (0..).zip(texts) {
+            for again in 0..2 {
+                let session = client.session().await.unwrap();
+                session.execute("set work_mem = '99kB'", &[]).await.unwrap();
+                session.execute(sql, &[]).await.unwrap();
+                drop(session);
+                // Behind a reset that fails it would have to be begun again.
+                let tx = client.begin().await.unwrap();
+                tx.execute(&insert, &[&(n * 2 + again)]).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        }
+        assert_eq!(ids(&t).await, (0..8).collect());
     });
 }
 

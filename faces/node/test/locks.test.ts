@@ -7,6 +7,12 @@ import { test } from 'node:test'
 import { Pool, type Result } from '../src/pg'
 import { client, url } from './modern/client'
 
+/** What a run with kills lasts in seconds; without it, until each of some kills had its effect. */
+const seconds = Number(process.env['ONETRIP_SECONDS'] ?? 0)
+
+/** `ONETRIP_KILLS=0`: a run of so many seconds has no kills. */
+const kills = process.env['ONETRIP_KILLS'] === '0' ? 0 : Infinity
+
 /** Only a hang reaches it. */
 const limits = { timeout: 60_000 }
 
@@ -30,6 +36,13 @@ async function makeTable(): Promise<string> {
   return name
 }
 
+/** The server's URL, with what the connections are called there. */
+function named(name: string): string {
+  const at = new URL(url)
+  at.searchParams.set('application_name', name)
+  return at.href
+}
+
 async function drop(name: string): Promise<number> {
   const sql = client()
   const [row] = await sql<{ n: number }>`select n from ${sql.id(name)} where id = 1`
@@ -39,7 +52,7 @@ async function drop(name: string): Promise<number> {
 }
 
 function modern(table: string, connectionsMax: number): Program {
-  const sql = client({ connectionsMax })
+  const sql = client({ url: named(table), connectionsMax })
   const name = sql.id(table)
   return {
     update: (id) => sql`update ${name} set n = n + 1 where id = ${id}`,
@@ -57,7 +70,10 @@ function modern(table: string, connectionsMax: number): Program {
 }
 
 function dropIn(table: string, max: number): Program {
-  const pool = new Pool({ connectionString: url, max, pipeline: true })
+  const pool = new Pool({ connectionString: named(table), max, pipeline: true })
+  // Without listeners, a connection that is lost would end the process.
+  pool.on('error', () => undefined)
+  pool.on('connect', (one) => one.on('error', () => undefined))
   const text = `update ${table} set n = n + 1 where id = $1`
   return {
     update: (id) => pool.query(text, [id]),
@@ -68,14 +84,63 @@ function dropIn(table: string, max: number): Program {
     },
     async holding(inside) {
       const own = await pool.connect()
-      await own.query('begin')
-      await own.query(text, [1])
-      await inside()
-      await own.query('commit')
-      own.release()
+      try {
+        await own.query('begin')
+        await own.query(text, [1])
+        await inside()
+        await own.query('commit')
+        own.release()
+      } catch (error) {
+        own.release(true)
+        throw error
+      }
     },
     end: () => pool.end(),
   }
+}
+
+/** What tasks were told of their requests, by outcome. */
+class Told {
+  readonly counts: Record<string, number> = { there: 0, NotSent: 0, Rejected: 0, Unknown: 0 }
+  /** The longest time in which no request succeeded, in milliseconds. */
+  standstill = 0
+  #last = performance.now()
+
+  async of(request: PromiseLike<unknown>): Promise<void> {
+    try {
+      await request
+    } catch (error) {
+      const { outcome } = error as { outcome?: string }
+      assert.ok(outcome !== undefined && outcome in this.counts, String(error))
+      this.counts[outcome]!++
+      return
+    }
+    this.counts['there']!++
+    const now = performance.now()
+    this.standstill = Math.max(this.standstill, now - this.#last)
+    this.#last = now
+  }
+}
+
+/** Ends some connections of the table's program now and then, each time after requests were served. */
+async function kill(table: string, told: Told): Promise<number> {
+  const KILLS = 6
+  const AMONG = seconds > 0 ? 500 : 30
+  const watcher = client({ connectionsMax: 1 })
+  const end = performance.now() + seconds * 1000
+  let killed = 0
+  while (seconds > 0 ? performance.now() < end : killed < KILLS) {
+    const before = told.counts['there']!
+    while (told.counts['there']! < before + AMONG) await new Promise(setImmediate)
+    if (killed < kills) {
+      killed++
+      const most = killed % 3 === 0 ? 10 : 1 + Math.floor(Math.random() * 3)
+      await watcher`select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name = ${table} order by random() limit ${most}`
+    }
+  }
+  await watcher.end()
+  return killed
 }
 
 for (const [name, program] of Object.entries({ modern, 'drop-in': dropIn })) {
@@ -120,5 +185,34 @@ for (const [name, program] of Object.entries({ modern, 'drop-in': dropIn })) {
     await Promise.all([...[1, 2, 3].map(locks), ...[1, 2, 3, 4, 5, 6].map(updates)])
     await it.end()
     assert.equal(await drop(table), 60 + 1000)
+  })
+
+  const killed = { timeout: limits.timeout + 2 * seconds * 1000 }
+  test(`what tasks that lock were told is true while connections are killed: ${name}`, killed, async () => {
+    const table = await makeTable()
+    const it = program(table, 10)
+    const told = new Told()
+    let over = false
+    const task = async (one: () => PromiseLike<unknown>): Promise<void> => {
+      while (!over) await told.of(one())
+    }
+    // Another's loss is none of the transaction's.
+    const reads = (): Promise<void> => Promise.resolve(it.read()).then(undefined, () => undefined)
+    const locks = (): PromiseLike<void> => it.holding(async () => void (await reads()))
+    const tasks = [
+      ...[1, 2, 3].map(() => task(locks)),
+      ...[1, 2, 3, 4, 5, 6].map(() => task(() => it.update(1))),
+    ]
+    const times = await kill(table, told)
+    over = true
+    await Promise.all(tasks)
+    await it.end()
+    const { there, Unknown } = told.counts
+    const counted = await drop(table)
+    const report = `${name}: ${times} kills, ${JSON.stringify(told.counts)}, the row counts ${counted}, ${told.standstill.toFixed(0)} ms`
+    console.log(report)
+    assert.ok(counted >= there! && counted <= there! + Unknown!, report)
+    // Otherwise it says how busy the machine is.
+    if (seconds > 0) assert.ok(told.standstill <= 1200, report)
   })
 }

@@ -4,7 +4,11 @@ for a while: whoever holds the lock may be waiting for one of them."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -19,6 +23,15 @@ SELECT = "select n from locked where id = $1"
 
 # Only a hang reaches it.
 HANG_S = 60
+
+#: What a run with kills lasts; without it, until each of some kills had its effect.
+SECONDS = float(os.environ.get("ONETRIP_SECONDS", 0))
+
+#: ``ONETRIP_KILLS=0``: a run of so many seconds has no kills.
+KILLS = int(os.environ.get("ONETRIP_KILLS", 10**9))
+
+#: How the program's connections are called at the server.
+NAME = "onetrip_locks"
 
 
 @pytest.fixture
@@ -61,8 +74,13 @@ class Holding:
         return self.connection
 
     async def __aexit__(self, kind: Any, *_: object) -> None:
-        await (self.transaction.rollback() if kind else self.transaction.commit())
-        await self.pool.release(self.connection)
+        try:
+            if kind is None:
+                await self.transaction.commit()
+            elif not self.connection.is_closed():
+                await self.transaction.rollback()
+        finally:
+            await self.pool.release(self.connection)
 
 
 @pytest.fixture(params=["native", "asyncpg"])
@@ -70,13 +88,16 @@ async def face(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def run(face: str, most: int, program: Any) -> None:
+async def run(face: str, most: int, program: Any, hang: float = HANG_S) -> None:
+    settings = {"application_name": NAME}
     if face == "native":
-        async with onetrip.connect(URL, connections_max=most) as db:
-            await asyncio.wait_for(program(Native(db)), HANG_S)
+        async with onetrip.connect(URL, connections_max=most, **settings) as db:
+            await asyncio.wait_for(program(Native(db)), hang)
     else:
-        async with onetrip.asyncpg.create_pool(URL, min_size=0, max_size=most) as pool:
-            await asyncio.wait_for(program(DropIn(pool)), HANG_S)
+        async with onetrip.asyncpg.create_pool(
+            URL, min_size=0, max_size=most, server_settings=settings
+        ) as pool:
+            await asyncio.wait_for(program(DropIn(pool)), hang)
 
 
 async def learn(it: Program) -> None:
@@ -125,3 +146,84 @@ async def test_tasks_that_lock_and_read_beside_others_that_update_go_on(
 
     await run(face, 10, program)
     assert await db.fetchval(SELECT, 1) == 60 + 1000
+
+
+class Told:
+    """What tasks were told of their requests, by outcome."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        #: The longest time in which no request succeeded, in seconds.
+        self.standstill = 0.0
+        self.last = time.monotonic()
+
+    async def of(self, request: Awaitable[Any]) -> None:
+        try:
+            await request
+        except Exception as error:
+            # The drop-in's own refusals stand in front of anything that is sent.
+            early = "NotSent" if isinstance(error, onetrip.asyncpg.InterfaceError) else ""
+            outcome = getattr(error, "outcome", early)
+            assert outcome in ("NotSent", "Rejected", "Unknown"), repr(error)
+            self.counts[outcome] += 1
+        else:
+            self.counts["there"] += 1
+            now = time.monotonic()
+            self.standstill, self.last = max(self.standstill, now - self.last), now
+
+
+async def kill(db: onetrip.Database, told: Told) -> int:
+    """Ends some connections of the program now and then, each time after requests were served."""
+    end, killed = time.monotonic() + SECONDS, 0
+    while time.monotonic() < end if SECONDS else killed < 6:
+        before = told.counts["there"]
+        while told.counts["there"] < before + 30:
+            await asyncio.sleep(0)
+        if killed < KILLS:
+            killed += 1
+            await db.execute(
+                "select count(pg_terminate_backend(pid)) from (select pid from pg_stat_activity"
+                " where application_name = $1 order by random() limit $2) it",
+                NAME,
+                10 if killed % 3 == 0 else random.randint(1, 3),
+            )
+        if SECONDS:
+            await asyncio.sleep(random.random() / 2)
+    return killed
+
+
+async def test_what_tasks_that_lock_were_told_is_true_while_connections_are_killed(
+    rows: None, db: onetrip.Database, face: str
+) -> None:
+    told, killed = Told(), 0
+
+    async def program(it: Program) -> None:
+        nonlocal killed
+        over = False
+
+        async def lock_and_read() -> None:
+            async with it.holding() as tx:
+                await tx.execute(UPDATE, 1)
+                # Another's loss is none of the transaction's.
+                await asyncio.gather(it.fetchval(SELECT, 7), return_exceptions=True)
+
+        async def task(one: Callable[[], Awaitable[Any]]) -> None:
+            while not over:
+                await told.of(one())
+
+        tasks = [asyncio.ensure_future(task(lock_and_read)) for _ in range(3)]
+        for _ in range(6):
+            tasks.append(asyncio.ensure_future(task(lambda: it.execute(UPDATE, 1))))
+        killed = await kill(db, told)
+        over = True
+        await asyncio.gather(*tasks)
+
+    await run(face, 10, program, HANG_S + 2 * SECONDS)
+    there, unknown = told.counts["there"], told.counts["Unknown"]
+    counted = await db.fetchval(SELECT, 1)
+    report = f"{face}: {killed} kills, {dict(told.counts)}, the row counts {counted}, "
+    report += f"{told.standstill * 1000:.0f} ms"
+    print(report)
+    assert there <= counted <= there + unknown, report
+    # Otherwise it says how busy the machine is.
+    assert not SECONDS or told.standstill <= 1.2, report

@@ -89,13 +89,12 @@ async def face(request: pytest.FixtureRequest) -> str:
 
 
 async def run(face: str, most: int, program: Any, hang: float = HANG_S) -> None:
-    settings = {"application_name": NAME}
     if face == "native":
-        async with onetrip.connect(URL, connections_max=most, **settings) as db:
+        async with onetrip.connect(URL, connections_max=most, application_name=NAME) as db:
             await asyncio.wait_for(program(Native(db)), hang)
     else:
         async with onetrip.asyncpg.create_pool(
-            URL, min_size=0, max_size=most, server_settings=settings
+            URL, min_size=0, max_size=most, server_settings={"application_name": NAME}
         ) as pool:
             await asyncio.wait_for(program(DropIn(pool)), hang)
 

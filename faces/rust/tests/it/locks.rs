@@ -181,8 +181,8 @@ fn tasks_that_lock_and_read_beside_others_that_update_all_go_on() {
     });
 }
 
-/// What tasks got done: requests that were acknowledged, those whose outcome is not known, and those
-/// that had no effect.
+/// What tasks got done: requests that were acknowledged, those whose outcome is not known, and
+/// those that had no effect.
 struct Done {
     acknowledged: AtomicUsize,
     unknown: AtomicUsize,

@@ -15,6 +15,14 @@ function over({ postgres }, version) {
         const rows = await sql`select id, big, name, at, ok, price from node_item where id = ${id}`
         return rows[0]
       },
+      update: (id) => sql`update counter set n = n + 1 where id = ${id}`,
+      updateLocked: () => sql`update locked set n = n + 1 where id = ${1}`,
+      /** A transaction that updates a row, and a read of another beside it. */
+      lockAndRead: () =>
+        sql.begin(async (tx) => {
+          await tx`update locked set n = n + 1 where id = ${1}`
+          await sql`select n from locked where id = ${7}`
+        }),
       /** A text whose every `$1` is this: as a template, which only the language makes. */
       text(text, value) {
         const made = templates.get(text) ?? asTemplate(text)

@@ -39,6 +39,17 @@ function client(on, named) {
       )
       return results.map((it) => it.rows[0].value)
     },
+    update: (id) => query('update', 'update counter set n = n + 1 where id = $1', [id]),
+    updateLocked: () => query('lock', LOCK, [1]),
+    /** A transaction that updates a row, and a read of another beside it. */
+    async lockAndRead() {
+      const own = await on.connect()
+      await own.query('begin')
+      await own.query(named ? { name: 'lock', text: LOCK, values: [1] } : { text: LOCK, values: [1] })
+      await query('beside', 'select n from locked where id = $1', [7])
+      await own.query('commit')
+      own.release()
+    },
     text: (text, sleep) => query(text, text, [sleep]),
     query: (config) => on.query(config),
     close: () => on.end(),
@@ -46,6 +57,7 @@ function client(on, named) {
 }
 
 const ITEMS = 'select id, big, name, at, ok, price from node_item'
+const LOCK = 'update locked set n = n + 1 where id = $1'
 const ITEM = `${ITEMS} where id = $1`
 
 module.exports = { over }

@@ -112,6 +112,7 @@ module.exports = {
   set,
   ...require('./proposal'),
   ...require('./neighbours'),
+  ...require('./locks'),
   ...require('./replicas'),
   ...require('./floor'),
   value,

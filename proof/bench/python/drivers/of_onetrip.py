@@ -23,6 +23,7 @@ class Client:
         self.execute = db.execute
         self.executemany, self.fetchmany = db.executemany, db.fetchmany
         self.own: list[Any] = []
+        self.transaction = db.begin
 
     async def store(self, table: str, rows: Sequence[Any]) -> None:
         await self.db.copy_rows(table, rows)

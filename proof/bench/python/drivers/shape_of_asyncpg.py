@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 
@@ -23,6 +24,12 @@ class Client:
         self.fetch, self.fetchrow, self.fetchval = on.fetch, on.fetchrow, on.fetchval
         self.execute = on.execute
         self.executemany, self.fetchmany = on.executemany, on.fetchmany
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """A transaction on a connection of the pool."""
+        async with self.on.acquire() as own, own.transaction():
+            yield own
 
     async def store(self, table: str, rows: Sequence[Any]) -> None:
         await self.on.copy_records_to_table(table, records=rows)

@@ -15,9 +15,9 @@ class Work(NamedTuple):
 
 
 def of(name: str) -> Work:
-    from . import commands, driver_shapes, many, replicas, results, selects, storm
+    from . import commands, driver_shapes, locks, many, replicas, results, selects, storm
 
-    for module in (selects, results, many, driver_shapes, storm, commands, replicas):
+    for module in (selects, results, many, driver_shapes, storm, commands, replicas, locks):
         if name in module.WORKS:
             work: Work = module.WORKS[name]
             return work

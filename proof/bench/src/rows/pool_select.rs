@@ -51,14 +51,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
 
 /// A fifth of the statements are updates, of rows that are seldom the same.
 pub fn mixed(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
-    one_thread()?.block_on(async {
-        let session = pools::ours_of(stage, 1).await?.session().await?;
-        session.execute("drop table if exists counter", &[]).await?;
-        session.execute("create table counter (id int primary key, n int not null)", &[]).await?;
-        let fill = "insert into counter select i, 0 from generate_series(1, $1) i";
-        session.execute(fill, &[&COUNTERS]).await?;
-        anyhow::Ok(())
-    })?;
+    with_counters(stage)?;
     let bars = Bars { cpu: Some(0.7), time: Some(1.0) };
     let (row, update_every, name) = (MIXED, 5, "deadpool");
     let beside = Beside { stage, plan, progress, row, update_every, name, version: DEADPOOL, bars };
@@ -66,6 +59,19 @@ pub fn mixed(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>>
         return beside.ours(async || pools::deadpool(stage));
     }
     beside.compare(async || pools::deadpool(stage))
+}
+
+/// The rows that are updated, here and in other languages.
+pub fn with_counters(stage: &Stage) -> Result<()> {
+    one_thread()?.block_on(async {
+        let client = stage.peer().await?;
+        let sql = format!(
+            "drop table if exists counter;
+             create table counter (id int primary key, n int not null);
+             insert into counter select i, 0 from generate_series(1, {COUNTERS}) i"
+        );
+        client.batch_execute(&sql).await.context("cannot fill the table of counters")
+    })
 }
 
 /// A comparison with one peer.

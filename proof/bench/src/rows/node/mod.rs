@@ -4,6 +4,7 @@ pub mod setup;
 
 mod floor;
 mod in_flight;
+mod locks;
 mod neighbours;
 mod one_sync;
 mod orm;
@@ -22,10 +23,12 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 20] = [
+pub const GROUPS: [Group; 22] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
+    Group { names: &[super::pool_locks::NODE], run: locks::run },
+    Group { names: &[locks::MIXED], run: locks::mixed },
     Group { names: &[neighbours::NAME], run: neighbours::run },
     Group { names: &[select::SEQUENTIAL], run: select::sequential },
     Group { names: &[select::ROWS_1000], run: select::rows_1000 },

@@ -6,6 +6,7 @@ pub mod setup;
 mod arrow;
 mod cancels;
 mod in_flight;
+mod locks;
 mod many;
 mod package;
 mod pool;
@@ -25,11 +26,13 @@ use super::turns::Runner;
 use crate::report::{Bars, Row};
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 15] = [
+pub const GROUPS: [Group; 17] = [
     Group { names: &[pool::THOUSAND], run: pool::thousand },
     Group { names: &[in_flight::NAME], run: in_flight::run },
     Group { names: &[sequential::NAME], run: sequential::run },
     Group { names: &[pool::AWAY], run: pool::away },
+    Group { names: &[super::pool_locks::PYTHON], run: locks::run },
+    Group { names: &[locks::MIXED], run: locks::mixed },
     Group { names: &[sqlalchemy::NAME], run: sqlalchemy::run },
     Group { names: &[rows::NAME], run: rows::run },
     Group { names: &[arrow::NAME], run: arrow::run },

@@ -2,8 +2,8 @@
 //! every protocol](onetrip_engine::rules).
 //!
 //! Settings have their names in a URL, and the values that are in force. The others are `host`,
-//! `path` (of a Unix socket) and `master` (the name that Sentinels know). Of what is off, as
-//! `cluster=0`, nothing is said.
+//! `path` (of a Unix socket), `master` (the name that Sentinels know) and `rediss` (the URL's scheme
+//! asks for TLS, and the program says nothing else). Of what is off, as `cluster=0`, nothing is said.
 
 use onetrip_engine::rules::Is::{OneOf, Said, Unsaid};
 use onetrip_engine::rules::{self, Rule};
@@ -52,6 +52,11 @@ pub const RULES: &[Rule] = &[
     Rule {
         when: &[("path", Said), ("sslmode", OneOf(&["require", "verify-ca", "verify-full"]))],
         says: "a Unix socket has no TLS: leave sslmode and its like out",
+    },
+    Rule {
+        when: &[("rediss", Said), ("sslmode", OneOf(OFF))],
+        says: "rediss:// asks for TLS, and sslmode=disable for none: leave sslmode out, or begin the \
+               URL with redis://",
     },
     Rule { when: &[("sslmode", OneOf(OFF)), ("sslrootcert", Said)], says: NO_TLS },
     Rule { when: &[("sslmode", OneOf(OFF)), ("sslcert", Said)], says: NO_TLS },

@@ -32,6 +32,7 @@ fn settings_of_redis_that_say_nothing_where_they_stand_are_refused_by_name() {
         ("master=m cluster=1", "Sentinels know no clusters"),
         ("path=/s host=h", "leave out one"),
         ("path=/s sslmode=require", "Unix socket has no TLS"),
+        ("rediss=1 sslmode=disable", "rediss:// asks for TLS"),
         ("sslmode=disable sslrootcert=r", "rediss://"),
         ("sslmode=disable sslcert=c sslkey=k", "rediss://"),
         ("sslmode=require sslkey=k sslcertmode=allow", "sslcert"),
@@ -45,6 +46,7 @@ fn settings_of_redis_that_say_nothing_where_they_stand_are_refused_by_name() {
         "master=m reads=replica sentinel_password=x",
         "sslmode=require sslrootcert=r sslcert=c sslkey=k sslcertmode=allow",
         "path=/s sslmode=disable",
+        "rediss=1 sslmode=require",
     ] {
         assert_eq!(says(told), None, "{told}");
     }

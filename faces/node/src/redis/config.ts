@@ -165,18 +165,18 @@ export function configOf(given: string | RedisOptions = {}): Config {
     sentinel: sentinelOf(options),
     repeatReads: isOn('repeatReads', options.repeatReads),
     cache: bytesOf('cache', options.cache ?? 0),
-    connectTimeout: whole('connectTimeout', options.connectTimeout, 10_000),
-    waitTimeout: whole('waitTimeout', options.waitTimeout, 5_000),
+    connectTimeout: atLeastOne('connectTimeout', options.connectTimeout, 10_000),
+    waitTimeout: atLeastOne('waitTimeout', options.waitTimeout, 5_000),
     requestTimeout: whole('requestTimeout', options.requestTimeout, 0),
-    idleTimeout: whole('idleTimeout', options.idleTimeout, 60_000),
-    stallTimeout: whole('stallTimeout', options.stallTimeout, 30_000),
-    connectionsMax: whole('connectionsMax', options.connectionsMax, 64),
-    inFlightBytesMax: whole('inFlightBytesMax', options.inFlightBytesMax, 16 * MIB),
-    queueBytesMax: whole('queueBytesMax', options.queueBytesMax, 16 * MIB),
-    waitingBytesMax: whole('waitingBytesMax', options.waitingBytesMax, 1024 * MIB),
-    replyBytesMax: whole('replyBytesMax', options.replyBytesMax, 513 * MIB),
-    attemptsMax: whole('attemptsMax', options.attemptsMax, 3),
-    redirectsMax: whole('redirectsMax', options.redirectsMax, 5),
+    idleTimeout: atLeastOne('idleTimeout', options.idleTimeout, 60_000),
+    stallTimeout: atLeastOne('stallTimeout', options.stallTimeout, 30_000),
+    connectionsMax: atLeastOne('connectionsMax', options.connectionsMax, 64),
+    inFlightBytesMax: atLeastOne('inFlightBytesMax', options.inFlightBytesMax, 16 * MIB),
+    queueBytesMax: atLeastOne('queueBytesMax', options.queueBytesMax, 16 * MIB),
+    waitingBytesMax: atLeastOne('waitingBytesMax', options.waitingBytesMax, 1024 * MIB),
+    replyBytesMax: atLeastOne('replyBytesMax', options.replyBytesMax, 513 * MIB),
+    attemptsMax: atLeastOne('attemptsMax', options.attemptsMax, 3),
+    redirectsMax: atLeastOne('redirectsMax', options.redirectsMax, 5),
   }
   checkRules(options, config)
   return { ...config, tls: tlsOf(options) }
@@ -236,6 +236,7 @@ function checkRules(options: Given, config: Config): void {
     sentinel_username: options.sentinelUser,
     sentinel_password: options.sentinelPassword,
     reads: options.reads,
+    rediss: on(options.isTls === true && tls === undefined),
     sslmode: modeOf(options),
     sslcertmode: 'allow',
   }
@@ -320,6 +321,12 @@ function whole(name: string, value: number | undefined, otherwise: number): numb
   if (value === undefined) return otherwise
   if (Number.isInteger(value) && value >= 0) return value
   throw invalid(`${name} takes a whole number of at least 0, not ${String(value)}`)
+}
+
+function atLeastOne(name: string, value: number | undefined, otherwise: number): number {
+  const number = whole(name, value, otherwise)
+  if (number > 0) return number
+  throw invalid(`${name} takes a number from 1`)
 }
 
 /** Reads a number of bytes, with a unit if it has one. */

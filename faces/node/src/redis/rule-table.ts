@@ -49,6 +49,10 @@ export const RULES: readonly Rule[] = [
     says: "a Unix socket has no TLS: leave sslmode and its like out",
   },
   {
+    when: [["rediss", true], ["sslmode", ["disable"]]],
+    says: "rediss:// asks for TLS, and sslmode=disable for none: leave sslmode out, or begin the URL with redis://",
+  },
+  {
     when: [["sslmode", ["disable"]], ["sslrootcert", true]],
     says: "sslrootcert, sslcert and sslkey are for TLS, and this connection has none: begin the URL with rediss://, or leave them out",
   },

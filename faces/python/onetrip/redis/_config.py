@@ -31,6 +31,8 @@ _NUMBERS = {
     "request_timeout_ms": 0,
     "attempts_max": 3,
 }
+#: Of which 0 means something.
+_FROM_ZERO = ("db", "request_timeout_ms")
 _FLAGS = ("cluster", "replica_reads", "repeat_reads")
 _TEXTS = ("host", "user", "password", "client_name", "path")
 _OF_SENTINELS = ("sentinel_username", "sentinel_password", "reads")
@@ -62,7 +64,8 @@ class Config:
     def __init__(
         self, url: str | None, settings: dict[str, Any], context: ssl.SSLContext | None = None
     ) -> None:
-        texts, servers, is_tls, self.master = _read_url(url) if url is not None else ({}, [], False, None)
+        read = _read_url(url) if url is not None else ({}, [], False, None)
+        texts, servers, is_tls_url, self.master = read
         texts.update({name: value for name, value in settings.items() if value is not None})
         known = (*_NUMBERS, *_FLAGS, *_TEXTS, *_TLS, *_OF_SENTINELS, "port", "cache")
         for name, text in texts.items():
@@ -71,6 +74,9 @@ class Config:
             if "\0" in str(text):
                 raise ValueError(f"onetrip: {name} has a zero byte in it")
         self.numbers = {name: _number(name, texts.get(name, of)) for name, of in _NUMBERS.items()}
+        for name, number in self.numbers.items():
+            if number == 0 and name not in _FROM_ZERO:
+                raise ValueError(f"onetrip: {name} takes a number from 1")
         if self.numbers["protocol"] not in (2, 3):
             raise ValueError("onetrip: protocol is 2 or 3")
         self.cluster, self.replica_reads, self.repeat_reads = (_flag(name, texts.get(name)) for name in _FLAGS)
@@ -88,19 +94,23 @@ class Config:
         if self.sentinels.get("reads", "master") not in ("master", "replica", "prefer_replica"):
             raise ValueError("onetrip: reads takes master, replica or prefer_replica")
         self.is_node = False
-        is_tls = is_tls or context is not None
+        is_tls = is_tls_url or context is not None
         mode = str(texts.get("sslmode", "verify-full" if is_tls else "disable"))
-        self._check_rules(mode, texts, said_of_tls(context))
+        is_rediss = is_tls_url and context is None and settings.get("sslmode") is None
+        self._check_rules(mode, texts, said_of_tls(context), is_rediss)
         self.context = _context(mode, texts) if context is None else context
         self.checks_name = self.context is not None and self.context.check_hostname
 
-    def _check_rules(self, mode: str, texts: dict[str, Any], of_tls: dict[str, str]) -> None:
+    def _check_rules(
+        self, mode: str, texts: dict[str, Any], of_tls: dict[str, str], is_rediss: bool
+    ) -> None:
         """Refuses settings that contradict each other, or that say nothing where they stand."""
         said = {name: str(texts[name]) for name in (*_TLS, "host", "path") if name in texts}
         in_force = {
             **said,
             **of_tls,
             **self.sentinels,
+            "rediss": "1" if is_rediss else "",
             "sslmode": mode,
             "sslcertmode": "allow",
             "master": self.master or "",

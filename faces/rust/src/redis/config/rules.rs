@@ -17,6 +17,17 @@ impl Config {
         }
     }
 
+    /// Refuses a URL whose scheme asks for TLS and whose `sslmode` asks for none. A setter may ask for
+    /// none.
+    pub(super) fn check_scheme(&self) -> Result<(), ConfigError> {
+        let why = broken(|name| match name {
+            "rediss" => Some("1"),
+            "sslmode" => self.said(name),
+            _ => None,
+        });
+        why.map_or(Ok(()), |why| Err(ConfigError::new(Kind::Value, Place::Url, why)))
+    }
+
     /// A setting by its name in the rules.
     fn said(&self, name: &str) -> Option<&str> {
         let on = |is: bool| is.then_some("1");
@@ -73,6 +84,17 @@ mod tests {
         for url in ["redis://h", "rediss://h", "unix:/s", "redis://h?cluster=1&replica_reads=1"] {
             assert_eq!(check(url), Ok(()), "{url}");
         }
+    }
+
+    /// P51.
+    #[test]
+    fn a_url_whose_scheme_asks_for_tls_is_not_in_the_clear() {
+        for url in ["rediss://h?sslmode=disable", "valkeys+sentinel://h/m?sslmode=disable"] {
+            let error = url.parse::<Config>().unwrap_err().to_string();
+            assert!(error.contains("rediss:// asks for TLS"), "{url}: {error}");
+        }
+        let config: Config = "rediss://h".parse().unwrap();
+        assert_eq!(config.tls(SslMode::Disable).check(), Ok(()));
     }
 
     #[test]

@@ -30,11 +30,15 @@ pub(super) fn parse(text: &str) -> Result<Config, ConfigError> {
         }
     };
     let is_sentinel = config.sentinel.is_some();
+    let asks_for_tls = config.transport.sslmode != SslMode::Disable;
     let config =
         query.split('&').filter(|pair| !pair.is_empty()).try_fold(config, |config, pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             set(config, key, &decode(value)?)
         })?;
+    if asks_for_tls {
+        config.check_scheme()?;
+    }
     match config.sentinel.is_some() == is_sentinel {
         true => Ok(config),
         false => Err(fault(Kind::Keyword, "settings of Sentinels go with redis+sentinel://")),

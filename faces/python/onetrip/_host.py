@@ -220,10 +220,15 @@ class Host:
     def lost(self, number: int, why: bytes) -> None:
         """A connection that was in use has ended, though it should not."""
 
-    def leave(self, number: int, is_broken: bool = False) -> None:
-        """It is of no use any more: what was written to it goes out, unless it is broken."""
+    def leave(self, number: int, is_broken: bool | None = None) -> None:
+        """It is of no use any more: what was written to it goes out, unless it is broken.
+
+        ``is_broken`` is None where the pool does not want it any more.
+        """
         of = self._transports.get(number)
         opening = self._openings.get(number) if of is None else of[1]
+        if opening is not None and of is None and is_broken is None:
+            opening.given_up()
         if opening is not None and opening.transport is not None:
             # A peer that takes no bytes would be waited for.
             opening.transport.abort() if is_broken else opening.transport.close()

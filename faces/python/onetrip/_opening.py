@@ -246,6 +246,10 @@ class Opening:
         several = len(self.config.endpoints) > 1 and not text.startswith(str(self.endpoint))
         self.plan.failed(refused.fault, code, f"{self.endpoint}: {text}" if several else text)
 
+    def given_up(self) -> None:
+        """Nobody wants it any more: nothing else is tried."""
+        self.plan.give_up()
+
     def leave(self) -> None:
         """What there was of it is of no use any more."""
         if self.wire is not None:
@@ -255,6 +259,7 @@ class Opening:
         self.wire = self.transport = None
 
     def _give_up(self, errors: list[Refused]) -> None:
+        self.leave()
         verdict = self.plan.verdict()
         if verdict is None:
             made = _make("connect_failed", "NotSent", f"{self.endpoint} can't be reached", None)

@@ -186,6 +186,11 @@ impl Plan {
         self.with_lineage(|plan, seen| plan.handle_failed(now, fault, text, seen))
     }
 
+    /// Nobody wants the connection any more.
+    fn give_up(&self) -> PyResult<()> {
+        Ok(self.policy.with(Policy::give_up)?)
+    }
+
     /// Once all has failed: the place of the error among those that were told, its text, and
     /// whether that is of several hosts.
     fn verdict(&self) -> PyResult<Option<(usize, String, bool)>> {

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import onetrip
+import onetrip.asyncpg
 import onetrip.blocking
 import onetrip.redis
 import onetrip.redis.asyncio
@@ -296,3 +297,64 @@ def test_blocking_waits_for_the_transaction_of_another_thread() -> None:
     for thread in threads:
         thread.join(PATIENCE)
     assert ends == [2, "closed"]
+
+
+async def by_dropin(url: str) -> None:
+    await onetrip.asyncpg.connect(url)
+
+
+async def by_pool_of_dropin(url: str) -> None:
+    await onetrip.asyncpg.create_pool(url, min_size=1)
+
+
+async def by_client(url: str) -> None:
+    await onetrip.connect(url)
+
+
+@pytest.mark.parametrize("mode", ["prefer", "allow"])
+@pytest.mark.parametrize("connect", [by_dropin, by_pool_of_dropin, by_client])
+async def test_a_connect_that_is_given_up_in_the_handshake_goes_nowhere_else(
+    connect: Callable[[str], Awaitable[None]], mode: str
+) -> None:
+    """Its socket ends, which is no reason to go on without TLS, or at the next server."""
+    said: list[bytes] = []
+    is_there = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said.append(b"")
+        at = len(said) - 1
+        while got := await reader.read(4096):
+            said[at] += got
+            # It asks for TLS, or logs in: the one is granted, the other refused.
+            if said[at] == ASKS_FOR_TLS:
+                writer.write(b"S")
+            elif said[at].startswith(ASKS_FOR_TLS):
+                is_there.set()
+            elif said[at].endswith(b"\0\0"):
+                writer.write(NO_ENTRY)
+                break
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        hosts = f"127.0.0.1:{port},localhost:{port}"
+        work = asyncio.ensure_future(connect(f"postgres://u@{hosts}/d?sslmode={mode}"))
+        await soon(is_there.wait())
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await soon(work)
+        before = 2 if mode == "allow" else 1
+        # Behind all that it has opened.
+        _, last = await asyncio.open_connection("127.0.0.1", port)
+        last.write(b"last")
+        while b"last" not in said:
+            await asyncio.sleep(0)
+        last.close()
+        assert len(said) == before + 1, said
+
+
+ASKS_FOR_TLS = bytes.fromhex("0000000804d2162f")
+
+#: What pg_hba.conf says to a connection without TLS.
+_WHY = b"SFATAL\0VFATAL\0C28000\0Mno entry\0\0"
+NO_ENTRY = b"E" + (len(_WHY) + 4).to_bytes(4, "big") + _WHY

@@ -114,6 +114,21 @@ fn the_last_error_tells_of_each_host() {
 }
 
 #[test]
+fn behind_a_connect_that_was_given_up_nothing_else_is_tried() {
+    let of = settings(&TWO);
+    let mut plan = plan(Settings { sslmode: SslMode::Prefer, ..of });
+    assert!(asks(&mut plan));
+    plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+    assert_eq!(plan.action(), Action::BeginTls);
+    plan.give_up();
+    // Its socket ends amid the handshake, which is no reason to go on without TLS.
+    fail(&mut plan, Fault::Handshake, "closed");
+    plan.handle_connected();
+    assert_eq!((plan.action(), plan.deadline()), (Action::Failed, Time::NEVER));
+    assert_eq!(plan.verdict(), None);
+}
+
+#[test]
 fn a_name_that_is_unknown_is_left_for_the_next_host() {
     let mut plan = plan(settings(&[Host::Name, Host::Address]));
     fail(&mut plan, Fault::Unreachable, "a is unknown");

@@ -211,7 +211,7 @@ class DropInHost(Host):
     def terminate(self, number: int) -> None:
         self.core.destroy(number, "the connection was terminated")
 
-    def leave(self, number: int, is_broken: bool = False) -> None:
+    def leave(self, number: int, is_broken: bool | None = None) -> None:
         super().leave(number, is_broken)
         self._over_now(number)
 

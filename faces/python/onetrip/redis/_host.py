@@ -196,6 +196,9 @@ class RedisOpening(Opening):
             error = _make("other_role", "NotSent", f"{self.server} {why}", None)
             self.login.set_exception(Refused("login", error))
 
+    def given_up(self) -> None:
+        """Each goes to one server: there is nothing else to try."""
+
     def fail(self, refused: Refused) -> None:
         self.leave()
         self.host.open_failed(self.number, refused.error, refused.permanent)

@@ -390,6 +390,13 @@ impl Plan {
         }
     }
 
+    /// Nobody wants the connection any more. No other way, address or host is tried: what ends its
+    /// socket now is no fault of the server.
+    pub fn give_up(&mut self) {
+        self.action = Action::Failed;
+        self.deadline = Time::NEVER;
+    }
+
     /// The error for the caller once everything has failed. `None` if there was no host, or the
     /// plan has not failed.
     pub fn verdict(&self) -> Option<Verdict> {

@@ -326,3 +326,38 @@ async def test_sharded_channels_are_those_of_redis_py(redis: Any) -> None:
     await pubsub.sunsubscribe("news")
     await pubsub.aclose()
     await db.aclose()
+
+
+@pytest.mark.parametrize("is_transaction", [False, True])
+async def test_a_pipeline_of_any_length_waits_in_no_line(is_transaction: bool) -> None:
+    """More commands than a connection takes at once, and hardly any time for a line."""
+    async with ours.Redis.from_url(REDIS, socket_connect_timeout=0.5) as db:
+        await db.ping()
+        pipeline = db.pipeline(transaction=is_transaction)
+        for number in range(100_000):
+            pipeline.echo(number)
+        found = await pipeline.execute()
+        assert found == [str(number).encode() for number in range(100_000)]
+
+
+async def test_nothing_of_a_pipeline_follows_a_lost_connection(
+    redis_line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was under way may have run, and the rest does not, over a new connection."""
+    monkeypatch.setattr(ours, "_WINDOW", 2)
+    async with ours.Redis.from_url(redis_line.url) as db:
+        await db.delete("cut")
+        pipeline = db.pipeline(transaction=False).rpush("cut", 1)
+        # The one who cuts, and what is under way with it.
+        pipeline.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+        for number in range(20):
+            pipeline.rpush("cut", number)
+        found = await pipeline.execute(raise_on_error=False)
+        assert isinstance(found[-1], redis.ConnectionError)
+        assert found[-1].__cause__.outcome == "NotSent"
+        assert await db.llen("cut") <= 4
+        with pytest.raises(redis.ConnectionError):
+            await pipeline.rpush("cut", 1).execute_command(
+                "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"
+            ).rpush("cut", 2).rpush("cut", 3).execute()
+        await db.delete("cut")

@@ -9,6 +9,7 @@ connection of its own (WATCH, subscriptions, MONITOR, SELECT) goes over one of r
 from __future__ import annotations
 
 import asyncio as _asyncio
+from collections import deque as _deque
 from copy import copy as _copy
 from typing import Any
 from urllib.parse import quote as _quote
@@ -320,7 +321,7 @@ class Pipeline(_original.client.Pipeline):
                     raise end
             elif isinstance(end, BaseException):
                 raise end
-            elif number in sent:
+            elif EMPTY_RESPONSE not in options:
                 end = await _converted(self, end, args[0], dict(options))
             made.append(end)
         return made
@@ -330,8 +331,7 @@ class Pipeline(_original.client.Pipeline):
         encoder = self.get_encoder()
         client, encoded = client.timeout(0), [_encoded(encoder, args) for args, _ in stack]
         if not (self.is_transaction or self.explicit_transaction):
-            calls = [client._send(*args) for args in encoded]
-            return await _asyncio.gather(*calls, return_exceptions=True)
+            return await _in_turns(client, encoded)
         listing: Listing[bytes] = client.atomic()
         whole = None
         calls: list[Any] = []
@@ -345,7 +345,7 @@ class Pipeline(_original.client.Pipeline):
             for call in calls:
                 call.close()
             raise
-        ends = await _asyncio.gather(*calls, return_exceptions=True)
+        ends = [await _end_of(call) for call in calls]
         if whole is None:
             return ends
         error = _translated(whole)
@@ -355,6 +355,50 @@ class Pipeline(_original.client.Pipeline):
                 self.annotate_exception(error, number + 1, stack[number][0])
                 break
         raise error
+
+
+#: Commands of a pipeline that are under way at most, and their bytes: as many as a connection takes.
+_WINDOW, _WINDOW_BYTES = 10_000, 4 << 20
+
+
+async def _in_turns(client: _Client[bytes], encoded: list[tuple[Any, ...]]) -> list[Any]:
+    """What each command is answered by, or its error. All that are under way share a connection, so
+    a pipeline of any length waits in no line, where its rest would be late."""
+    ends: list[Any] = []
+    calls: _deque[Any] = _deque()
+    size = 0
+    try:
+        for args in encoded:
+            while calls and (len(calls) >= _WINDOW or size >= _WINDOW_BYTES):
+                size -= calls[0].size
+                ends.append(await _end_of(calls[0]))
+                calls.popleft()
+            if ends and _is_over(ends[-1]):
+                break
+            calls.append(client._send(*args))
+            size += calls[-1].size
+        while calls:
+            ends.append(await _end_of(calls[0]))
+            calls.popleft()
+    finally:
+        # It was cancelled: nobody awaits them.
+        for call in calls:
+            call.close()
+    unsent = len(encoded) - len(ends)
+    why = "it was not sent: a command of its pipeline lost the connection"
+    return ends + [_errors._make("connection_lost", "NotSent", why, None)] * unsent
+
+
+async def _end_of(call: Any) -> Any:
+    try:
+        return await call
+    except _errors.Error as error:
+        return error
+
+
+def _is_over(end: Any) -> bool:
+    """Whether the connection is lost, or none came: what follows must not go over another one."""
+    return isinstance(end, (_errors.ConnectionLostError, _errors.TimeoutError))
 
 
 class _Pool:

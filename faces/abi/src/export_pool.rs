@@ -217,7 +217,7 @@ pub unsafe extern "C" fn onetrip_pool_open_failed(
     permanent: bool,
 ) {
     // SAFETY: the host's promise at the top.
-    unsafe { of(pool) }.open_failed(time(now), number, permanent);
+    unsafe { of(pool) }.open_failed(time(now), number, permanent, true);
 }
 
 /// A connection is lost or broken: the pool forgets it.

@@ -40,6 +40,8 @@ pub struct Pool<H = Handle> {
     /// Whether its server is a node of a cluster: then nobody waits for it once it can't be reached,
     /// since another one may have taken over.
     is_node: bool,
+    /// Somebody opens the client by its first connection, and none was opened yet.
+    is_new: bool,
     /// Whether its end was announced.
     closed: bool,
     completions: Completions,
@@ -65,9 +67,9 @@ struct Member<H> {
 impl<H: Lent> Pool<H> {
     /// A pool without connections: see `onetrip_pool_new`.
     pub fn new(now: Time, settings: &[u8], seed: u64) -> Pool<H> {
-        let (limits, is_node, invalid) = match limits(settings) {
-            Ok((limits, is_node)) => (limits, is_node, None),
-            Err(invalid) => (Limits::default(), false, Some(invalid)),
+        let (limits, (is_node, is_new), invalid) = match limits(settings) {
+            Ok((limits, of)) => (limits, of, None),
+            Err(invalid) => (Limits::default(), (false, false), Some(invalid)),
         };
         let mut pool = Pool {
             policy: Policy::new(limits, seed),
@@ -78,6 +80,7 @@ impl<H: Lent> Pool<H> {
             placed: Vec::new(),
             texts: None,
             is_node,
+            is_new,
             closed: false,
             completions: Completions::default(),
         };
@@ -196,16 +199,20 @@ impl<H: Lent> Pool<H> {
         let Some(member) = self.members.get_mut(&number) else { return };
         connection.join_pool(&mut self.texts, self.policy.timings());
         member.connection = Some(connection);
+        self.is_new = false;
         let id = member.id;
         self.policy.handle_opened(now, id);
         self.settle(now);
     }
 
-    /// It could not be opened. `permanent`: time does not mend it.
-    pub fn open_failed(&mut self, now: Time, number: u32, permanent: bool) {
+    /// It could not be opened. `permanent`: time does not mend it. `may_pass`: another attempt may
+    /// fare better soon. Otherwise who opens the client is told of it at once; later callers wait,
+    /// since there was a server.
+    pub fn open_failed(&mut self, now: Time, number: u32, permanent: bool, may_pass: bool) {
         let Some(id) = self.id(number) else { return };
         self.forget(number);
-        self.policy.handle_open_failed(now, id, permanent || self.is_node);
+        let ends = permanent || self.is_node || (self.is_new && !may_pass);
+        self.policy.handle_open_failed(now, id, ends);
         self.settle(now);
     }
 
@@ -490,9 +497,9 @@ fn cause_code(cause: Cause) -> u32 {
     }
 }
 
-/// The limits, and whether the server is a node of a cluster.
-fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
-    let (mut limits, mut is_node) = (Limits::default(), false);
+/// The limits, whether the server is a node of a cluster, and whether somebody opens the client.
+fn limits(settings: &[u8]) -> Result<(Limits, (bool, bool)), Invalid> {
+    let (mut limits, mut is_node, mut is_new) = (Limits::default(), false, false);
     let (mut hosts, mut wanted) = (1, TargetSessionAttrs::Any);
     for (name, value) in pairs(settings)? {
         match name {
@@ -520,6 +527,7 @@ fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
                 }
             }
             "node" => is_node = flag(name, value)?,
+            "connects" => is_new = flag(name, value)?,
             "oldest_first" => {
                 let oldest = flag(name, value)?;
                 limits.idle_order = if oldest { IdleOrder::Fifo } else { IdleOrder::Lifo };
@@ -532,5 +540,5 @@ fn limits(settings: &[u8]) -> Result<(Limits, bool), Invalid> {
     if is_node {
         limits.wait_timeout = limits.wait_timeout.min(LINE_WAIT);
     }
-    Ok((limits, is_node))
+    Ok((limits, (is_node, is_new)))
 }

@@ -212,6 +212,8 @@ class Config:
             settings.append(("oldest_first", "1"))
         target = "target_session_attrs"
         settings += [("hosts", self._letters), (target, self.said(target))]
+        # Who opens a client waits for its first connection. Those to replicas nobody waits for.
+        settings.append(("connects", "0" if self.is_replica else "1"))
         return settings
 
     def of_engine(

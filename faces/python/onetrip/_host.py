@@ -76,6 +76,8 @@ class Host:
         self.lineage = _native.Lineage()
         self._identities: dict[int, tuple[str, str, str]] = {}
         self._over = self.is_ending = False
+        #: Whether there ever was a connection, and whether the last attempt to open one has failed.
+        self._was_open = self._is_away = False
         self.process = os.getpid()
         seed = int.from_bytes(os.urandom(8), "little")
         self.core = _native.Core(loop, self, pool, seed, result_bytes_max, self.strict)
@@ -166,12 +168,29 @@ class Host:
             self._openings.pop(number, None)
             if opening.transport is not None:
                 self._transports[number] = (opening.transport, opening)
+                self._was_open, self._is_away = True, False
 
-    def open_failed(self, number: int, error: BaseException, permanent: bool) -> None:
+    def open_failed(
+        self, number: int, error: BaseException, permanent: bool, may_pass: bool = True
+    ) -> None:
+        """``may_pass``: another attempt may fare better soon."""
         if number < APART:
-            self.core.open_failed(number, error, permanent)
+            if not permanent and (may_pass or self._was_open):
+                self._tell_that_it_goes_on(error)
+            self.core.open_failed(number, error, permanent, may_pass)
         else:
             self._failed[number] = (error, permanent)
+
+    def _tell_that_it_goes_on(self, error: BaseException) -> None:
+        """Once, until there is a connection again: whoever waits would see nothing for long."""
+        if self._is_away:
+            return
+        self._is_away = True
+        # It is slow to import.
+        import logging
+
+        message = "no connection: %s; it is tried again as long as somebody waits for one"
+        logging.getLogger("onetrip").warning(message, error)
 
     async def open_apart(self, listener: Listener) -> tuple[int, asyncio.Future[None]]:
         """A connection that is none of the pool's, and when it is gone."""

@@ -262,16 +262,18 @@ class Opening:
         self.leave()
         verdict = self.plan.verdict()
         if verdict is None:
-            made = _make("connect_failed", "NotSent", f"{self.endpoint} can't be reached", None)
-            return self.host.open_failed(self.number, made, False)
-        place, text, is_of_many = verdict
+            text = f"nobody waits for a connection to {self.endpoint} any more"
+            made = _make("connect_failed", "NotSent", text, None)
+            return self.host.open_failed(self.number, made, True)
+        place, text, is_of_many, may_pass = verdict
         told = errors[place]
         error = told.error
         if text != str(error):
             # The code is that of the host whose error it is.
             fields = {**error.fields, "M": text} if error.fields else None
             error = _make(error.code, "NotSent", "" if fields else text, fields, error)
-        self.host.open_failed(self.number, error, told.permanent and not is_of_many)
+        is_final = told.permanent and not is_of_many
+        self.host.open_failed(self.number, error, is_final, may_pass)
 
 
 class Scout(Opening):

@@ -873,15 +873,18 @@ impl Core {
         })
     }
 
-    /// A connection that was asked for could not be opened.
+    /// A connection that was asked for could not be opened. `permanent`: time does not mend it.
+    /// `may_pass`: another attempt may fare better soon.
     fn open_failed(
         slf: &Bound<'_, Self>,
         number: u32,
         error: Bound<'_, PyAny>,
         permanent: bool,
+        may_pass: bool,
     ) -> PyResult<()> {
         let error = (error.clone().unbind(), error.to_string());
-        Core::run(slf, |state, py, now| state.open_failed(py, now, number, error, permanent))
+        let of = (permanent, may_pass);
+        Core::run(slf, |state, py, now| state.open_failed(py, now, number, error, of))
     }
 
     /// The scout that the host was asked for is back.

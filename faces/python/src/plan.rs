@@ -191,11 +191,11 @@ impl Plan {
         Ok(self.policy.with(Policy::give_up)?)
     }
 
-    /// Once all has failed: the place of the error among those that were told, its text, and
-    /// whether that is of several hosts.
-    fn verdict(&self) -> PyResult<Option<(usize, String, bool)>> {
+    /// Once all has failed: the place of the error among those that were told, its text, whether
+    /// that is of several hosts, and whether it may pass.
+    fn verdict(&self) -> PyResult<Option<(usize, String, bool, bool)>> {
         let verdict = self.policy.with(|plan| plan.verdict())?;
-        Ok(verdict.map(|it| (it.error, it.text, it.is_of_many)))
+        Ok(verdict.map(|it| (it.error, it.text, it.is_of_many, it.may_pass)))
     }
 }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import subprocess
 import sys
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,10 +17,15 @@ import pytest
 
 import onetrip
 import onetrip.asyncpg
+import onetrip.blocking
+import onetrip.blocking.redis
 import onetrip.redis
 from onetrip import _opening
 
-from conftest import REDIS, URL
+from conftest import REDIS, URL, Line
+
+#: A bound that only what waits for ever reaches.
+PATIENCE = 20
 
 #: Ends while a call, a stream, a COPY and a listener are on their way.
 ABRUPT = """
@@ -218,3 +224,79 @@ async def test_a_login_that_is_cut_is_tried_again() -> None:
         async with onetrip.connect(url, sslmode="disable") as db:
             assert await db.fetchval("select 1") == 1
     assert attempts == 2
+
+
+@contextlib.asynccontextmanager
+async def silent() -> AsyncIterator[int]:
+    """The port of a server that takes connections and says nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+#: A caller waits as long for a connection where there was one. The tests end long before.
+LONG = "wait_timeout_ms=600000"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (f"postgres://u:p@127.0.0.1:{{dead}}/d?{LONG}", "can't be reached"),
+        (f"postgres://u:p@nosuch.invalid/d?{LONG}", "can't be reached"),
+        (f"postgres://u:p@127.0.0.1:{{silent}}/d?connect_timeout=1&{LONG}", "within 1 s"),
+        (f"{URL}?sslmode=require&{LONG}", "has no TLS"),
+        (f"{URL}?target_session_attrs=standby&{LONG}", "target_session_attrs"),
+        (f"redis://127.0.0.1:{{dead}}?{LONG}", "can't be reached"),
+        (f"redis://127.0.0.1:{{dead}},127.0.0.1:{{dead}}?{LONG}", "can't be reached"),
+        (f"redis://nosuch.invalid?{LONG}", "can't be reached"),
+        (f"redis://127.0.0.1:{{silent}}?connect_timeout_ms=300&{LONG}", "within 0.3 s"),
+    ],
+)
+async def test_who_opens_a_client_is_told_at_once_where_no_server_is(
+    url: str, why: str, unused_tcp_port: int
+) -> None:
+    """It is no server that is away for now: there never was one."""
+    async with silent() as port:
+        where = url.format(dead=unused_tcp_port, silent=port)
+        connect: Any = onetrip.redis.connect if url.startswith("redis") else onetrip.connect
+        with pytest.raises(onetrip.ConnectionLostError, match=why) as caught:
+            await asyncio.wait_for(connect(where), PATIENCE)
+        assert (caught.value.code, caught.value.outcome) == ("connect_failed", "NotSent")
+
+        def blocking() -> None:
+            of = onetrip.blocking
+            (of.redis.connect if url.startswith("redis") else of.connect)(where)
+
+        with pytest.raises(onetrip.ConnectionLostError, match=why):
+            await asyncio.wait_for(asyncio.to_thread(blocking), PATIENCE)
+
+
+async def test_callers_wait_for_a_server_that_was_there_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line, until there is a connection again."""
+    line = Line()
+    try:
+        async with onetrip.connect(line.url, connections_max=1) as db:
+            assert await db.fetchval("select 1") == 1
+            assert not caplog.records
+            for times in (1, 2):
+                line.say("down")
+                call = asyncio.ensure_future(db.fetchval("select 2"))
+                while db.metrics().open_failed < 3 * times:
+                    await asyncio.sleep(0.001)
+                    if call.done():
+                        # It was on the connection that was cut.
+                        assert isinstance(call.exception(), onetrip.ConnectionLostError)
+                        call = asyncio.ensure_future(db.fetchval("select 2"))
+                line.say("up")
+                assert await asyncio.wait_for(call, PATIENCE) == 2
+                told = [it.getMessage() for it in caplog.records if it.name == "onetrip"]
+                assert len(told) == times and "no connection: " in told[-1], told
+    finally:
+        line.close()

@@ -113,6 +113,47 @@ fn the_last_error_tells_of_each_host() {
     assert_eq!(verdict(&plan), (2, "a at 2; b is none".to_owned(), true));
 }
 
+/// P61.
+#[test]
+fn who_opens_a_client_waits_for_a_server_that_was_met_and_for_no_other() {
+    let may_pass = |steps: &[&str], fault: Fault<'_>| {
+        let mut plan = over_tls(SslMode::Require);
+        for step in steps {
+            match *step {
+                "connected" => plan.handle_connected(),
+                "no TLS" => _ = plan.handle_answer(Some(Answer::Refused), false).unwrap_err(),
+                "TLS" => plan.handle_answer(Some(Answer::Accepted), false).unwrap(),
+                _ => plan.handle_secured(),
+            }
+        }
+        fail(&mut plan, fault, "no");
+        plan.verdict().unwrap().may_pass
+    };
+    let logs_in = &["connected", "TLS", "secured"];
+    assert!(!may_pass(&[], Fault::Unreachable));
+    assert!(!may_pass(&[], Fault::Late));
+    assert!(!may_pass(&["connected", "no TLS"], Fault::Server));
+    assert!(!may_pass(&["connected", "TLS"], Fault::Handshake));
+    assert!(!may_pass(logs_in, Fault::LogIn("28P01")));
+    assert!(!may_pass(logs_in, Fault::Late));
+    assert!(may_pass(&["connected"], Fault::Server), "it was cut: a proxy, or a server that stops");
+    assert!(may_pass(logs_in, Fault::Server));
+    assert!(may_pass(logs_in, Fault::LogIn("57P03")));
+
+    let mut name = plan(settings(&[Host::Name]));
+    fail(&mut name, Fault::Server, "the name is unknown");
+    assert!(!name.verdict().unwrap().may_pass);
+    let mut standby = plan(Settings {
+        target_session_attrs: TargetSessionAttrs::Standby,
+        ..settings(&[Host::Address])
+    });
+    standby.handle_connected();
+    log_in(&mut standby, PRIMARY).unwrap_err();
+    fail(&mut standby, Fault::Server, "it is none");
+    assert!(!standby.verdict().unwrap().may_pass);
+}
+
+/// P60.
 #[test]
 fn behind_a_connect_that_was_given_up_nothing_else_is_tried() {
     let of = settings(&TWO);

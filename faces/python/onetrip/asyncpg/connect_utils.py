@@ -178,7 +178,9 @@ class DropInHost(Host):
         # What that has set is there for the first who has the connection, as with asyncpg.
         self.core.vouch(number)
 
-    def open_failed(self, number: int, error: BaseException, permanent: bool) -> None:
+    def open_failed(
+        self, number: int, error: BaseException, permanent: bool, may_pass: bool = True
+    ) -> None:
         opening = self._openings.get(number)
         if isinstance(opening, GuestOpening) and not opening.guest.is_there.done():
             opening.guest.is_there.set_exception(error)

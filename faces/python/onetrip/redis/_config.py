@@ -144,9 +144,11 @@ class Config:
         of.servers, of.is_node = [server], True
         return of
 
-    def of_pool(self, is_shared: bool, is_kept: bool = False) -> list[tuple[str, str]]:
+    def of_pool(
+        self, is_shared: bool, is_kept: bool = False, connects: bool = False
+    ) -> list[tuple[str, str]]:
         """One connection that all share, or those that one caller has. ``is_kept``: there is always
-        one, whether or not somebody waits for it.
+        one, whether or not somebody waits for it. ``connects``: a client is opened by its first one.
         """
         settings = {
             "connections_min": 1 if is_kept else 0,
@@ -159,6 +161,7 @@ class Config:
             "backoff_max_ms": 5_000,
             # Behind those that it is to change.
             "seated": 0 if self.master is None else 1,
+            "connects": 1 if connects else 0,
             # What has a connection to itself also waits for one that is lent.
             "node": 1 if self.is_node and is_shared else 0,
         }

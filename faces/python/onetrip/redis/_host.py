@@ -51,7 +51,8 @@ class RedisHost(Host):
         #: Those of its cluster, which end with it.
         self.nodes: Nodes | None = None
         # Reads wait for no replica where the master answers them meanwhile.
-        self._begin(loop, config.of_pool(is_shared, is_kept=is_replica), 0)
+        connects = is_shared and not is_subscriber and sentinels is None
+        self._begin(loop, config.of_pool(is_shared, is_kept=is_replica, connects=connects), 0)
         if cache is not None:
             self.core.begin_cache(cache)
         self.core.begin_pool()
@@ -201,7 +202,10 @@ class RedisOpening(Opening):
 
     def fail(self, refused: Refused) -> None:
         self.leave()
-        self.host.open_failed(self.number, refused.error, refused.permanent)
+        # Others of the list may be there.
+        are_left = self.host.attempts < len(self.host.redis.servers)
+        may_pass = refused.fault in ("server", "login") or are_left
+        self.host.open_failed(self.number, refused.error, refused.permanent, may_pass)
 
 
 class SeatedOpening(RedisOpening):

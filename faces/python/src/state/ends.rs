@@ -44,12 +44,12 @@ impl State {
         now: Time,
         number: u32,
         error: (Py<PyAny>, String),
-        permanent: bool,
+        (permanent, may_pass): (bool, bool),
     ) {
         self.last_error = Some(error);
         self.counts.open_failed += 1;
         self.links.remove(&number);
-        self.pool.open_failed(now, number, permanent);
+        self.pool.open_failed(now, number, permanent, may_pass);
         self.walk_pool(py, now);
     }
 

@@ -120,6 +120,10 @@ pub struct Verdict {
     pub text: String,
     /// Whether several hosts failed.
     pub is_of_many: bool,
+    /// Whether a server was met that ended the login by itself: it may be starting, or have no
+    /// connection free. Otherwise there is none at the place that was named, or not the one that was
+    /// asked for, and who opens a client is told so at once.
+    pub may_pass: bool,
 }
 
 /// Whether TLS is used on a connection.
@@ -142,6 +146,7 @@ struct Wrong {
     error: usize,
     text: String,
     is_final: bool,
+    may_pass: bool,
 }
 
 /// See the module's documentation.
@@ -170,6 +175,8 @@ pub struct Plan {
     /// The error of each host.
     wrong: Vec<Wrong>,
     errors: usize,
+    /// The present server was refused by this side.
+    refused: bool,
 }
 
 impl Plan {
@@ -204,6 +211,7 @@ impl Plan {
             first: None,
             wrong: Vec::new(),
             errors: 0,
+            refused: false,
         };
         plan.hosts = plan.order(count);
         if let Some(at) = plan.hosts.iter().position(|host| Some(*host) == silent) {
@@ -252,7 +260,8 @@ impl Plan {
     /// The host reports the refusal as a [`Fault::Server`].
     pub fn handle_answer(&mut self, answer: Option<Answer>, early: bool) -> Result<(), Refusal> {
         if self.action == Action::AskForTls {
-            self.action = match begins_tls(answer, early, self.tls == Tls::On)? {
+            let begins = begins_tls(answer, early, self.tls == Tls::On);
+            self.action = match begins.map_err(|refusal| self.refuse(refusal))? {
                 true => Action::BeginTls,
                 false => {
                     // The server was asked, so there is no other mode left to try.
@@ -290,8 +299,8 @@ impl Plan {
                     self.action = Action::Identify;
                 }
                 Some(true) => self.arrive(lineage, false),
-                Some(false) => return Err(Refusal::Target),
-                None => return Err(Refusal::TargetUnknown),
+                Some(false) => return Err(self.refuse(Refusal::Target)),
+                None => return Err(self.refuse(Refusal::TargetUnknown)),
             }
         }
         Ok(())
@@ -313,16 +322,21 @@ impl Plan {
         if self.action == Action::Identify {
             let (mut session, before) = (self.session, *lineage);
             if let Some(server) = server {
-                lineage.admit(server)?;
+                lineage.admit(server).map_err(|refusal| self.refuse(refusal))?;
                 session.is_standby = Some(server.is_standby);
             }
             if session.fits(self.wanted) != Some(true) {
-                return Err(Refusal::Target);
+                return Err(self.refuse(Refusal::Target));
             }
             let is_beyond = lineage.is_beyond(&before);
             self.arrive(lineage, is_beyond);
         }
         Ok(())
+    }
+
+    fn refuse(&mut self, refusal: Refusal) -> Refusal {
+        self.refused = true;
+        refusal
     }
 
     /// `is_beyond`: it was not known that this server is the primary. Only then a scout has shown
@@ -367,7 +381,14 @@ impl Plan {
         }
         let code = if let Fault::LogIn(code) = fault { code } else { "" };
         let is_final = fault == Fault::Ours || is_final(code);
-        let mut wrong = Wrong { error: self.errors, text, is_final };
+        let was_met = matches!(self.action, Action::AskForTls | Action::LogIn | Action::Identify);
+        let was_refused = std::mem::take(&mut self.refused);
+        let may_pass = match fault {
+            Fault::LogIn(_) => !is_final,
+            Fault::Server => was_met && !was_refused,
+            Fault::Unreachable | Fault::Late | Fault::Handshake | Fault::Ours => false,
+        };
+        let mut wrong = Wrong { error: self.errors, text, is_final, may_pass };
         self.errors += 1;
         if (fault == Fault::Handshake || is_about_access(code))
             && let Some(other) = self.other_way.take()
@@ -403,7 +424,8 @@ impl Plan {
         let last = self.wrong.last().filter(|_| self.action == Action::Failed)?;
         let texts: Vec<&str> = self.wrong.iter().map(|wrong| wrong.text.as_str()).collect();
         let is_of_many = texts.len() > 1;
-        Some(Verdict { error: last.error, text: texts.join("; "), is_of_many })
+        let may_pass = self.wrong.iter().any(|wrong| wrong.may_pass);
+        Some(Verdict { error: last.error, text: texts.join("; "), is_of_many, may_pass })
     }
 
     fn host(&self) -> usize {
@@ -497,8 +519,9 @@ impl Plan {
 /// The error when both modes failed. If the second failed with a wrong password, it is the main
 /// one; otherwise the first is, since that mode was preferred.
 fn both((first, first_way): (Wrong, Tls), (second, second_way): (Wrong, Tls), code: &str) -> Wrong {
+    let may_pass = first.may_pass || second.may_pass;
     if first.text == second.text {
-        return first;
+        return Wrong { may_pass, ..first };
     }
     let (mut main, other, way) = match code {
         "28P01" => (second, first, first_way),
@@ -507,5 +530,5 @@ fn both((first, first_way): (Wrong, Tls), (second, second_way): (Wrong, Tls), co
     for part in ["; ", way.name(), ": ", &other.text] {
         main.text.push_str(part);
     }
-    main
+    Wrong { may_pass, ..main }
 }

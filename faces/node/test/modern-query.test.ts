@@ -187,7 +187,26 @@ test('counts and commands come from the tag', async () => {
     assert.deepEqual([inserted.count, inserted.command], [3, 'INSERT'])
     const returned = await tx`update modern_tags set n = n + 1 returning n`
     assert.deepEqual([returned.count, returned.command, returned.length], [3, 'UPDATE', 3])
+    const shown = await tx`show work_mem`
+    assert.deepEqual([shown.count, shown.command, shown.length], [1, 'SHOW', 1])
+    const explained = await tx`explain select 1`
+    assert.deepEqual([explained.count, explained.command], [explained.length, 'EXPLAIN'])
+    for (const nothing of [await tx``, await tx`-- nothing`])
+      assert.deepEqual([nothing.count, nothing.command, nothing.length], [0, '', 0])
   })
+})
+
+test('a timestamptz in another style than ISO is an error, and never null', async () => {
+  const sql = client({ options: '-c datestyle=German' })
+  for (const query of [sql`select now()`, sql`select array[now()]`]) {
+    const error = await failure(query)
+    assert.deepEqual([error.code, error.outcome], ['conversion', 'Applied'])
+    assert.match(error.message, /let DateStyle begin with ISO/)
+  }
+  const iso = client({ options: '-c datestyle=ISO,DMY' })
+  const moment = await iso`select '31/12/1999 0:00+00'::timestamptz as m, null::timestamptz as n`
+  assert.deepEqual(moment[0], { m: new Date(Date.UTC(1999, 11, 31)), n: null })
+  assert.equal((await iso`select 'infinity'::timestamptz as m`.one())['m'], Infinity)
 })
 
 test('an error of the server has its message, its statement and its outcome', async () => {

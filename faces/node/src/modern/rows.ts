@@ -36,11 +36,14 @@ export class Rows<Row> extends Array<Row> {
    */
   get count(): number {
     if (this.#tag === undefined) return this.length
-    const number = Number(/ ([0-9]+)$/.exec(this.#tag)?.[1] ?? 0)
-    return number
+    // That of SHOW or EXPLAIN does not count what it returns.
+    return Number(/ ([0-9]+)$/.exec(this.#tag)?.[1] ?? this.length)
   }
 
-  /** The command that the server ran: `SELECT`, `INSERT`, `CREATE TABLE` and so on. */
+  /**
+   * The command that the server ran: `SELECT`, `INSERT`, `CREATE TABLE` and so on; an empty text for
+   * a text without one.
+   */
   get command(): string {
     return this.#tag?.replace(/[ 0-9]+$/, '') ?? 'SELECT'
   }

@@ -146,6 +146,7 @@ export class Statement extends Fragment implements Receiver {
       if (tag === DATA_ROW) this.row(at)
       else if (tag === COMMAND_COMPLETE) this.complete(at + 5, next - 1)
       else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      else if (tag === EMPTY_QUERY) this.tagged('')
       at = next
     }
   }
@@ -309,7 +310,10 @@ export class Statement extends Fragment implements Receiver {
     // The tag of a SELECT only repeats the number of rows.
     if (bytes[start] === LETTER_S && bytes[start + 2] === LETTER_L && this.read !== undefined)
       return
-    const tag = memory.text(start, end)
+    this.tagged(memory.text(start, end))
+  }
+
+  private tagged(tag: string): void {
     if (this.rows === NO_ROWS) this.rows = new Rows()
     this.rows._complete(tag)
   }
@@ -333,6 +337,7 @@ const NO_ROWS = new Rows<never>()
 const DATA_ROW = 0x44
 const COMMAND_COMPLETE = 0x43
 const ROW_DESCRIPTION = 0x54
+const EMPTY_QUERY = 0x49
 const LETTER_S = 0x53
 const LETTER_L = 0x4c
 

@@ -1,3 +1,4 @@
+import { readMoment } from '../pg/dates'
 import { originalParsers, pgTypes, type Format, type Parser, type TypeSource } from '../pg/types'
 
 /** Decodes a value from its text form, in which the server sends it. */
@@ -66,7 +67,7 @@ const DEFAULTS: readonly (readonly [number, Parser])[] = [
   [701, FLOAT],
   [114, parseJson],
   [3802, parseJson],
-  [1184, ORIGINAL.get(1184) as Parser],
+  [1184, readMoment],
 ]
 
 /** The OIDs of built-in types and of their arrays (src/include/catalog/pg_type.dat). */

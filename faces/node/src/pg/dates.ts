@@ -1,5 +1,13 @@
 import { readText } from './text'
-import type { Parser } from './types'
+import { originalParsers, type Parser } from './types'
+
+/** Reads a `timestamptz`, or throws: pg's parser makes null of what it can't read. */
+export const readMoment: Parser = (text) => {
+  const parse = originalParsers().get(1184) as Parser
+  const moment = parse(text)
+  if (moment !== null) return moment
+  throw new Error(`${text} is no timestamptz in ISO style: let DateStyle begin with ISO`)
+}
 
 /**
  * A reader of `date`, `timestamp` and `timestamptz` in ISO style, for the years 100 to 9999. It

@@ -1,4 +1,4 @@
-import { dateReader } from './dates'
+import { dateReader, readMoment } from './dates'
 import { readText } from './text'
 import { originalParsers, pgTypes, type Parser } from './types'
 
@@ -89,6 +89,7 @@ function directParsers(): ReadonlyMap<Parser, Direct> {
     [of(23), { letter: 'i', read: readInteger }],
     [of(701), { letter: 'f', read: readFloat }],
     [of(1184), { letter: 'd', read: dateReader(of(1184)) }],
+    [readMoment, { letter: 'd', read: dateReader(readMoment) }],
     // The parser of types without one: any type has it in a format that does not exist.
     [pgTypes().getTypeParser(0, 'none' as 'text'), TEXT],
   ])

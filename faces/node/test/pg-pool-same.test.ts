@@ -440,3 +440,41 @@ bothPools('log is told of what happens', async (side) => {
   await pool.end()
   return [...new Set(told)].filter((it) => !/^(pulse queue|no queued|checking)/.test(it))
 })
+
+for (const gives of [undefined, 'first', 'second'] as const) {
+  const what = gives === undefined ? 'nobody gives back' : `the ${gives} to fail gives back`
+  bothPools(`the order in which the loss of a client is told that ${what}`, async (side) => {
+    const pool = side.pool({ max: 1 }).on('error', () => {})
+    const told: unknown[] = []
+    const [client, done] = await new Promise<[PoolClient, (error?: Error) => void]>((resolve) => {
+      pool.connect((_, it, release) => resolve([it as PoolClient, release]))
+    })
+    client.on('error', (error: Error) => told.push(['error', error.message]))
+    const ended = new Promise((resolve) => client.once('end', resolve))
+    const texts = ['select pg_terminate_backend(pg_backend_pid())', 'select 1', 'select 2']
+    const answers = texts.map((text, at) => new Promise<void>((resolve) => {
+      client.query(text, (error: Error) => {
+        told.push([at, error.message])
+        if (gives !== undefined && at === ['first', 'second'].indexOf(gives)) done(error)
+        resolve()
+      })
+    }))
+    await Promise.all([...answers, ended])
+    if (gives === undefined) done(new Error('lost'))
+    return told
+  })
+}
+
+bothPools('a client of another class that can not connect is an error of its caller', async (side) => {
+  class Foreign extends EventEmitter {
+    connect(callback: (error: Error) => void): void {
+      process.nextTick(callback, new Error('no way'))
+    }
+
+    end(callback?: () => void): void {
+      callback?.()
+    }
+  }
+  const pool = side.pool({ Client: Foreign as never })
+  return [await settled(pool.connect()), await settled(pool.query('select 1')), counts(pool)]
+})

@@ -284,7 +284,7 @@ export class Life extends EventEmitter {
   _handleEnd(): void {
     clearTimeout(this.connectionTimeoutHandle)
     this._ended = true
-    if (this._connectionError) return
+    if (this._connectionError || this._session.isLossTold) return
     if (!this._ending) this._handleErrorEvent(this._terminated())
     else if (this._connecting) this.#notConnected(this._terminated())
   }

@@ -4,6 +4,7 @@ import type { PoolClient } from './pool-config'
 /** A client of a pool, and the pool's notes about it. */
 export class Member {
   readonly number: number
+  /** That of its client. One of a class that is none of ours has none, and is never open. */
   readonly session: PoolClient['_session']
   readonly #weak: WeakRef<PoolClient>
   /** The client; undefined while only its user holds it. */

@@ -97,7 +97,8 @@ export abstract class Members {
   /** Forgets a client that the engine has let go of, or never had. */
   forget(member: Member): void {
     this.members.delete(member.number)
-    member.session.letGo()
+    // A client of another class has none.
+    ;(member.session as Member['session'] | undefined)?.letGo()
     if (member.loan !== undefined) settled(member.loan)
     if (member.isOpen) this.openCount--
     member.isOpen = false

@@ -50,6 +50,8 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   #why: Error | undefined
   /** The error with which the server ended the connection. The query that ran gets it. */
   #lastWords: Error | undefined
+  /** The client has heard that its connection is lost. */
+  isLossTold = false
   /** A request ended before its answer came, and the answer may still be due. */
   #isLate = false
   #hasTimedOut = false
@@ -279,6 +281,7 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     const lastWords = this.#lastWords
     this.#lastWords = undefined
     if (lastWords !== undefined) return lastWords
+    this.#tellLoss()
     const why = this.#why ?? this.client._terminated()
     // With the properties of the original, such as `code` and `errno`.
     return Object.assign(new Error(why.message), why)
@@ -386,6 +389,18 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
     this.lending.lost()
     process.nextTick(() => this.client.emit('end'))
     this.#free()
+  }
+
+  /**
+   * Tells the client that its connection is lost, behind the query to which the server said so and in
+   * front of those behind it, as pg does. One of them may end the client, which then hears nothing.
+   */
+  #tellLoss(): void {
+    const { client } = this
+    if (!this.#isClosingGracefully || this.isLossTold || client._ending) return
+    this.isLossTold = true
+    this.#why ??= client._terminated()
+    client._handleErrorEvent(this.#why)
   }
 
   /** Frees the link, in a turn of its own, since its completions may be told just now. */

@@ -111,6 +111,9 @@ pub(crate) fn integer(line: &[u8]) -> Option<i64> {
 /// A number with a fraction, an infinity, or NaN.
 #[cfg(any(test, feature = "doubles"))]
 pub(crate) fn double(line: &[u8]) -> Option<f64> {
+    if is_nan(unsigned(line)) {
+        return Some(f64::NAN);
+    }
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
@@ -118,7 +121,8 @@ pub(crate) fn double(line: &[u8]) -> Option<f64> {
 /// reply then needs no tables of powers of five.
 fn is_double(line: &[u8]) -> bool {
     let line = unsigned(line);
-    if [&b"inf"[..], b"infinity", b"nan"].iter().any(|word| line.eq_ignore_ascii_case(word)) {
+    let is_infinite = [&b"inf"[..], b"infinity"].iter().any(|word| line.eq_ignore_ascii_case(word));
+    if is_infinite || is_nan(line) {
         return true;
     }
     let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -134,6 +138,15 @@ fn is_double(line: &[u8]) -> bool {
         None => rest.is_empty(),
     };
     whole + fraction > 0 && ends
+}
+
+/// NaN as C's printf may write it (C99, 7.19.6.1): with or without what its bits are.
+fn is_nan(line: &[u8]) -> bool {
+    let Some((word, bits)) = line.split_at_checked(3) else { return false };
+    let inside = bits.strip_prefix(b"(").and_then(|bits| bits.strip_suffix(b")"));
+    let may_stand = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let fits = bits.is_empty() || inside.is_some_and(|inside| inside.iter().all(may_stand));
+    word.eq_ignore_ascii_case(b"nan") && fits
 }
 
 fn unsigned(line: &[u8]) -> &[u8] {
@@ -154,6 +167,7 @@ mod tests {
     fn a_double_is_what_can_be_read_as_one() {
         let parts = [
             "", "-", "+", "0", "12", ".", "e", "E", "inf", "Infinity", "nan", "NaN", "x", " ", "_",
+            "(", ")",
         ];
         for first in parts {
             for second in parts {

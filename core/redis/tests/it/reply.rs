@@ -56,6 +56,8 @@ fn every_type_is_read_as_what_it_is() {
         (",1.5\r\n", "1.5"),
         (",-inf\r\n", "-inf"),
         (",-nan\r\n", "NaN"),
+        (",nan(0x1)\r\n", "NaN"),
+        (",-NAN()\r\n", "NaN"),
         ("#t\r\n", "true"),
         ("#f\r\n", "false"),
         ("(-349285029438502934850293458\r\n", "big -349285029438502934850293458"),

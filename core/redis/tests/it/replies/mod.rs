@@ -37,6 +37,7 @@ pub(crate) const WHOLE: &[&[u8]] = &[
     b",-inf\r\n",
     b",nan\r\n",
     b",-nan\r\n",
+    b",nan(0x1)\r\n",
     b"#t\r\n",
     b"#f\r\n",
     b"!21\r\nSYNTAX invalid syntax\r\n",

@@ -27,6 +27,7 @@ import onetrip
 import onetrip.blocking
 from onetrip import Gap, Notification
 from onetrip.blocking import Database, Timeout, connect
+from onetrip.blocking._loop import Loop
 
 from conftest import URL, Line
 
@@ -704,3 +705,43 @@ def test_a_client_is_freed() -> None:
         assert threading.active_count() == before
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= files
+
+
+@pytest.mark.parametrize("ends", ["answered", "sent", "half", "closed"])
+def test_what_ends_a_copy_speaks_of_the_whole(
+    ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its steps ends by itself, and what is said of one is not true of all that was sent."""
+    limit = Timeout(None)
+    run = Loop.run
+
+    async def turn() -> None:
+        await asyncio.sleep(0)
+
+    def stepped(self: Loop, work: Any, *args: Any) -> Any:
+        if work.__name__ == "hand" and args[1] is None and ends == "half":
+            limit.cancel()
+        if work.__name__ == "end" and ends != "half":
+            while ends == "answered" and not args[0].done():
+                run(self, turn)
+            limit.cancel() if ends != "closed" else db.close(0)
+        return run(self, work, *args)
+
+    with connect(URL) as other:
+        other.execute("create table copied_whole (n int)")
+        try:
+            db = connect(URL)
+            monkeypatch.setattr(Loop, "run", stepped)
+            outcome = "Applied"
+            try:
+                with limit:
+                    assert db.copy_rows("copied_whole", [(n,) for n in range(50)]) == 50
+            except onetrip.Error as error:
+                outcome = error.outcome
+            monkeypatch.setattr(Loop, "run", run)
+            db.close()
+            assert outcome == ("Applied" if ends == "answered" else "Unknown")
+            if outcome == "Applied":
+                assert other.fetchval("select count(*) from copied_whole") == 50
+        finally:
+            other.execute("drop table copied_whole")

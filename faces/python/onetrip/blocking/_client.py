@@ -183,9 +183,23 @@ class Calls:
                     break
             loop.run(hand, task, None)
             return loop.run(end, task)
+        except Error as error:
+            # It speaks of one step, as one that was not taken any more.
+            if not task.done() and not loop.is_closed():
+                loop.run_within(None, leave, task)
+            if task.done() and not task.cancelled() and task.exception() is None:
+                return task.result()
+            raise _of_whole(error, task)
         except BaseException:
             loop.run_within(None, leave, task)
             raise
+
+
+def _of_whole(error: Error, task: asyncio.Task[Any]) -> Error:
+    """The error with what is known of the whole COPY, which a task sends."""
+    own = task.exception() if task.done() and not task.cancelled() else None
+    error.outcome = own.outcome if isinstance(own, Error) else "Unknown"
+    return error
 
 
 class Reads:

@@ -410,7 +410,7 @@ class Begin:
             if kind is None:
                 message = "the transaction was rolled back: its connection was given back before"
                 raise _make("rolled_back", "Rejected", message, None)
-            return
+            return _leaves(error, loan, False)
         why = "the transaction is over: its block has ended"
         is_left = tx._over(why)
         if loan.stream is not None:
@@ -423,14 +423,23 @@ class Begin:
         self._done(loan)
         try:
             await end
+            _leaves(error, loan, True)
         except Error:
             # Where ROLLBACK could not be said, the connection has ended, and the transaction with
             # it.
             if commits:
                 self.runs_again = end.runs_again
                 raise
+            _leaves(error, loan, False)
         if is_left and kind is None:
             raise _left_open("transaction")
+
+
+def _leaves(error: BaseException | None, loan: Loan, is_undone: bool) -> None:
+    """What leaves a block speaks of the whole. Errors of other clients leave it as they are."""
+    if getattr(error, "_part_of", None) == (id(loan.core), loan.number):
+        assert isinstance(error, Error)
+        error.outcome = _native.outcome_left(error.outcome, is_undone)
 
 
 class Savepoint:
@@ -470,7 +479,9 @@ class Savepoint:
         outer._open()
         return is_left
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         inner, outer = self._inner, self._outer
         assert inner is not None
         loan = inner._loan
@@ -482,6 +493,7 @@ class Savepoint:
         is_left = self._over(inner)
         releases = kind is None and not is_left
         await loan.core.act_on(loan.number, "release" if releases else "undo")
+        _leaves(error, loan, True)
         if is_left and kind is None:
             raise _left_open("savepoint")
 

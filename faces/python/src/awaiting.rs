@@ -98,6 +98,11 @@ impl Call {
         Core::give_up(&core, slf)
     }
 
+    /// An error that another makes of its end knows its transaction, too.
+    fn _mark(&self, error: &Bound<'_, PyBaseException>) -> PyResult<()> {
+        self.mark(error.py(), error)
+    }
+
     #[getter]
     fn cr_running(&self) -> bool {
         false
@@ -225,7 +230,22 @@ impl Call {
         Reply { call: self, blocks, readers }
     }
 
+    /// The result, or an error that knows its transaction: where that is rolled back, it is said of
+    /// the error that leaves its block.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.read(py).map_err(|error| {
+            self.mark(py, error.value(py)).map_or_else(|why| why, |()| error)
+        })
+    }
+
+    fn mark(&self, py: Python<'_>, error: &Bound<'_, PyBaseException>) -> PyResult<()> {
+        if self.part_of == 0 || !error.hasattr(intern!(py, "outcome"))? {
+            return Ok(());
+        }
+        error.setattr(intern!(py, "_part_of"), (self.core.bind(py).as_ptr() as usize, self.part_of))
+    }
+
+    fn read(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let (reply, args, rows, table, failure, fault, number) = self.now.with(|it| {
             it.stage = Stage::Taken;
             let reply = self.reply(it);

@@ -90,6 +90,8 @@ pub(crate) struct Call {
     pub(crate) into: Option<Py<PyAny>>,
     /// What rows are made of, where that is not `Record`.
     pub(crate) record: Option<Py<PyType>>,
+    /// The connection of the transaction that it is a part of; 0 for none.
+    pub(crate) part_of: u32,
     pub(crate) now: Local<Progress>,
 }
 
@@ -186,7 +188,7 @@ impl Call {
         args: Option<Py<PyTuple>>,
     ) -> Call {
         let now = Local::new(Progress { args, ..Progress::default() });
-        Call { core, want, statement, flags, into: None, record: None, now }
+        Call { core, want, statement, flags, into: None, record: None, part_of: 0, now }
     }
 
     /// Its arguments. They stay, and are encoded anew if it is sent again.

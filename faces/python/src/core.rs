@@ -990,6 +990,11 @@ impl Scope {
         let mut call = Call::new(of, want, statement, flags, args);
         call.into = into.map(Bound::unbind);
         call.record = record;
+        // The drop-in's caller may have begun a transaction by himself.
+        call.part_of = match self.place {
+            Where::Own(number, in_transaction) if in_transaction || core.get().strict => number,
+            _ => 0,
+        };
         let call = Bound::new(py, call)?;
         let failure = match self.closed_to(py)? {
             None => refused.map(|(code, message)| unsent(code, message)),

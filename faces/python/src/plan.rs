@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use onetrip_engine::{Retry, RetryLimits, Time};
+use onetrip_engine::{Outcome, Retry, RetryLimits, Time};
 use onetrip_postgres::client::connect::keywords::{
     Form, KEYWORDS, NEGOTIATIONS, NOT_IN_PYTHON, Node, ORDERS, Row, SSL_MODES, SWITCH, TARGETS,
     UNSUPPORTED, lacking_in, says,
@@ -13,6 +13,7 @@ use onetrip_postgres::client::connect::{
     SslNegotiation, TargetSessionAttrs,
 };
 use onetrip_postgres::client::connect::{passfile, service as file_of_services};
+use onetrip_postgres::client::transaction::verdict::left;
 use onetrip_postgres::client::identity::{Identity, Lineage as Seen, QUESTION};
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
@@ -216,6 +217,24 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
     let mut retry = Retry::new(limits, seed);
     let mut pauses = (0..failures).map_while(|_| retry.failed());
     pauses.nth(failures.saturating_sub(1) as usize).map(|pause| pause.as_secs_f64())
+}
+
+/// What is said of a failure that leaves its transaction, which was not committed. `is_undone`: the
+/// server has answered the ROLLBACK.
+#[pyfunction]
+pub(crate) fn outcome_left(outcome: &str, is_undone: bool) -> &'static str {
+    let failure = match outcome {
+        "NotSent" => Outcome::NotSent,
+        "Rejected" => Outcome::Rejected,
+        "Applied" => Outcome::Applied,
+        _ => Outcome::Unknown,
+    };
+    match left(failure, is_undone) {
+        Outcome::NotSent => "NotSent",
+        Outcome::Rejected => "Rejected",
+        Outcome::Applied => "Applied",
+        Outcome::Unknown => "Unknown",
+    }
 }
 
 /// The keywords of configuration: name, environment variable, default.

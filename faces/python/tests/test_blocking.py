@@ -740,7 +740,9 @@ def test_what_ends_a_copy_speaks_of_the_whole(
                 outcome = error.outcome
             monkeypatch.setattr(Loop, "run", run)
             db.close()
-            assert outcome == ("Applied" if ends == "answered" else "Unknown")
+            # What was sent may be answered before anybody looks.
+            may_be = {"answered": ["Applied"], "half": ["Unknown"]}.get(ends, ["Applied", "Unknown"])
+            assert outcome in may_be
             if outcome == "Applied":
                 assert other.fetchval("select count(*) from copied_whole") == 50
         finally:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 import onetrip
-from onetrip.errors import SerializationError, UniqueViolation
+import onetrip.asyncpg
+import onetrip.blocking
+from onetrip.blocking._loop import Loop
+from onetrip.errors import CancelledError, SerializationError, UniqueViolation
+
+from conftest import URL
 
 
 @pytest.fixture
@@ -198,3 +204,112 @@ async def test_a_table_that_changes_is_described_anew(table: onetrip.Database) -
         await table.fetch(text, 1)
     assert await table.fetch(text, "1") == [("1", "x")]
     await table.execute("alter table things alter i type int4 using i::int4")
+
+
+class Unread:
+    """Rows are made into it, and can't be."""
+
+    def __init__(self, **_: object) -> None:
+        raise ValueError("never")
+
+
+async def test_what_leaves_a_transaction_speaks_of_the_whole(db: onetrip.Database) -> None:
+    """A statement that took effect in it did so nowhere else, where it is rolled back."""
+    await db.execute("create table left_whole (n int)")
+    insert = "insert into left_whole values (1) returning n"
+    try:
+        with pytest.raises(onetrip.Error) as inside:
+            async with db.begin() as tx:
+                with pytest.raises(onetrip.Error) as within:
+                    await tx.fetchval(insert, column=7)
+                assert within.value.outcome == "Applied"
+                raise within.value
+        assert (inside.value.outcome, inside.value.is_retry_safe) == ("Rejected", True)
+
+        async def work(tx: onetrip.Transaction) -> None:
+            await tx.fetch(insert, into=Unread)
+
+        with pytest.raises(onetrip.Error) as run:
+            await db.run(work)
+        assert run.value.outcome == "Rejected"
+
+        async with db.begin() as tx:
+            with pytest.raises(onetrip.Error) as savepoint:
+                async with tx.begin() as inner:
+                    await inner.fetch(insert, into=Unread)
+            assert savepoint.value.outcome == "Rejected"
+        assert await db.fetchval("select count(*) from left_whole") == 0
+
+        # What another place says is true, whatever becomes of this transaction.
+        with pytest.raises(onetrip.Error) as beside:
+            async with db.begin() as tx:
+                await tx.execute("select 1")
+                await db.fetch(insert, into=Unread)
+        assert beside.value.outcome == "Applied"
+        assert await db.fetchval("select count(*) from left_whole") == 1
+    finally:
+        await db.execute("drop table left_whole")
+
+
+async def test_what_leaves_a_transaction_of_the_dropin_speaks_of_the_whole() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    try:
+        def never(_: str) -> None:
+            raise ValueError("never")
+
+        await con.execute("create temp table left_whole (n int)")
+        await con.set_type_codec("int4", schema="pg_catalog", encoder=str, decoder=never)
+        with pytest.raises(ValueError, match="never") as caught:
+            async with con.transaction():
+                await con.fetch("insert into left_whole values (1) returning n")
+        assert caught.value.outcome == "Rejected"  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match="never") as alone:
+            await con.fetch("insert into left_whole values (1) returning n")
+        assert alone.value.outcome == "Applied"  # type: ignore[attr-defined]
+    finally:
+        await con.close()
+
+
+def test_what_leaves_a_blocking_transaction_speaks_of_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where its time is over while the statement is answered."""
+    limit = onetrip.blocking.Timeout(None)
+    with onetrip.blocking.connect(URL) as db:
+        db.execute("create table left_blocking (n int)")
+        wait = Loop._wait
+
+        def late(self: Loop, work: Any, of: Any) -> None:
+            if isinstance(work, onetrip._native.Call) and of is limit:
+                # The time is over when the answer is there, and nobody has looked.
+                limit.cancel()
+                return
+            wait(self, work, of)
+
+        try:
+            monkeypatch.setattr(Loop, "_wait", late)
+            for run in (False, True):
+                limit = onetrip.blocking.Timeout(None)
+                inside: list[str] = []
+
+                def work(tx: onetrip.blocking.Transaction) -> None:
+                    try:
+                        with limit:
+                            tx.execute("insert into left_blocking values (1)")
+                    except onetrip.Error as error:
+                        inside.append(error.outcome)
+                        raise
+
+                with pytest.raises(CancelledError) as caught:
+                    if run:
+                        db.run(work)
+                    else:
+                        with db.begin() as tx:
+                            work(tx)
+                assert inside in (["Applied"], ["Unknown"])
+                assert caught.value.outcome == "Rejected"
+            monkeypatch.setattr(Loop, "_wait", wait)
+            assert db.fetchval("select count(*) from left_blocking") == 0
+        finally:
+            monkeypatch.setattr(Loop, "_wait", wait)
+            db.execute("drop table left_blocking")

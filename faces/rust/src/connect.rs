@@ -269,7 +269,7 @@ impl Connecting<'_> {
     }
 
     fn error(&mut self, verdict: Option<Verdict>) -> Error {
-        let Some(Verdict { error, text, is_of_many }) = verdict else {
+        let Some(Verdict { error, text, is_of_many, .. }) = verdict else {
             return Error::misuse("config", "there is no host to connect to");
         };
         let error = self.errors.swap_remove(error);

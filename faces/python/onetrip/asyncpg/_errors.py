@@ -37,6 +37,7 @@ def translated(error: errors.Error, query: str | None = None, args: Any = ()) ->
     """The error of asyncpg for this one. What became of the statement is in its `outcome`."""
     made = _translated(error, query, args)
     made.outcome = error.outcome  # type: ignore[attr-defined]
+    made._part_of = getattr(error, "_part_of", None)  # type: ignore[attr-defined]
     if made.__cause__ is None and error.fields is None:
         made.__cause__ = error
     made.__suppress_context__ = True

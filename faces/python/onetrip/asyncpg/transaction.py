@@ -71,7 +71,9 @@ class Transaction(connresource.ConnectionResource):
         self._managed = True
         await self.start()
 
-    async def __aexit__(self, extype: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(
+        self, extype: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         try:
             self._check_conn_validity("__aexit__")
         except exceptions.InterfaceError:
@@ -82,6 +84,7 @@ class Transaction(connresource.ConnectionResource):
             raise
         try:
             await (self._rollback() if extype is not None else self._commit())
+            self._connection._protocol.left_by(error)
         finally:
             self._managed = False
 

@@ -144,7 +144,10 @@ class Loop(asyncio.SelectorEventLoop):
             if not work.done():
                 assert limit is not None
                 self._give_up(work)
-                raise limit.error(_outcome(work))
+                error = limit.error(_outcome(work))
+                if isinstance(work, _native.Call):
+                    work._mark(error)
+                raise error
             return work.result() if read is None else read(work)
         except EXPECTED:
             raise

@@ -80,6 +80,17 @@ pub fn with_commit(statement: Outcome, commit: Option<Outcome>) -> Outcome {
     }
 }
 
+/// The outcome of a failure of a transaction's own that leaves the transaction, which so was not
+/// committed. `is_undone`: the server has answered the ROLLBACK. It speaks of the whole: a statement
+/// that took effect did so in the transaction, and nowhere else.
+pub fn left(failure: Outcome, is_undone: bool) -> Outcome {
+    match failure {
+        Outcome::Applied => Outcome::Rejected,
+        Outcome::Unknown if is_undone => Outcome::Rejected,
+        outcome => outcome,
+    }
+}
+
 /// The joint result of a transaction's last statement and the COMMIT behind it.
 ///
 /// # Errors
@@ -91,5 +102,19 @@ pub fn both<T, E: Failure>(result: Result<T, E>, committed: Result<(), E>) -> Re
             let outcome = with_commit(error.outcome(), committed.err().map(|it| it.outcome()));
             Err(error.with_outcome(outcome))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P62.
+    #[test]
+    fn what_leaves_a_transaction_took_no_effect_where_that_was_rolled_back() {
+        use Outcome::{Applied, NotSent, Rejected, Unknown};
+        let ends = [NotSent, Rejected, Applied, Unknown];
+        assert_eq!(ends.map(|end| left(end, true)), [NotSent, Rejected, Rejected, Rejected]);
+        assert_eq!(ends.map(|end| left(end, false)), [NotSent, Rejected, Rejected, Unknown]);
     }
 }

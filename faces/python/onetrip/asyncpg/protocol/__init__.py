@@ -91,6 +91,11 @@ class Protocol:
         finally:
             self.busy -= 1
 
+    def left_by(self, error: Any) -> None:
+        """An error of this connection's leaves a transaction that was rolled back."""
+        if getattr(error, "_part_of", None) == (id(self.host.core), self.number):
+            error.outcome = _native.outcome_left(error.outcome, True)
+
     def record_of(self, record_class: Any) -> Any:
         return self.record_class if record_class is None else record_class
 

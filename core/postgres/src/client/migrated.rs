@@ -70,6 +70,7 @@ mod tests {
     use crate::client::texts::text_key;
     use crate::sql::classify;
 
+    /// P17.
     #[test]
     fn what_ran_is_sent_again_only_if_it_reads() {
         let sent = |outcome, is_plain_read| {
@@ -82,6 +83,7 @@ mod tests {
         assert!(!sent(Outcome::Unknown, true));
     }
 
+    /// P17.
     #[test]
     fn nothing_is_sent_again_in_a_transaction_or_for_ever() {
         let sent = Sent {

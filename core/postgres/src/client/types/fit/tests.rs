@@ -46,6 +46,7 @@ fn array(element: &[u8]) -> Vec<u8> {
     [&head.map(u32::to_be_bytes).concat(), element].concat()
 }
 
+/// P20.
 #[test]
 fn a_column_is_read_only_in_the_form_that_it_was_asked_for_in() {
     let types = types(&[("a", 23)]);
@@ -61,6 +62,7 @@ fn a_column_is_read_only_in_the_form_that_it_was_asked_for_in() {
     assert_eq!(fit(&types, (&[91_000], &[]), true, Type::format), Fit::Misfit(0));
 }
 
+/// P20.
 #[test]
 fn a_composite_with_other_attributes_is_outdated() {
     let types = types(&[("a", 23), ("b", 25)]);

@@ -8,7 +8,7 @@ use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::first_use;
-use onetrip_postgres::client::statements::means_stale;
+use onetrip_postgres::outdated::means_stale;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::session::NOT_REPLICATED;

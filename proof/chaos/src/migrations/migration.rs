@@ -124,7 +124,7 @@ impl<'a> Migration<'a> {
 
     /// Uses every text on every connection, so often that it is prepared there.
     async fn warm(&self) {
-        for way in [Way::Transaction, Way::Plain] {
+        for way in [Way::Transaction, Way::Prepared, Way::Plain] {
             for _ in 0..USES {
                 match self.stage.connections {
                     1 => self.each(way).await,

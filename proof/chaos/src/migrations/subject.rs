@@ -1,6 +1,9 @@
 //! The client whose statements run while something changes.
 
-use onetrip::types::ToSql;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use onetrip::types::{AsText, ToSql};
 use onetrip::{Client, Config, Error, ParameterSet, Rows, Session};
 use serde_json::Value;
 
@@ -46,12 +49,14 @@ impl Use {
     }
 }
 
-/// How several uses are run, of which all take effect or none; the first three take one use.
+/// How several uses are run, of which all take effect or none; the first four take one use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Plain,
     Streamed,
     Batch,
+    /// By a statement that was prepared once. Its values are sent as text.
+    Prepared,
     Together,
     Transaction,
     Pipeline,
@@ -59,10 +64,11 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 7] = [
+    pub(super) const ALL: [Way; 8] = [
         Way::Plain,
         Way::Streamed,
         Way::Batch,
+        Way::Prepared,
         Way::Together,
         Way::Transaction,
         Way::Pipeline,
@@ -70,7 +76,7 @@ impl Way {
     ];
 
     pub(super) fn is_single(self) -> bool {
-        matches!(self, Way::Plain | Way::Streamed | Way::Batch)
+        matches!(self, Way::Plain | Way::Streamed | Way::Batch | Way::Prepared)
     }
 }
 
@@ -78,13 +84,13 @@ impl Way {
 pub(super) const NAME: &str = "migrations";
 
 #[derive(Debug)]
-pub(super) struct Subject(pub(super) Client);
+pub(super) struct Subject(pub(super) Client, RefCell<HashMap<String, onetrip::Statement>>);
 
 impl Subject {
     pub(super) async fn connect(url: &str, connections: usize) -> Subject {
         let config: Config = url.parse().unwrap();
         let config = config.connections_max(connections).application_name(NAME);
-        Subject(Client::connect_with(&config).await.unwrap())
+        Subject(Client::connect_with(&config).await.unwrap(), RefCell::default())
     }
 
     /// The rows of each use, as text.
@@ -95,6 +101,7 @@ impl Subject {
             }
             Way::Streamed => self.streamed(&uses[0]).await,
             Way::Batch => self.batch(&uses[0]).await,
+            Way::Prepared => self.prepared(&uses[0]).await,
             Way::Together => {
                 let tx = self.0.begin().await?;
                 let mut pending = Vec::new();
@@ -161,6 +168,33 @@ impl Subject {
             return Box::pin(self.run(Way::Plain, std::slice::from_ref(one))).await;
         }
         Ok(vec![rows.join("; ")])
+    }
+
+    /// Where a value has a type of its own, that of a prepared statement decides whether it fits. So
+    /// only strings go this way.
+    async fn prepared(&self, one: &Use) -> Result<Vec<String>, Error> {
+        let text = |sent: Sent| match sent {
+            Sent::Text(it) => Some(Some(AsText(it))),
+            Sent::Null(_) => Some(None),
+            _ => None,
+        };
+        let parameters = one.statement.parameters.iter();
+        let sent = parameters.map(|parameter| match parameter {
+            Parameter::Id => text(Sent::Text(one.id.to_string())),
+            Parameter::Value => text(Sent::of(&one.given)),
+        });
+        let Some(sent) = sent.collect::<Option<Vec<_>>>() else {
+            return Box::pin(self.run(Way::Plain, std::slice::from_ref(one))).await;
+        };
+        let known = self.1.borrow().get(&one.statement.text).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => self.0.prepare(&one.statement.text).await?,
+        };
+        self.1.borrow_mut().insert(one.statement.text.clone(), statement.clone());
+        let values: Vec<_> = sent.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        let rows = self.0.query(&statement, &values).await?;
+        Ok(vec![rows.iter().map(|row| shown(&row, one.id)).collect::<Vec<_>>().join("; ")])
     }
 
     /// A batch returns no rows, so only what does not ask for any runs as one.

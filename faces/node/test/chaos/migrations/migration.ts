@@ -90,7 +90,7 @@ export class Migration {
   /** Uses every text on every connection, so often that it is prepared there. */
   async #warm(): Promise<void> {
     const { connections, client } = this.#stage
-    for (const way of ['transaction', 'plain']) {
+    for (const way of ['transaction', 'plain', ...(client.ways.includes('named') ? ['named'] : [])]) {
       for (let times = 0; times < USES; times++) {
         const each = Array.from({ length: connections }, () => this.#each())
         if (way === 'transaction') {
@@ -335,5 +335,5 @@ export class Migration {
 const isSame = (one: Given, other: Given): boolean => JSON.stringify(one) === JSON.stringify(other)
 
 function isSingle(way: string): boolean {
-  return way === 'plain' || way === 'lent' || way === 'streamed'
+  return ['plain', 'lent', 'named', 'streamed'].includes(way)
 }

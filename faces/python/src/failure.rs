@@ -7,7 +7,7 @@ use bytes::Bytes;
 use onetrip_abi::completion::{end, outcome};
 use onetrip_abi::host::Refused;
 use onetrip_engine::Outcome;
-use onetrip_postgres::client::first_use;
+use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::outdated::means_stale;
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
@@ -218,6 +218,11 @@ impl Failure {
     /// Whether the server can't use the statement that it has, which has not started.
     pub(crate) fn is_stale(&self) -> bool {
         means_stale(self.sqlstate().map(str::as_bytes), self.routine().map(str::as_bytes))
+    }
+
+    /// Whether it says that the columns of a statement have changed.
+    pub(crate) fn columns_changed(&self) -> bool {
+        migrated::columns_changed(self.sqlstate(), self.routine())
     }
 
     /// Whether what was learned of its text may be the cause.

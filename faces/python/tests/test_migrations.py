@@ -696,12 +696,12 @@ async def test_run_runs_a_transaction_again_whose_tables_were_altered(admin: Any
 async def test_a_result_that_is_read_in_parts_is_read_as_it_is(
     face: Face, admin: Any, migration: str, uses: int
 ) -> None:
-    await admin.execute("insert into moving.things select n, 'n' from generate_series(2, 9000) n")
+    await admin.execute("insert into moving.things select n, repeat('n', 40) from generate_series(2, 1200) n")
     for _ in range(uses):
         await face.fetch(READ)
     await admin.execute(migration)
     expected = await told_now(face, READ)
-    assert len(expected) == 9000
+    assert len(expected) == 1200
     for _ in range(2):
         assert plain(await face.fetch(READ)) == expected
 
@@ -738,4 +738,22 @@ async def test_many_callers_behind_a_migration_all_read_what_is_there(admin: Any
         expected = await told_now(face, READ)
         for told in await asyncio.gather(*(face.fetch(READ) for _ in range(40))):
             assert plain(told) == expected
+    await face.close()
+
+
+async def test_another_number_of_columns_is_told_in_a_transaction_and_run_again(admin: Any) -> None:
+    """Of a text that was sent as such, with a form for each of its columns."""
+    await admin.execute(OF_COLUMNS["inet"])
+    face = await opened(False)
+    await face.fetch(READ)
+    await admin.execute("alter table moving.things add d int default 5")
+    with pytest.raises(onetrip.Error, match="the columns of the statement have changed"):
+        async with face.db.begin() as tx:
+            await tx.fetch(READ)
+    await admin.execute("alter table moving.things add e int default 6")
+
+    async def work(tx: Any) -> Rows:
+        return [tuple(row) for row in await tx.fetch(READ)]
+
+    assert await face.db.run(work) == [(1, "one", "10.0.0.1", 5, 6)]
     await face.close()

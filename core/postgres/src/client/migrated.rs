@@ -10,10 +10,20 @@ use crate::sql::Traits;
 /// would hold it up for ever.
 pub const AGAIN_MAX: u8 = 3;
 
-/// What stands in front of the server's error where a prepared statement can't run as it is
-/// (`RevalidateCachedQuery` in src/backend/utils/cache/plancache.c).
-pub const COLUMNS_CHANGED: &str =
-    "the columns of the statement have changed since it was prepared: ";
+/// What stands in front of an error of the server's that says so ([`columns_changed`]).
+pub const COLUMNS_CHANGED: &str = "the columns of the statement have changed: ";
+
+/// Whether the server refused a statement since its columns have changed: by its plan, or by how
+/// many it was asked for (`RevalidateCachedQuery` in src/backend/utils/cache/plancache.c and
+/// `PortalSetResultFormat` in src/backend/tcop/pquery.c). Nothing else is wrong with its transaction.
+#[must_use]
+pub fn columns_changed(sqlstate: Option<&str>, routine: Option<&str>) -> bool {
+    matches!(
+        (sqlstate, routine),
+        (Some("0A000"), Some("RevalidateCachedQuery"))
+            | (Some("08P01"), Some("PortalSetResultFormat"))
+    )
+}
 
 /// What is known of a statement that does not go on as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -184,10 +184,7 @@ impl State {
                 match is_part {
                     // Its caller hears of it with the others.
                     true => {
-                        let failure = failure.map(|failure| match failure.is_stale() {
-                            true => failure.told_first(migrated::COLUMNS_CHANGED),
-                            false => failure,
-                        });
+                        let failure = failure.map(told);
                         let _ = call.get().now.with(|it| it.failure = failure);
                     }
                     false => self.answered(py, now, (call, number), failure),
@@ -238,7 +235,7 @@ impl State {
             self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
             return None;
         }
-        Some(if is_stale { failure.told_first(migrated::COLUMNS_CHANGED) } else { failure })
+        Some(told(failure))
     }
 
     /// Whether a statement with this outcome is sent again, as its text is by now.
@@ -385,5 +382,13 @@ impl State {
             self.finish(py, part, undone);
         }
         self.finish(py, call, cause);
+    }
+}
+
+/// The same, which names what has changed.
+fn told(failure: Failure) -> Failure {
+    match failure.columns_changed() {
+        true => failure.told_first(migrated::COLUMNS_CHANGED),
+        false => failure,
     }
 }

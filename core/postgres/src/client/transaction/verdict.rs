@@ -2,6 +2,7 @@
 
 use onetrip_engine::Outcome;
 
+use crate::client::migrated::columns_changed;
 use crate::outdated::means_stale;
 
 /// A failure, as the language keeps it.
@@ -37,7 +38,7 @@ pub const AT_COMMIT: &str =
 pub fn is_conflict(failure: &impl Failure) -> bool {
     let Some((code, routine)) = failure.answer() else { return false };
     let is_stale = means_stale(Some(code.as_bytes()), routine.map(str::as_bytes));
-    matches!(code, "40001" | "40P01") || is_stale
+    matches!(code, "40001" | "40P01") || is_stale || columns_changed(Some(code), routine)
 }
 
 /// Whether a transaction whose begin or end failed in this way is run again. It is not if its

@@ -985,6 +985,12 @@ impl Scope {
             _ if core.get().strict && matches!(place, Place::Session { .. }) => None,
             _ => refusal(traits, place).map(|refusal| (refusal.code(), refusal.message())),
         };
+        // A COPY that the drop-in does not carry out itself goes as in a script, where the server ends
+        // it. The engine takes its answers for nothing else.
+        let has_rows = matches!(want, Want::Rows | Want::Row | Want::Head | Want::Tag | Want::Both);
+        let copies = || [Direction::In, Direction::Out].iter().any(|it| it.is_of(traits));
+        let goes_simply = core.get().strict && has_rows && args.is_empty() && copies();
+        let flags = if goes_simply { flag::SIMPLE } else { flags };
         let args = Some(args.clone().unbind());
         let (of, statement) = (core.clone().into_any().unbind(), Some(statement.unbind()));
         let mut call = Call::new(of, want, statement, flags, args);

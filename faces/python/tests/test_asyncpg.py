@@ -499,3 +499,25 @@ async def test_codecs_that_raise() -> None:
         assert await con.fetchval("select 5") == 5
     finally:
         await con.close()
+
+
+async def test_a_copy_that_is_fetched_returns_nothing_and_costs_no_connection() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    try:
+        await con.execute("create temp table copied (n int); insert into copied values (1), (2)")
+        pid = await con.fetchval("select pg_backend_pid()")
+        out = "copy copied to stdout"
+        assert await con.fetch(out) == []
+        assert await con.fetchval(out) is None
+        assert await con.fetchrow(out) is None
+        prepared = await con.prepare(out)
+        assert await prepared.fetch() == []
+        async with con.transaction():
+            assert await con.fetch(out) == []
+        for take in (con.fetch, con.fetchval, con.execute):
+            with pytest.raises(onetrip.asyncpg.QueryCanceledError, match="No source stream defined"):
+                await take("copy copied from stdin")
+        assert await con.fetchval("select pg_backend_pid()") == pid
+        assert await con.fetchval("select count(*) from copied") == 2
+    finally:
+        await con.close()

@@ -233,9 +233,8 @@ impl Call {
     /// The result, or an error that knows its transaction: where that is rolled back, it is said of
     /// the error that leaves its block.
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.read(py).map_err(|error| {
-            self.mark(py, error.value(py)).map_or_else(|why| why, |()| error)
-        })
+        self.read(py)
+            .map_err(|error| self.mark(py, error.value(py)).map_or_else(|why| why, |()| error))
     }
 
     fn mark(&self, py: Python<'_>, error: &Bound<'_, PyBaseException>) -> PyResult<()> {

@@ -13,8 +13,8 @@ use onetrip_postgres::client::connect::{
     SslNegotiation, TargetSessionAttrs,
 };
 use onetrip_postgres::client::connect::{passfile, service as file_of_services};
-use onetrip_postgres::client::transaction::verdict::left;
 use onetrip_postgres::client::identity::{Identity, Lineage as Seen, QUESTION};
+use onetrip_postgres::client::transaction::verdict::left;
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
 use pyo3::exceptions::PyValueError;

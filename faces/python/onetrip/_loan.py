@@ -127,7 +127,8 @@ class Loan:
 
     def __del__(self) -> None:
         # A collector may run anywhere: on another thread, or amid the client's own work.
-        if self.is_over or sys.is_finalizing():
+        # A signal's handler may have raised before all of it was there.
+        if getattr(self, "is_over", True) or sys.is_finalizing():
             return
         if self.what != "stream" and not self._host.loop.is_closed():
             self._warn(f"{self.what} was deleted whose block had not ended")

@@ -747,3 +747,46 @@ def test_what_ends_a_copy_speaks_of_the_whole(
                 assert other.fetchval("select count(*) from copied_whole") == 50
         finally:
             other.execute("drop table copied_whole")
+
+
+def test_what_a_signals_handler_raises_stays_what_it_is() -> None:
+    """What it has interrupted ends with the client, and is not told in its place."""
+    db = connect(URL)
+    db.execute("create table interrupted (n int)")
+
+    def interrupted() -> None:
+        with db._loop.turn:
+            db._loop._give_in()
+        raise KeyboardInterrupt
+
+    def rows() -> Iterator[tuple[int]]:
+        yield (1,)
+        interrupted()
+
+    for enter in (db.session, db.begin, db.pipeline):
+        with pytest.raises(KeyboardInterrupt), enter():
+            interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        db.copy_rows("interrupted", rows())
+    assert db.fetchval("select count(*) from interrupted") == 0
+    db.execute("drop table interrupted")
+    db.close()
+
+
+def test_a_session_that_another_thread_closes_amid_its_end_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Loop.run_within
+
+    def closed_before(self: Loop, limit: Any, work: Any, *args: Any, **how: Any) -> Any:
+        if work.__name__ == "__aexit__":
+            db.close(0)
+        return run(self, limit, work, *args, **how)
+
+    db = connect(URL)
+    monkeypatch.setattr(Loop, "run_within", closed_before)
+    with db.session() as session:
+        assert session.fetchval("select 1") == 1
+    db = connect(URL)
+    with pytest.raises(onetrip.errors.RolledBackError), db.begin() as tx:
+        tx.execute("select 1")

@@ -191,7 +191,9 @@ class Calls:
                 return task.result()
             raise _of_whole(error, task)
         except BaseException:
-            loop.run_within(None, leave, task)
+            # Where a signal's handler has raised nothing is left to end, and that goes on.
+            if loop.failure is None:
+                loop.run_within(None, leave, task)
             raise
 
 

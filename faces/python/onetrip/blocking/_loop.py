@@ -94,9 +94,16 @@ class Loop(asyncio.SelectorEventLoop):
         return self.run_within(_limit.get(), work, *args)
 
     def run_within(
-        self, limit: Timeout | None, work: Callable[..., Coroutine[Any, Any, T]], *args: Any
+        self,
+        limit: Timeout | None,
+        work: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        closed: Callable[[], T] | None = None,
     ) -> T:
+        """``closed`` is called in its place where the client was closed."""
         with self.turn:
+            if self.is_closed() and self.failure is None and closed is not None:
+                return closed()
             if self.is_closed():
                 raise self.failure or MisuseError("the client was closed")
             result: T = self._result(limit, lambda: self._task(work, *args))

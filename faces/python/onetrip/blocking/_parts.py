@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from .._flow import Stream as Flow
-from ..errors import TimeoutError
+from ..errors import Error, TimeoutError
 from ._loop import Loop, Timeout
 
 T = TypeVar("T")
@@ -109,11 +109,19 @@ class Block(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         self._is_entered = False
-        if self._loop.is_closed() and self._loop.failure is None:
+
+        def finish() -> None:
             # The client was closed in it, which has ended what it has of it.
-            return _finish(self._block.__aexit__(kind, error, traceback))
-        # It is ended also where its time is over.
-        self._loop.run_within(None, self._block.__aexit__, kind, error, traceback)
+            _finish(self._block.__aexit__(kind, error, traceback))
+
+        try:
+            # It is ended also where its time is over.
+            leave = self._block.__aexit__
+            self._loop.run_within(None, leave, kind, error, traceback, closed=finish)
+        except Error as why:
+            # Where a signal's handler has raised nothing is left to end, and that goes on.
+            if error is None or why is not self._loop.failure:
+                raise
 
 
 class Events(Iterator[T]):

@@ -195,6 +195,11 @@ impl Failure {
         matches!(self, Failure::Said { code: "connection_lost", .. })
     }
 
+    /// Whether all took effect, and only its reply is not kept.
+    pub(crate) fn is_of_reading(&self) -> bool {
+        matches!(self, Failure::Said { outcome: outcome::APPLIED, .. })
+    }
+
     /// Whether it was skipped, since what stands in front of it has failed.
     pub(crate) fn is_aborted(&self) -> bool {
         matches!(self, Failure::Said { code: "aborted", .. })

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use onetrip_abi::Connection;
 use onetrip_abi::completion::outcome;
 use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
@@ -359,6 +359,11 @@ impl Link {
                     Front::Rows | Front::Nothing => {}
                 }
             }
+            if matches!(call.get().want, Want::Parts(_, false)) {
+                // Nobody reads its rows, so they are neither kept nor counted.
+                it.blocks.push(tags_of(block));
+                return false;
+            }
             it.bytes += block.len();
             it.total += block.len();
             if it.total > bytes_max && !call.get().flows() {
@@ -443,3 +448,19 @@ const EARLY_BYTES: usize = 32 << 10;
 
 /// The default of `queue_max`.
 const QUEUE_MAX: usize = 16_384;
+
+/// The command tags among whole messages.
+fn tags_of(block: Bytes) -> Bytes {
+    let (mut tags, mut rest) = (BytesMut::new(), &block[..]);
+    while let [tag, a, b, c, d, ..] = *rest {
+        let len = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
+        let (message, behind) = rest.split_at(len.min(rest.len()));
+        if tag == COMMAND_COMPLETE {
+            tags.extend_from_slice(message);
+        }
+        rest = behind;
+    }
+    tags.freeze()
+}
+
+const COMMAND_COMPLETE: u8 = b'C';

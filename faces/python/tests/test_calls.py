@@ -221,3 +221,27 @@ async def test_a_session_takes_several_statements_in_one_text(db: onetrip.Databa
         with pytest.raises(onetrip.PostgresError) as caught:
             await session.script("insert into s values (2); select 1 / 0")
         assert caught.value.outcome == "Unknown"
+
+
+async def test_what_undoes_many_is_told_also_where_their_rows_are_too_many() -> None:
+    """`Applied` is said of what stands alone; rows that nobody reads count for nothing."""
+    async with onetrip.connect(URL, result_bytes_max=4096) as db:
+        await db.execute("create table many_large (n int primary key)")
+        insert = "insert into many_large values ($1) returning repeat('x', 1000)"
+        try:
+            sets = [(n,) for n in range(40)]
+            again = [*sets, (0,)]
+            for many in (db.executemany, db.fetchmany):
+                with pytest.raises(onetrip.errors.UniqueViolation) as undone:
+                    await many(insert, again)
+                assert undone.value.outcome == "Rejected"
+                assert await db.fetchval("select count(*) from many_large") == 0
+            assert await db.executemany(insert, sets) == 40
+            with pytest.raises(onetrip.Error) as large:
+                await db.fetchmany(insert, [(n + 100,) for n in range(40)])
+            assert (large.value.code, large.value.outcome) == ("result_too_large", "Applied")
+            assert await db.fetchval("select count(*) from many_large") == 80
+            texts = "insert into many_large values ($1) on conflict do nothing"
+            assert await db.executemany(texts, [(0,)] * 2000) == 0
+        finally:
+            await db.execute("drop table many_large")

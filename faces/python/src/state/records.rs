@@ -158,7 +158,9 @@ impl State {
             }
             Want::Parts(..) => {
                 let is_last = call.get().now.with(|it| {
-                    if it.failure.as_ref().is_none_or(Failure::is_aborted) && failure.is_some() {
+                    // What is said of its rows is of no account where all is undone.
+                    let gives_way = |known: &Failure| known.is_aborted() || known.is_of_reading();
+                    if it.failure.as_ref().is_none_or(gives_way) && failure.is_some() {
                         it.failure = failure;
                     }
                     matches!(it.stage, Stage::Sent(_, last, _) if last == token)

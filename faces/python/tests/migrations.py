@@ -386,7 +386,8 @@ class Migration:
                 for use, rows, other in zip(unit, end, wanted):
                     if other != [rows]:
                         what = f"phase {self.phase}, {way}, {use.key}"
-                        stage.book.note(f"differs: {what}: [{rows}] and not {said(other)}")
+                        kind = "taken" if isinstance(other, Failure) else "differs"
+                        stage.book.note(f"{kind}: {what}: [{rows}] and not {said(other)}")
                 return True
             [first, *_] = wanted
             if isinstance(first, Failure) and first.code == end.code:
@@ -420,7 +421,9 @@ class Migration:
                 rows = passed.end[at]
                 if [rows] not in ends[at]:
                     wanted = " or ".join(map(said, ends[at]))
-                    book.note(f"differs: {what}: [{rows}] and not {wanted}")
+                    taken = all(isinstance(end, Failure) for end in ends[at])
+                    kind = "taken" if taken else "differs"
+                    book.note(f"{kind}: {what}: [{rows}] and not {wanted}")
                 may_be = [by_key.get((phase, use.key)) for phase in passed.phases]
                 if row not in may_be and not (row is None and self.stage.found.forgets):
                     book.note(f"stored: {what}: {row} and not one of {may_be}")
@@ -552,7 +555,8 @@ class Sessions:
                     book.cost(here.end)
                     book.note(f"errors: {what}")
             elif here.end != there.end:
-                book.note(f"differs: {what}")
+                kind = "taken" if isinstance(there.end, Failure) else "differs"
+                book.note(f"{kind}: {what}")
         mine = await stage.databases.stored("ours", stage.found.tables)
         other = await stage.databases.stored("fresh", stage.found.tables)
         for there in theirs:

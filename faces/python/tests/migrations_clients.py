@@ -68,15 +68,11 @@ class Native(Subject):
                         calls.append(pipeline.fetch(use.statement.text, *values(use)))
             finally:
                 rows = await asyncio.gather(*calls, return_exceptions=True)
-            return [shown(it, use.id) for it, use in zip(rows, uses)]
+            return all_shown(rows, uses)
         async with self.db.begin() as tx:
             if way == "together" and all(use.statement.text for use in uses):
                 calls = [tx.fetch(use.statement.text, *values(use)) for use in uses]
-                rows = await asyncio.gather(*calls, return_exceptions=True)
-                for it in rows:
-                    if isinstance(it, BaseException):
-                        raise it
-                return [shown(it, use.id) for it, use in zip(rows, uses)]
+                return all_shown(await asyncio.gather(*calls, return_exceptions=True), uses)
             return [await asked(tx, use) for use in uses]
 
     async def _single(self, way: str, use: Use) -> str:
@@ -236,6 +232,14 @@ def value_of(given: Any) -> Any:
         "composite": lambda it: tuple(value_of(one) for one in it),
     }
     return convert.get(kind, lambda it: it)(value)
+
+
+def all_shown(results: Sequence[Any], uses: Sequence[Use]) -> list[str]:
+    """The rows of several uses; raises the first error, once all have ended."""
+    for it in results:
+        if isinstance(it, BaseException):
+            raise it
+    return [shown(it, use.id) for it, use in zip(results, uses)]
 
 
 def shown(rows: Any, id: int) -> str:

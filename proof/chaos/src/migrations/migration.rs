@@ -312,9 +312,9 @@ impl<'a> Migration<'a> {
                 (Ok(rows), _) => {
                     for (at, (row, end)) in rows.iter().zip(expected).enumerate() {
                         if end.as_ref().ok().and_then(|it| it.first()) != Some(row) {
-                            let end = said(end);
-                            self.stage
-                                .wrong(&format!("differs: {}: [{row}] and not {end}", what(at)));
+                            let kind = if end.is_ok() { "differs" } else { "taken" };
+                            let (what, end) = (what(at), said(end));
+                            self.stage.wrong(&format!("{kind}: {what}: [{row}] and not {end}"));
                         }
                     }
                     return true;
@@ -376,9 +376,12 @@ impl<'a> Migration<'a> {
                     .iter()
                     .any(|it| it.as_ref().ok().and_then(|it| it.first()) == Some(&rows[at]))
                 {
+                    let is_taken = wanted.iter().all(|it| it.is_err());
+                    let kind = if is_taken { "taken" } else { "differs" };
                     let wanted: Vec<_> = wanted.into_iter().map(said).collect();
                     let wanted = wanted.join(" or ");
-                    self.stage.wrong(&format!("differs: {what}: [{}] and not {wanted}", rows[at]));
+                    let got = &rows[at];
+                    self.stage.wrong(&format!("{kind}: {what}: [{got}] and not {wanted}"));
                 }
                 let key = |phase: usize| theirs.get(&(phase, one.key())).cloned();
                 let may_be: Vec<_> = phases.clone().map(key).collect();

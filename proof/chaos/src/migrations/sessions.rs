@@ -125,7 +125,8 @@ impl Sessions<'_> {
                     self.0.wrong(&format!("errors: {what}"));
                 }
                 (Ok(rows), Ok(wanted)) if rows == wanted => {}
-                (Ok(_), _) => self.0.wrong(&format!("differs: {what}")),
+                (Ok(_), Ok(_)) => self.0.wrong(&format!("differs: {what}")),
+                (Ok(_), Err(_)) => self.0.wrong(&format!("taken: {what}")),
             }
         }
         let here = databases.stored(Twin::Ours, &found.tables).await;

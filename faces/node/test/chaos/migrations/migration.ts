@@ -239,7 +239,8 @@ export class Migration {
         expected.forEach((it, at) => {
           const got = end.rows[at]
           const same = 'rows' in it && it.rows[0] === got
-          if (!same) book.wrong(`differs: ${what(at)}: ${got} and not ${said(it)}`)
+          const kind = 'error' in it ? 'taken' : 'differs'
+          if (!same) book.wrong(`${kind}: ${what(at)}: ${got} and not ${said(it)}`)
         })
         return true
       }
@@ -292,7 +293,9 @@ export class Migration {
         }
         const wanted = phases.map((it) => this.#end(it, use, judge))
         if (!wanted.some((it) => it !== undefined && 'rows' in it && it.rows[0] === end.rows[at])) {
-          book.wrong(`differs: ${what}: ${end.rows[at]} and not ${wanted.map(said).join(' or ')}`)
+          const isTaken = wanted.every((it) => it !== undefined && 'error' in it)
+          const kind = isTaken ? 'taken' : 'differs'
+          book.wrong(`${kind}: ${what}: ${end.rows[at]} and not ${wanted.map(said).join(' or ')}`)
         }
         const rows = phases.map((it) => theirs.get(`${it} ${keyOf(use)}`))
         if (!rows.includes(row) && !(row === undefined && found.forgets)) {

@@ -81,7 +81,7 @@ export class Sessions {
         book.cost(end.error)
         book.wrong(`errors: ${what}`)
       } else if (said(end) !== said(wanted)) {
-        book.wrong(`differs: ${what}`)
+        book.wrong(`${wanted !== undefined && 'error' in wanted ? 'taken' : 'differs'}: ${what}`)
       }
     })
     const here = await databases.stored('ours', found.tables)

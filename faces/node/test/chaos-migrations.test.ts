@@ -12,7 +12,7 @@ process.env['TZ'] = 'UTC'
 const setting: Omit<Setting, 'face'> = {
   url: process.env['ONETRIP_TEST_POSTGRES'] ?? '',
   seed: Number(process.env['ONETRIP_SEED'] ?? Date.now() % 2 ** 31),
-  rounds: 20,
+  rounds: 12,
   ...(process.env['ONETRIP_SECONDS'] === undefined ? {} : { seconds: Number(process.env['ONETRIP_SECONDS']) }),
   ...(process.env['ONETRIP_CASE'] === undefined ? {} : { only: process.env['ONETRIP_CASE'], rounds: Infinity }),
 }

@@ -199,6 +199,7 @@ fn prepared_of(type_oid: u8) -> Seen {
 
 const INT4: u8 = 23;
 
+/// P56.
 #[test]
 fn a_name_is_used_for_exact_values_alone() {
     let mut connection = Connection::new(10);
@@ -223,6 +224,7 @@ fn a_value_whose_type_is_not_known_yet_leaves_with_its_own_parse() {
     assert!(parses.parses() && !behind.parses(), "its segment holds the locks of its Parse");
 }
 
+/// P56.
 #[test]
 fn what_one_connection_finds_out_all_know() {
     for (reply, fault) in [
@@ -280,6 +282,7 @@ fn a_statement_is_prepared_anew_once_it_is_old() {
     assert_eq!(connection.closed().len(), 1);
 }
 
+/// P56.
 #[test]
 fn where_names_have_changed_none_of_before_is_used_and_few_are_made() {
     let mut connection = Connection::new(10);
@@ -302,6 +305,7 @@ fn where_names_have_changed_none_of_before_is_used_and_few_are_made() {
     assert_eq!(connection.numbers.get(), 3);
 }
 
+/// P57.
 #[test]
 fn a_name_of_the_users_is_that_of_63_bytes() {
     let mut connection = Connection::new(10);

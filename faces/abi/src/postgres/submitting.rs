@@ -173,10 +173,25 @@ impl Postgres {
         if !self.engine.is_open() {
             return Err(Refused::Closed);
         }
-        let exactness = submission.exactness(self.engine.protocol().is_utc());
-        let loose = exactness.loosened();
-        let submission = loose.as_ref().map_or(submission, |loose| submission.with(loose));
-        let Plan { way, closes, traits } = self.plan(&submission, loose.is_some())?;
+        match submission.exactness(self.engine.protocol().is_utc()).loosened() {
+            None => self.send_planned(now, token, (submission, false), deadline, treatment),
+            Some(loose) => {
+                let loose = (submission.with(&loose), true);
+                self.send_planned(now, token, loose, deadline, treatment)
+            }
+        }
+    }
+
+    /// `is_loose`: the server has to infer types of it anew.
+    fn send_planned(
+        &mut self,
+        now: Time,
+        token: u32,
+        (submission, is_loose): (Submission<'_>, bool),
+        deadline: Time,
+        treatment: Treatment,
+    ) -> Result<Ticket, Refused> {
+        let Plan { way, closes, traits } = self.plan(&submission, is_loose)?;
         if !self.stands_alone(treatment) {
             self.statements.sent(self.engine.protocol(), traits);
         }

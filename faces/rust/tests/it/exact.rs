@@ -138,6 +138,7 @@ async fn pairs(session: &Session) -> Vec<Pair> {
     rows.iter().map(|row| Pair { oid: row.get(0), from: row.get(1), to: row.get(2) }).collect()
 }
 
+/// P56.
 #[test]
 fn what_is_exact_means_the_same_under_every_cast() {
     run_long(Duration::from_secs(300), async {

@@ -37,6 +37,7 @@ async fn behind(from: &str, to: &str, before: &str, after: &[&str]) -> [Vec<Opti
     [ours, store(&self::client().await).await]
 }
 
+/// P56.
 #[test]
 fn a_text_is_stored_as_the_type_that_its_column_has_now() {
     run(async {
@@ -134,7 +135,7 @@ fn a_change_costs_one_transaction_at_most() {
     });
 }
 
-/// Each tenant has a schema of its own, and the same texts.
+/// P56. Each tenant has a schema of its own, and the same texts.
 #[test]
 fn a_text_means_what_its_names_mean_in_the_path_of_its_session() {
     run(async {

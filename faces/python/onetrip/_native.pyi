@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 from typing_extensions import Self
 
 from ._host import Host
-from .errors import Error
+from .errors import Error, Outcome
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

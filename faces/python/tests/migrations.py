@@ -71,6 +71,8 @@ class Book:
     migrations: int = 0
     skipped: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
+    #: What new clients store otherwise than asyncpg.
+    unlike: list[str] = field(default_factory=list)
     #: The errors that migrations cost, by their texts.
     errors: Counter[str] = field(default_factory=Counter)
 
@@ -353,9 +355,14 @@ class Migration:
             for kind in ("fresh", "real"):
                 ours, theirs = stored["ours"].get(use.id), stored[kind].get(use.id)
                 failed = isinstance(self.end(self.phase, use, kind), Failure)
-                if use.id not in missing and not failed and ours != theirs:
-                    what = f"phase {self.phase}, {use.key}"
-                    stage.book.note(f"stored: {what}: {ours} and not {theirs} ({kind})")
+                if use.id in missing or failed or ours == theirs:
+                    continue
+                what = f"phase {self.phase}, {use.key}: {ours} and not {theirs} ({kind})"
+                if kind == "real" and ours == stored["fresh"].get(use.id):
+                    # It is no matter of the migration.
+                    stage.book.unlike.append(f"{stage.book.place}: {what}")
+                else:
+                    stage.book.note(f"stored: {what}")
         self.judge_passed(stored["ours"], stored["fresh"])
         self.judge_errors()
 

@@ -120,6 +120,7 @@ pub(crate) fn parameters(
     for (type_, value) in types.iter().zip(values.iter_borrowed()) {
         // A str is sent as it is, and the server reads it.
         let is_binary = strict || type_.is_text() || !value.is_instance_of::<PyString>();
+        let is_binary = is_binary && !loses(type_, &value);
         let format = if is_binary { type_.format() } else { Format::Text };
         out.extend_from_slice(&format.code().to_be_bytes());
     }
@@ -183,6 +184,10 @@ fn parameter(
     if value.is_none() {
         return Ok(false);
     }
+    if loses(type_, value) {
+        write_text(&whole_text(value)?, out)?;
+        return Ok(true);
+    }
     let is_as_text = type_.format() == Format::Text;
     match value.cast::<PyString>() {
         Ok(text) if !strict && (is_as_text || !type_.is_text()) => write_text(text, out)?,
@@ -190,6 +195,28 @@ fn parameter(
         _ => write(type_, value, out, 0)?,
     }
     Ok(true)
+}
+
+/// Whether the binary form of the type that was learned has no room for all of the value: a date for
+/// a time of day, a float4 for the digits of a float. The type may be another one by now, so such a
+/// value leaves as its text, from which the server takes what its type has room for.
+fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
+    match type_.base().kind {
+        Kind::Date => value.is_instance_of::<PyDateTime>(),
+        Kind::Float4 => value
+            .cast::<PyFloat>()
+            .is_ok_and(|it| it.value().is_finite() && f64::from(it.value() as f32) != it.value()),
+        _ => false,
+    }
+}
+
+fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    let py = value.py();
+    let text = match value.is_instance_of::<PyDateTime>() {
+        true => value.call_method1(intern!(py, "isoformat"), (" ",))?,
+        false => value.repr()?.into_any(),
+    };
+    Ok(text.cast_into()?)
 }
 
 fn is_too_deep(depth: usize) -> Result<(), Unfit> {

@@ -757,3 +757,70 @@ async def test_another_number_of_columns_is_told_in_a_transaction_and_run_again(
 
     assert await face.db.run(work) == [(1, "one", "10.0.0.1", 5, 6)]
     await face.close()
+
+
+async def test_a_statement_is_looked_at_again_though_others_are_to_be_closed(admin: Any) -> None:
+    """Those of a session with a path of its own are closed behind it, with what is sent next."""
+    texts = "create schema if not exists paths; drop type if exists paths.mood cascade;"
+    await admin.execute(texts + "create type paths.mood as enum ('a', 'b')")
+    await admin.execute("create table if not exists paths.said (id int, c paths.mood)")
+    insert = "insert into said (id, c) values ($1, $2)"
+    others = ["select $1::mood as e", "select id, c from said where c = $1::mood and id < 0"]
+    pool = await onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1)
+    async with pool.acquire() as connection:
+        await connection.execute("set search_path = paths")
+        for _ in range(7):
+            await connection.fetch(insert, 1, "a")
+            for text in others:
+                await connection.fetch(text, "a")
+            await connection.fetch("select * from said where id < 0")
+    async with pool.acquire() as connection:
+        await connection.execute("set search_path = paths")
+        for value in ("a", None, "b"):
+            await connection.fetch(insert, 1, value)
+        with pytest.raises(onetrip.asyncpg.PostgresError):
+            await connection.fetch(insert, 1, "c")
+        assert not connection.is_closed()
+        assert await connection.fetchval("select 1") == 1
+    await pool.close()
+    await admin.execute("drop schema paths cascade")
+
+
+UTC = datetime.timezone.utc
+PLUS_5 = datetime.timezone(datetime.timedelta(hours=5))
+NOON = datetime.datetime(2020, 1, 1, 12, 30)
+
+#: The type of a column before and after, a value for it, and one that is stored then, as its text.
+PARAMETERS = [
+    ("float4", "float8", 0.5, 0.1, "0.1"),
+    ("float4", "numeric", 0.5, 0.12345678901234567, "0.12345678901234566"),
+    ("float8", "numeric", 0.5, 0.1 + 0.2, "0.30000000000000004"),
+    ("float8[]", "numeric[]", [0.5], [0.1 + 0.2], "{0.30000000000000004}"),
+    ("date", "timestamp", NOON.date(), NOON, "2020-01-01 12:30:00"),
+    ("date", "timestamptz", NOON.date(), NOON.replace(tzinfo=PLUS_5), "2020-01-01 07:30:00+00"),
+    ("timestamptz", "text", NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=PLUS_5), "2020-01-01 07:30:00+00"),
+    ("jsonb", "text", "1", '{"a":1}', '{"a":1}'),
+    ("int", "bigint", 7, 3_000_000_000, "3000000000"),
+    ("int", "text", 7, "007", "007"),
+]
+
+
+@pytest.mark.parametrize("row", PARAMETERS, ids=lambda row: f"{row[0]} to {row[1]}")
+@pytest.mark.parametrize("is_asyncpg", [False, True])
+async def test_a_value_is_stored_as_what_its_column_is_now(
+    admin: Any, row: tuple[Any, ...], is_asyncpg: bool
+) -> None:
+    of, to, before, value, stored = row
+    db = await (onetrip.asyncpg.create_pool(URL, max_size=2) if is_asyncpg else onetrip.connect(URL))
+    await admin.execute(f"drop table if exists moving.values; create table moving.values (a {of})")
+    insert = "insert into moving.values values ($1)"
+    for _ in range(8):
+        await db.execute(insert, before)
+    change = f"truncate moving.values; alter table moving.values alter a type {to} using null"
+    await admin.execute(change)
+    if is_asyncpg and isinstance(value, str) and to == "text" and of == "int":
+        value, stored = 8, "8"
+    await db.execute(insert, value)
+    await admin.execute("set timezone = 'UTC'")
+    assert await admin.fetchval("select a::text from moving.values") == stored
+    await db.close()

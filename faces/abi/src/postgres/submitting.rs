@@ -200,7 +200,10 @@ impl Postgres {
             self.submit_begin(now)?;
         }
         let is_portal = !submission.portal.name.is_empty();
-        let close = match closes || is_portal {
+        // None goes along with a statement that may be sent again behind a repair: that begins with a
+        // Close, and the answers to the two could not be told apart.
+        let may_be_repaired = way.parsed_as().is_none();
+        let close = match closes || is_portal || may_be_repaired {
             true => None,
             false => self.statements.take_close(self.engine.protocol_mut()),
         };

@@ -735,7 +735,7 @@ def test_what_ends_a_copy_speaks_of_the_whole(
             outcome = "Applied"
             try:
                 with limit:
-                    assert db.copy_rows("copied_whole", [(n,) for n in range(50)]) == 50
+                    assert db.copy_rows("copied_whole", ((n,) for n in range(50))) == 50
             except onetrip.Error as error:
                 outcome = error.outcome
             monkeypatch.setattr(Loop, "run", run)

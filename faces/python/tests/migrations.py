@@ -451,10 +451,11 @@ class Migration:
         budget = 0 if self.phase == 0 or stage.found.calm else stage.connections
         for cost in self.errors:
             stage.book.cost(cost.error)
-        if len(self.errors) > budget:
+        # Those that were in flight with the first one can't have known.
+        first = min((cost.ended for cost in self.errors), default=0)
+        behind = sum(cost.began > first for cost in self.errors)
+        if min(len(self.errors), 1 + behind) > budget:
             all = "; ".join(cost.error.said for cost in self.errors)
-            first = min(cost.ended for cost in self.errors)
-            behind = sum(cost.began > first for cost in self.errors)
             count = f"{len(self.errors)} for {stage.connections} connections"
             text = f"phase {self.phase}: {count}, {behind} sent behind the first: {all}"
             stage.book.note(f"errors: {text}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).resolve().parents[3] / "proof" / "chaos" / "migrations.json"
 CONTENT = json.loads(FILE.read_text())
+#: What is left, with a reason, is run only if ``ONETRIP_LEFT`` is set.
+LEFT = [it for it in CONTENT["left"] if "python" in it["faces"] and "ONETRIP_LEFT" not in os.environ]
 ALL = ["insert", "returning", "update", "where", "coalesce", "star", "copy"]
 
 
@@ -64,7 +67,8 @@ class Case:
 
 
 def cases(schema: str) -> list[Case]:
-    return [_case(raw, schema) for raw in CONTENT["cases"]]
+    left = [it.get("case") for it in LEFT]
+    return [_case(raw, schema) for raw in CONTENT["cases"] if raw["name"] not in left]
 
 
 def _case(raw: dict[str, Any], schema: str) -> Case:
@@ -86,7 +90,11 @@ def _case(raw: dict[str, Any], schema: str) -> Case:
         tables=[
             schema + (name if name[0] in "_." else f".{name}") for name in raw.get("tables", ["t"])
         ],
-        statements=[_statement(it, schema) for it in raw.get("statements", ALL)],
+        statements=[
+            _statement(it, schema)
+            for it in raw.get("statements", ALL)
+            if it not in [left.get("statement") for left in LEFT]
+        ],
         before=raw["before"],
         after=raw["after"],
     )

@@ -32,7 +32,7 @@ impl Stage<'_> {
     }
 
     fn way(&self) -> Way {
-        Way::ALL[self.below(Way::ALL.len())]
+        Way::all()[self.below(Way::all().len())]
     }
 
     /// Compares the connections with those from before.
@@ -124,7 +124,8 @@ impl<'a> Migration<'a> {
 
     /// Uses every text on every connection, so often that it is prepared there.
     async fn warm(&self) {
-        for way in [Way::Transaction, Way::Prepared, Way::Plain] {
+        let ways = Way::all().iter().filter(|way| Way::WARM.contains(way));
+        for &way in ways {
             for _ in 0..USES {
                 match self.stage.connections {
                     1 => self.each(way).await,
@@ -413,10 +414,11 @@ impl<'a> Migration<'a> {
         for cost in &self.errors {
             self.stage.book.borrow_mut().cost(&cost.error);
         }
-        if self.errors.len() > budget {
+        // Those that were in flight with the first one can't have known.
+        let first = self.errors.iter().map(|it| it.ended).min().unwrap_or_default();
+        let behind = self.errors.iter().filter(|it| it.began > first).count();
+        if self.errors.len().min(1 + behind) > budget {
             let all: Vec<_> = self.errors.iter().map(|it| it.error.said.as_str()).collect();
-            let first = self.errors.iter().map(|it| it.ended).min().unwrap_or_default();
-            let behind = self.errors.iter().filter(|it| it.began > first).count();
             let count = format!("{} for {} connections", all.len(), self.stage.connections);
             let all = all.join("; ");
             let what = format!("phase {phase}: {count}, {behind} sent behind the first: {all}");

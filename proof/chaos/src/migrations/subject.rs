@@ -64,16 +64,28 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 8] = [
+    const ALL: [Way; 8] = [
         Way::Plain,
         Way::Streamed,
         Way::Batch,
-        Way::Prepared,
         Way::Together,
         Way::Transaction,
         Way::Pipeline,
         Way::Run,
+        Way::Prepared,
     ];
+
+    /// Those by which texts are prepared on each connection.
+    pub(super) const WARM: [Way; 3] = [Way::Transaction, Way::Prepared, Way::Plain];
+
+    /// A statement that a program keeps has the types that it was prepared with, so the last is run
+    /// only if `ONETRIP_LEFT` is set.
+    pub(super) fn all() -> &'static [Way] {
+        match std::env::var_os("ONETRIP_LEFT") {
+            None => &Way::ALL[..Way::ALL.len() - 1],
+            Some(_) => &Way::ALL,
+        }
+    }
 
     pub(super) fn is_single(self) -> bool {
         matches!(self, Way::Plain | Way::Streamed | Way::Batch | Way::Prepared)

@@ -324,10 +324,11 @@ export class Migration {
     const { found, connections, book } = this.#stage
     const budget = this.#phase === 0 || found.calm ? 0 : connections
     for (const { error } of this.#errors) book.cost(error)
-    if (this.#errors.length > budget) {
+    // Those that were in flight with the first one can't have known.
+    const first = Math.min(...this.#errors.map((it) => it.ended))
+    const behind = this.#errors.filter(({ began }) => began > first).length
+    if (Math.min(this.#errors.length, 1 + behind) > budget) {
       const all = this.#errors.map(({ error }) => said({ error })).join('; ')
-      const first = Math.min(...this.#errors.map((it) => it.ended))
-      const behind = this.#errors.filter(({ began }) => began > first).length
       const count = `${this.#errors.length} for ${connections} connections, ${behind} sent behind the first`
       book.wrong(`errors: phase ${this.#phase}: ${count}: ${all}`)
     }

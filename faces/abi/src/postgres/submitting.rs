@@ -200,13 +200,8 @@ impl Postgres {
             self.submit_begin(now)?;
         }
         let is_portal = !submission.portal.name.is_empty();
-        // None goes along with a statement that may be sent again behind a repair: that begins with a
-        // Close, and the answers to the two could not be told apart.
-        let may_be_repaired = way.parsed_as().is_none();
-        let close = match closes || is_portal || may_be_repaired {
-            true => None,
-            false => self.statements.take_close(self.engine.protocol_mut()),
-        };
+        let may_close = !closes && !is_portal && way.parsed_as().is_some();
+        let close = if may_close { self.close_along() } else { None };
         let is_member = submission.has(flag::MEMBER);
         let is_behind = submission.has(BEHIND_GUARD);
         let stands_alone = self.stands_alone(treatment) && !is_member;
@@ -255,6 +250,13 @@ impl Postgres {
                 Err(error.into())
             }
         }
+    }
+
+    /// A Close that goes along with a statement. There is none with one that is only named: that may
+    /// be sent again behind a repair, which begins with a Close, and the answers to the two could not
+    /// be told apart.
+    fn close_along(&mut self) -> Option<Closing> {
+        self.statements.take_close(self.engine.protocol_mut())
     }
 
     /// Whether a request sent now has no order among others, and no state but its own: its session

@@ -1077,9 +1077,9 @@ fn never_started(error: &ErrorResponse<'_>, healed: bool) -> bool {
     means_stale(code, routine) || !healed && may_be_outdated(code, routine)
 }
 
-/// Whether a time zone is UTC, by its usual names.
+/// Whether a time zone is UTC, by its usual names: `UTC`, `Etc/UTC`, and the same of `GMT`.
 fn is_utc(zone: &[u8]) -> bool {
-    matches!(zone, b"UTC" | b"Etc/UTC" | b"GMT" | b"Etc/GMT")
+    zone.ends_with(b"UTC") || zone.ends_with(b"GMT")
 }
 
 /// Whether this is the command tag of a statement that changes the state of its session

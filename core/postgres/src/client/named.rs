@@ -59,6 +59,12 @@ pub struct Plan<T> {
     pub traits: Traits,
 }
 
+/// The part of a name that the server looks at, without a letter that is cut in two.
+fn seen_by_the_server(name: &str) -> &str {
+    let ends = (0..=NAME_LEN).rev();
+    ends.filter_map(|end| name.get(..end)).next().unwrap_or(name)
+}
+
 impl<T> Default for Named<T> {
     fn default() -> Named<T> {
         Named { by_name: HashMap::new() }
@@ -80,7 +86,7 @@ impl<T> Named<T> {
     ) -> Result<Result<Plan<T>, NameTaken>, EncodeError> {
         let (mut traits, mut closes) = (None, false);
         let epoch = statements.epoch(protocol);
-        let key = name.get(..name.floor_char_boundary(NAME_LEN)).unwrap_or(name);
+        let key = seen_by_the_server(name);
         if let Some(known) = self.by_name.get_mut(key) {
             let is_same = *known.text == *text;
             let is_current = known.is_current(epoch);

@@ -113,7 +113,7 @@ impl Moving {
 
     /// It has ended so. Whether it goes on with another step, since nothing of it has run; if not,
     /// this end is its caller's. `skipped`: its guard has failed, or the server can't use its
-    /// prepared statement as it is ([`shows_stale`](super::statements::shows_stale)): behind a guard
+    /// prepared statement as it is ([`is_stale`](super::statements::Fault::is_stale)): behind a guard
     /// nothing is sent again. `is_final`: its caller's deadline or cancel ended it, or the client is
     /// closed, which holds everywhere.
     pub fn ended(&mut self, now: Time, outcome: Outcome, skipped: bool, is_final: bool) -> bool {

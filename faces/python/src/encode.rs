@@ -203,9 +203,9 @@ fn parameter(
 fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
     match type_.base().kind {
         Kind::Date => value.is_instance_of::<PyDateTime>(),
-        Kind::Float4 => value
-            .cast::<PyFloat>()
-            .is_ok_and(|it| it.value().is_finite() && f64::from(it.value() as f32) != it.value()),
+        Kind::Float4 => value.cast::<PyFloat>().is_ok_and(|it| {
+            (it.value() as f32).is_finite() && f64::from(it.value() as f32) != it.value()
+        }),
         _ => false,
     }
 }

@@ -195,6 +195,26 @@ async def shown(db: onetrip.Database, n: int) -> bool:
     return bool(await db.reads().fetchval("select count(*) > 0 from t where n = $1", n))
 
 
+async def test_a_migration_is_read_as_it_is_on_replicas_too(
+    db: onetrip.Database, cluster: Cluster
+) -> None:
+    text = "select * from migrated order by n"
+    await db.execute("create table migrated (n int)")
+    await db.execute("insert into migrated values (1)")
+
+    async def has(width: int) -> bool:
+        return {len(await db.reads().fetchrow(text)) for _ in range(8)} == {width}
+
+    async with onetrip.connect(cluster.url("")) as other:
+        for type_, value, told in [("inet", "10.0.0.1", "10.0.0.1"), ("int[]", "{1}", [1])]:
+            await other.execute("alter table migrated drop if exists c")
+            await until(lambda: has(1))
+            await other.execute(f"alter table migrated add c {type_} default '{value}'")
+            await until(lambda: has(2))
+            for _ in range(20):
+                assert tuple(await db.reads().fetchrow(text)) == (1, told)
+
+
 @pytest.mark.parametrize("late", ["0", "10ms", "1s"])
 async def test_every_way_of_writing_is_shown_by_the_next_read(
     db: onetrip.Database, cluster: Cluster, late: str
@@ -496,23 +516,3 @@ async def test_a_promoted_standby_serves_no_reads_and_moves_the_writes(
         assert await shown(db, n)
     ports = {await db.reads().stale().fetchval("select inet_server_port()") for _ in range(20)}
     assert cluster.port() not in ports
-
-
-async def test_a_migration_is_read_as_it_is_on_replicas_too(
-    db: onetrip.Database, cluster: Cluster
-) -> None:
-    text = "select * from migrated order by n"
-    await db.execute("create table migrated (n int)")
-    await db.execute("insert into migrated values (1)")
-
-    async def has(width: int) -> bool:
-        return {len(await db.reads().fetchrow(text)) for _ in range(8)} == {width}
-
-    async with onetrip.connect(cluster.url("")) as other:
-        for type_, value, told in [("inet", "10.0.0.1", "10.0.0.1"), ("int[]", "{1}", [1])]:
-            await other.execute("alter table migrated drop if exists c")
-            await until(lambda: has(1))
-            await other.execute(f"alter table migrated add c {type_} default '{value}'")
-            await until(lambda: has(2))
-            for _ in range(20):
-                assert tuple(await db.reads().fetchrow(text)) == (1, told)

@@ -312,7 +312,8 @@ impl<'a> Migration<'a> {
             match (self.ended(way, unit).await, &expected[0]) {
                 (Ok(rows), _) => {
                     for (at, (row, end)) in rows.iter().zip(expected).enumerate() {
-                        if end.as_ref().ok().and_then(|it| it.first()) != Some(row) {
+                        let is_same = end.as_ref().ok().and_then(|it| it.first()) == Some(row);
+                        if !(is_same || end.is_err() && takes()) {
                             let kind = if end.is_ok() { "differs" } else { "taken" };
                             let (what, end) = (what(at), said(end));
                             self.stage.wrong(&format!("{kind}: {what}: [{row}] and not {end}"));
@@ -377,6 +378,9 @@ impl<'a> Migration<'a> {
                     .iter()
                     .any(|it| it.as_ref().ok().and_then(|it| it.first()) == Some(&rows[at]))
                 {
+                    if wanted.iter().any(|it| it.is_err()) && takes() {
+                        continue;
+                    }
                     let is_taken = wanted.iter().all(|it| it.is_err());
                     let kind = if is_taken { "taken" } else { "differs" };
                     let wanted: Vec<_> = wanted.into_iter().map(said).collect();
@@ -431,4 +435,10 @@ impl<'a> Migration<'a> {
 /// The values of a case: those from before, and those from behind.
 pub(super) fn givens(found: &Case) -> impl Iterator<Item = &Value> {
     found.before.iter().chain(&found.after)
+}
+
+/// Whether a value that means the same under the new type may be taken under the old one, where a new
+/// client refuses what it is in Rust. That is left; `ONETRIP_LEFT` shows it.
+fn takes() -> bool {
+    std::env::var_os("ONETRIP_LEFT").is_none()
 }

@@ -454,8 +454,6 @@ async def test_arguments_behind_a_migration_are_taken_as_it_is(
     text = f"insert into moving.values ({column}) values ($1)"
     for _ in range(uses):
         await face.execute(text, before)
-    if type_ == "moving.mood" and not face.drop_in:
-        pytest.skip("a str goes without a type, whatever was learned of its text")
     if migration is None:
         await admin.execute("alter type moving.pair add attribute c int")
     else:
@@ -809,14 +807,20 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("row", PARAMETERS, ids=lambda row: f"{row[0]} to {row[1]}")
-@pytest.mark.parametrize("is_asyncpg", [False, True])
+#: asyncpg writes all binary digits of a float into a numeric, so that row is not for its drop-in.
+OF_FACES = [
+    (row, is_asyncpg)
+    for row in PARAMETERS
+    for is_asyncpg in (False, True)
+    if not (is_asyncpg and row[:2] == ("float4", "numeric"))
+]
+
+
+@pytest.mark.parametrize(("row", "is_asyncpg"), OF_FACES)
 async def test_a_value_is_stored_as_what_its_column_is_now(
     admin: Any, row: tuple[Any, ...], is_asyncpg: bool
 ) -> None:
     of, to, before, value, stored = row
-    if is_asyncpg and (of, to) == ("float4", "numeric"):
-        pytest.skip("asyncpg writes all binary digits of a float into a numeric")
     pool = onetrip.asyncpg.create_pool(URL, min_size=1, max_size=2)
     db: Any = await (pool if is_asyncpg else onetrip.connect(URL))
     await admin.execute(f"drop table if exists moving.values; create table moving.values (a {of})")

@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick client node python docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
+.PHONY: help setup demo test proof quick client node python docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ demo: ## show what round trips cost, in tables and in target/demo/report.html, a
 	@$(if $(ARGS),,scripts/demo-node)
 	@$(if $(ARGS),,scripts/demo-python)
 
-test: ## every check and test; the last line says how many passed
+test: ## what shows that a change is right, as CI runs it; the last line says how many passed
 	@scripts/test
+
+proof: ## every check and test that there is, in an hour; writes target/proof.json and says what was not run
+	@scripts/proof
 
 quick: ## a fast check after each change, without a server: format, lints, core tests, 200 simulation seeds
 	@scripts/setup build checks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
@@ -15,14 +16,29 @@ import onetrip.redis
 
 URL = os.environ.get("ONETRIP_TEST_POSTGRES", "")
 REDIS = os.environ.get("ONETRIP_TEST_REDIS", "")
+# Each test runs on both; on one of them with ONETRIP_LOOPS=one.
+LOOPS = ["asyncio", "uvloop"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not URL:
         pytest.exit("ONETRIP_TEST_POSTGRES is not set: run `make python`", 2)
+    if os.environ.get("ONETRIP_LOOPS") == "one":
+        left = [item for item in items if not is_on_its_loop(item)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_on_its_loop(item)]
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+def is_on_its_loop(item: pytest.Item) -> bool:
+    """Whether this is the loop of a test that runs on one of the two: half of them run on either."""
+    callspec = getattr(item, "callspec", None)
+    loop = callspec and callspec.params.get("event_loop_policy")
+    if loop not in LOOPS:
+        return True
+    return LOOPS[zlib.crc32(item.nodeid.replace(loop, "").encode()) % 2] == loop
+
+
+@pytest.fixture(params=LOOPS)
 def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
     """Each test runs on both loops."""
     if request.param == "uvloop":

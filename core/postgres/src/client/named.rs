@@ -85,6 +85,9 @@ impl<T> Named<T> {
         wanted: &Wanted<'_, T>,
     ) -> Result<Result<Plan<T>, NameTaken>, EncodeError> {
         let (mut traits, mut closes) = (None, false);
+        // It has the protocol find out what is on the other end.
+        let _ = protocol.names();
+        let may_name = statements.may_name(protocol, wanted);
         let epoch = statements.epoch(protocol);
         let key = seen_by_the_server(name);
         if let Some(known) = self.by_name.get_mut(key) {
@@ -95,9 +98,10 @@ impl<T> Named<T> {
             let is_ready = prepared.is_ready() && !prepared.is_old(wanted.now);
             match is_same {
                 false if !prepared.has_failed() => return Ok(Err(NameTaken)),
+                true if !may_name => return plan(Way::Unnamed),
                 true if !is_current && known.uses < USES_BEFORE_OWN => return plan(Way::Unnamed),
                 true if is_ready && is_current && prepared.takes(&wanted.parameters) => {
-                    return plan(Way::Named(Use::of(prepared.clone())));
+                    return plan(Way::Named(Use::on(protocol, prepared.clone())));
                 }
                 true if is_ready && is_current || prepared.is_parsing() => {
                     return plan(Way::Unnamed);
@@ -109,6 +113,9 @@ impl<T> Named<T> {
             prepared.replace();
         }
         let traits = traits.unwrap_or_else(|| classify(text));
+        if !may_name {
+            return Ok(Ok(Plan { way: Way::Unnamed, closes, traits }));
+        }
         let prepared = statements.prepare_as(protocol, name.to_owned(), wanted, None)?;
         let way = Way::Named(Use::that_parses(prepared.clone()));
         let text = text.into();

@@ -15,6 +15,11 @@
 //! prepare their texts anew ([`Generation`]): the change costs one error at most, and not one for
 //! each of them.
 //!
+//! Behind a pooler that keeps prepared statements, a Parse under a name may be answered by one of an
+//! older schema. So a name stands there only for what has no inferred types, each use describes its
+//! columns, and after the first sign of a change there are no names any more
+//! ([`Statements::may_name`]).
+//!
 //! `T` is the host's data for a statement. It is dropped when nothing refers to the statement any
 //! more.
 
@@ -343,7 +348,7 @@ impl<T> Statements<T> {
     ) -> Result<Way<T>, EncodeError> {
         self.uses += 1;
         let names = protocol.names();
-        if names == Names::Lost {
+        if names == Names::Lost || !self.may_name(protocol, wanted) {
             return Ok(Way::Unnamed);
         }
         let is_own = self.enter(protocol);
@@ -361,7 +366,7 @@ impl<T> Statements<T> {
             match prepared.state() {
                 READY if prepared.is_outdated() || prepared.is_old(wanted.now) => {}
                 READY if prepared.takes(&wanted.parameters) => {
-                    return Ok(Way::Named(Use::of(prepared)));
+                    return Ok(Way::Named(Use::on(protocol, prepared)));
                 }
                 PARSING if prepared.may_be_named(scope, &wanted.parameters) => {
                     let describes = scope.may_lose_description();
@@ -397,23 +402,37 @@ impl<T> Statements<T> {
         if names == Names::Lost || names == Names::Unknown && scope.segment().is_none() {
             return Ok(Way::Unnamed);
         }
-        let (is_own, uses) = (self.enter(protocol), self.uses);
         // The values of its uses are not known yet. Those of inferred types need a Parse of their own.
+        let are_inferred = wanted.parameters.named.contains(&0);
+        if are_inferred && !protocol.is_direct() || !self.may_name(protocol, wanted) {
+            return Ok(Way::Unnamed);
+        }
+        let (is_own, uses) = (self.enter(protocol), self.uses);
         if shared
             && names == Names::Kept
-            && !wanted.parameters.named.contains(&0)
+            && !are_inferred
             && let Some(known) = self.current(is_own).get_mut(&wanted.key)
             && let Some(prepared) = known.prepared.get()
             && prepared.is_ready()
         {
             known.used = uses;
-            return Ok(Way::Named(Use::of(prepared)));
+            return Ok(Way::Named(Use::on(protocol, prepared)));
         }
         let prepared = self.prepare(protocol, wanted, scope.segment())?;
         if shared {
             self.keep(wanted, &prepared, is_own);
         }
         Ok(Way::Named(Use::that_parses(prepared)))
+    }
+
+    /// Whether a text may go by a name on this connection. A pooler that keeps prepared statements
+    /// answers a Parse by itself, by a statement that it had parsed for anybody, at any time. So its
+    /// types are those of an older schema, and no Parse under a name helps: neither for values whose
+    /// types the server infers, nor once something has shown that the schema has changed. It keeps
+    /// no statement without a name.
+    pub(super) fn may_name(&self, protocol: &Postgres, wanted: &Wanted<'_, T>) -> bool {
+        let is_new = || self.generation.now() == 0;
+        protocol.is_direct() || !wanted.parameters.are_inferred() && is_new()
     }
 
     /// A new statement that is about to be parsed, under a generated name.
@@ -436,7 +455,7 @@ impl<T> Statements<T> {
         wanted: &Wanted<'_, T>,
         segment: Option<Segment>,
     ) -> Result<Arc<Prepared<T>>, EncodeError> {
-        let id = protocol.register(heal(&name, wanted.parse)?);
+        let id = protocol.register(heal(&name, wanted.parse, self.unique)?);
         let (replaced, closes) = (AtomicBool::new(false), self.closes.clone());
         let name = Name { text: name, id, replaced, closes };
         let (data, state) = ((wanted.data)(), AtomicU8::new(PARSING));
@@ -656,6 +675,12 @@ impl<T> Use<T> {
     /// A use that names a statement that the server has, or will have by then.
     pub fn of(prepared: Arc<Prepared<T>>) -> Use<T> {
         Use { prepared, parses: false, describes: false }
+    }
+
+    /// The same on this connection. A pooler may use a server on which the statement was parsed at
+    /// another time, and has other columns, so they are described with each use.
+    pub(super) fn on(protocol: &Postgres, prepared: Arc<Prepared<T>>) -> Use<T> {
+        Use { prepared, parses: false, describes: !protocol.is_direct() }
     }
 
     pub(super) fn that_parses(prepared: Arc<Prepared<T>>) -> Use<T> {
@@ -919,14 +944,29 @@ pub fn is_preparable(traits: Traits) -> bool {
 
 /// The messages that prepare a statement anew: Close, since the name may still be taken; Parse with
 /// the same parameter types, since calls that were encoded before must keep their meaning; and
-/// Describe, since its columns may have changed.
+/// Describe, since its columns may have changed. A pooler that has a statement of this text answers
+/// the Parse by that, so there are spaces behind the text, which make it another one.
 fn heal(
     name: &str,
     parse: &dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
+    unique: u64,
 ) -> Result<Bytes, EncodeError> {
     let mut out = BytesMut::new();
     Close { target: Target::Statement(name) }.encode(&mut out)?;
+    let start = out.len();
     parse(&mut out, name)?;
+    let parsed = out.split_off(start);
+    let text = Header::LEN + name.len() + 1;
+    let end = parsed.iter().skip(text).position(|byte| *byte == 0).map_or(text, |it| text + it);
+    let spaces = &[b' '; SPACES_MAX][..1 + (unique % SPACES_MAX as u64) as usize];
+    let (head, tail) = parsed.split_at(end.min(parsed.len()));
+    let len = (parsed.len() - 1 + spaces.len()) as u32;
+    out.extend_from_slice(&head[..1]);
+    out.extend_from_slice(&len.to_be_bytes());
+    [&head[Header::LEN..], spaces, tail].iter().for_each(|part| out.extend_from_slice(part));
     Describe { target: Target::Statement(name) }.encode(&mut out)?;
     Ok(out.freeze())
 }
+
+/// Clients that find out one after another that a text is stale make it up to so many others.
+const SPACES_MAX: usize = 16;

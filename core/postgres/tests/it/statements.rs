@@ -24,6 +24,10 @@ const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 const ITSELF: &[u8] = b"1\0\0\0\x042\0\0\0\x04D\0\0\0\x15\0\x03\0\0\0\x011\0\0\0\x01t\0\0\0\x01f\
     C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I";
 
+/// The answer through a pooler that gives statements names of its own.
+const RENAMED: &[u8] = b"1\0\0\0\x042\0\0\0\x04D\0\0\0\x15\0\x03\0\0\0\x011\0\0\0\x01f\0\0\0\x01f\
+    C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I";
+
 /// A connection on which names are known to be kept.
 struct Connection {
     engine: Engine<Postgres>,
@@ -37,17 +41,34 @@ struct Connection {
 
 impl Connection {
     fn new(max: usize) -> Connection {
+        // The probe finds the server itself on the other end.
+        let mut connection = Connection::unknown(max);
+        connection.probed(ITSELF);
+        connection
+    }
+
+    /// Behind a pooler that keeps prepared statements.
+    fn behind_a_pooler() -> Connection {
+        let mut connection = Connection::unknown(10);
+        connection.probed(RENAMED);
+        connection
+    }
+
+    fn probed(&mut self, answer: &[u8]) {
+        let engine = &mut self.engine;
+        engine.settle_debts(Time::ZERO);
+        engine.handle_written(Time::ZERO, engine.transmit().len());
+        engine.handle_bytes(Time::ZERO, &mut BytesMut::from(answer));
+        assert_eq!(engine.protocol_mut().names(), Names::Kept);
+    }
+
+    /// Before a probe was answered.
+    fn unknown(max: usize) -> Connection {
         let mut protocol = Postgres::new(TransactionStatus::Idle);
         protocol.identify(1, 2);
         protocol.lend();
-        let mut engine = Engine::new(Time::ZERO, protocol, Limits::default());
-        // The probe finds the server itself on the other end.
-        engine.settle_debts(Time::ZERO);
-        engine.handle_written(Time::ZERO, engine.transmit().len());
-        engine.handle_bytes(Time::ZERO, &mut BytesMut::from(ITSELF));
-        assert_eq!(engine.protocol_mut().names(), Names::Kept);
         Connection {
-            engine,
+            engine: Engine::new(Time::ZERO, protocol, Limits::default()),
             statements: Statements::new(max, 0xabc),
             named: Named::default(),
             numbers: Cell::new(0),
@@ -250,6 +271,60 @@ fn what_one_connection_finds_out_all_know() {
             }
         }
     }
+}
+
+/// P56. The pooler answers a Parse by a statement that it parsed before the column's type changed.
+#[test]
+fn behind_a_pooler_no_name_is_used_where_the_server_infers_a_type() {
+    let mut connection = Connection::behind_a_pooler();
+    connection.first = with("7");
+    for scope in [Scope::Heals, Scope::Fixed, Scope::Segment { segment: (1, 1), timed: false }] {
+        assert!(matches!(connection.way(1, scope), Way::Unnamed), "{scope:?}");
+    }
+    assert!(matches!(connection.named("mine", "select $1").unwrap().0, Way::Unnamed));
+    for (types, is_named) in [(&[23, 0][..], false), (&[23], true)] {
+        let way = connection.with(2, "select $1", |it, _, protocol, wanted| {
+            let parameters = Parameters { named: types, ..Parameters::default() };
+            it.own_way(protocol, &Wanted { parameters, ..*wanted }, Scope::Fixed, true)
+        });
+        assert_eq!(way.unwrap().used().is_some(), is_named, "{types:?}");
+    }
+}
+
+#[test]
+fn until_it_is_known_what_is_on_the_other_end_inferred_types_have_no_name() {
+    let mut connection = Connection::unknown(10);
+    let segment = Scope::Segment { segment: (1, 1), timed: false };
+    assert!(connection.used(1, segment).parses());
+    connection.first = with("7");
+    assert!(matches!(connection.way(2, segment), Way::Unnamed));
+    assert!(matches!(connection.named("mine", "select $1").unwrap().0, Way::Unnamed));
+    connection.probed(ITSELF);
+    assert!(connection.used(2, segment).parses());
+    assert!(connection.named("mine", "select $1").unwrap().0.used().is_some());
+}
+
+/// A server of the pooler's may have parsed the text at another time than the one before.
+#[test]
+fn behind_a_pooler_each_use_of_a_name_describes_its_columns() {
+    let mut connection = Connection::behind_a_pooler();
+    connection.used(1, Scope::Fixed).ended(&prepared(), None);
+    let used = connection.used(1, Scope::Fixed);
+    assert!(!used.parses() && used.describes());
+    connection.named("mine", "select 1").unwrap().0.used().unwrap().ended(&prepared(), None);
+    let used = connection.named("mine", "select 1").unwrap().0.used().unwrap();
+    assert!(!used.parses() && used.describes());
+}
+
+#[test]
+fn behind_a_pooler_nothing_is_named_once_something_has_changed() {
+    let mut connection = Connection::behind_a_pooler();
+    connection.used(1, Scope::Heals).ended(&prepared(), None);
+    connection.used(1, Scope::Heals).ended(&Seen::default(), Some(Fault::Changed));
+    for key in 1..3 {
+        assert!(matches!(connection.way(key, Scope::Heals), Way::Unnamed), "a Parse helps nothing");
+    }
+    assert!(matches!(connection.named("mine", "select 1").unwrap().0, Way::Unnamed));
 }
 
 #[test]

@@ -86,6 +86,8 @@ struct On {
     connection: Arc<Connection>,
     /// `None` if each row carries the text.
     statement: Option<Use>,
+    /// What was known of names when that was chosen.
+    names: Names,
     encoder: Encoder,
     /// Set if the connection belongs to this batch alone.
     own: Option<Session>,
@@ -164,16 +166,17 @@ impl Lane<'_> {
         let is_own = own.is_some();
         let prepared = connection.with(|core, now| {
             let given_away = !is_own && is_given_away(core, self.executor);
-            (!given_away).then(|| self.prepare_on(core, now))
+            let names = core.engine.protocol_mut().names();
+            (!given_away).then(|| self.prepare_on(core, now).map(|prepared| (names, prepared)))
         })?;
-        Some(prepared.and_then(|(statement, token)| {
+        Some(prepared.and_then(|(names, (statement, token))| {
             if let Some(token) = token {
                 let connection = connection.clone();
                 self.sent.push_back(Sent { connection, token, rows: 0, by_text: false });
             }
             let name = statement.as_ref().map(|used| used.prepared().name());
             let encoder = Encoder::isolated(self.plan.metadata(), name)?;
-            self.on = Some(On { connection, statement, encoder, own });
+            self.on = Some(On { connection, statement, names, encoder, own });
             Ok(())
         }))
     }
@@ -240,7 +243,7 @@ impl Lane<'_> {
 
     /// Submits rows; `None` if the connection was given away since they were written.
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
-        let On { connection, statement, encoder, own } = self.on.as_ref()?;
+        let On { connection, statement, encoder, own, .. } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
         let metadata = self.plan.metadata();
         let takes = |used: &&Use| {
@@ -368,10 +371,9 @@ impl On {
         let is_over = |used: &Use| used.prepared().is_over();
         !self.statement.as_ref().is_some_and(is_over)
             && self.connection.with_local(|core| {
-                let is_named = core.engine.protocol_mut().names() == Names::Kept;
                 core.engine.is_open()
                     && (!any || core.duty == Duty::Shared)
-                    && is_named == self.statement.is_some()
+                    && core.engine.protocol_mut().names() == self.names
             })
     }
 }

@@ -130,15 +130,6 @@ pub(crate) const ALWAYS: &Refusals = &[
         ],
     ),
     (
-        "the pooler answers a Parse by itself, by a statement that it parsed before the migration",
-        &[
-            "migrations::a_change_costs_one_transaction_at_most",
-            "migrations::a_text_is_compared_as_the_type_that_its_column_has_now",
-            "migrations::a_text_is_stored_as_the_type_that_its_column_has_now",
-            "migrations::rows_of_a_batch_are_stored_as_the_type_that_their_column_has_now",
-        ],
-    ),
-    (
         "it has the server forget its statements, behind the pooler's back",
         &[
             "prepared::a_loss_that_was_seen_is_made_good_inside_of_a_transaction_too",
@@ -245,14 +236,8 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
 /// With PgBouncer from 1.21 on, which prepares statements itself for its clients.
 pub(crate) const SINCE_NAMES: &Refusals = &[
     (
-        "PgBouncer prepares a text once for all, so a stale plan stays",
-        &[
-            "auto_prepare::a_table_that_changes_is_seen",
-            "conformance::the same text finds other columns after a change of the table",
-            "metrics::what_is_healed_is_counted",
-            "prepared::a_statement_heals_when_its_table_has_changed",
-            "repeatable::stale_plans_are_healed_for_each",
-        ],
+        "PgBouncer answers the first Parse of a connection by a stale plan, which one error shows",
+        &["auto_prepare::a_table_that_changes_is_seen"],
     ),
     (
         "PgBouncer takes a text that the server could not parse for prepared",

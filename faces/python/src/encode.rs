@@ -198,25 +198,74 @@ fn parameter(
 }
 
 /// Whether the binary form of the type that was learned has no room for all of the value: a date for
-/// a time of day, a float4 for the digits of a float. The type may be another one by now, so such a
-/// value leaves as its text, from which the server takes what its type has room for.
+/// a time of day, a float for the digits of a Decimal, a numeric for how a str has them. The type may
+/// be another one by now, so such a value leaves as its text, from which the server takes what its
+/// type has room for.
 fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
-    match type_.base().kind {
+    match &type_.base().kind {
         Kind::Date => value.is_instance_of::<PyDateTime>(),
-        Kind::Float4 => value.cast::<PyFloat>().is_ok_and(|it| {
-            (it.value() as f32).is_finite() && f64::from(it.value() as f32) != it.value()
-        }),
+        Kind::Float4 | Kind::Float8 => digits_are_lost(type_, value),
+        // It has no sign of 0.
+        Kind::Numeric if value.is_instance_of::<PyFloat>() => {
+            value.extract().is_ok_and(|it: f64| it == 0.0 && it.is_sign_negative())
+        }
+        Kind::Numeric => is_text_where(value, |text| numeric::parse(text).is_ok()),
+        Kind::Uuid => is_text_where(value, is_uuid),
+        Kind::Own(codec) => types::written_as(codec).is_some_and(|of| loses(of, value)),
         _ => false,
     }
 }
 
+fn is_text_where(value: &Bound<'_, PyAny>, is_one: impl Fn(&str) -> bool) -> bool {
+    value.cast::<PyString>().is_ok_and(|text| text.to_str().is_ok_and(is_one))
+}
+
+/// Whether a float has fewer digits than the value. What is out of its range is refused.
+fn digits_are_lost(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
+    let is_narrow = matches!(type_.base().kind, Kind::Float4);
+    let is_float = value.is_instance_of::<PyFloat>();
+    if is_float && !is_narrow || value.is_instance_of::<PyBool>() {
+        return false;
+    }
+    let Ok(wide) = value.extract::<f64>() else { return false };
+    let narrow = wide as f32;
+    let is_inside = if is_narrow { narrow.is_finite() } else { wide.is_finite() };
+    let is_lost = || match value.is_instance_of::<PyInt>() {
+        _ if is_float => f64::from(narrow) != wide,
+        true => wide.abs() >= if is_narrow { 1e6 } else { 1e15 },
+        // A Decimal has zeros at its end.
+        false => {
+            let is_decimal = |of| value.is_instance(of).unwrap_or(false);
+            wide != 0.0 && python::decimal(value.py()).is_ok_and(is_decimal)
+        }
+    };
+    is_inside && is_lost()
+}
+
+/// Whether the server reads a text as a uuid (`string_to_uuid` in src/backend/utils/adt/uuid.c).
+fn is_uuid(text: &str) -> bool {
+    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
+    let groups = inner.split('-');
+    let are_hex = groups.clone().all(|it| {
+        !it.is_empty() && it.len() % 4 == 0 && it.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
+    are_hex && groups.map(str::len).sum::<usize>() == 32
+}
+
+/// The text of such a value. What a subclass says of itself is no matter.
 fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let py = value.py();
-    let text = match value.is_instance_of::<PyDateTime>() {
-        true => value.call_method1(intern!(py, "isoformat"), (" ",))?,
-        false => value.repr()?.into_any(),
-    };
-    Ok(text.cast_into()?)
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.clone());
+    }
+    if value.is_instance_of::<PyDateTime>() {
+        return Ok(value.call_method1(intern!(py, "isoformat"), (" ",))?.cast_into()?);
+    }
+    match value.cast::<PyFloat>() {
+        Ok(float) => PyFloat::new(py, float.value()).repr(),
+        Err(_) if value.is_instance_of::<PyInt>() => py.get_type::<PyInt>().call1((value,))?.str(),
+        Err(_) => python::decimal(py)?.call1((value,))?.str(),
+    }
 }
 
 fn is_too_deep(depth: usize) -> Result<(), Unfit> {

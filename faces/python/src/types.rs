@@ -62,6 +62,11 @@ pub(crate) fn is_plain(type_: &Type) -> bool {
     }
 }
 
+/// The type whose values have a codec only since asyncpg reads them in another way.
+pub(crate) fn written_as(codec: &Codec) -> Option<&Type> {
+    matches!(own(codec), Some(Own::WideFloat4)).then_some(&*codec.base)
+}
+
 fn own(codec: &Codec) -> Option<&Own> {
     codec.by.downcast_ref()
 }

@@ -219,7 +219,9 @@ impl Link {
                 "the text of the statement has a zero byte",
             ));
         }
-        let stands_alone = flags & flag::MEMBER == 0 && self.stands_alone();
+        // What is one statement with many sets of arguments is sent again whole.
+        let is_whole = flags & flag::MEMBER == 0 || matches!(call.want, Want::Parts(..));
+        let stands_alone = is_whole && self.stands_alone();
         let counts = migrated::counts_columns(stands_alone, statement.is_plain_read);
         let (types, parameters, formats) = match request {
             Some((_, described, bytes, _)) => {

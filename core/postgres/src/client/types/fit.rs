@@ -35,7 +35,8 @@ pub fn fit(
     }
     let fits = |(place, oid): (usize, &u32)| {
         let asked = asked.get(place).copied().unwrap_or(Format::Binary);
-        reads(&types.get(*oid)) == asked
+        let type_ = types.get(*oid);
+        reads(&type_) == asked || type_.has_one_form()
     };
     match columns.iter().enumerate().position(|column| !fits(column)) {
         Some(place) => Fit::Misfit(place),

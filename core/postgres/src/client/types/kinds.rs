@@ -179,6 +179,11 @@ impl Type {
         self.oid == other.oid && is_same
     }
 
+    /// Whether its binary form is its text, byte by byte.
+    pub fn has_one_form(&self) -> bool {
+        matches!(self.base().kind, Kind::Text | Kind::Json | Kind::Enum)
+    }
+
     /// Whether a text is its binary form.
     pub fn is_text(&self) -> bool {
         matches!(self.base().kind, Kind::Text | Kind::Json | Kind::Jsonb | Kind::Enum | Kind::Other)

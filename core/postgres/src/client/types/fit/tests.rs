@@ -58,6 +58,9 @@ fn a_column_is_read_only_in_the_form_that_it_was_asked_for_in() {
     assert_eq!(look(&[23, 869], &[Format::Binary, Format::Text]), Fit::Fits);
     assert_eq!(look(&[23, 23], &[Format::Binary, Format::Text]), Fit::Misfit(1));
     assert_eq!(look(&[CIRCLE], &[]), Fit::Misfit(0));
+    // The binary form of a text is that text, and that of jsonb is not.
+    assert_eq!(look(&[25, 114], &[Format::Text, Format::Text]), Fit::Fits);
+    assert_eq!(look(&[3802], &[Format::Text]), Fit::Misfit(0));
     assert_eq!(look(&[23, 91_000, 91_000], &[]), Fit::Unknown(vec![91_000]));
     assert_eq!(fit(&types, (&[91_000], &[]), true, Type::format), Fit::Misfit(0));
 }

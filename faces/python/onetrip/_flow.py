@@ -168,7 +168,7 @@ class RowCopy:
             except Error as error:
                 if error is self._error or not self._may_be_outdated(error):
                     raise
-                self._core.doubt(self._described)
+                self._core.doubt(self._described, self._shows_change(error))
                 is_kept = isinstance(self._rows, Collection)
                 if not is_kept or self._in_transaction and self._is_sent:
                     raise
@@ -180,6 +180,11 @@ class RowCopy:
             is_undone = error.outcome == "Rejected"
             return is_undone and _native.copy_may_be_outdated(error.sqlstate)
         return isinstance(error, ParameterError)
+
+    def _shows_change(self, error: Error) -> bool:
+        if not isinstance(error, PostgresError):
+            return False
+        return _native.copy_types_changed(error.sqlstate, str(error))
 
     def _guard(self) -> str:
         assert self._writer is not None

@@ -792,9 +792,13 @@ impl Core {
         Ok(self.statement(text)?.get().described().map(RowWriter))
     }
 
-    /// What was learned of this text may be wrong, and so may be what its types are.
-    fn doubt(&self, text: &Bound<'_, PyString>) -> PyResult<()> {
+    /// What was learned of this text may be wrong, and so may be what its types are. `is_wrong`: it
+    /// is for certain, and so may be what was learned of others.
+    fn doubt(&self, text: &Bound<'_, PyString>, is_wrong: bool) -> PyResult<()> {
         let statement = self.statement(text)?;
+        if is_wrong {
+            self.generation.ends();
+        }
         if let Some(described) = statement.get().former() {
             self.state.with(|state| {
                 described.columns.iter().for_each(|type_| state.types.forget(type_.oid));

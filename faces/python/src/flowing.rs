@@ -94,6 +94,12 @@ pub(crate) fn copy_may_be_outdated(sqlstate: &str) -> bool {
     copy::may_be_outdated(sqlstate)
 }
 
+/// Whether it says that they are for certain.
+#[pyfunction]
+pub(crate) fn copy_types_changed(sqlstate: &str, message: &str) -> bool {
+    copy::types_changed(sqlstate, message)
+}
+
 /// Whether a type that is built in has this name.
 #[pyfunction]
 pub(crate) fn is_type(name: &str) -> bool {

@@ -56,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flowing::leave, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::may_go_again, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::copy_may_be_outdated, module)?)?;
+    module.add_function(wrap_pyfunction!(flowing::copy_types_changed, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::is_type, module)?)?;
     module.add_function(wrap_pyfunction!(flowing::take, module)?)?;
     module.add_function(wrap_pyfunction!(listening::notification, module)?)?;

@@ -164,6 +164,13 @@ pub fn may_be_outdated(sqlstate: &str) -> bool {
         || matches!(sqlstate, "08P01" | "XX000")
 }
 
+/// Whether the error of a binary COPY is that of its guard, by what it says: the columns have other
+/// types for certain, and what else was learned before that may be wrong as well.
+#[must_use]
+pub fn types_changed(sqlstate: &str, message: &str) -> bool {
+    sqlstate == "22P02" && message.contains(TYPES_CHANGED)
+}
+
 /// What the error of a guard says, in front of the columns.
 pub const TYPES_CHANGED: &str = "the columns of the table have changed: ";
 

@@ -233,11 +233,20 @@ impl State {
             return Some(failure);
         };
         statement.get().forget();
+        self.ends_with(&failure);
         if it.is_one() && self.may_go_again(call, number, failure.known()) {
             self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
             return None;
         }
         Some(told(failure))
+    }
+
+    /// An error that is certain to come of a migration ends what was learned of all texts before it,
+    /// so that none of them fails for it once more.
+    fn ends_with(&self, failure: &Failure) {
+        if failure.columns_changed() {
+            self.generation.ends();
+        }
     }
 
     /// Whether a statement with this outcome is sent again, as its text is by now.
@@ -366,7 +375,8 @@ impl State {
             let _ = call.get().now.with(|it| it.stage = Stage::Answered);
             return self.deeds.push(Deed::Check(call.clone_ref(py), number));
         }
-        if cause.as_ref().is_some_and(Failure::may_be_outdated) {
+        if let Some(cause) = cause.as_ref().filter(|it| it.may_be_outdated()) {
+            self.ends_with(cause);
             let texts = parts.iter().filter_map(|part| part.get().statement.as_ref());
             texts.for_each(|text| text.get().forget());
         }

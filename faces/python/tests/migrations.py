@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -46,6 +47,17 @@ class Failure:
     outcome: str | None
 
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the client refused it, and not the server: asyncpg's own errors have no outcome."""
+        return self.outcome in ("", "NotSent")
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether all took effect, and what came is of types that were not asked for: so it says."""
+        return self.outcome == "Applied" and "columns of the statement have changed" in self.said
+
+
 #: What became of uses that stand or fall together: their rows, or the error.
 End = list[str] | Failure
 
@@ -58,6 +70,11 @@ async def ended(work: Any) -> End:
         code = str(code or type(error).__name__)
         outcome = getattr(error, "outcome", None)
         return Failure(code, f"{type(error).__name__} {code} {error}", str(outcome or ""))
+
+
+def is_taken(ends: Iterable[End | None]) -> bool:
+    """Whether what was taken may be what a new client refuses."""
+    return TAKES and any(isinstance(end, Failure) and end.is_refusal for end in ends)
 
 
 def said(end: End | None) -> str:
@@ -84,11 +101,10 @@ class Book:
         self.wrong.append(f"{self.place}: {what}")
 
     def cost(self, failure: Failure) -> None:
-        """An error that a migration cost. It may have had no effect."""
+        """An error that a migration cost. Its outcome has to be known."""
         text = re.sub(r"\d{3,}", "N", re.sub(r"\bm\d+", "m", failure.said))
         self.errors[text] += 1
-        # asyncpg's own errors about a call have no outcome: nothing was sent.
-        if failure.outcome not in ("", "Rejected", "NotSent"):
+        if not (failure.is_refusal or failure.is_unread or failure.outcome == "Rejected"):
             self.note(f"an error is {failure.outcome}: {failure.said}")
 
 
@@ -211,9 +227,10 @@ class Passed:
 
 @dataclass(frozen=True)
 class Cost:
-    """An error, and when its uses began and ended."""
+    """An error, what it is of, and when its uses began and ended."""
 
     error: Failure
+    what: str
     began: int
     ended: int
 
@@ -397,9 +414,8 @@ class Migration:
                 for use, rows, other in zip(unit, end, wanted):
                     if other != [rows]:
                         what = f"phase {self.phase}, {way}, {use.key}"
-                        is_taken = isinstance(other, Failure)
-                        if not (is_taken and TAKES):
-                            kind = "taken" if is_taken else "differs"
+                        if not is_taken([other]):
+                            kind = "taken" if isinstance(other, Failure) else "differs"
                             stage.book.note(f"{kind}: {what}: [{rows}] and not {said(other)}")
                 return True
             [first, *_] = wanted
@@ -411,7 +427,11 @@ class Migration:
                 theirs = " ".join(said(it) for it in wanted)
                 stage.book.note(f"fails {kind}: {what}: {end.said} and not {theirs}")
                 return False
-            self.errors.append(Cost(end, began, next(self.moments)))
+            what = f"{way}, {', '.join(use.key for use in unit)}"
+            self.errors.append(Cost(end, what, began, next(self.moments)))
+            if end.is_unread:
+                # What it stored is compared, and it is not made twice.
+                return True
         raise AssertionError("the last of the tries returns")
 
     def judge_passed(self, ours: Stored, theirs: Stored) -> None:
@@ -423,20 +443,21 @@ class Migration:
             if isinstance(passed.end, Failure):
                 may_fail = any(isinstance(end, Failure) for all in ends for end in all)
                 if not may_fail and passed.end.code != "40P01":
-                    self.errors.append(Cost(passed.end, passed.began, passed.ended))
+                    whole = f"{passed.way}, {', '.join(use.key for use in passed.uses)}"
+                    self.errors.append(Cost(passed.end, whole, passed.began, passed.ended))
             for at, use in enumerate(passed.uses):
                 what = f"phases {list(passed.phases)}, {passed.way}, {use.key}"
                 row = ours.get(use.id)
                 if isinstance(passed.end, Failure):
-                    if row is not None:
+                    if row is not None and not passed.end.is_unread:
                         book.note(f"stored: {what}: {row} in spite of {passed.end.said}")
+                    if not passed.end.is_unread:
+                        continue
+                elif is_taken(ends[at]):
                     continue
-                rows = passed.end[at]
-                if [rows] not in ends[at]:
+                elif [rows := passed.end[at]] not in ends[at]:
                     wanted = " or ".join(map(said, ends[at]))
                     taken = all(isinstance(end, Failure) for end in ends[at])
-                    if TAKES and any(isinstance(end, Failure) for end in ends[at]):
-                        continue
                     kind = "taken" if taken else "differs"
                     book.note(f"{kind}: {what}: [{rows}] and not {wanted}")
                 may_be = [by_key.get((phase, use.key)) for phase in passed.phases]
@@ -463,7 +484,7 @@ class Migration:
         first = min((cost.ended for cost in self.errors), default=0)
         behind = sum(cost.began > first for cost in self.errors)
         if min(len(self.errors), 1 + behind) > budget:
-            all = "; ".join(cost.error.said for cost in self.errors)
+            all = "; ".join(f"{cost.what}: {cost.error.said}" for cost in self.errors)
             count = f"{len(self.errors)} for {stage.connections} connections"
             text = f"phase {self.phase}: {count}, {behind} sent behind the first: {all}"
             stage.book.note(f"errors: {text}")
@@ -570,7 +591,7 @@ class Sessions:
                     gone.add(here.use.id)
                     book.cost(here.end)
                     book.note(f"errors: {what}")
-            elif here.end != there.end:
+            elif here.end != there.end and not is_taken([there.end]):
                 kind = "taken" if isinstance(there.end, Failure) else "differs"
                 book.note(f"{kind}: {what}")
         mine = await stage.databases.stored("ours", stage.found.tables)

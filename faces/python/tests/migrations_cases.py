@@ -67,7 +67,7 @@ class Case:
 
 
 def cases(schema: str) -> list[Case]:
-    left = [it.get("case") for it in LEFT]
+    left = [it.get("case") for it in LEFT if "statement" not in it]
     return [_case(raw, schema) for raw in CONTENT["cases"] if raw["name"] not in left]
 
 
@@ -93,11 +93,15 @@ def _case(raw: dict[str, Any], schema: str) -> Case:
         statements=[
             _statement(it, schema)
             for it in raw.get("statements", ALL)
-            if it not in [left.get("statement") for left in LEFT]
+            if not any(_is_left(left, raw["name"], it) for left in LEFT)
         ],
         before=raw["before"],
         after=raw["after"],
     )
+
+
+def _is_left(left: dict[str, Any], case: str, statement: str | dict[str, Any]) -> bool:
+    return left.get("case", case) == case and left.get("statement") == statement
 
 
 def _statement(listed: str | dict[str, Any], schema: str) -> Statement:

@@ -18,12 +18,8 @@ SECONDS = os.environ.get("ONETRIP_SECONDS")
 ONLY = os.environ.get("ONETRIP_CASE", "")
 
 
-# What it still finds is in proof/chaos/MIGRATIONS.md, so it runs where it is asked for.
-ASKED = any(name in os.environ for name in ("ONETRIP_SEED", "ONETRIP_SECONDS", "ONETRIP_CASE"))
-
-
 # asyncpg with new connections for each use shows that what is expected is right.
-@pytest.mark.parametrize("face", ["native", "asyncpg", "renewed"] if ASKED else ["renewed"])
+@pytest.mark.parametrize("face", ["native", "asyncpg", "renewed"])
 async def test_a_migration_changes_no_value_in_secret(face: str) -> None:
     print(f"ONETRIP_SEED={SEED}")
     rounds = None if SECONDS else 3 if ONLY else 2 if face == "renewed" else 8

@@ -47,11 +47,15 @@ pub(super) fn cases(schema: &str) -> Vec<Case> {
     let file: Value = serde_json::from_str(include_str!("../../migrations.json")).unwrap();
     let raw = file["cases"].as_array().unwrap();
     let left = left(&file);
-    let is_left = |raw: &&Value| left.iter().any(|it| it["case"] == raw["name"]);
+    let is_left =
+        |raw: &&Value| left.iter().any(|it| it["case"] == raw["name"] && it["statement"].is_null());
     let cases = raw.iter().filter(|raw| !is_left(raw));
     let mut cases: Vec<Case> = cases.map(|raw| case(raw, &file["statements"], schema)).collect();
     for case in &mut cases {
-        case.statements.retain(|it| !left.iter().any(|left| left["statement"] == *it.name));
+        let name = case.name.clone();
+        let is_of = |left: &Value| left["case"].is_null() || left["case"] == *name;
+        let is_left = |it: &str| left.iter().any(|left| is_of(left) && left["statement"] == *it);
+        case.statements.retain(|it| !is_left(&it.name));
     }
     cases
 }

@@ -52,7 +52,8 @@ const ALL = ['insert', 'returning', 'update', 'where', 'coalesce', 'star']
 /** All cases, for a schema of this name. */
 export function casesIn(schema: string): Case[] {
   const texts = (value: unknown): string[] => (value as string[] | undefined)?.map((it) => filled(it, schema)) ?? []
-  return file.cases.filter((raw) => !left.some((it) => it.case === raw.name)).map((raw) => {
+  const isLeft = (raw: Raw) => left.some((it) => it.case === raw.name && it.statement === undefined)
+  return file.cases.filter((raw) => !isLeft(raw)).map((raw) => {
     const { setup, migrate, back } = typeof raw['was'] === 'string' ? altered(raw) : raw
     const names = (raw['tables'] as string[] | undefined) ?? ['t']
     return {
@@ -66,7 +67,7 @@ export function casesIn(schema: string): Case[] {
       calm: raw['calm'] === true,
       forgets: raw['forgets'] === true,
       tables: names.map((it) => schema + (/^[_.]/.test(it) ? it : `.${it}`)),
-      statements: statements((raw['statements'] as (string | RawStatement)[] | undefined) ?? ALL, schema),
+      statements: statements(raw, schema),
       before: raw.before,
       after: raw.after,
     }
@@ -90,10 +91,12 @@ function altered(raw: Raw): Record<string, unknown> {
   }
 }
 
-function statements(listed: (string | RawStatement)[], schema: string): Statement[] {
+function statements(raw: Raw, schema: string): Statement[] {
+  const listed = (raw['statements'] as (string | RawStatement)[] | undefined) ?? ALL
+  const isLeft = (name: string) => left.some((it) => it.statement === name && (it.case ?? raw.name) === raw.name)
   const all = listed.map((it) => (typeof it === 'string' ? { name: it, ...(file.statements[it] as RawStatement) } : it))
   return all.flatMap(({ name = '', text, parameters }) =>
-    text === undefined || left.some((it) => it.statement === name) ? [] : [{ name, text: filled(text, schema), parameters }],
+    text === undefined || isLeft(name) ? [] : [{ name, text: filled(text, schema), parameters }],
   )
 }
 

@@ -88,12 +88,20 @@ impl Answer<'_> {
     fn sentence(&self) -> Option<String> {
         let took = ms(self.written)?;
         let mut text = match trips(self.written) {
+            Some(trips) if self.rtt_ms * trips > took * RTT_TOLERANCE => format!(
+                "{}: {}, {} measured, which is less than {} × {}, the round trip when the run began",
+                self.name,
+                counted(trips),
+                duration_ms(took),
+                format::coarse(trips),
+                duration_ms(self.rtt_ms),
+            ),
             Some(trips) => format!(
                 "{}: {} × {} = {} on the way, {} measured",
                 self.name,
-                duration_ms(self.rtt_ms),
+                duration_ms(self.trip_ms()),
                 counted(trips),
-                duration_ms(self.rtt_ms * trips),
+                duration_ms(self.trip_ms() * trips),
                 duration_ms(took),
             ),
             None => format!("{}: {}", self.name, duration_ms(took)),
@@ -104,6 +112,13 @@ impl Answer<'_> {
             text.push_str(&format!("; {gain}"));
         }
         Some(text)
+    }
+
+    /// How long a trip took: no longer than the whole run shows, since the line may have been slower
+    /// when its round trip was measured.
+    fn trip_ms(&self) -> f64 {
+        let shown = ms(self.written).zip(trips(self.written)).map(|(took, trips)| took / trips);
+        shown.map_or(self.rtt_ms, |it| it.min(self.rtt_ms))
     }
 
     fn gain(&self, pipelined: &Cell) -> Option<String> {
@@ -169,7 +184,7 @@ impl Answer<'_> {
             rows: vec![row(self.written)?, row(pipelined)?],
         };
         let blocks = [self.written, pipelined].map(|it| trips(it).unwrap_or(0.0));
-        let view = View::blocks(self.sentence()?, grid, self.rtt_ms, &blocks);
+        let view = View::blocks(self.sentence()?, grid, self.trip_ms(), &blocks);
         let waits = self.waits();
         Some(
             view.with_note((!waits.is_empty()).then_some(waits.trim_start()))
@@ -197,6 +212,9 @@ fn ms(cell: &Cell) -> Option<f64> {
 fn trips(cell: &Cell) -> Option<f64> {
     Some(cell.trips_per_operation()?.median)
 }
+
+/// Up to this many times what a trip can have taken, a round trip is that of the run, but for noise.
+const RTT_TOLERANCE: f64 = 1.05;
 
 fn is_one(trips: f64) -> bool {
     (trips - 1.0).abs() < 0.005

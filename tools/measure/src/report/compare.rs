@@ -129,19 +129,26 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
         let threads = format::several(it.client.threads, "thread");
         format!("{}, {cpus}, {threads}", it.client.system)
     };
-    let product = |it: &Results| {
-        let of = |it: &Server| format!("{} {}", it.product, it.version);
-        setting::servers(it).into_iter().map(of).collect::<Vec<_>>().join(" and ")
-    };
     let version = |it: &Results| it.onetrip_version.clone();
     let facts: [(&str, [String; 2]); 3] = [
-        ("the server's version", [product(a), product(b)]),
+        ("the server's version", [products(a, b), products(b, a)]),
         ("the client's machine", [client(a), client(b)]),
         ("onetrip's version", [version(a), version(b)]),
     ];
     let differing = facts.into_iter().filter(|(_, [a, b])| a != b);
     let facts = differing.map(|(what, [a, b])| format!("{what} differs: {a} in A, {b} in B"));
     facts.chain(settings(a, b)).chain(round_trips(a, b)).chain(stopped(a, b)).collect()
+}
+
+/// The servers of a run, without a Redis or a PostgreSQL where the other run measured none: then the
+/// cells of it say so.
+fn products(run: &Results, other: &Results) -> String {
+    let others = setting::servers(other);
+    let is_postgres = |it: &Server| it.product == "PostgreSQL";
+    let is_of_both = |it: &&Server| others.iter().any(|that| is_postgres(that) == is_postgres(it));
+    let of = |it: &Server| format!("{} {}", it.product, it.version);
+    let both = setting::servers(run).into_iter().filter(is_of_both).map(of);
+    both.collect::<Vec<_>>().join(" and ")
 }
 
 fn settings(a: &Results, b: &Results) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! One run against another.
 
 use onetrip_measure::report::compare;
-use onetrip_measure::results::{Isolation, Results};
+use onetrip_measure::results::{Beside, Isolation, Results, Server};
 
 use crate::synthetic::{Synthetic, results};
 
@@ -93,6 +93,25 @@ fn differing_circumstances_are_warned_of() {
     ] {
         assert!(warnings.contains(part), "{part}\n{warnings}");
     }
+}
+
+#[test]
+fn a_server_that_only_one_of_them_measured_is_no_other_version() {
+    let (mut a, b) = (run(1), run(2));
+    let valkey = |version: &str| {
+        let (product, version) = ("Valkey".to_owned(), version.to_owned());
+        Some(Beside { server: Server { product, version, ..Server::default() }, lines: vec![] })
+    };
+    a.beside = valkey("8.1.0");
+    assert_eq!(compare(&a, &b).warnings, Vec::<String>::new());
+    assert_eq!(compare(&b, &a).warnings, Vec::<String>::new());
+    // One that both have is compared, also with another product of its kind.
+    let mut b = b;
+    b.beside = valkey("7.2.0");
+    b.beside.as_mut().unwrap().server.product = "Redis".to_owned();
+    let warnings = compare(&a, &b).warnings.join("\n");
+    assert!(warnings.contains("and Valkey 8.1.0 in A, "), "{warnings}");
+    assert!(warnings.ends_with("and Redis 7.2.0 in B"), "{warnings}");
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub struct Results {
     /// belong to `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+    /// What was found of a program under `onetrip profile`, which `onetrip demo` ends with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiled: Option<Profiled>,
     /// The cells, in the order in which they were planned.
     pub cells: Vec<Cell>,
 }
@@ -70,6 +73,29 @@ pub struct Beside {
     pub server: Server,
     /// The lines to it.
     pub lines: Vec<Line>,
+}
+
+/// A program that waits for each trip, as it was profiled, as the profiler predicts it, and as it was
+/// measured once it was mended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profiled {
+    /// What the program does, and how far away its server is, as a title.
+    pub title: String,
+    /// A line for each form of it.
+    pub forms: Vec<Form>,
+    /// What the profiler says of it, in a sentence.
+    pub says: String,
+}
+
+/// A form of a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Form {
+    /// What is particular about it.
+    pub name: String,
+    /// The round trips of a unit of work. `None` if they were not counted.
+    pub trips: Option<f64>,
+    /// How long a unit of work takes.
+    pub ms: f64,
 }
 
 /// The machine and program that measured.

@@ -67,8 +67,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
     print(&story::tell(&finished.results))?;
     if args.url.is_none() && finished.results.stopped.is_none() {
         let rtt_ms = args.rtt.map_or(profile::RTT_MS, |it| it.min(profile::RTT_MS));
-        let told = measuring.beside("profiling a program", profile::tell(rtt_ms))?;
-        print(&format!("\n{told}"))?;
+        let profiled = measuring.beside("profiling a program", profile::tell(rtt_ms))?;
+        print(&format!("\n{}", profile::told(&profiled)))?;
+        // Anew, with this part: the other files were written before it, however it would end.
+        finished.results.profiled = Some(profiled);
+        report::write_all(&finished.results, &args.out).map_err(|it| it.to_string())?;
     }
     if !is_redis_wanted && args.url.is_none() {
         print(&format!("\n{}", redis::MISSING))?;

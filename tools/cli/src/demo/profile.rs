@@ -8,6 +8,7 @@ use comfy_table::Cell as Field;
 use onetrip::{Client, Error};
 use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::proxy::{Proxy, ProxyConfig, Upstream};
+use onetrip_measure::results::{Form, Profiled};
 use onetrip_profile::Profile;
 
 use super::story::{bar, right, table};
@@ -22,11 +23,11 @@ const ORDERS: i32 = 8;
 /// The round trip, unless the user says another.
 pub(super) const RTT_MS: f64 = 10.0;
 
-/// Profiles the program and measures it mended, on a private server. Returns a table with a title.
+/// Profiles the program and measures it mended, on a private server.
 ///
 /// # Errors
 /// One line: what failed.
-pub(super) async fn tell(rtt_ms: f64) -> Result<String, String> {
+pub(super) async fn tell(rtt_ms: f64) -> Result<Profiled, String> {
     let rtt = Duration::from_secs_f64(rtt_ms / 1e3);
     let server = PrivatePostgres::start(Options::default()).map_err(|it| it.to_string())?;
     let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
@@ -42,7 +43,7 @@ pub(super) async fn tell(rtt_ms: f64) -> Result<String, String> {
     drop(line);
     server.stop().map_err(|it| it.to_string())?;
     let failed = |error: Error| error.to_string();
-    told(&profile, before.map_err(failed)?, after.map_err(failed)?)
+    found(&profile, before.map_err(failed)?, after.map_err(failed)?)
         .ok_or_else(|| "the profiler found no statement in a loop".to_owned())
 }
 
@@ -112,28 +113,40 @@ const TABLES: [&str; 5] = [
      from generate_series(0, 7) sale, generate_series(1, 10 + sale) n",
 ];
 
-/// The table: as it is, as it was predicted, and as it was measured once it was mended.
-fn told(profile: &Profile, before: f64, after: f64) -> Option<String> {
+/// What is shown: as it is, as it was predicted, and as it was measured once it was mended.
+fn found(profile: &Profile, before: f64, after: f64) -> Option<Profiled> {
     let finding = profile.findings.iter().find(|it| it.kind == "n+1")?;
     let shape = profile.shapes.iter().find(|it| Some(it.id) == finding.shape)?;
     let saved = shape.trips.now - shape.trips.proven;
     let predicted = before - saved * profile.rtt_ms?;
-    let mut table = table(&["", "trips", "ms", ""]);
-    for (name, trips, ms) in [
+    let forms = [
         ("each product awaited before the next", Some(shape.trips.now), before),
         ("predicted, if none waits for another", Some(shape.trips.proven), predicted),
         ("measured, once none does", None, after),
-    ] {
+    ];
+    let form = |(name, trips, ms): (&str, _, _)| Form { name: name.to_owned(), trips, ms };
+    Some(Profiled {
+        title: format!(
+            "A program under onetrip profile, {:.1} ms away: an order, and a statement for each of \
+             its products",
+            profile.rtt_ms?
+        ),
+        forms: forms.map(form).into(),
+        says: format!("It says: {}; {}.", finding.title, finding.evidence),
+    })
+}
+
+/// The same as a table with a title.
+pub(super) fn told(profiled: &Profiled) -> String {
+    let longest = profiled.forms.iter().map(|it| it.ms).fold(0.0, f64::max);
+    let mut table = table(&["", "trips", "ms", ""]);
+    for form in &profiled.forms {
         table.add_row([
-            Field::new(name),
-            right(trips.map_or(String::new(), |it| format!("{it:.1}"))),
-            right(format!("{ms:.1}")),
-            Field::new(bar(ms / before)),
+            Field::new(&form.name),
+            right(form.trips.map_or(String::new(), |it| format!("{it:.1}"))),
+            right(format!("{:.1}", form.ms)),
+            Field::new(bar(form.ms / longest)),
         ]);
     }
-    Some(format!(
-        "A program under onetrip profile, {:.1} ms away: an order, and a statement for each of \
-         its products\n{table}\nIt says: {}; {}.",
-        profile.rtt_ms?, finding.title, finding.evidence
-    ))
+    format!("{}\n{table}\n{}", profiled.title, profiled.says)
 }

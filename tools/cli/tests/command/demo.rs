@@ -69,6 +69,10 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
         }
     }
     assert!(printed.ends_with(&format!("The charts are in {path}/report.html\n")), "{printed}");
+    let page = fs::read_to_string(out.path().join("report.html")).unwrap();
+    for part in ["predicted, if none waits for another", "It says: ", "once for each row"] {
+        assert!(page.contains(part), "{part} is not in the report");
+    }
     the_transfers_are_drawn_as_they_were_counted(out.path());
 }
 

@@ -111,6 +111,7 @@ fn results(plan: &Plan, server: Server, started: Timestamp) -> Results {
         client: client_side(plan.threads),
         lines: Vec::new(),
         beside: None,
+        profiled: None,
         cells: Vec::new(),
     }
 }

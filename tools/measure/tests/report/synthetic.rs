@@ -267,6 +267,7 @@ pub(crate) fn results(cells: Vec<Cell>) -> Results {
         client: ClientSide { cpus: 8, threads: 4, system: "linux x86_64".to_owned() },
         lines: rtts.into_iter().map(line).collect(),
         beside: None,
+        profiled: None,
         cells,
     }
 }

@@ -70,6 +70,7 @@ fn contents(results: &Results) -> Markup {
                 @for preset in presets(results) {
                     li { a href={ "#" (parts::id(preset)) } { (tables::name(preset)) } }
                 }
+                @if results.profiled.is_some() { li { a href="#profiled" { "A program, profiled" } } }
                 li { a href="#cells" { "All figures" } }
                 li { a href="#setting" { "Server, settings, command" } }
                 li { a href="#reading" { "How to read this" } }
@@ -82,6 +83,7 @@ fn main(results: &Results) -> Markup {
     html! {
         @if results.cells.is_empty() { p { "Nothing was measured." } }
         @for preset in presets(results) { (section(results, preset)) }
+        @if let Some(profiled) = &results.profiled { (parts::profiled(profiled)) }
         (parts::cells(results))
         (parts::setting(results))
         (parts::reading())

@@ -7,7 +7,7 @@ use crate::report::format::{self, number};
 use crate::report::grid::{Figure, Grid, Row};
 use crate::report::plots::View;
 use crate::report::setting;
-use crate::results::{Line, Preset, Results};
+use crate::results::{Line, Preset, Profiled, Results};
 
 /// A preset's heading.
 pub(super) fn id(preset: Preset) -> &'static str {
@@ -82,6 +82,30 @@ fn downwards(grid: &Grid, row: &Row) -> Markup {
 
 fn figure_text(figure: Option<&Figure>) -> String {
     figure.map_or_else(|| "–".to_owned(), |it| format::spread(&it.spread))
+}
+
+/// What was found of a program.
+pub(super) fn profiled(profiled: &Profiled) -> Markup {
+    let table = html! {
+        table {
+            caption { (profiled.title) "." }
+            thead { tr {
+                th scope="col" { "form" } th scope="col" { "trips" } th scope="col" { "ms" }
+            } }
+            tbody { @for form in &profiled.forms { tr {
+                th scope="row" { (form.name) }
+                td { (form.trips.map_or_else(|| "–".to_owned(), |it| format!("{it:.1}"))) }
+                td { (format!("{:.1}", form.ms)) }
+            } } }
+        }
+    };
+    html! {
+        section aria-labelledby="profiled" {
+            h2 id="profiled" { "A program, profiled" }
+            (scrolled("Forms of the program", &table))
+            p { (profiled.says) }
+        }
+    }
 }
 
 /// Every cell with all that is known of it.

@@ -72,3 +72,22 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn a_default_is_shown_as_it_can_be_given() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                // Several are shown with blanks between them, whatever their delimiter is.
+                let shown = argument.get_default_values().len();
+                assert!(shown <= 1, "{} {}", command.get_name(), argument.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Arguments::command());
+    }
+}

@@ -17,7 +17,7 @@ pub(super) struct RunArgs {
     pub(super) url: Option<String>,
 
     /// What to measure; separate several by commas.
-    #[arg(long, value_enum, value_delimiter = ',', required_unless_present_any = ["script", "builtin"])]
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub(super) preset: Vec<PresetArg>,
 
     /// A script in pgbench's language. It is measured in two forms: with each statement awaited,
@@ -103,7 +103,9 @@ pub(super) struct RunArgs {
 
     /// How long a repetition lasts, in seconds [default: trips and redis: 0.5; fortunes and
     /// scripts: 5; concurrency: until each task has run one transaction].
-    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "operations")]
+    // Under the names, too, that other tools have for it: `--duration` is nearer to `--operations`.
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "operations",
+          aliases = ["duration", "time"])]
     pub(super) seconds: Option<f64>,
 
     /// How many operations a repetition has, over all tasks.

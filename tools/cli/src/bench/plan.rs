@@ -75,6 +75,9 @@ impl RunArgs {
     /// Refuses options that would have no effect.
     fn check_options(&self) -> Result<(), String> {
         let scripts = self.has_scripts();
+        if self.preset.is_empty() && !scripts {
+            return Err(NOTHING_TO_MEASURE.to_owned());
+        }
         let redis = self.is_on_redis();
         if redis && (scripts || self.preset.iter().any(|it| *it != PresetArg::Redis)) {
             return Err(ALONE.to_owned());
@@ -328,6 +331,8 @@ struct Form {
 
 const WEIGHTS: &str = "--compare runs each script by itself: leave out the weights";
 const ALONE: &str = "--preset redis measures another server than the others: let it run by itself";
+const NOTHING_TO_MEASURE: &str =
+    "say what to measure: --preset, --script or --builtin (see --help)";
 const ONLY_PINGS: &str =
     "the workload pings is measured without an added round trip: add 0 to --rtt";
 

@@ -64,8 +64,13 @@ pub(crate) struct ProfileArgs {
     pcap: Option<PathBuf>,
 
     /// With --pcap, the ports of servers, for connections that began before the capture.
-    #[arg(long, value_name = "PORTS", value_delimiter = ',', requires = "pcap",
-          default_values_t = [5432, 6379])]
+    #[arg(
+        long,
+        value_name = "PORTS",
+        value_delimiter = ',',
+        requires = "pcap",
+        default_value = "5432,6379"
+    )]
     ports: Vec<u16>,
 
     /// Run a program, and profile it until it ends. The servers that its environment names, in

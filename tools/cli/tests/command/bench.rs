@@ -231,7 +231,7 @@ fn a_comparison_fails_where_something_became_slower() {
 fn manual_pages_and_completions_know_every_command() {
     let out = tempdir().unwrap();
     let path = out.path().to_str().unwrap();
-    assert!(onetrip(&["man", path]).status.success());
+    assert!(onetrip(&["man", "--out", path]).status.success());
     let page = fs::read_to_string(out.path().join("onetrip-bench.1")).unwrap();
     assert!(page.contains("repetitions") && page.contains("isolation"), "{page}");
     // Also what is said of a whole command.
@@ -250,6 +250,37 @@ fn manual_pages_and_completions_know_every_command() {
         for command in ["demo", "bench", "doctor", "profile", "proxy", "compare", "diff"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
+    }
+}
+
+#[test]
+fn a_manual_page_is_printed_by_the_name_of_its_command() {
+    let elsewhere = tempdir().unwrap();
+    let page = |command: &[&str]| {
+        let mut onetrip = Command::new(env!("CARGO_BIN_EXE_onetrip"));
+        let output = onetrip.arg("man").args(command).current_dir(&elsewhere).output().unwrap();
+        assert!(output.status.success(), "{command:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(page(&[]).contains("onetrip\\-bench(1)"));
+    let bench = page(&["bench"]);
+    assert!(bench.contains("repetitions") && bench.contains("isolation"), "{bench}");
+    assert!(page(&["bench", "compare"]).contains("2 if the runs have no cell in"));
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "it is written nowhere");
+    let said = refusal(&["man", "bunch"]);
+    assert!(said.contains("no command \"bunch\": choose from demo, bench, "), "{said}");
+    let said = refusal(&["man", "demo", "x"]);
+    assert!(said.contains("demo has no commands"), "{said}");
+}
+
+#[test]
+fn bench_without_anything_to_measure_says_what_there_is() {
+    let said = refusal(&["bench"]);
+    assert!(["--preset", "--script", "--builtin"].iter().all(|it| said.contains(it)), "{said}");
+    // The names that other tools have for the time are taken for it.
+    for name in ["--seconds", "--duration", "--time"] {
+        let said = refusal(&["bench", name, "0.1"]);
+        assert!(said.contains("--script"), "{said}");
     }
 }
 

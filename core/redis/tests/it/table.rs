@@ -1,4 +1,5 @@
-//! What the table says of commands. `proof/lab/tests/redis_commands.rs` compares it with a server.
+//! What the table says of commands. `proof/lab/tests/it/redis_commands.rs` compares it with a
+//! server.
 
 use std::collections::HashSet;
 

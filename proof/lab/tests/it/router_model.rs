@@ -1,8 +1,6 @@
 //! The router against a model of a cluster: slots move, key by key, while commands are in flight,
 //! connections are lost, and topologies are late.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! The model of a Redis server: that it answers as a real one does, and what it does on demand.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -7,7 +7,7 @@ use onetrip_chaos::Kind;
 use onetrip_chaos::failover::{Options, PathReport, run_with_paths};
 use onetrip_lab::postgres::patroni::found_or_skipped;
 
-const PAGE: &str = include_str!("../../../docs/operations/clusters.md");
+const PAGE: &str = include_str!("../../../../docs/operations/clusters.md");
 
 #[test]
 fn what_was_acknowledged_stays_while_primaries_die_and_are_cut_off() {

@@ -1,5 +1,4 @@
 //! Compares the table of commands with the descriptions of a server.
-#![allow(clippy::unwrap_used)]
 
 use onetrip_lab::redis::{Answer, Plain, Server, Settings, found_or_skipped, shared};
 use onetrip_redis::client::topology::Topology;

@@ -1,6 +1,5 @@
 //! The latency proxy with real loopback sockets. No test here asserts a time: the self-check
 //! measures the precision. Every wait is a socket wait with a limit.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,4 @@
 //! Private PostgreSQL servers: what a test that uses one relies on.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::{Read, Write};

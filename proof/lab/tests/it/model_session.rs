@@ -1,6 +1,5 @@
 //! The model server: the state that sessions keep, which statements find it, and how a reset
 //! removes it.
-#![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
 use onetrip_lab::model::{Config, Kind, Log, Sabotage, Seen, Server};

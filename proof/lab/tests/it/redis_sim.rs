@@ -1,9 +1,7 @@
 //! The contract of the engine with RESP over many simulated networks; and whether the checks can
 //! fail.
-#![allow(clippy::unwrap_used)]
 
-mod simulated;
-
+use crate::simulated;
 use onetrip_lab::sim::{Mutation, OfRedis, Redis};
 
 /// What the seeds must have come across, and how often.

@@ -1,6 +1,5 @@
 //! A session with several owners in turn, step by step: an engine and a model server without a
 //! network.
-#![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
 use onetrip_engine::{

@@ -1,5 +1,4 @@
 //! The model server: what it answers, what it logs, and how it fails.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,4 @@
 //! Private Redis servers: the behaviour that tests rely on.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::BufRead;

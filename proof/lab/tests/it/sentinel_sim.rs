@@ -1,6 +1,5 @@
 //! The policy of a client of Redis Sentinel over many simulated failovers; and whether the checks
 //! can fail.
-#![allow(clippy::unwrap_used)]
 
 use onetrip_lab::sim::{OfSentinel, run_sentinel, sweep_sentinel};
 

@@ -1,5 +1,4 @@
 //! Private clusters: the behaviour that tests rely on.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! The contract of the engine over many simulated networks; and whether the checks can fail.
-#![allow(clippy::unwrap_used)]
 
-mod simulated;
-
+use crate::simulated;
 use onetrip_lab::sim::{Mutation, OfPostgres, Postgres, Report, run, sweep};
 
 /// What the seeds must have come across, and how often.

@@ -1,5 +1,4 @@
 //! A cluster under Patroni recovers, and ends with its owner.
-#![allow(clippy::unwrap_used)]
 
 use std::net::{Ipv4Addr, TcpStream};
 

@@ -1,9 +1,7 @@
 //! The client's policy of a cluster over many simulated networks, while slots move; and whether the
 //! checks can fail.
-#![allow(clippy::unwrap_used)]
 
-mod simulated;
-
+use crate::simulated;
 use onetrip_lab::sim::{Clustered, Mutation, OfCluster};
 
 /// What the seeds must have come across, and how often.

@@ -96,6 +96,10 @@ class Flows(_native.Scope):
     @overload
     def stream(self, query: str, /, *args: Any) -> Stream[_native.Record]: ...
     @overload
+    def stream(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> Stream[dict[str, Any]]: ...
+    @overload
     def stream(self, query: str, /, *args: Any, into: Callable[..., T]) -> Stream[T]: ...
     def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
         """The rows as they arrive: ``async for row in db.stream(…)``.

@@ -81,10 +81,18 @@ class Reads:
     def fetch(self, query: str, /, *args: Any, into: None = None) -> Call[list[Record]]:
         """The rows of a read; ``into``: as for a statement."""
     @overload
+    def fetch(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> Call[list[dict[str, Any]]]: ...
+    @overload
     def fetch(self, query: str, /, *args: Any, into: Callable[..., T]) -> Call[list[T]]: ...
     @overload
     def fetchrow(self, query: str, /, *args: Any, into: None = None) -> Call[Record | None]:
         """The first row, or None."""
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> Call[dict[str, Any] | None]: ...
     @overload
     def fetchrow(self, query: str, /, *args: Any, into: Callable[..., T]) -> Call[T | None]: ...
     def fetchval(self, query: str, /, *args: Any, column: int = 0) -> Call[Any]:
@@ -126,6 +134,10 @@ class Scope:
         columns by name, as a dataclass."""
     @overload
     def fetch(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: type[dict[str, Any]]
+    ) -> Call[list[dict[str, Any]]]: ...
+    @overload
+    def fetch(
         self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
     ) -> Call[list[T]]: ...
     @overload
@@ -133,6 +145,10 @@ class Scope:
         self, query: str, /, *args: Any, repeatable: bool = False, into: None = None
     ) -> Call[Record | None]:
         """The first row, or None."""
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: type[dict[str, Any]]
+    ) -> Call[dict[str, Any] | None]: ...
     @overload
     def fetchrow(
         self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
@@ -156,6 +172,10 @@ class Scope:
         self, query: str, args: Iterable[Iterable[Any]], /, *, into: None = None
     ) -> Call[list[Record]]:
         """The same, and the rows of all of them."""
+    @overload
+    def fetchmany(
+        self, query: str, args: Iterable[Iterable[Any]], /, *, into: type[dict[str, Any]]
+    ) -> Call[list[dict[str, Any]]]: ...
     @overload
     def fetchmany(
         self, query: str, args: Iterable[Iterable[Any]], /, *, into: Callable[..., T]

@@ -173,6 +173,8 @@ def test_there_are_examples_on_each_page() -> None:
 
 def test_the_types_of_programs_are_strict(tmp_path: Path) -> None:
     programs = [it for it in EXAMPLES if "asyncio.run(" in it.code and it.file is None]
+    programs += [it for it in EXAMPLES if it.file == "app.py"]
+    assert any("FastAPI" in it.code for it in programs)
     files = []
     for number, example in enumerate(programs):
         name = re.sub(r"\W", "_", example.page)

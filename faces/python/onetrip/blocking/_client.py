@@ -42,6 +42,10 @@ class Calls:
     ) -> list[Record]: ...
     @overload
     def fetch(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: type[dict[str, Any]]
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    def fetch(
         self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
     ) -> list[T]: ...
     def fetch(self, query: str, /, *args: Any, repeatable: bool = False, into: Any = None) -> Any:
@@ -55,6 +59,10 @@ class Calls:
     def fetchrow(
         self, query: str, /, *args: Any, repeatable: bool = False, into: None = None
     ) -> Record | None: ...
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, repeatable: bool = False, into: type[dict[str, Any]]
+    ) -> dict[str, Any] | None: ...
     @overload
     def fetchrow(
         self, query: str, /, *args: Any, repeatable: bool = False, into: Callable[..., T]
@@ -94,6 +102,10 @@ class Calls:
     ) -> list[Record]: ...
     @overload
     def fetchmany(
+        self, query: str, args: Iterable[Iterable[Any]], /, *, into: type[dict[str, Any]]
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    def fetchmany(
         self, query: str, args: Iterable[Iterable[Any]], /, *, into: Callable[..., T]
     ) -> list[T]: ...
     def fetchmany(
@@ -109,6 +121,10 @@ class Calls:
 
     @overload
     def stream(self, query: str, /, *args: Any) -> Stream[Record]: ...
+    @overload
+    def stream(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> Stream[dict[str, Any]]: ...
     @overload
     def stream(self, query: str, /, *args: Any, into: Callable[..., T]) -> Stream[T]: ...
     def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
@@ -225,6 +241,10 @@ class Reads:
     @overload
     def fetch(self, query: str, /, *args: Any, into: None = None) -> list[Record]: ...
     @overload
+    def fetch(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> list[dict[str, Any]]: ...
+    @overload
     def fetch(self, query: str, /, *args: Any, into: Callable[..., T]) -> list[T]: ...
     def fetch(self, query: str, /, *args: Any, into: Any = None) -> Any:
         """The rows of a read."""
@@ -232,6 +252,10 @@ class Reads:
 
     @overload
     def fetchrow(self, query: str, /, *args: Any, into: None = None) -> Record | None: ...
+    @overload
+    def fetchrow(
+        self, query: str, /, *args: Any, into: type[dict[str, Any]]
+    ) -> dict[str, Any] | None: ...
     @overload
     def fetchrow(self, query: str, /, *args: Any, into: Callable[..., T]) -> T | None: ...
     def fetchrow(self, query: str, /, *args: Any, into: Any = None) -> Any:

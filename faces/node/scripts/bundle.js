@@ -86,39 +86,15 @@ function compressedModule(name) {
 
 /**
  * The compressed module as JavaScript. It is a third larger, but bundlers and servers need not handle
- * another file.
+ * another file, and as much to download. It is one line, in which nothing is thrown.
  */
 function moduleInside(compressed) {
   return `'use strict'
 // The engine, compiled to WebAssembly and compressed; built of the sources in core/ and faces/abi/.
 exports.moduleBytes = () =>
-  require('node:zlib').brotliDecompressSync(Buffer.from(compressed, 'base64'))
-const compressed = \`
-${compressed
-  .toString('base64')
-  .match(/.{1,100}/g)
-  .join('\n')}
-\`
-`
-}
-
-/** Code that reads the module from a file beside this one. */
-function moduleBeside(name) {
-  return `'use strict'
-// The engine, compiled to WebAssembly and compressed, is in a file of its own.
-const { readFileSync } = require('node:fs')
-const { join } = require('node:path')
-exports.moduleBytes = () => {
-  let bytes
-  try {
-    bytes = readFileSync(join(__dirname, '${name}'))
-  } catch (cause) {
-    const hint = 'a bundler has to leave this package out of its bundle, or to copy that file'
-    throw new Error(\`onetrip does not find \${join(__dirname, '${name}')}: \${hint}\`, { cause })
-  }
-  return require('node:zlib').brotliDecompressSync(bytes)
-}
-`
+  ${builtin('node:zlib')}.brotliDecompressSync(Buffer.from(compressed, 'base64'))
+const compressed = '${compressed.toString('base64')}'
+${BUILTIN}`
 }
 
 function output({ outputFiles, metafile }) {
@@ -127,12 +103,37 @@ function output({ outputFiles, metafile }) {
   for (const { path } of entry.imports) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
-  return { text: uncommented(outputFiles[0].text), packages }
+  return { text: loadable(uncommented(outputFiles[0].text)), packages }
 }
 
-/** The text without its documentation, which stands in the declarations. */
+/**
+ * The text with what it loads of Node in a form that works in a bundle of any format. What esbuild
+ * makes of `require` in a bundle that is an ES module fails for all modules of Node.
+ */
+function loadable(text) {
+  const loads = /\brequire\("(node:[\w/]+)"\)/g
+  return loads.test(text) ? text.replace(loads, (_, name) => builtin(name)) + BUILTIN : text
+}
+
+/** `require` stands there as bundlers look for it, and as instrumentation waits for it. */
+function builtin(name) {
+  return `ofNode("${name}", () => require("${name}"))`
+}
+
+const BUILTIN = `function ofNode(name, load) {
+  try {
+    return load()
+  } catch (error) {
+    const found = process.getBuiltinModule?.(name)
+    if (!found) throw error
+    return found
+  }
+}
+`
+
+/** The text without comments: the documentation stands in the declarations, and reasons in the sources. */
 function uncommented(text) {
-  const bare = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n/gm, '')
+  const bare = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n|^[ \t]*\/\/.*\n/gm, '')
   const code = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code
   if (code(bare) !== code(text)) throw new Error('what looks like a comment is part of the code')
   return bare
@@ -204,4 +205,4 @@ function acrossFiles(chunk, crossings) {
   }
 }
 
-module.exports = { bundle, compressedModule, moduleBeside, moduleInside }
+module.exports = { bundle, compressedModule, moduleInside }

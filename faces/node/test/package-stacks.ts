@@ -62,7 +62,10 @@ export function stacks(project: Project, installed: { [name: string]: string }):
       const texts = files.filter((file) => /\.(m?js|d\.m?ts|json)$/.test(file))
       assert.ok(texts.length > 10)
       for (const file of texts) {
-        const lines = readFileSync(join(folder, file), 'utf8').split('\n')
+        // Nothing is thrown in the line with the engine, and breaks within it cost a kilobyte.
+        const isEngine = (line: string): boolean => /^const compressed = '[\w+/=]+'$/.test(line)
+        const all = readFileSync(join(folder, file), 'utf8').split('\n')
+        const lines = all.filter((line) => !isEngine(line))
         const longest = Math.max(...lines.map((line) => line.length))
         assert.ok(longest <= LINE_MAX, `${file}: ${longest}`)
       }

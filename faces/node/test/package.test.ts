@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFileSync, readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { before, test } from 'node:test'
 
 import { build as bundle } from 'esbuild'
@@ -202,54 +203,59 @@ test('a missing dependency is named when it is needed', LIMIT, async () => {
 
 // --- bundles, and errors of loading ---
 
-const BUNDLED: { [way: string]: string } = {
-  script: "const pg = require('pg')\nconst { types } = pg",
-  module: "import pg, { types } from 'pg'",
-}
+const DROP_IN = `
+  const one = (value) => \`\${value}!\`
+  const client = new pg.Client(${url})
+  types.setTypeParser(23, one)
+  const pool = new pg.Pool({ connectionString: ${url}, max: 1, pipeline: true })
+  client.connect().then(() => client.query('select 1 as one')).then(async ({ rows }) => {
+    await client.end()
+    const error = await pool.query('select nothing').catch((error) => error)
+    await pool.end()
+    console.log(JSON.stringify([rows, error instanceof pg.DatabaseError]))
+  })`
 
-for (const [way, start] of Object.entries(BUNDLED)) {
-  test(`a ${way} with the drop-in in its bundle runs without the package`, LIMIT, async () => {
-    const text = `${start}
-      const one = (value) => \`\${value}!\`
-      const client = new pg.Client(${url})
-      types.setTypeParser(23, one)
-      const pool = new pg.Pool({ connectionString: ${url}, max: 1, pipeline: true })
-      client.connect().then(() => client.query('select 1 as one')).then(async ({ rows }) => {
-        await client.end()
-        const error = await pool.query('select nothing').catch((error) => error)
-        await pool.end()
-        console.log(JSON.stringify([rows, error instanceof pg.DatabaseError]))
-      })`
-    const outfile = join(project.folder, `packages/bundled-${way}.js`)
-    const ending = way === 'module' ? 'mjs' : 'js'
-    await bundle({
-      entryPoints: [project.write(`to-bundle.${ending}`, text)],
-      bundle: true,
-      platform: 'node',
-      outfile,
-    })
-    assert.deepEqual(JSON.parse(await project.node([outfile])), [[{ one: '1!' }], true])
-  })
-}
-
-test(
-  'without its engine file onetrip says what is missing, and what to do',
-  LIMIT,
-  async () => {
-    const seen = await project.run(
-      'missing.js',
-      `const fs = require('fs')
-    const read = fs.readFileSync
-    fs.readFileSync = (file, ...how) => read(String(file).endsWith('.br') ? '/nowhere' : file, ...how)
-    try { new (require('onetrip/pg').Pool)() } catch ({ message, cause }) {
-      console.log(JSON.stringify([message, cause.code]))
-    }`,
-    )
-    const [message, code] = seen as [string, string]
-    assert.match(message, /does not find .*onetrip\.wasm\.br: a bundler has to/)
-    assert.equal(code, 'ENOENT')
+/** What is bundled, and what it prints. Redis is asked where there is none: it says so. */
+const BUNDLED: { [what: string]: { text: string; prints: unknown } } = {
+  'a script with the drop-in': {
+    text: `const pg = require('pg')\nconst { types } = pg${DROP_IN}`,
+    prints: [[{ one: '1!' }], true],
   },
-)
+  'a module with the drop-in': {
+    text: `import pg, { types } from 'pg'${DROP_IN}`,
+    prints: [[{ one: '1!' }], true],
+  },
+  'a module with all faces': {
+    text: `import { postgres, redis, RedisError } from 'onetrip'
+      import pg from 'onetrip/pg'
+      const sql = postgres(${url})
+      const pool = new pg.Pool({ connectionString: ${url} })
+      const error = redis('redis://127.0.0.1:1').get('key').catch((error) => error)
+      Promise.all([sql\`select 1 as one\`, pool.query('select 2 as two'), error])
+        .then(async ([one, { rows }, error]) => {
+          await Promise.all([sql.end(), pool.end()])
+          console.log(JSON.stringify([one, rows, error instanceof RedisError]))
+        })`,
+    prints: [[{ one: 1 }], [{ two: 2 }], true],
+  },
+}
+
+for (const [what, { text, prints }] of Object.entries(BUNDLED)) {
+  for (const format of ['cjs', 'esm'] as const) {
+    test(`${what} runs without the package in a bundle of the format ${format}`, LIMIT, async () => {
+      const name = `bundled-${what.replaceAll(' ', '-')}.${format === 'esm' ? 'mjs' : 'cjs'}`
+      const ending = text.startsWith('import') ? 'mjs' : 'cjs'
+      const outfile = join(mkdtempSync(join(tmpdir(), 'onetrip-bundle-')), name)
+      const entry = project.write(`to-bundle-${format}.${ending}`, text)
+      try {
+        await bundle({ entryPoints: [entry], bundle: true, format, platform: 'node', outfile })
+        assert.deepEqual(JSON.parse(await project.node([outfile])), prints)
+      } finally {
+        rmSync(dirname(outfile), { recursive: true })
+      }
+    })
+  }
+}
 
 test(
   'without WebAssembly the drop-in loads, and making a client fails with the reason',

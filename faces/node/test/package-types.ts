@@ -8,7 +8,7 @@ const LIMIT = { timeout: 120_000 }
 /** A program written for pg. */
 const PROGRAM = `
 import type { ClientBase, ClientConfig, CustomTypesConfig, FieldDef, Notification, PoolClient, PoolConfig,
-  QueryArrayConfig, QueryArrayResult, QueryConfig, QueryResult, QueryResultRow, Submittable } from 'PACKAGE'
+  QueryArrayConfig, QueryArrayResult, QueryConfig, QueryError, QueryResult, QueryResultRow, Submittable } from 'PACKAGE'
 import { Client, DatabaseError, Pool, Query, TypeOverrides, defaults, escapeIdentifier, types } from 'PACKAGE'
 
 interface User { id: number; name: string }
@@ -68,6 +68,7 @@ export async function look(config: ClientConfig): Promise<string> {
   return [text, fields.length, result.command, status, escapeIdentifier('a')].join()
 }
 
+export const why = ({ code, outcome }: QueryError): string => code ?? outcome ?? 'unknown'
 export const mine: CustomTypesConfig = { getTypeParser: () => (value: string) => value }
 export const arrays: QueryArrayConfig = { text: 'select 1', rowMode: 'array', types: mine }
 export const overrides = new TypeOverrides(mine)

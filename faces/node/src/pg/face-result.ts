@@ -8,8 +8,8 @@ import type { CustomTypesConfig } from './face-config'
  */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 
-/** An error of a query, with its outcome. */
-export type QueryError = Error & { outcome?: Outcome }
+/** An error of a query, with its outcome, and the code that the server or Node gave it. */
+export type QueryError = Error & { outcome?: Outcome; code?: string }
 
 /** A column of a result. */
 export interface FieldDef {

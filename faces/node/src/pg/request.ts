@@ -19,8 +19,8 @@ export type Results = Result | Result[]
 /** Called once: with an error, or with null and the results. */
 export type Callback = (error: Error | null, results?: Results) => void
 
-/** An error of a query, with its outcome. */
-export type QueryError = Error & { outcome?: Outcome }
+/** An error of a query, with its outcome, and the code that the server or Node gave it. */
+export type QueryError = Error & { outcome?: Outcome; code?: string }
 
 /** The session of a request, as the request sees it. */
 export interface Home {

@@ -196,3 +196,16 @@ bothAlone('queries that wait are counted by both names', async (side) => {
   await client.end()
   return seen
 })
+
+bothAlone('an error that a program emits on a connection is one of its client', async (side) => {
+  const client = new side.Client(url)
+  const told: unknown[] = []
+  client.on('error', (error: Error) => told.push(error.message))
+  await client.connect()
+  client.connection.emit('error', new Error('expected'))
+  client.connection.on('error', (error: Error) => told.push(['heard', error.message]))
+  client.connection.emit('error', new Error('once more'))
+  const query = await settled(client.query('select 1'))
+  await client.end()
+  return [told, query]
+})

@@ -470,10 +470,6 @@ bothPools('a client of another class that can not connect is an error of its cal
     connect(callback: (error: Error) => void): void {
       process.nextTick(callback, new Error('no way'))
     }
-
-    end(callback?: () => void): void {
-      callback?.()
-    }
   }
   const pool = side.pool({ Client: Foreign as never })
   return [await settled(pool.connect()), await settled(pool.query('select 1')), counts(pool)]

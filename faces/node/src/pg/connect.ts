@@ -348,7 +348,17 @@ export class Connection extends EventEmitter {
   #failed(error: Error & { code?: string }): void {
     if (this._ending && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) return
     this.#opener?.failed(error)
-    if (this.listenerCount('error') > 0) this.emit('error', error)
+    if (this.listenerCount('error') > 0) super.emit('error', error)
+  }
+
+  /**
+   * pg's client listens to its connection, so an error that a program emits here, as tests of its
+   * own do, is one of the client.
+   */
+  override emit(name: string | symbol, ...given: unknown[]): boolean {
+    if (name !== 'error' || this.#opener === undefined) return super.emit(name, ...given)
+    this.#opener.failed(given[0] as Error)
+    return this.listenerCount('error') === 0 || super.emit(name, ...given)
   }
 
   /** The stream failed. A stream of the user may never emit `close`, so the end is told here. */

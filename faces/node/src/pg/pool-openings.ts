@@ -49,7 +49,9 @@ export class Openings {
       timer = setTimeout(() => {
         pool.log('ending client due to timeout')
         isLate = true
-        client.connection.stream.destroy()
+        // As in pg: a client of another class may have none.
+        if (client.connection) client.connection.stream.destroy()
+        else client.end(ignore)
       }, timeout)
     }
     pool.log('connecting new client')
@@ -119,7 +121,9 @@ export class Openings {
     if (!clients.has(member)) return
     const untried = clients.max - clients.members.size + 1
     clients.forget(member)
-    member.client.end(ignore)
+    // pg does not end it, so one of another class need not have it.
+    const { end }: Partial<typeof member.client> = member.client
+    end?.call(member.client, ignore)
     this.#refuse(member.number, member.isProbe ? untried : 1, error)
   }
 

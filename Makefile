@@ -44,6 +44,7 @@ python: ## the wheel for Python, tested in a virtual environment of its own; T="
 	@scripts/python $(T)
 
 docs: ## build the documentation as a site with search, target/site/index.html, and check its links
+	@scripts/docs --lists
 	@scripts/setup docs
 	@scripts/docs
 

@@ -208,7 +208,7 @@ fn is_mentioned_by_a_process(directory: &Path) -> bool {
 #[test]
 fn a_pooler_ends_when_its_parent_is_killed() {
     const ROLE: &str = "ONETRIP_TEST_PARENT";
-    const NAME: &str = "a_pooler_ends_when_its_parent_is_killed";
+    const NAME: &str = "pgbouncer::a_pooler_ends_when_its_parent_is_killed";
     let Some(program) = programs().into_iter().next() else { return };
     if std::env::var_os(ROLE).is_some() {
         let server = PrivatePostgres::start(postgres::Options::default()).unwrap();

@@ -319,7 +319,7 @@ fn a_variable_chooses_the_version_among_those_that_are_there() {
 #[test]
 fn the_server_ends_when_its_parent_is_killed() {
     const ROLE: &str = "ONETRIP_TEST_PARENT";
-    const NAME: &str = "the_server_ends_when_its_parent_is_killed";
+    const NAME: &str = "private_postgres::the_server_ends_when_its_parent_is_killed";
     if std::env::var_os(ROLE).is_some() {
         let server = start();
         println!("\nserver {} {}", server.postmaster_pid(), server.socket_dir().display());
@@ -348,7 +348,7 @@ fn the_server_ends_when_its_parent_is_killed() {
 fn a_start_that_a_signal_ends_leaves_no_directory() {
     use rustix::process::{Pid, Signal, getpgid, kill_process};
     const ROLE: &str = "ONETRIP_TEST_STARTING";
-    const NAME: &str = "a_start_that_a_signal_ends_leaves_no_directory";
+    const NAME: &str = "private_postgres::a_start_that_a_signal_ends_leaves_no_directory";
     if let Some(bin) = std::env::var_os(ROLE) {
         let installation = Some(Installation::at(bin).unwrap());
         let options = Options { installation, ..Options::default() };

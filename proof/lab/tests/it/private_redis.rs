@@ -196,7 +196,7 @@ fn what_is_no_server_is_refused_by_name() {
 #[test]
 fn a_server_ends_when_its_parent_is_killed() {
     const ROLE: &str = "ONETRIP_TEST_PARENT";
-    const NAME: &str = "a_server_ends_when_its_parent_is_killed";
+    const NAME: &str = "private_redis::a_server_ends_when_its_parent_is_killed";
     if std::env::var_os(ROLE).is_some() {
         let Some(server) = start(Settings { password: false, ..Settings::default() }) else {
             return;

@@ -14,10 +14,7 @@ setup: ## install missing tools: rustfmt, clippy, PostgreSQL servers, PgBouncer,
 	@scripts/setup
 
 demo: ## show what round trips cost, in tables and in target/demo/report.html, also for Node and Python; ARGS="--help" for options
-	@scripts/setup build server redis js
-	@cargo run --quiet --release -p onetrip-cli -- demo --out target/demo $(ARGS)
-	@$(if $(ARGS),,scripts/demo-node)
-	@$(if $(ARGS),,scripts/demo-python)
+	@scripts/demo $(ARGS)
 
 test: ## what shows that a change is right, as CI runs it; the last line says how many passed
 	@scripts/test

@@ -8,7 +8,7 @@ import { test } from 'node:test'
 import { client, failure, url } from './modern/client'
 import { failure as said, listen, message, ready } from './pg-served'
 
-const limits = { timeout: 20_000 }
+const limits = { timeout: 120_000 }
 
 const complete = (tag: string): Buffer => message('C', Buffer.from(`${tag}\0`))
 const notice = (text: string): Buffer => message('N', Buffer.from(`SNOTICE\0C00000\0M${text}\0\0`))
@@ -24,7 +24,7 @@ function run(program: string): string {
     async function main() { ${program}; await sql.end() }
     main()`
   const { stdout, stderr, signal } = spawnSync(process.execPath, ['-e', before], {
-    timeout: 10_000,
+    timeout: 120_000,
     encoding: 'utf8',
   })
   assert.equal(signal, null, `the program did not end: ${stdout}${stderr}`)

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 
 import { client, failure } from './modern/client'
 
-test('rows are iterated in their order, however many', { timeout: 30_000 }, async () => {
+test('rows are iterated in their order, however many', { timeout: 120_000 }, async () => {
   const sql = client()
   let sum = 0
   for await (const { n } of sql<{ n: number }>`select n from generate_series(1, ${100_000}::int) n`)
@@ -17,7 +17,7 @@ test('rows are iterated in their order, however many', { timeout: 30_000 }, asyn
 
 test(
   'a reader that stops makes the server stop, and memory stays bounded',
-  { timeout: 60_000 },
+  { timeout: 120_000 },
   async () => {
     const applicationName = `modern_${process.pid}`
     const sql = client({ applicationName })
@@ -46,7 +46,7 @@ test(
 
 test(
   'a loop that is left early gives its connection back, with nothing unread on it',
-  { timeout: 30_000 },
+  { timeout: 120_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     for await (const { n } of sql<{ n: number }>`select n from generate_series(1, 1000) n`)
@@ -80,7 +80,7 @@ test('an error is reported behind the rows that came before it', async () => {
 
 test(
   'a transaction streams on its own connection, and goes on after it',
-  { timeout: 30_000 },
+  { timeout: 120_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     await sql.begin(async (tx) => {
@@ -115,7 +115,7 @@ test('a pipeline that the server refused is rejected, also if its rest was never
   assert.deepEqual([error.code, error.outcome, error.statement], ['22012', 'Rejected', 0])
 })
 
-test('COPY takes a stream and gives one', { timeout: 30_000 }, async () => {
+test('COPY takes a stream and gives one', { timeout: 120_000 }, async () => {
   const sql = client()
   await sql.begin(async (tx) => {
     await tx`create temp table modern_copy (n int, t text)`
@@ -141,7 +141,7 @@ test('COPY takes a stream and gives one', { timeout: 30_000 }, async () => {
 
 test(
   'a COPY that fails or is destroyed has no effect, and its connection goes on',
-  { timeout: 30_000 },
+  { timeout: 120_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     const name = sql.id(`modern_copy_${process.pid}`)

@@ -99,7 +99,7 @@ const WAYS: readonly [string, () => Config, Place, string | RegExp][] = [
 ]
 
 for (const [name, config, place, expected] of WAYS) {
-  test(`sslmode: ${name}`, { timeout: 10_000 }, async () => {
+  test(`sslmode: ${name}`, { timeout: 120_000 }, async () => {
     const seen: boolean[] = []
     const port = await open(seen, place)
     const end = await outcome(port, { host: place.host ?? 'localhost', ...config() })
@@ -160,7 +160,7 @@ async function shown(config: Config): Promise<readonly [string | undefined, unkn
   return seen
 }
 
-test('the key is opened, and certificate and name are shown or kept back', { timeout: 20_000 }, async () => {
+test('the key is opened, and certificate and name are shown or kept back', { timeout: 120_000 }, async () => {
   const passphrase = 'open sesame'
   const [sslcert, sslkey] = [root, join(folder, 'locked.key')]
   const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase } as const

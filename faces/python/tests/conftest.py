@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,6 +19,9 @@ REDIS = os.environ.get("ONETRIP_TEST_REDIS", "")
 # Each test runs on both; on one of them with ONETRIP_LOOPS=one.
 LOOPS = ["asyncio", "uvloop"]
 
+#: A bound in seconds that only what hangs reaches, however busy the machine is.
+PATIENCE = 120
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not URL:
@@ -30,12 +33,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_on_its_loop(item: pytest.Item) -> bool:
-    """Whether this is the loop of a test that runs on one of the two: half of them run on either."""
+    """Whether a test that runs on one loop runs on this one; half of them run on either."""
     callspec = getattr(item, "callspec", None)
     loop = callspec and callspec.params.get("event_loop_policy")
     if loop not in LOOPS:
         return True
     return LOOPS[zlib.crc32(item.nodeid.replace(loop, "").encode()) % 2] == loop
+
+
+async def until(holds: Callable[[], Awaitable[object]]) -> None:
+    """Asks until it is so."""
+
+    async def asked() -> None:
+        while not await holds():
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(asked(), PATIENCE)
+
+
+async def until_active(text: str, count: int = 1) -> None:
+    """Until the server runs so many statements that have this in their text."""
+    active = "select count(*) = $2 from pg_stat_activity where state = 'active' and query like $1"
+    async with onetrip.connect(URL) as db:
+        await until(lambda: db.fetchval(active, f"%{text}%", count))
 
 
 @pytest.fixture(params=LOOPS)

@@ -269,11 +269,11 @@ async def listeners(driver: Any, con: Any) -> Any:
 
     await con.add_listener("Chan nel", hear)
     await con.execute("notify \"Chan nel\", 'hello'")
-    told = [await asyncio.wait_for(heard.get(), 5)]
+    told = [await asyncio.wait_for(heard.get(), 60)]
     await con.remove_listener("Chan nel", hear)
     con.add_log_listener(lambda of, message: heard.put_nowait(message))
     await con.execute("do $$ begin raise warning 'careful'; end $$")
-    message = await asyncio.wait_for(heard.get(), 5)
+    message = await asyncio.wait_for(heard.get(), 60)
     return [*told, type(message).__name__, message.message, message.severity]
 
 
@@ -315,7 +315,7 @@ async def loggers(driver: Any, con: Any) -> Any:
     with con.query_logger(heard.put_nowait):
         await con.fetchval("select 1")
         await caught(con.execute("selekt"))
-    records = [await asyncio.wait_for(heard.get(), 5) for _ in range(2)]
+    records = [await asyncio.wait_for(heard.get(), 60) for _ in range(2)]
     return [(record.query, type(record.exception).__name__) for record in records]
 
 
@@ -349,7 +349,7 @@ async def test_both_do_the_same(work: Scenario) -> None:
     for driver in (asyncpg, onetrip.asyncpg):
         con = await driver.connect(URL)
         try:
-            told.append(plain(await asyncio.wait_for(work(driver, con), 30)))
+            told.append(plain(await asyncio.wait_for(work(driver, con), 60)))
         finally:
             await con.close()
     assert told[1] == told[0]
@@ -418,7 +418,7 @@ async def pool_hooks(driver: Any) -> Any:
 
 @pytest.mark.parametrize("work", [pool_calls, pool_hooks], ids=lambda work: work.__name__)
 async def test_both_pools_do_the_same(work: Callable[[Any], Awaitable[Any]]) -> None:
-    told = [plain(await asyncio.wait_for(work(it), 30)) for it in (asyncpg, onetrip.asyncpg)]
+    told = [plain(await asyncio.wait_for(work(it), 60)) for it in (asyncpg, onetrip.asyncpg)]
     assert told[1] == told[0]
 
 

@@ -6,13 +6,14 @@ import asyncio
 import collections.abc
 import gc
 import random
+import time
 import warnings
 
 import pytest
 
 import onetrip
 
-from conftest import URL, Line
+from conftest import PATIENCE, URL, Line, until_active
 
 
 async def test_a_call_is_a_coroutine(db: onetrip.Database) -> None:
@@ -20,7 +21,7 @@ async def test_a_call_is_a_coroutine(db: onetrip.Database) -> None:
     assert isinstance(call, collections.abc.Coroutine)
     assert asyncio.iscoroutine(call)
     assert await asyncio.create_task(call) == 1
-    assert await asyncio.wait_for(db.fetchval("select 2"), 5) == 2
+    assert await asyncio.wait_for(db.fetchval("select 2"), 60) == 2
     assert await asyncio.gather(db.fetchval("select 3"), db.fetchval("select 4")) == [3, 4]
     with pytest.raises(RuntimeError, match="already awaited"):
         await call
@@ -52,32 +53,25 @@ async def test_one_never_awaited_warns(db: onetrip.Database) -> None:
 async def test_a_cancelled_call_harms_no_neighbour(db: onetrip.Database) -> None:
     async with onetrip.connect(URL, connections_max=1) as one:
         number = await one.fetchval("select pg_backend_pid()")
-        slow = asyncio.create_task(one.fetchval("select pg_sleep(30)::text"))
-        await asyncio.sleep(0.05)
-        neighbours = [asyncio.create_task(one.fetchval("select $1::int4", i)) for i in range(5)]
-        await asyncio.sleep(0.05)
-        slow.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await slow
-        # The statement in front runs on or is stopped; whoever is behind it gets his own.
-        killed = await db.fetchval("select pg_cancel_backend($1)", number)
-        assert killed
-        results = await asyncio.gather(*neighbours, return_exceptions=True)
-        assert [it for it in results if not isinstance(it, Exception)] == [
-            i for i, it in enumerate(results) if not isinstance(it, Exception)
-        ]
+        async with db.begin() as holder:
+            await holder.execute("select pg_advisory_xact_lock(1741)")
+            waits = "select pg_advisory_xact_lock(1741)::text, 'slow'"
+            slow = asyncio.ensure_future(one.fetchval(waits))
+            calls = [one.fetchval("select $1::int4", i) for i in range(5)]
+            neighbours = [asyncio.ensure_future(call) for call in calls]
+            await until_active("'slow'")
+            slow.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await slow
+        # The statement in front ran on or was stopped; whoever is behind it gets his own.
+        assert await asyncio.wait_for(asyncio.gather(*neighbours), PATIENCE) == list(range(5))
         assert await one.fetchval("select pg_backend_pid()") == number
 
 
 async def test_a_timeout_stops_the_statement(db: onetrip.Database) -> None:
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(db.fetchval("select pg_sleep(30)::text, 'stops'"), 0.1)
-    running = "select count(*) from pg_stat_activity where state = 'active' and query like $1"
-    for _ in range(200):
-        if await db.fetchval(running, "%'stop_'%") == 0:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("the server still runs it")
+    await until_active("'stops'", 0)
 
 
 async def test_no_reply_is_anothers(db: onetrip.Database) -> None:
@@ -132,8 +126,10 @@ async def test_close_waits_for_what_was_sent() -> None:
 
 async def test_close_with_a_limit_ends_what_is_left() -> None:
     db = await onetrip.connect(URL)
-    call = asyncio.ensure_future(db.fetchval("select pg_sleep(30)::text"))
-    await asyncio.sleep(0.05)
+    # The server runs it on when its client has left.
+    text = f"select pg_sleep(30)::text, 'left {time.monotonic_ns()}'"
+    call = asyncio.ensure_future(db.fetchval(text))
+    await until_active(text)
     await db.close(timeout=0.05)
     with pytest.raises(onetrip.ConnectionLostError) as caught:
         await call

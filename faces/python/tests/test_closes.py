@@ -19,7 +19,7 @@ from onetrip.errors import RolledBackError
 from conftest import REDIS, URL
 
 #: A bound that only what waits for ever reaches.
-PATIENCE = 20
+PATIENCE = 120
 
 SERIES = "select i, repeat('x', 20) as t from generate_series(1, $1) i"
 

@@ -25,11 +25,11 @@ from onetrip import _opening
 from conftest import REDIS, URL, Line
 
 #: A bound that only what waits for ever reaches.
-PATIENCE = 20
+PATIENCE = 120
 
 #: Ends while a call, a stream, a COPY and a listener are on their way.
 ABRUPT = """
-import asyncio, onetrip, sys
+import asyncio, onetrip, os, sys
 
 async def slow():
     yield b"1\\n"
@@ -38,13 +38,16 @@ async def slow():
 async def main():
     db = await onetrip.connect(sys.argv[1])
     await db.execute("create table if not exists abrupt (i int4)")
+    sleeps = f"select pg_sleep(60)::text, 'of {os.getpid()}'"
     work = [
-        asyncio.ensure_future(db.fetchval("select pg_sleep(60)::text")),
-        asyncio.ensure_future(db.stream("select pg_sleep(60)::text").__anext__()),
+        asyncio.ensure_future(db.fetchval(sleeps)),
+        asyncio.ensure_future(db.stream(sleeps).__anext__()),
         asyncio.ensure_future(db.copy_in("copy abrupt from stdin", slow())),
         asyncio.ensure_future(db.listen("abrupt").__aenter__()),
     ]
-    await asyncio.sleep(0.1)
+    active = "select count(*) from pg_stat_activity where state = 'active' and query = $1"
+    while await db.fetchval(active, sleeps) < 2:
+        pass
     if sys.argv[2] == "raise":
         raise ValueError("enough")
     if sys.argv[2] == "exit":
@@ -77,7 +80,7 @@ def test_a_loop_that_is_closed() -> None:
     stream = db.stream("select 1")
     loop.close()
     with pytest.raises(RuntimeError, match="loop"):
-        asyncio.run(asyncio.wait_for(stream.__anext__(), 5))
+        asyncio.run(asyncio.wait_for(stream.__anext__(), 60))
 
 
 async def native() -> Any:
@@ -150,7 +153,7 @@ async def main():
         child = os.fork()
         if child == 0:
             try:
-                await asyncio.wait_for(db.fetchval("select 2"), 5)
+                await asyncio.wait_for(db.fetchval("select 2"), 60)
             except RuntimeError as error:
                 os._exit(5 if "fork" in str(error) else 6)
             os._exit(7)

@@ -18,7 +18,7 @@ from conftest import URL, Line
 TABLE = "goes_on"
 INSERT = f"insert into {TABLE} values ($1, $2)"
 NAME = "goes on"
-PATIENCE = 20
+PATIENCE = 120
 
 
 @pytest.fixture

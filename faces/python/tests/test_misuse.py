@@ -25,7 +25,7 @@ import onetrip.redis
 from conftest import REDIS, URL
 
 #: Longer than anything here takes, and shorter than anything that hangs.
-PATIENCE = 20
+PATIENCE = 120
 
 
 def program(text: str, *arguments: str, code: int = 0) -> str:
@@ -67,7 +67,7 @@ def test_a_client_of_another_loop() -> None:
                 lambda: db.close(),
             ):
                 try:
-                    await asyncio.wait_for(use(), 5)
+                    await asyncio.wait_for(use(), 60)
                 except RuntimeError as error:
                     assert "loop" in str(error), error
                     continue
@@ -96,7 +96,7 @@ def test_a_pool_of_another_loop() -> None:
                 lambda: pool.acquire(),
             ):
                 try:
-                    await asyncio.wait_for(use(), 5)
+                    await asyncio.wait_for(use(), 60)
                 except (RuntimeError, asyncpg.InterfaceError) as error:
                     assert "loop" in str(error), repr(error)
                     continue
@@ -129,7 +129,7 @@ def test_a_redis_client_of_another_loop() -> None:
                 lambda: db.subscribe("a").__aenter__(),
             ):
                 try:
-                    await asyncio.wait_for(use(), 5)
+                    await asyncio.wait_for(use(), 60)
                 except RuntimeError as error:
                     assert "loop" in str(error), error
                     continue
@@ -272,20 +272,23 @@ def test_fork_with_work_in_flight() -> None:
 def test_an_interpreter_that_ends_with_the_drop_ins_at_work(way: str) -> None:
     program(
         """
-        import asyncio, onetrip.asyncpg, onetrip.redis, sys, threading
+        import asyncio, onetrip.asyncpg, onetrip.redis, os, sys, threading
 
         async def main(way):
             pool = await onetrip.asyncpg.create_pool(sys.argv[1], min_size=1)
             con = await pool.acquire()
+            sleeps = f"select pg_sleep(60), 'of {os.getpid()}'"
             work = [
-                asyncio.ensure_future(pool.fetchval("select pg_sleep(60)")),
-                asyncio.ensure_future(con.fetchval("select pg_sleep(60)")),
+                asyncio.ensure_future(pool.fetchval(sleeps)),
+                asyncio.ensure_future(con.fetchval(sleeps)),
             ]
             if sys.argv[3]:
                 redis = await onetrip.redis.connect(sys.argv[3])
                 work.append(asyncio.ensure_future(redis.blpop(["never"], timeout=60)))
                 work.append(asyncio.ensure_future(redis.subscribe("a").__aenter__()))
-            await asyncio.sleep(0.05)
+            active = "select count(*) from pg_stat_activity where state = 'active' and query = $1"
+            while await pool.fetchval(active, sleeps) < 2:
+                pass
             if way == "exit":
                 sys.exit(0)
             if way == "stop":

@@ -64,7 +64,7 @@ async def there(port: int) -> Client[str]:
 
 
 async def joined(ports: list[int], bus: int) -> None:
-    first, second = [await asyncio.wait_for(there(port), 30) for port in ports]
+    first, second = [await asyncio.wait_for(there(port), 60) for port in ports]
     await first.cluster_addslotsrange(0, SLOTS // 2 - 1)
     await second.cluster_addslotsrange(SLOTS // 2, SLOTS - 1)
     await first.cluster_meet("127.0.0.1", ports[1], bus)
@@ -138,7 +138,7 @@ async def test_lists_scripts_and_sessions(cluster: Client[str]) -> None:
 
 async def test_what_blocks_holds_nobody_up_and_can_be_given_up(cluster: Client[str]) -> None:
     waiting = asyncio.create_task(cluster.blpop("queue", timeout=0))
-    await asyncio.wait_for(cluster.get("queue2"), 5)
+    await asyncio.wait_for(cluster.get("queue2"), 60)
     await cluster.rpush("queue", "x")
     assert await waiting == ("queue", "x")
     waiting = asyncio.create_task(cluster.blpop("queue", timeout=0))

@@ -14,7 +14,7 @@ import onetrip.blocking
 from onetrip.blocking._loop import Loop
 from onetrip.errors import CancelledError, SerializationError, UniqueViolation
 
-from conftest import URL
+from conftest import URL, until_active
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ async def test_cancelled_inside_of_a_transaction(table: onetrip.Database) -> Non
     async def work() -> None:
         async with table.begin() as tx:
             await tx.execute("insert into things values ($1)", 1)
-            await tx.execute("select pg_sleep(30)")
+            await tx.execute("select pg_sleep(30), 'inside'")
 
     task = asyncio.create_task(work())
-    await asyncio.sleep(0.1)
+    await until_active("'inside'")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -21,7 +21,7 @@ import onetrip.redis
 from conftest import REDIS, URL
 
 #: A bound that only what waits for ever reaches.
-PATIENCE = 20
+PATIENCE = 120
 
 SERIES = "select i, repeat('x', 20) as t from generate_series(1, 300000) i"
 

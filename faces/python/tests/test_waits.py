@@ -20,7 +20,7 @@ from onetrip.errors import RolledBackError
 
 from conftest import URL
 
-PATIENCE = 20
+PATIENCE = 120
 
 #: More than what is received ahead of its reader, and less.
 MUCH, LITTLE = 300_000, 10

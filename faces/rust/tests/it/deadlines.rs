@@ -1,6 +1,6 @@
 //! A deadline covers everything that a call asks and waits for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onetrip::Outcome;
 use onetrip_lab::proxy::{Direction, Fault, Link, Proxy, Scope};
@@ -23,12 +23,26 @@ fn stall(proxy: &Proxy, stalls: bool) {
     proxy.fault(fault, Scope::All);
 }
 
+/// Checks that it ends before a timer of the same runtime. On a busy machine that is late by as much
+/// as the deadlines are.
+async fn before<T>(limit: Duration, future: impl Future<Output = T>) -> T {
+    let passed = async {
+        tokio::time::sleep(limit).await;
+        // What was due before may not have reached us yet.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        result = future => result,
+        () = passed => panic!("it takes longer than {limit:?}"),
+    }
+}
+
 /// Checks that it ends within one deadline, and not after several.
 async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    let begun = Instant::now();
-    let result = future.await;
-    assert!(begun.elapsed() < SECOND * 3 / 2, "{:?}", begun.elapsed());
-    result
+    before(SECOND * 3 / 2, future).await
 }
 
 /// The result has arrived; unknown type names are no reason to lose it.
@@ -99,10 +113,9 @@ fn a_repeatable_read_waits_for_connections_for_one_wait_timeout_in_all() {
         let (up, down) = Link::pair(SECOND / 6);
         proxy.set_links(up, down).unwrap();
         let ends = "select pg_terminate_backend(pg_backend_pid())";
-        let begun = Instant::now();
-        let lost = error(client.repeatable().query(ends, &[]).await);
+        let reply = client.repeatable().query(ends, &[]);
+        let lost = error(before(SECOND * 5 / 2, reply).await);
         assert_eq!(lost.outcome(), Outcome::Unknown, "{lost}");
-        assert!(begun.elapsed() < SECOND * 5 / 2, "{:?}", begun.elapsed());
     });
 }
 

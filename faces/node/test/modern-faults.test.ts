@@ -324,7 +324,10 @@ test('the error names the limit that was reached', { timeout: 120_000 }, async (
   const brief = client({ connectionsMax: 1, waitTimeoutMs: 1000 })
   const kept = await brief.session()
   const patient = Array.from({ length: 30 }, () => failure(brief`select 1`.timeout(5000)))
-  for (const error of await Promise.all(patient)) assert.equal(error.code, 'wait_timeout')
+  for (const error of await Promise.all(patient)) {
+    assert.equal(error.code, 'wait_timeout')
+    assert.match(error.message, /up to 1 \(connectionsMax\) .* at most 1000 ms \(waitTimeoutMs\)/)
+  }
   kept.release()
   const away = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 8000 })
   const late = await failure(away`select 1`.timeout(200))

@@ -167,7 +167,7 @@ test('a blocking command ends with its deadline, signal or client, and its conne
   await client.set('{g}', 'x')
   await client.del('{g}')
   await assert.rejects(client.with({ timeout: 50 }).blpop('{g}', 0), {
-    code: 'deadline',
+    code: 'timeout',
     outcome: 'Unknown',
   })
   await blocked(from, 0)
@@ -180,7 +180,7 @@ test('a blocking command ends with its deadline, signal or client, and its conne
   const last = client.blpop('{g}', 0)
   await blocked(from, 1)
   client.destroy()
-  await assert.rejects(last, { code: 'connection_ended', outcome: 'Unknown' })
+  await assert.rejects(last, { code: 'closed', outcome: 'Unknown' })
   await assert.rejects(client.get('{g}'), { code: 'closed', outcome: 'NotSent' })
   await blocked(from, 0)
 })
@@ -193,7 +193,7 @@ test('a command that waits for a node is given up as NotSent, and ends with its 
   const last = client.get('a')
   signal.abort()
   await assert.rejects(aborted, { code: 'ABORT_ERR', outcome: 'NotSent' })
-  await assert.rejects(late, { code: 'deadline', outcome: 'NotSent' })
+  await assert.rejects(late, { code: 'timeout', outcome: 'NotSent' })
   client.destroy()
   await assert.rejects(last, { outcome: 'NotSent' })
 })
@@ -237,7 +237,7 @@ test('when the module fails, calls fail, and the topology is queried again', lim
 })
 
 test('a client is closed beside a command that blocks for ever, at its limit or once nothing moves', limits, async () => {
-  const cut = { code: 'connection_ended', outcome: 'Unknown' }
+  const cut = { code: 'closed', outcome: 'Unknown' }
   const close = async (timeoutMs?: number): Promise<void> => {
     const client = redis(cluster.url)
     await client.ping()

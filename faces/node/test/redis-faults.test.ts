@@ -75,7 +75,7 @@ test('a command sent to a server that ends is Unknown, and the next call finds a
   const error = second.reason as RedisError
   assert.deepEqual(
     [error.outcome, error.code, error.command],
-    ['Unknown', 'connection_ended', 'INCR'],
+    ['Unknown', 'connection_lost', 'INCR'],
   )
   assert.equal(await client.incr('a'), 7)
   client.destroy()
@@ -156,7 +156,7 @@ test('a deadline ends a call, and its late reply goes to nobody else', async () 
   })
   const client = redis(await scripted.listen())
   await assert.rejects(client.with({ timeout: 20 }).get('a'), {
-    code: 'deadline',
+    code: 'timeout',
     outcome: 'Unknown',
   })
   assert.ok(late !== undefined)
@@ -203,7 +203,7 @@ test('the connection of a blocked call that is given up is closed', async () => 
 
 test('the connection of a blocked call whose deadline has passed is closed', async () => {
   await using client = redis(server.url)
-  const late = { code: 'deadline', outcome: 'Unknown' }
+  const late = { code: 'timeout', outcome: 'Unknown' }
   await assert.rejects(client.with({ timeout: 50 }).blpop('nothing', 0), late)
   await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
   const session = await client.session()

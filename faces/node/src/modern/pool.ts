@@ -201,7 +201,8 @@ export class Pool implements Opener, Host, Scope {
     if (cause === PoolCause.LINE_FULL)
       return misuse(
         'waiting_full',
-        'too many callers wait for a connection: raise waiting_max or connections_max, or call less at once',
+        `too many callers wait for a connection: ${this.settings.number('waiting_max')} do already ` +
+          '(waitingMax); make fewer calls at once, or raise waitingMax or connectionsMax',
       )
     const last = this.#lastError
     if (cause === PoolCause.OPEN_FAILED && last !== undefined) return again(last, 'NotSent')
@@ -209,7 +210,9 @@ export class Pool implements Opener, Host, Scope {
     return new PostgresError(
       'wait_timeout',
       'NotSent',
-      `no connection was free in time: raise connections_max or wait_timeout_ms${why}`,
+      `no connection became free in time: up to ${this.settings.number('connections_max')} ` +
+        `(connectionsMax) are in use, and a call waits for one for at most ${this.#waitMs} ms ` +
+        `(waitTimeoutMs)${why}`,
       last,
     )
   }

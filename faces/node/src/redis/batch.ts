@@ -63,4 +63,4 @@ export class Batch implements RedisReceiver {
   }
 }
 
-const ENDED = new RedisError('the connection ended', 'connection_ended', 'Unknown')
+const ENDED = new RedisError('the connection ended', 'connection_lost', 'Unknown')

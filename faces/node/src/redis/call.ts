@@ -181,7 +181,7 @@ export class Call {
   /** Its deadline has passed. */
   expire(outcome: Outcome): void {
     const message = `${this.spec.name} was not answered within ${this.how.timeout} ms`
-    this.reject(new RedisError(message, 'deadline', outcome, this.spec.name))
+    this.reject(new RedisError(message, 'timeout', outcome, this.spec.name))
   }
 
   #settle(): void {

@@ -20,7 +20,7 @@ import { Subscription } from './subscription'
 export interface CallOptions {
   /**
    * The deadline in milliseconds, from when a call is made; it covers the wait for a connection. A
-   * late call fails with the code `deadline`. 0 for none.
+   * late call fails with the code `timeout`. 0 for none.
    */
   readonly timeout?: number
   /**
@@ -150,7 +150,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   /**
    * Resolves to a connection of the caller's own, for WATCH and for commands that change their
    * connection; in a cluster, to the node that has this key. Close it when it is no longer needed.
-   * Rejects with `no_connection` if none is free within `waitTimeout`.
+   * Rejects with `wait_timeout` if none is free within `waitTimeout`.
    */
   async session(key?: Key): Promise<Session<B>> {
     return new Session<B>(await this.#core.borrow(key), this.#how)
@@ -222,7 +222,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     const core = this.#core
     const late = (): void =>
       core.destroy(
-        new RedisError('the client was closed before the answer came', 'connection_ended', 'Unknown'),
+        new RedisError('the client was closed before the answer came', 'closed', 'Unknown'),
       )
     const timer = timeoutMs < Infinity ? setTimeout(late, delay(timeoutMs)) : undefined
     await core.close()
@@ -231,7 +231,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
 
   /** Closes all connections now. Calls that are unanswered fail. */
   destroy(): void {
-    this.#core.destroy(new RedisError('the client was destroyed', 'connection_ended', 'Unknown'))
+    this.#core.destroy(new RedisError('the client was destroyed', 'closed', 'Unknown'))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -245,7 +245,7 @@ export class Cluster implements Core, Handle, Shards, Tower {
 
   /** The module failed, and the router is gone with it. */
   evicted(): void {
-    const error = new RedisError(ENGINE_LOST, 'connection_ended', 'Unknown')
+    const error = new RedisError(ENGINE_LOST, 'connection_lost', 'Unknown')
     const nodes = this.#nodes()
     this.#forget()
     this.#members.clear()
@@ -565,7 +565,7 @@ const NOT_SENT = OUTCOMES.indexOf('NotSent')
 const EVAL = new Words('EVAL')
 
 const CODES: { readonly [why: number]: string | undefined } = {
-  [ClusterWhy.LOST]: 'connection_ended',
+  [ClusterWhy.LOST]: 'connection_lost',
   [ClusterWhy.UNSERVED]: 'unserved_slot',
   [ClusterWhy.MISMATCH]: 'mismatch',
   [ClusterWhy.NO_MEMORY]: 'no_memory',

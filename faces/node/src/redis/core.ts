@@ -149,7 +149,7 @@ function sendOn(lease: Lease, call: Call): void {
   call.done = (replied) => process.nextTick(() => lease.release(!replied))
   if (!lease.connection.send(call)) {
     call.fail(
-      lease.connection.reason ?? misuse('connection_ended', 'the connection has ended'),
+      lease.connection.reason ?? misuse('connection_lost', 'the connection has ended'),
       'NotSent',
     )
   }

@@ -32,24 +32,24 @@ export function endOf(
 const CODES: { readonly [why: number]: string } = {
   [Close.STALLED]: 'stalled',
   [Close.NO_MEMORY]: 'no_memory',
-  [Close.LOST]: 'connection_ended',
+  [Close.LOST]: 'connection_lost',
 }
 
 /** The error of a call on a connection that this program has closed. */
 export function closed(): RedisError {
-  return new RedisError('the connection was closed by this program', 'connection_ended', 'NotSent')
+  return new RedisError('the connection was closed by this program', 'closed', 'NotSent')
 }
 
 /** The error of a connection whose server has another role by now. */
 export function left(): RedisError {
-  return new RedisError('Sentinels name another server by now', 'connection_ended', 'Unknown')
+  return new RedisError('Sentinels name another server by now', 'connection_lost', 'Unknown')
 }
 
 /** The error of a connection that was lost. */
 export function lost(server: Server, cause?: Error): RedisError {
   const why = cause === undefined ? 'the server closed it' : cause.message
   const message = `the connection to ${nameOf(server)} was lost: ${why}`
-  return new RedisError(message, 'connection_ended', 'Unknown', undefined, cause)
+  return new RedisError(message, 'connection_lost', 'Unknown', undefined, cause)
 }
 
 /** The error of a connection whose server does not answer the login. */
@@ -65,5 +65,5 @@ export function silent(server: Server): RedisError {
 export function noMemory(command: string): RedisError {
   const { isLost } = memory
   const why = reason(isLost ? Close.LOST : Close.NO_MEMORY, 0, 0)
-  return misuse(isLost ? 'connection_ended' : 'no_memory', `${command} was not sent: ${why}`, command)
+  return misuse(isLost ? 'connection_lost' : 'no_memory', `${command} was not sent: ${why}`, command)
 }

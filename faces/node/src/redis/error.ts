@@ -5,7 +5,7 @@ export class RedisError extends Error {
   override readonly name = 'RedisError'
   /**
    * The first word of a server's error, in capitals (`WRONGTYPE`, `ERR`, …), or a word in small
-   * letters for an error of this side (`connection_ended`, `deadline`, `queue_full`, …).
+   * letters for an error of this side (`connection_lost`, `timeout`, `queue_full`, …).
    */
   readonly code: string
   /**

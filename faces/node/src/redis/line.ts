@@ -197,8 +197,8 @@ export class Line implements Seat {
   #noConnection(): RedisError {
     const why = this.#lastError
     if (why === undefined) {
-      const message = 'no connection could be opened in time: is the server reachable, or waitTimeout too short?'
-      return new RedisError(message, 'no_connection', 'NotSent')
+      const message = `no connection came within ${this.#waitTimeout} ms (waitTimeout): is the server reachable?`
+      return new RedisError(message, 'wait_timeout', 'NotSent')
     }
     return new RedisError(
       `no connection could be opened in time: ${why.message}`,

@@ -183,18 +183,21 @@ export class Own {
   #failure(cause: number): RedisError {
     if (cause === PoolCause.OPEN_FAILED && this.#lastError !== undefined) return this.#lastError
     if (cause === PoolCause.CLOSED) return this.#why ?? closedError()
-    if (cause === PoolCause.LOST) return misuse('connection_ended', ENGINE_LOST)
+    if (cause === PoolCause.LOST) return misuse('connection_lost', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
       return misuse(
-        'queue_full',
+        'waiting_full',
         'too many callers wait for a connection: raise connectionsMax, or call less at once',
       )
-    const message = `no connection was free in time: all ${this.#config.connectionsMax} are lent; raise connectionsMax or waitTimeout`
-    return new RedisError(message, 'no_connection', 'NotSent')
+    const { connectionsMax, waitTimeout } = this.#config
+    const message =
+      `no connection became free in time: up to ${connectionsMax} (connectionsMax) are lent, and a ` +
+      `call waits for one for at most ${waitTimeout} ms (waitTimeout)`
+    return new RedisError(message, 'wait_timeout', 'NotSent')
   }
 }
 
 function heldTooLong(): RedisError {
   const message = 'the client was closed, and this connection was held while nothing moved'
-  return new RedisError(message, 'connection_ended', 'Unknown')
+  return new RedisError(message, 'closed', 'Unknown')
 }

@@ -140,7 +140,7 @@ export class Sentinels implements Handle {
     const seats = [...this.#seats.values()]
     this.#seats.clear()
     this.#forget()
-    const error = new RedisError(ENGINE_LOST, 'connection_ended', 'NotSent')
+    const error = new RedisError(ENGINE_LOST, 'connection_lost', 'NotSent')
     for (const seated of seats) safely(() => seated.notFound(error))
   }
 

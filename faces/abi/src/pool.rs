@@ -216,6 +216,11 @@ impl<H: Lent> Pool<H> {
         self.settle(now);
     }
 
+    /// Callers that come from now on wait for another attempt, whatever became of the last.
+    pub fn forget_failure(&mut self) {
+        self.policy.forget_failure();
+    }
+
     /// A connection is broken.
     pub fn lost(&mut self, now: Time, number: u32) {
         let Some(id) = self.id(number) else { return };

@@ -47,6 +47,11 @@ impl Backoff {
         self.failing() && self.permanent && now < self.until
     }
 
+    /// Another attempt may fare better than the last one.
+    pub(super) fn forget(&mut self) {
+        self.permanent = false;
+    }
+
     /// An attempt succeeded, and took this long. If that is about what one takes, the server is not
     /// busy with the logins of others.
     pub(super) fn succeeded(&mut self, took: Duration) {

@@ -49,6 +49,12 @@ impl Pool {
         self.backoff.failed(now, started, permanent, &self.limits, &mut self.jitter);
     }
 
+    /// The last failure says nothing of the next attempt, as that of a function of the host's. Who
+    /// comes during the pause waits for that attempt, in place of [`Cause::OpenFailed`].
+    pub fn forget_failure(&mut self) {
+        self.backoff.forget();
+    }
+
     /// A connection is broken. The pool forgets it at once, whatever its state, and opens another
     /// if a caller waits or fewer than [`Limits::connections_min`](super::Limits::connections_min)
     /// are left. Its exclusive user, if any, learns of it from the host; releasing the connection

@@ -107,6 +107,20 @@ fn those_that_come_during_the_pause_fail_too_and_the_next_one_causes_an_attempt(
     assert_eq!(host.opened(1), [Did::Granted(3, 1), Did::Open(2)]);
 }
 
+/// P71.
+#[test]
+fn a_failure_that_says_nothing_of_the_next_attempt_fails_those_alone_who_waited_for_it() {
+    let mut host = Host::new(max(1));
+    host.checkout(1);
+    host.take();
+    assert_eq!(host.open_failed_for_good(0), [Did::Failed(1, Cause::OpenFailed)]);
+    host.pool.forget_failure();
+    host.checkout(2);
+    assert_eq!(host.take(), [], "it waits for the end of the pause");
+    assert_eq!(host.due(), [Did::Open(1)]);
+    assert_eq!(host.opened(1), [Did::Granted(2, 1)]);
+}
+
 #[test]
 fn a_failure_that_is_not_permanent_any_more_lets_callers_wait_again() {
     let mut host = Host::new(max(1));

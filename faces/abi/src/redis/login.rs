@@ -2,6 +2,8 @@
 //! instead of HELLO if the server has no HELLO. PING comes last because a server that is loading
 //! its data accepts the others, but refuses PING.
 
+use std::ops::Range;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_redis::client::sentinel::unfit;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
@@ -22,6 +24,8 @@ pub(super) struct Login {
     protocol: u32,
     /// Whether the server tells which keys were changed.
     tracks: bool,
+    /// How many are left at the replies to CLIENT SETINFO, which a server before 7.2 has not.
+    of_library: Range<usize>,
     /// The text of the first error that matters.
     error: Option<Bytes>,
     /// Why the server has not the role that it must have.
@@ -51,6 +55,7 @@ impl Login {
             scanner: Scanner::new(limits),
             out: BytesMut::new(),
             left: 0,
+            of_library: 0..0,
             tracks: false,
             error: None,
             unfit: None,
@@ -75,8 +80,16 @@ impl Login {
         let readonly = settings.readonly.then(|| Command::new("READONLY"));
         let role = settings.role.map(|_| Command::new("ROLE"));
         let tracking = self.tracking().then(|| Command::new("CLIENT TRACKING").arg("ON"));
-        let commands = first.into_iter().chain(select).chain(readonly).chain(role).chain(tracking);
-        for command in commands.chain([Command::new("PING")]) {
+        let library = ["LIB-NAME", "LIB-VER"].iter().zip(&settings.library);
+        let library: Vec<_> = library
+            .filter_map(|(what, it)| {
+                Some(Command::new("CLIENT SETINFO").arg(*what).arg(it.as_deref()?))
+            })
+            .collect();
+        let rest = select.into_iter().chain(readonly).chain(role).chain(tracking);
+        let rest: Vec<_> = rest.chain([Command::new("PING")]).collect();
+        self.of_library = rest.len()..rest.len() + library.len();
+        for command in first.into_iter().chain(library).chain(rest) {
             command.encode(&mut self.out);
             self.left += 1;
         }
@@ -137,7 +150,9 @@ impl Login {
             return;
         }
         self.left -= 1;
-        if self.left == 1 && self.tracking() {
+        if self.of_library.contains(&self.left) {
+            // It is there for whoever looks at the server, and no reason to do without it.
+        } else if self.left == 1 && self.tracking() {
             self.tracks = !matches!(kind, b'-' | b'!');
         } else if let Some(role) = self.settings.role
             && self.left == 1 + usize::from(self.tracking())

@@ -13,6 +13,8 @@ pub(super) struct Settings {
     pub(super) login: Login,
     pub(super) database: u32,
     pub(super) client_name: Option<String>,
+    /// What CLIENT LIST says of the library, where the server can. Default: nothing.
+    pub(super) library: [Option<String>; 2],
     /// The best protocol: 2, or 3 with a fallback to 2 if the server lacks 3. Default 3.
     pub(super) protocol: u32,
     /// The connection is for subscriptions. On RESP2 their messages look like replies. Default
@@ -36,6 +38,7 @@ impl Default for Settings {
             login: Login::default(),
             database: 0,
             client_name: None,
+            library: [None, None],
             protocol: 3,
             subscriber: false,
             readonly: false,
@@ -79,6 +82,8 @@ impl Settings {
             "password" => self.login.password = Some(value.into()),
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(value.into()),
+            "lib_name" => self.library[0] = Some(value.into()),
+            "lib_version" => self.library[1] = Some(value.into()),
             "protocol" => {
                 self.protocol = number(name, value)?;
                 if !matches!(self.protocol, 2 | 3) {

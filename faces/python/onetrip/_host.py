@@ -359,9 +359,11 @@ class Host:
         if self.loop.is_closed():
             return self._left_by_loop()
         if warns and not self.is_ending and not self._over:
-            message = "onetrip: a client was deleted that was not closed: call close on it"
-            warnings.warn(message, ResourceWarning, stacklevel=2)
+            warnings.warn(self._left_text(), ResourceWarning, stacklevel=2)
         self.loop.call_soon_threadsafe(self._close_at_last, timeout)
+
+    def _left_text(self) -> str:
+        return "onetrip: a client was deleted that was not closed: call close on it"
 
     def _left_by_loop(self) -> None:
         """Nothing tells of its connections any more. Their sockets end with what has them."""
@@ -369,7 +371,8 @@ class Host:
             self.core.let_go()
             for transport, _ in self._transports.values():
                 protocol: Any = transport.get_protocol()
-                protocol.connection_lost(None)
+                if protocol is not None:
+                    protocol.connection_lost(None)
         except RuntimeError:
             # This is not the loop's thread, or somebody waits who can't be told any more.
             pass

@@ -16,7 +16,7 @@ use onetrip_postgres::sql::{Place, Refusal, refusal};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PySystemExit, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyIterator, PySet, PyString, PyTuple, PyType};
 
 use crate::call::{Call, Encoded, Portal, Want, closed, refused, unsent};
 use crate::deed::{Deed, Said};
@@ -83,7 +83,8 @@ impl Core {
         self.create_future.bind(py).call0()
     }
 
-    /// Refuses who is on another event loop, on another thread, or behind a fork.
+    /// Refuses who is on another event loop, on another thread, or behind a fork, and everybody once
+    /// the loop is closed: nothing is sent any more.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         // One whose threads take turns is no loop's.
         if self.turn.is_some() {
@@ -91,10 +92,17 @@ impl Core {
         }
         self.state.with(|_| ())?;
         let running = self.running_loop.bind(py).call0()?;
-        if running.is_none() || running.is(&self.event_loop) {
-            Ok(())
-        } else {
-            Err(Elsewhere.into())
+        if running.is(&self.event_loop) {
+            return Ok(());
+        }
+        if !running.is_none() {
+            return Err(Elsewhere.into());
+        }
+        match self.event_loop.bind(py).call_method0(intern!(py, "is_closed"))?.is_truthy()? {
+            true => {
+                Err(PyRuntimeError::new_err("onetrip: the event loop of this client is closed"))
+            }
+            false => Ok(()),
         }
     }
 
@@ -521,11 +529,16 @@ type Unwritten = (Failure, Option<Py<Statement>>);
 /// behind it does, and what failed is written anew by what the server says then.
 #[pyclass(frozen, module = "onetrip._native")]
 #[derive(Debug)]
-pub(crate) struct RowWriter(Arc<Described>);
+pub(crate) struct RowWriter {
+    described: Arc<Described>,
+    /// Values are taken as by asyncpg.
+    strict: bool,
+}
 
 impl RowWriter {
     fn named(&self) -> Vec<(String, u32)> {
-        column_names(&self.0.row).into_iter().zip(column_types(&self.0.row)).collect()
+        let row = &self.described.row;
+        column_names(row).into_iter().zip(column_types(row)).collect()
     }
 }
 
@@ -545,7 +558,7 @@ impl RowWriter {
 
     /// Whether another one writes the same.
     fn is_same(&self, other: &Bound<'_, RowWriter>) -> bool {
-        self.0.is_same(&other.get().0)
+        self.described.is_same(&other.get().described)
     }
 
     /// About `bytes_max` bytes of these rows; none at their end.
@@ -555,7 +568,8 @@ impl RowWriter {
         bytes_max: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (py, mut out) = (rows.py(), Vec::new());
-        match encode::rows(&self.0.columns, rows, bytes_max, &mut out)? {
+        let columns = (&self.described.columns[..], self.strict);
+        match encode::rows(columns, rows, bytes_max, &mut out)? {
             Ok(()) => Ok(PyBytes::new(py, &out)),
             Err(failure) => Err(failure.raised(py)),
         }
@@ -789,7 +803,8 @@ impl Core {
     /// Writes rows for a binary COPY into the columns that this text returns; None where the text is
     /// not described.
     fn row_writer(&self, text: &Bound<'_, PyString>) -> PyResult<Option<RowWriter>> {
-        Ok(self.statement(text)?.get().described().map(RowWriter))
+        let described = self.statement(text)?.get().described();
+        Ok(described.map(|described| RowWriter { described, strict: self.strict }))
     }
 
     /// What was learned of this text may be wrong, and so may be what its types are. `is_wrong`: it
@@ -891,6 +906,11 @@ impl Core {
         Core::run(slf, |state, py, now| state.open_failed(py, now, number, error, of))
     }
 
+    /// What failed is no word on the server: who comes from now on waits for another attempt.
+    fn forget_failure(&self) -> PyResult<()> {
+        Ok(self.state.with(|state| state.pool.forget_failure())?)
+    }
+
     /// The scout that the host was asked for is back.
     fn scouted(slf: &Bound<'_, Self>) -> PyResult<()> {
         Core::run(slf, |state, py, now| {
@@ -977,6 +997,7 @@ impl Scope {
             Where::Pipeline(..) => Place::Pipeline { alone: false },
         };
         let traits = statement.get().traits;
+        let copies = || [Direction::In, Direction::Out].iter().any(|it| it.is_of(traits));
         let refused = match want {
             Want::CopyIn(_) if Direction::In.is_of(traits) => None,
             Want::CopyOut if Direction::Out.is_of(traits) => None,
@@ -985,6 +1006,10 @@ impl Scope {
             _ if flags & flag::REPEATABLE != 0 && !matches!(place, Place::Shared) => {
                 Some(("repeatable", NOT_REPEATABLE))
             }
+            // The server would wait for data of a COPY that nobody sends.
+            Want::Parts(..) if copies() => {
+                Some(("copy", "a COPY takes no sets of arguments: run it by a method for COPY"))
+            }
             // A drop-in's caller does on a connection of his own what he likes.
             _ if core.get().strict && matches!(place, Place::Session { .. }) => None,
             _ => refusal(traits, place).map(|refusal| (refusal.code(), refusal.message())),
@@ -992,7 +1017,6 @@ impl Scope {
         // A COPY that the drop-in does not carry out itself goes as in a script, where the server ends
         // it. The engine takes its answers for nothing else.
         let has_rows = matches!(want, Want::Rows | Want::Row | Want::Head | Want::Tag | Want::Both);
-        let copies = || [Direction::In, Direction::Out].iter().any(|it| it.is_of(traits));
         let goes_simply = core.get().strict && has_rows && args.is_empty() && copies();
         let flags = if goes_simply { flag::SIMPLE } else { flags };
         let args = Some(args.clone().unbind());
@@ -1056,8 +1080,17 @@ impl Scope {
         let set = |set: PyResult<Bound<'_, PyAny>>| match set?.cast_into::<PyTuple>() {
             Ok(set) => Ok(set.unbind()),
             Err(other) => {
-                let set: Vec<_> = other.into_inner().try_iter()?.collect::<PyResult<_>>()?;
-                Ok(PyTuple::new(py, set)?.unbind())
+                let other = other.into_inner();
+                // The order of a set is no order of arguments.
+                let is_set =
+                    other.is_instance_of::<PySet>() || other.is_instance_of::<PyFrozenSet>();
+                match encode::elements(&other).filter(|_| !is_set) {
+                    Some(set) => Ok(PyTuple::new(py, set)?.unbind()),
+                    None => Err(PyTypeError::new_err(format!(
+                        "the arguments of a statement are a tuple or another sequence, not a {}",
+                        other.get_type().name()?
+                    ))),
+                }
             }
         };
         let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;

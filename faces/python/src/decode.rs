@@ -7,7 +7,7 @@ use onetrip_postgres::binary::{Malformed, Parts, calendar, exactly, numeric, ran
 use onetrip_postgres::binary::{calendar::Interval, vector};
 use onetrip_postgres::client::types::fit;
 use onetrip_postgres::message::{Format, RowDescription};
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyIndexError, PyOverflowError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -159,10 +159,13 @@ impl Columns {
     /// A value of a row.
     pub(crate) fn value<'py>(&self, py: Python<'py>, body: &[u8], place: usize) -> Read<'py> {
         let (_, mut values) = Parts::of_row(body)?;
+        let Some((type_, format)) = self.columns.get(place) else {
+            let message = format!("there is no column {place} in rows of {}", self.columns.len());
+            return Err(PyIndexError::new_err(message).into());
+        };
         for _ in 0..place {
             values.part()?;
         }
-        let (type_, format) = self.columns.get(place).ok_or(Misfit::Malformed)?;
         read_or_null(py, type_, *format, values.part()?)
     }
 }
@@ -371,31 +374,49 @@ fn civil(days: i64, what: &str) -> Result<(i32, u8, u8), Misfit> {
     Ok((year.ok_or_else(|| out_of_range(what))?, month, day))
 }
 
-/// The last or the first of a class, for infinity.
-fn end<'py>(of: &Bound<'py, PyType>, is_last: bool) -> PyResult<Bound<'py, PyAny>> {
-    of.getattr(if is_last { intern!(of.py(), "max") } else { intern!(of.py(), "min") })
+/// What Python has nothing for, and no other value may stand for.
+fn endless(what: &str) -> Misfit {
+    let message = format!("infinity is no {what} of Python");
+    PyOverflowError::new_err(message).into()
+}
+
+/// Infinity as asyncpg has it: the last or the first of its class, without a time zone.
+pub(crate) fn end<'py>(
+    py: Python<'py>,
+    kind: &Kind,
+    value: &[u8],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let of = match (kind, value) {
+        (Kind::Date, [0x7f, 0xff, 0xff, 0xff] | [0x80, 0, 0, 0]) => py.get_type::<PyDate>(),
+        (
+            Kind::Timestamp | Kind::TimestampTz,
+            [0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] | [0x80, 0, 0, 0, 0, 0, 0, 0],
+        ) => py.get_type::<PyDateTime>(),
+        _ => return Ok(None),
+    };
+    let is_last = value[0] == 0x7f;
+    of.getattr(if is_last { intern!(py, "max") } else { intern!(py, "min") }).map(Some)
 }
 
 fn date(py: Python<'_>, days: i32) -> Read<'_> {
     if matches!(days, i32::MAX | i32::MIN) {
-        return Ok(end(&py.get_type::<PyDate>(), days > 0)?);
+        return Err(endless("date"));
     }
     let (year, month, day) = civil(days.into(), "date")?;
     Ok(PyDate::new(py, year, month, day)?.into_any())
 }
 
 fn time<'py>(py: Python<'py>, micros: i64, zone: Option<&Bound<'py, PyTzInfo>>) -> Read<'py> {
-    // 24:00, which Python has not, is read as the last moment of the day.
-    let (h, m, s, us) = calendar::clock(micros.clamp(0, calendar::DAY - 1));
+    if !(0..calendar::DAY).contains(&micros) {
+        return Err(PyOverflowError::new_err("24:00 is no time of day of Python").into());
+    }
+    let (h, m, s, us) = calendar::clock(micros);
     Ok(PyTime::new(py, h, m, s, us, zone)?.into_any())
 }
 
 fn moment<'py>(py: Python<'py>, micros: i64, zone: Option<&Bound<'py, PyTzInfo>>) -> Read<'py> {
     if matches!(micros, i64::MAX | i64::MIN) {
-        let kwargs = PyDict::new(py);
-        kwargs.set_item(intern!(py, "tzinfo"), zone)?;
-        let end = end(&py.get_type::<PyDateTime>(), micros > 0)?;
-        return Ok(end.call_method(intern!(py, "replace"), (), Some(&kwargs))?);
+        return Err(endless("datetime"));
     }
     let (days, rest) = (micros.div_euclid(calendar::DAY), micros.rem_euclid(calendar::DAY));
     let (year, month, day) = civil(days, "timestamp")?;
@@ -425,7 +446,7 @@ fn level<'py>(py: Python<'py>, of: &Type, lens: &[usize], elements: &mut Parts<'
 
 fn array_text<'py>(py: Python<'py>, of: &Type, text: &Bound<'py, PyString>) -> Read<'py> {
     let mut open: Vec<Bound<'py, PyList>> = Vec::new();
-    for token in array::tokens(text.to_str()?) {
+    for token in array::tokens(text.to_str()?, of.delimiter) {
         let value = match token? {
             Token::Open => {
                 open.push(PyList::empty(py));
@@ -441,6 +462,33 @@ fn array_text<'py>(py: Python<'py>, of: &Type, text: &Bound<'py, PyString>) -> R
         }
     }
     Err(Misfit::Malformed)
+}
+
+/// A row of no declared type as asyncpg has it: a tuple, and so the rows in it.
+pub(crate) fn tuple<'py>(py: Python<'py>, value: &[u8]) -> Read<'py> {
+    let mut parts = Parts(value);
+    let mut values = Vec::new();
+    for _ in 0..parts.count(8)? {
+        let oid = parts.i32()?.cast_unsigned();
+        values.push(anonymous(py, oid, parts.part()?, tuple)?);
+    }
+    Ok(PyTuple::new(py, values)?.into_any())
+}
+
+/// A value in a row of no declared type, which says of what type it is. `record` reads the rows in
+/// it.
+fn anonymous<'py>(
+    py: Python<'py>,
+    oid: u32,
+    value: Option<&[u8]>,
+    record: fn(Python<'py>, &[u8]) -> Read<'py>,
+) -> Read<'py> {
+    let type_ = Types::default().get(oid);
+    match (value, type_.format()) {
+        (Some(value), _) if matches!(type_.kind, Kind::Record) => record(py, value),
+        (Some(value), Format::Text) => Ok(PyBytes::new(py, value).into_any()),
+        (value, _) => read_or_null(py, &type_, Format::Binary, value),
+    }
 }
 
 fn composite<'py>(
@@ -468,13 +516,7 @@ fn composite<'py>(
             // Of a value that was altered in the middle of its result.
             Some(fields) if fields[place].1.oid != oid => return Err(Misfit::Malformed),
             Some(fields) => read_or_null(py, &fields[place].1, Format::Binary, value)?,
-            None => {
-                let type_ = Types::default().get(oid);
-                match (value, type_.format()) {
-                    (Some(value), Format::Text) => PyBytes::new(py, value).into_any(),
-                    (value, _) => read_or_null(py, &type_, Format::Binary, value)?,
-                }
-            }
+            None => anonymous(py, oid, value, |py, value| composite(py, None, value))?,
         });
     }
     Ok(row.done(false))

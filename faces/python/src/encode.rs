@@ -8,7 +8,7 @@ use onetrip_abi::completion::outcome;
 use onetrip_postgres::binary::calendar::{self, Interval};
 use onetrip_postgres::binary::{TooLong, array, numeric, put, put_count, range, vector_head};
 use onetrip_postgres::message::Format;
-use pyo3::exceptions::{PyException, PyOverflowError};
+use pyo3::exceptions::{PyException, PyKeyError, PyOverflowError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -46,23 +46,48 @@ impl From<TooLong> for Unfit {
 /// Values are nested so deeply at most: lists can contain themselves.
 const DEPTH_MAX: usize = 64;
 
+/// How deep in a parameter a value stands, and whether it is taken as by asyncpg.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    depth: usize,
+    like_asyncpg: bool,
+}
+
+impl Place {
+    fn outermost(like_asyncpg: bool) -> Place {
+        Place { depth: 0, like_asyncpg }
+    }
+
+    fn inner(self) -> Place {
+        Place { depth: self.depth + 1, ..self }
+    }
+
+    fn check(self) -> Result<(), Unfit> {
+        match self.depth {
+            0..=DEPTH_MAX => Ok(()),
+            _ => Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep"))),
+        }
+    }
+}
+
 /// Rows for a binary COPY, until there are this many bytes or there are no more. The inner error
-/// names the place in a row.
+/// names the place in a row. `strict`: values are taken as by asyncpg.
 pub(crate) fn rows(
-    columns: &[Arc<Type>],
+    (columns, strict): (&[Arc<Type>], bool),
     rows: &Bound<'_, PyIterator>,
     bytes_max: usize,
     out: &mut Vec<u8>,
 ) -> PyResult<Result<(), Failure>> {
+    let of = Place::outermost(strict);
     while out.len() < bytes_max
         && let Some(row) = rows.clone().next()
     {
         let row = row?;
         let written = match (row.cast::<PyTuple>(), row.cast::<PyList>()) {
-            (Ok(tuple), _) => one_row(columns, tuple.iter(), out),
-            (_, Ok(list)) => one_row(columns, list.iter(), out),
+            (Ok(tuple), _) => one_row(columns, tuple.iter(), of, out),
+            (_, Ok(list)) => one_row(columns, list.iter(), of, out),
             _ => match elements(&row) {
-                Some(values) => one_row(columns, values.into_iter(), out),
+                Some(values) => one_row(columns, values.into_iter(), of, out),
                 None => {
                     let name = row.get_type().name()?;
                     let why = format!("a row is a tuple or another sequence, and not a {name}");
@@ -80,6 +105,7 @@ pub(crate) fn rows(
 fn one_row<'py>(
     columns: &[Arc<Type>],
     values: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+    of: Place,
     out: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let (wanted, given) = (columns.len(), values.len());
@@ -90,7 +116,7 @@ fn one_row<'py>(
     out.extend_from_slice(&(wanted as u16).to_be_bytes());
     for (number, (type_, value)) in columns.iter().zip(values).enumerate() {
         let written = put(out, |out| match type_.format() {
-            Format::Binary => element(type_, &value, out, 0),
+            Format::Binary => element(type_, &value, out, of),
             Format::Text => Err(Unfit::But("it has no binary form here".to_owned())),
         });
         let place = || format!("column {}", number + 1);
@@ -191,8 +217,8 @@ fn parameter(
     let is_as_text = type_.format() == Format::Text;
     match value.cast::<PyString>() {
         Ok(text) if !strict && (is_as_text || !type_.is_text()) => write_text(text, out)?,
-        _ if is_as_text => as_text(type_, value, out, 0)?,
-        _ => write(type_, value, out, 0)?,
+        _ if is_as_text => as_text(type_, value, out, Place::outermost(strict))?,
+        _ => write(type_, value, out, Place::outermost(strict))?,
     }
     Ok(true)
 }
@@ -202,8 +228,12 @@ fn parameter(
 /// be another one by now, so such a value leaves as its text, from which the server takes what its
 /// type has room for.
 fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
-    match &type_.base().kind {
-        Kind::Date => value.is_instance_of::<PyDateTime>(),
+    let base = type_.base();
+    match &types::without_ends(base).kind {
+        // In the drop-in its first and its last day are infinity, whatever the time.
+        Kind::Date => value.cast::<PyDateTime>().is_ok_and(|it| {
+            matches!(base.kind, Kind::Date) || !matches!(days_of(it), FIRST_DAY | LAST_DAY)
+        }),
         Kind::Float4 | Kind::Float8 => digits_are_lost(type_, value),
         // It has no sign of 0.
         Kind::Numeric if value.is_instance_of::<PyFloat>() => {
@@ -268,36 +298,31 @@ fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> 
     }
 }
 
-fn is_too_deep(depth: usize) -> Result<(), Unfit> {
-    match depth {
-        0..=DEPTH_MAX => Ok(()),
-        _ => Err(Unfit::But(format!("it is nested more than {DEPTH_MAX} deep"))),
-    }
-}
-
 /// A value of a type that is sent as its text.
 fn as_text(
     type_: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
-    is_too_deep(depth)?;
+    place.check()?;
     match (&type_.base().kind, value.cast::<PyString>()) {
-        (Kind::Own(codec), _) => types::encode(codec, value, out, depth),
+        (Kind::Own(codec), _) => types::encode(codec, value, out, place),
         (_, Ok(text)) => write_text(text, out),
         (Kind::Array(of), _) => {
             out.push(b'{');
             let all = elements(value).ok_or(Unfit::Expected("a list"))?;
-            for (place, value) in all.iter().enumerate() {
-                out.extend_from_slice(if place > 0 { b"," } else { b"" });
+            for (number, value) in all.iter().enumerate() {
+                if number > 0 {
+                    out.push(of.delimiter);
+                }
                 if value.is_none() {
                     out.extend_from_slice(b"NULL");
                 } else if elements(value).is_some() {
-                    as_text(type_, value, out, depth + 1)?;
+                    as_text(type_, value, out, place.inner())?;
                 } else {
                     let mut written = Vec::new();
-                    as_text(of, value, &mut written, depth + 1)?;
+                    as_text(of, value, &mut written, place.inner())?;
                     array::put_quoted(out, &written);
                 }
             }
@@ -322,9 +347,9 @@ pub(crate) fn write(
     type_: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
-    is_too_deep(depth)?;
+    place.check()?;
     match &type_.kind {
         Kind::Int2 => int::<2>(value, i16::MIN.into()..=i16::MAX.into(), out)?,
         Kind::Int4 => int::<4>(value, i32::MIN.into()..=i32::MAX.into(), out)?,
@@ -358,19 +383,19 @@ pub(crate) fn write(
             let micros = micros_of_delta(0, delta);
             Interval { micros, days: delta.get_days(), months: 0 }.put(out);
         }
-        Kind::Own(codec) => types::encode(codec, value, out, depth)?,
+        Kind::Own(codec) => types::encode(codec, value, out, place)?,
         Kind::Void => {}
-        Kind::Domain(base) => write(base, value, out, depth)?,
-        Kind::Array(of) => write_array(of, value, out, depth)?,
-        Kind::Range(of) => write_range(of, value, out, depth)?,
+        Kind::Domain(base) => write(base, value, out, place)?,
+        Kind::Array(of) => write_array(of, value, out, place)?,
+        Kind::Range(of) => write_range(of, value, out, place)?,
         Kind::Multirange(of) => {
             let ranges = elements(value).ok_or(Unfit::Expected("a list of onetrip.Range"))?;
             put_count(out, ranges.len())?;
             for it in &ranges {
-                put(out, |out| write_range(of, it, out, depth + 1).map(|()| true))?;
+                put(out, |out| write_range(of, it, out, place.inner()).map(|()| true))?;
             }
         }
-        Kind::Composite(fields) => composite(fields, value, out, depth)?,
+        Kind::Composite(fields) => composite(fields, value, out, place)?,
         Kind::Hstore => hstore(value, out)?,
         Kind::Vector => {
             let numbers = elements(value).ok_or(Unfit::Expected("a list of floats"))?;
@@ -390,10 +415,10 @@ fn element(
     of: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<bool, Unfit> {
     if !value.is_none() {
-        write(of, value, out, depth)?;
+        write(of, value, out, place)?;
     }
     Ok(!value.is_none())
 }
@@ -542,7 +567,62 @@ fn time(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
+/// A date or a moment of which the first and the last are infinity, as in asyncpg, which also takes
+/// a date for its midnight, and a moment without a time zone for one of this machine's.
+pub(crate) fn write_endless(
+    type_: &Type,
+    value: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> Result<(), Unfit> {
+    let date = value.cast::<PyDate>().map_err(|_| Unfit::Expected("a datetime.date"))?;
+    if matches!(type_.kind, Kind::Date) {
+        let days = match days_of(date) {
+            LAST_DAY => i32::MAX,
+            FIRST_DAY => i32::MIN,
+            days => days as i32,
+        };
+        out.extend_from_slice(&days.to_be_bytes());
+        return Ok(());
+    }
+    let (py, has_zone) = (value.py(), matches!(type_.kind, Kind::TimestampTz));
+    let midnight = (date.get_year(), date.get_month(), date.get_day());
+    let moment = match value.cast::<PyDateTime>() {
+        Ok(moment) => moment,
+        Err(_) => &PyDateTime::new(py, midnight.0, midnight.1, midnight.2, 0, 0, 0, 0, None)?,
+    };
+    let local = days_of(moment) * calendar::DAY + micros_of(moment);
+    let is_naive = moment.get_tzinfo().is_none();
+    let micros = match is_naive && matches!(local, FIRST_MOMENT | LAST_MOMENT) {
+        true => local,
+        false if is_naive && has_zone => {
+            micros_of_moment(&moment.call_method0("astimezone")?, true)?
+        }
+        false => micros_of_moment(moment, has_zone)?,
+    };
+    let micros = match micros {
+        LAST_MOMENT => i64::MAX,
+        FIRST_MOMENT => i64::MIN,
+        micros => micros,
+    };
+    out.extend_from_slice(&micros.to_be_bytes());
+    Ok(())
+}
+
+/// The first and the last day of Python, in days since 2000.
+const FIRST_DAY: i64 = -730_119;
+const LAST_DAY: i64 = 2_921_939;
+
+/// The first and the last moment of Python, in microseconds since 2000.
+const FIRST_MOMENT: i64 = FIRST_DAY * calendar::DAY;
+const LAST_MOMENT: i64 = (LAST_DAY + 1) * calendar::DAY - 1;
+
 fn moment(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    out.extend_from_slice(&micros_of_moment(value, has_zone)?.to_be_bytes());
+    Ok(())
+}
+
+/// Microseconds since 2000.
+fn micros_of_moment(value: &Bound<'_, PyAny>, has_zone: bool) -> Result<i64, Unfit> {
     const AWARE: Unfit =
         Unfit::Expected("a datetime.datetime with a tzinfo: one without names no moment");
     const NAIVE: Unfit =
@@ -551,18 +631,16 @@ fn moment(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result
     let moment = moment.map_err(|_| if has_zone { AWARE } else { NAIVE })?;
     let local = days_of(moment) * calendar::DAY + micros_of(moment);
     let east = if moment.get_tzinfo().is_some() { offset(value)? } else { None };
-    let micros = match (has_zone, east) {
-        (true, Some(east)) => local - east,
-        (false, None) => local,
-        (true, None) => return Err(AWARE),
-        (false, Some(_)) => return Err(NAIVE),
-    };
-    out.extend_from_slice(&micros.to_be_bytes());
-    Ok(())
+    match (has_zone, east) {
+        (true, Some(east)) => Ok(local - east),
+        (false, None) => Ok(local),
+        (true, None) => Err(AWARE),
+        (false, Some(_)) => Err(NAIVE),
+    }
 }
 
 /// Whether it is a sequence of values: a list, a tuple and the like, and no text.
-fn elements<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
+pub(crate) fn elements<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     let is_one = value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyByteArray>()
@@ -579,7 +657,7 @@ fn write_array(
     of: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
     let Some(first) = elements(value) else {
         return Err(Unfit::Expected("a list, or another sequence that is no text"));
@@ -608,14 +686,14 @@ fn write_array(
         lens.clear();
     }
     array::put_head(out, &lens, level.iter().any(|value| value.is_none()), of.oid)?;
-    level.iter().try_for_each(|value| put(out, |out| element(of, value, out, depth + 1)))
+    level.iter().try_for_each(|value| put(out, |out| element(of, value, out, place.inner())))
 }
 
 fn write_range(
     of: &Type,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
     let py = value.py();
     if value.is_instance_of::<PyTuple>() || value.is_instance_of::<PyList>() {
@@ -627,7 +705,7 @@ fn write_range(
             2 => range_type.call1((value.get_item(0)?, value.get_item(1)?, true, true))?,
             _ => return Err(Unfit::Expected("a Range, or its bounds in a tuple")),
         };
-        return write_range(of, &made, out, depth);
+        return write_range(of, &made, out, place);
     }
     let is = |name: &Bound<'_, PyString>| -> PyResult<bool> { value.getattr(name)?.is_truthy() };
     let is_empty = value.getattr_opt(intern!(py, "isempty"))?;
@@ -645,7 +723,7 @@ fn write_range(
     }
     out.push(range::flags(lower.1, upper.1));
     for (bound, _) in [lower, upper].iter().filter(|(_, included)| included.is_some()) {
-        put(out, |out| element(of, bound, out, depth + 1))?;
+        put(out, |out| element(of, bound, out, place.inner()))?;
     }
     Ok(())
 }
@@ -669,11 +747,28 @@ fn composite(
     fields: &[(String, Arc<Type>)],
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
     let values = match value.cast::<PyMapping>() {
         Ok(map) => {
-            let of = |(name, _): &(String, Arc<Type>)| map.get_item(name);
+            let of = |(name, _): &(String, Arc<Type>)| match map.get_item(name) {
+                // What asyncpg's caller leaves out is NULL.
+                Err(error)
+                    if place.like_asyncpg && error.is_instance_of::<PyKeyError>(map.py()) =>
+                {
+                    Ok(map.py().None().into_bound(map.py()))
+                }
+                value => value,
+            };
+            let is_field = |name: &Bound<'_, PyAny>| {
+                let name = name.extract::<String>();
+                name.is_ok_and(|name| fields.iter().any(|(field, _)| *field == name))
+            };
+            if place.like_asyncpg
+                && let Some(name) = map.keys()?.iter().find(|name| !is_field(name))
+            {
+                return Err(Unfit::But(format!("the type has no field {name}")));
+            }
             let values = fields.iter().map(of).collect::<PyResult<Vec<_>>>();
             values.map_err(|_| Unfit::But("it has not all fields of the type".to_owned()))?
         }
@@ -686,7 +781,7 @@ fn composite(
     put_count(out, fields.len())?;
     for ((_, type_), value) in fields.iter().zip(&values) {
         out.extend_from_slice(&type_.oid.to_be_bytes());
-        put(out, |out| element(type_, value, out, depth + 1))?;
+        put(out, |out| element(type_, value, out, place.inner()))?;
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 pub(crate) use onetrip_postgres::client::types::kinds::{Codec, Form, Kind, Type, Types};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDateTime, PyFloat, PyString, PyTuple, PyTzInfoAccess};
+use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
 
-use crate::decode::{Misfit, Read, read};
-use crate::encode::{Unfit, write, write_bytes, write_text};
+use crate::decode::{Misfit, Read, end, read, tuple};
+use crate::encode::{Place, Unfit, write, write_bytes, write_endless, write_text};
 
 /// How values of a type are written and read, if not by default.
 enum Own {
@@ -16,8 +16,11 @@ enum Own {
     Functions { encode: Py<PyAny>, decode: Py<PyAny> },
     /// A float4 with all digits that its binary form gives.
     WideFloat4,
-    /// A timestamptz, for which a moment without a time zone is one of this machine's.
-    LocalTimestampTz,
+    /// A date or a moment, of which the first and the last stand for infinity. For a timestamptz a
+    /// moment without a time zone is one of this machine's.
+    Endless,
+    /// A row of no declared type, as a tuple.
+    Tuple,
 }
 
 /// Has values of a type written and read by these functions.
@@ -34,7 +37,10 @@ pub(crate) fn set_codec(
 pub(crate) fn like_asyncpg(types: &mut Types) {
     types.extensions_as_texts();
     types.set_codec(700, Form::Binary, Arc::new(Own::WideFloat4));
-    types.set_codec(1184, Form::Binary, Arc::new(Own::LocalTimestampTz));
+    types.set_codec(2249, Form::Binary, Arc::new(Own::Tuple));
+    for oid in [1082, 1114, 1184] {
+        types.set_codec(oid, Form::Binary, Arc::new(Own::Endless));
+    }
 }
 
 /// The number, name, kind and schema of a type.
@@ -67,6 +73,14 @@ pub(crate) fn written_as(codec: &Codec) -> Option<&Type> {
     matches!(own(codec), Some(Own::WideFloat4)).then_some(&*codec.base)
 }
 
+/// The type without what asyncpg takes for infinity.
+pub(crate) fn without_ends(type_: &Type) -> &Type {
+    match &type_.kind {
+        Kind::Own(codec) if matches!(own(codec), Some(Own::Endless)) => &codec.base,
+        _ => type_,
+    }
+}
+
 fn own(codec: &Codec) -> Option<&Own> {
     codec.by.downcast_ref()
 }
@@ -76,16 +90,12 @@ pub(crate) fn encode(
     codec: &Codec,
     value: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
-    depth: usize,
+    place: Place,
 ) -> Result<(), Unfit> {
     let made = match own(codec) {
         Some(Own::Functions { encode, .. }) => encode.bind(value.py()).call1((value,))?,
-        Some(Own::LocalTimestampTz)
-            if value.cast::<PyDateTime>().is_ok_and(|it| it.get_tzinfo().is_none()) =>
-        {
-            value.call_method0("astimezone")?
-        }
-        _ => return write(&codec.base, value, out, depth),
+        Some(Own::Endless) => return write_endless(&codec.base, value, out),
+        _ => return write(&codec.base, value, out, place),
     };
     let gave = |unfit| match (unfit, own(codec)) {
         (Unfit::Expected(expected), Some(Own::Functions { .. })) => {
@@ -109,7 +119,7 @@ pub(crate) fn encode(
             }
             Ok(())
         }
-        _ => write(&codec.base, &made, out, depth),
+        _ => write(&codec.base, &made, out, place),
     };
     written.map_err(gave)
 }
@@ -122,7 +132,14 @@ pub(crate) fn decode<'py>(py: Python<'py>, codec: &Codec, value: &[u8]) -> Read<
             let value = f32::from_be_bytes(value.try_into().map_err(|_| Misfit::Malformed)?);
             return Ok(PyFloat::new(py, value.into()).into_any());
         }
-        _ => return read(py, &codec.base, value),
+        Some(Own::Endless) => {
+            return match end(py, &codec.base.kind, value)? {
+                Some(end) => Ok(end),
+                None => read(py, &codec.base, value),
+            };
+        }
+        Some(Own::Tuple) => return tuple(py, value),
+        None => return read(py, &codec.base, value),
     };
     let told = match (codec.form, codec.base.kind.numbers()) {
         (Form::Binary, _) => PyBytes::new(py, value).into_any(),

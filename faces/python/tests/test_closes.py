@@ -358,3 +358,24 @@ ASKS_FOR_TLS = bytes.fromhex("0000000804d2162f")
 #: What pg_hba.conf says to a connection without TLS.
 _WHY = b"SFATAL\0VFATAL\0C28000\0Mno entry\0\0"
 NO_ENTRY = b"E" + (len(_WHY) + 4).to_bytes(4, "big") + _WHY
+
+
+def test_a_call_behind_the_end_of_its_loop_is_an_error() -> None:
+    loop = asyncio.new_event_loop()
+    db = loop.run_until_complete(onetrip.connect(URL).__aenter__())
+    cache = loop.run_until_complete(opened(onetrip.redis.connect(REDIS)))
+    loop.close()
+    calls: list[Callable[[], Any]] = [
+        lambda: db.execute("select 1"),
+        lambda: db.fetch("select $1::int4", 1),
+        lambda: db.executemany("select 1", [()]),
+        lambda: cache.get("a"),
+        lambda: cache.command("PING"),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="loop of this client is closed"):
+            call()
+
+
+async def opened(of: Any) -> Any:
+    return await of

@@ -75,8 +75,6 @@ async def test_vectors_are_read_as_arrays(db: onetrip.Database) -> None:
 
 async def test_numeric_nan(db: onetrip.Database) -> None:
     assert (await db.fetchval("select $1::numeric", D("NaN"))).is_nan()
-    latest = dt.datetime.max.replace(tzinfo=UTC)
-    assert await db.fetchval("select 'infinity'::timestamptz") == latest
 
 
 @pytest.mark.parametrize(
@@ -182,8 +180,66 @@ async def test_values_that_python_has_not(db: onetrip.Database) -> None:
             await db.fetchval(f"select {text}")
         assert caught.value.outcome == "Applied"
         assert isinstance(caught.value.__cause__, OverflowError)
-    assert await db.fetchval("select date 'infinity'") == dt.date.max
-    assert await db.fetchval("select time '24:00'") == dt.time.max
+
+
+ENDLESS = ["date 'infinity'", "date '-infinity'", "timestamp 'infinity'", "timestamptz '-infinity'"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*ENDLESS, "array[timestamp 'infinity']", "time '24:00'", "timetz '24:00+02'"],
+)
+async def test_no_other_moment_stands_for_one_that_python_has_not(
+    db: onetrip.Database, text: str
+) -> None:
+    why = "24:00 is no time of day" if "24:00" in text else "infinity is no date"
+    with pytest.raises(onetrip.Error, match=why) as caught:
+        await db.fetchval(f"select {text}")
+    assert (caught.value.code, caught.value.outcome) == ("conversion", "Applied")
+    assert isinstance(caught.value.__cause__, OverflowError)
+
+
+async def test_what_is_the_last_of_its_class_is_no_infinity(db: onetrip.Database) -> None:
+    for last in (dt.date.max, dt.datetime.max):
+        kind = "date" if last is dt.date.max else "timestamp"
+        assert await db.fetchrow(f"select $1::{kind}, isfinite($1::{kind})", last) == (last, True)
+
+
+async def test_arrays_of_types_with_a_delimiter_of_their_own(db: onetrip.Database) -> None:
+    boxes = ["(1,1),(0,0)", None, "(3,3),(2,2)"]
+    text = "select array['(1,1),(0,0)', null, '(3,3),(2,2)']::box[]"
+    assert await db.fetchval(text) == boxes
+    assert await db.fetchval("select $1::box[]", boxes) == boxes
+    assert await db.fetchval("select $1::box[]", [boxes, boxes]) == [boxes, boxes]
+    # A type of the user's own, which is learned from the catalog.
+    for text in (
+        "create type slashed",
+        "create function slashed_in(cstring) returns slashed language internal immutable strict"
+        " as 'textin'",
+        "create function slashed_out(slashed) returns cstring language internal immutable strict"
+        " as 'textout'",
+        "create type slashed (input = slashed_in, output = slashed_out, delimiter = '/')",
+    ):
+        await db.execute(text)
+    try:
+        parts = ["a,b", "c/d", "e"]
+        assert await db.fetchval("select array['a,b', 'c/d', 'e']::slashed[]") == parts
+        assert await db.fetchval("select $1::slashed[]", parts) == parts
+    finally:
+        await db.execute("drop type slashed cascade")
+
+
+@pytest.mark.parametrize("set_", [{"a": 1}, {1}, frozenset([1]), "1", b"1", 1, iter([1])], ids=lambda it: type(it).__name__)
+async def test_what_has_no_order_is_no_set_of_arguments(db: onetrip.Database, set_: Any) -> None:
+    for call in (db.executemany, db.fetchmany):
+        with pytest.raises(TypeError, match="a tuple or another sequence"):
+            await call("select $1::int4", [(1,), set_])
+
+
+async def test_a_column_that_is_not_there_is_named(db: onetrip.Database) -> None:
+    with pytest.raises(onetrip.Error, match="no column 5 in rows of 1") as caught:
+        await db.fetchval("select 1", column=5)
+    assert (caught.value.outcome, type(caught.value.__cause__)) == ("Applied", IndexError)
 
 
 async def test_texts_that_come_again(db: onetrip.Database) -> None:

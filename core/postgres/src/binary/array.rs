@@ -62,8 +62,10 @@ pub enum Token<'a> {
     Element(Option<Cow<'a, str>>),
 }
 
-/// The tokens of the text form of an array; the last is an error where the text ends early.
-pub fn tokens(text: &str) -> impl Iterator<Item = Result<Token<'_>, Malformed>> {
+/// The tokens of the text form of an array with this delimiter, an ASCII character; the last is an
+/// error where the text ends early.
+pub fn tokens(text: &str, delimiter: u8) -> impl Iterator<Item = Result<Token<'_>, Malformed>> {
+    let delimiter = char::from(delimiter);
     // Lower bounds that are not 1 stand in front.
     let mut rest = text.find('{').map_or("", |start| &text[start..]);
     let mut depth = 0_usize;
@@ -73,11 +75,13 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Result<Token<'_>, Malformed>> 
             return None;
         }
         has_begun = true;
-        rest = rest.strip_prefix(',').unwrap_or(rest);
+        rest = rest.strip_prefix(delimiter).unwrap_or(rest);
         let found = match rest.bytes().next() {
             Some(b'{') => Some((Token::Open, 1)),
             Some(b'}') if depth > 0 => Some((Token::Close, 1)),
-            Some(_) if depth > 0 => element(rest).map(|(it, len)| (Token::Element(it), len)),
+            Some(_) if depth > 0 => {
+                element(rest, delimiter).map(|(it, len)| (Token::Element(it), len))
+            }
             _ => None,
         };
         let Some((token, len)) = found else {
@@ -95,9 +99,9 @@ pub fn tokens(text: &str) -> impl Iterator<Item = Result<Token<'_>, Malformed>> 
 }
 
 /// The element at the front, and its length with its quotes.
-fn element(rest: &str) -> Option<(Option<Cow<'_, str>>, usize)> {
+fn element(rest: &str, delimiter: char) -> Option<(Option<Cow<'_, str>>, usize)> {
     let Some(quoted) = rest.strip_prefix('"') else {
-        let len = rest.find([',', '}'])?;
+        let len = rest.find([delimiter, '}'])?;
         let value = &rest[..len];
         return Some(((value != "NULL").then_some(value.into()), len));
     };

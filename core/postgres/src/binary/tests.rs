@@ -66,7 +66,7 @@ fn arrays() {
 #[test]
 fn arrays_as_texts() {
     let element = |text: &'static str| Token::Element(Some(text.into()));
-    let all = |text| tokens(text).collect::<Result<Vec<_>, _>>();
+    let all = |text| tokens(text, b',').collect::<Result<Vec<_>, _>>();
     let (open, close) = (Token::Open, Token::Close);
     assert_eq!(all("{}"), Ok(vec![open.clone(), close.clone()]));
     let text = r#"[0:1]={{a,"b\"\\,}"},{NULL,"NULL"}}"#;
@@ -80,6 +80,16 @@ fn arrays_as_texts() {
     let mut out = Vec::new();
     put_quoted(&mut out, br#"b"\,}"#);
     assert_eq!(out, br#""b\"\\,}""#);
+}
+
+/// P70.
+#[test]
+fn the_text_of_an_array_is_read_by_the_delimiter_of_its_type() {
+    let element = |text: &'static str| Token::Element(Some(text.into()));
+    let all = |text| tokens(text, b';').collect::<Result<Vec<_>, _>>();
+    let boxes = [element("(1,1),(0,0)"), Token::Element(None), element("a;b")];
+    let whole = [vec![Token::Open], boxes.to_vec(), vec![Token::Close]].concat();
+    assert_eq!(all(r#"{(1,1),(0,0);NULL;"a;b"}"#), Ok(whole));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn is_built_in(oid: u32) -> bool {
 }
 
 fn described(oid: u32, kind: Kind) -> Description {
-    Description { oid, schema: "public".into(), name: format!("t{oid}"), kind }
+    Description { oid, schema: "public".into(), name: format!("t{oid}"), kind, delimiter: b',' }
 }
 
 fn labels(count: usize) -> Kind {
@@ -76,7 +76,7 @@ type Row = [Option<Vec<u8>>; COLUMNS.len()];
 fn row(kind: &str) -> Row {
     let text = |text: &str| Some(text.as_bytes().to_vec());
     let oid = 70_000_u32.to_be_bytes().to_vec();
-    [Some(oid), text("public"), text("mood"), text(kind), None, None, None]
+    [Some(oid), text("public"), text("mood"), text(kind), None, None, None, text(",")]
 }
 
 fn read(row: &Row) -> Option<Description> {
@@ -110,8 +110,10 @@ fn a_row_describes_a_type_by_its_kind() {
     pair[5] = Some(array(&[Some(b"a"), Some(b"b")]));
     pair[6] = Some(array(&[Some(&[0, 0, 0, 23]), Some(&[0, 0, 0, 25])]));
     assert_eq!(kind(&pair), Some(Kind::Composite(vec![("a".into(), 23), ("b".into(), 25)])));
+    pair[7] = Some(b":".to_vec());
     let read = read(&pair).unwrap();
     assert_eq!((read.oid, &*read.schema, &*read.name), (70_000, "public", "mood"));
+    assert_eq!(read.delimiter, b':');
 }
 
 #[test]

@@ -67,7 +67,8 @@ select
   case when t.typtype = 'c' then array(
     select a.atttypid from pg_catalog.pg_attribute a
     where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum
-  ) end as parts
+  ) end as parts,
+  t.typdelim::pg_catalog.text as delimiter
 from wanted
 left join pg_catalog.pg_type t on t.oid = wanted.oid
 left join pg_catalog.pg_namespace n on n.oid = t.typnamespace
@@ -79,7 +80,7 @@ const TEXT: u32 = 25;
 const TEXT_ARRAY: u32 = 1009;
 
 /// The columns of the answer, with the oids of their types.
-pub const COLUMNS: [(&str, u32); 7] = [
+pub const COLUMNS: [(&str, u32); 8] = [
     ("oid", OID),
     ("schema", TEXT),
     ("name", TEXT),
@@ -87,6 +88,7 @@ pub const COLUMNS: [(&str, u32); 7] = [
     ("part", OID),
     ("names", TEXT_ARRAY),
     ("parts", OID_ARRAY),
+    ("delimiter", TEXT),
 ];
 
 /// The messages that ask for these types, with all values in binary, and with or without a Sync.
@@ -135,6 +137,8 @@ pub struct Description {
     pub name: String,
     /// Its kind and its parts.
     pub kind: Kind,
+    /// What stands between its values in the text of an array of them.
+    pub delimiter: u8,
 }
 
 /// The kind of a type, with its parts.
@@ -167,7 +171,7 @@ impl Description {
         let oid = number(value(0)?)?;
         let Some(name) = value(2) else {
             let (schema, name) = ("pg_catalog".to_owned(), format!("with oid {oid}"));
-            return Some(Description { oid, schema, name, kind: Kind::Unknown });
+            return Some(Description { oid, schema, name, kind: Kind::Unknown, delimiter: b',' });
         };
         let part = || number(value(4)?);
         let names = || elements(value(5)?, text);
@@ -184,7 +188,8 @@ impl Description {
             _ => Kind::Simple,
         };
         let schema = value(1).map_or(Some(String::new()), text)?;
-        Some(Description { oid, schema, name: text(name)?, kind })
+        let &[delimiter] = value(7)? else { return None };
+        Some(Description { oid, schema, name: text(name)?, kind, delimiter })
     }
 
     pub(super) fn parts(&self) -> Vec<u32> {

@@ -26,6 +26,8 @@ pub struct Type {
     pub name: String,
     /// How its values are written and read.
     pub kind: Kind,
+    /// What stands between its values in the text of an array of them.
+    pub delimiter: u8,
 }
 
 /// How the values of a type are written and read.
@@ -136,8 +138,9 @@ impl Kind {
 
 impl Type {
     fn with(&self, kind: Kind) -> Arc<Type> {
-        let Type { oid, schema, name, .. } = self;
-        Arc::new(Type { oid: *oid, schema: schema.clone(), name: name.clone(), kind })
+        let Type { oid, schema, name, delimiter, .. } = self;
+        let (schema, name) = (schema.clone(), name.clone());
+        Arc::new(Type { oid: *oid, schema, name, kind, delimiter: *delimiter })
     }
 
     /// The type itself, or what a domain is based on.
@@ -218,7 +221,7 @@ impl Types {
             return known.clone();
         }
         let (schema, name) = (String::new(), format!("type {oid}"));
-        Arc::new(Type { oid, schema, name, kind: Kind::Other })
+        Arc::new(Type { oid, schema, name, kind: Kind::Other, delimiter: b',' })
     }
 
     /// The same type, with its parts as they were set.
@@ -287,7 +290,7 @@ impl Types {
                 Described::Unknown | Described::Simple | Described::Pseudo => Kind::Other,
             };
             let (schema, name) = (it.schema.clone(), it.name.clone());
-            let type_ = Arc::new(Type { oid: it.oid, schema, name, kind });
+            let type_ = Arc::new(Type { oid: it.oid, schema, name, kind, delimiter: it.delimiter });
             if let Some(Kind::Own(codec)) = self.own.get(&it.oid).map(|own| &own.kind) {
                 let codec = Codec { base: type_.clone(), form: codec.form, by: codec.by.clone() };
                 self.own.insert(it.oid, type_.with(Kind::Own(Arc::new(codec))));
@@ -327,7 +330,9 @@ pub fn built_in(oid: u32) -> Option<&'static Arc<Type>> {
 fn table() -> HashMap<u32, Arc<Type>> {
     let mut table = HashMap::new();
     let mut add = |oid: u32, name: String, kind: Kind| {
-        let type_ = Arc::new(Type { oid, schema: CATALOG.to_owned(), name, kind });
+        let schema = CATALOG.to_owned();
+        let delimiter = if oid == BOX { b';' } else { b',' };
+        let type_ = Arc::new(Type { oid, schema, name, kind, delimiter });
         table.insert(oid, type_.clone());
         type_
     };
@@ -353,6 +358,9 @@ fn table() -> HashMap<u32, Arc<Type>> {
     table
 }
 
+/// The one type that is built in whose arrays have another delimiter than a comma.
+const BOX: u32 = 603;
+
 /// The schema of all that is built in.
 const CATALOG: &str = "pg_catalog";
 
@@ -376,7 +384,7 @@ const SIMPLE: &[(u32, u32, &str, Kind)] = &[
     (600, 1017, "point", Kind::Other),
     (601, 1018, "lseg", Kind::Other),
     (602, 1019, "path", Kind::Other),
-    (603, 1020, "box", Kind::Other),
+    (BOX, 1020, "box", Kind::Other),
     (604, 1027, "polygon", Kind::Other),
     (628, 629, "line", Kind::Other),
     (650, 651, "cidr", Kind::Other),

@@ -13,7 +13,7 @@ fn learned(descriptions: &[Description]) -> Vec<Resolved> {
 }
 
 fn described(oid: u32, kind: Parts) -> Description {
-    Description { oid, schema: "public".into(), name: format!("t{oid}"), kind }
+    Description { oid, schema: "public".into(), name: format!("t{oid}"), kind, delimiter: b',' }
 }
 
 fn composite(oid: u32, parts: impl IntoIterator<Item = u32>) -> Description {

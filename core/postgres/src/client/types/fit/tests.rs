@@ -16,6 +16,7 @@ fn types(attributes: &[(&str, u32)]) -> Types {
         schema: "public".to_owned(),
         name: name.to_owned(),
         kind,
+        delimiter: b',',
     };
     let attributes = attributes.iter().map(|(name, oid)| ((*name).to_owned(), *oid)).collect();
     types.learn(

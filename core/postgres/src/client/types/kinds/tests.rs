@@ -7,7 +7,7 @@ use super::{Form, Kind, RANGES, SIMPLE, Types, VECTORS, built_in};
 use crate::message::Format;
 
 fn described(oid: u32, name: &str, kind: Described) -> Description {
-    Description { oid, schema: "public".to_owned(), name: name.to_owned(), kind }
+    Description { oid, schema: "public".to_owned(), name: name.to_owned(), kind, delimiter: b',' }
 }
 
 /// A client that has learned these.

@@ -41,6 +41,8 @@ pub struct Counted {
     pub traits: Traits,
     /// Distinguishes the text from all others, if it was used often enough to be prepared.
     pub key: Option<u64>,
+    /// Whether the next use is to prepare it. What is on the other end has to be known by then.
+    pub is_due: bool,
 }
 
 impl Texts {
@@ -76,17 +78,19 @@ impl Texts {
         if let Some(known) = self.texts.get_mut(text) {
             (known.uses, known.used) = (known.uses.saturating_add(1), self.clock);
             let Text { key, traits, uses, .. } = *known;
-            return Counted { traits, key: (uses >= self.threshold).then_some(key) };
+            let is_due = uses.saturating_add(1) == self.threshold;
+            return Counted { traits, key: (uses >= self.threshold).then_some(key), is_due };
         }
         let traits = classify(text);
         if self.threshold == 0 || text.len() > TEXT_LEN_MAX {
-            return Counted { traits, key: None };
+            return Counted { traits, key: None, is_due: false };
         }
         self.make_room();
         self.keys += 1;
         let key = self.keys;
         self.texts.insert(text.into(), Text { key, traits, uses: 1, used: self.clock });
-        Counted { traits, key: (self.threshold == 1).then_some(key) }
+        let is_due = self.threshold == 2;
+        Counted { traits, key: (self.threshold == 1).then_some(key), is_due }
     }
 
     /// Makes room to count one more text. Texts below the threshold are dropped, all at once; there

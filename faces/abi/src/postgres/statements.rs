@@ -102,7 +102,11 @@ impl Statements {
         parameters: Parameters<'_>,
         scope: Scope,
     ) -> Result<Plan<Numbered>, EncodeError> {
-        let Counted { traits, key } = lock(&self.texts).count(text);
+        let Counted { traits, key, is_due } = lock(&self.texts).count(text);
+        if is_due {
+            // It has the protocol find out what is on the other end.
+            protocol.names();
+        }
         let way = match key.filter(|_| is_preparable(traits)) {
             None => Way::Unnamed,
             Some(key) => {

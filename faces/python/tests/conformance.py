@@ -97,6 +97,7 @@ FILES = (
     "postgres_policies/pipelines.json",
     "postgres_policies/sessions.json",
     "postgres_policies/outcomes.json",
+    "postgres_policies/migrations.json",
 )
 
 _numbers = itertools.count()

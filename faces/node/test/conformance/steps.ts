@@ -63,6 +63,7 @@ const FILES: Readonly<Record<string, (it: Case) => readonly (readonly Step[])[]>
   'postgres_policies/pipelines.json': stepsOf,
   'postgres_policies/sessions.json': stepsOf,
   'postgres_policies/outcomes.json': stepsOf,
+  'postgres_policies/migrations.json': stepsOf,
 }
 
 function stepsOf({ steps = [] }: Case): readonly (readonly Step[])[] {

@@ -18,7 +18,7 @@ use steps::{Place, Run};
 type Ways = fn(&Json) -> Vec<Json>;
 
 /// Files whose cases need their steps derived: one way to run them, or several.
-const FILES: [(&str, Ways); 8] = [
+const FILES: [(&str, Ways); 9] = [
     ("postgres_statements.json", |case| {
         let all = &case["statements"];
         vec![all.clone(), json!([{"session": [{"together": all}]}])]
@@ -35,6 +35,7 @@ const FILES: [(&str, Ways); 8] = [
     ("postgres_policies/pipelines.json", steps_of),
     ("postgres_policies/sessions.json", steps_of),
     ("postgres_policies/outcomes.json", steps_of),
+    ("postgres_policies/migrations.json", steps_of),
 ];
 
 fn steps_of(case: &Json) -> Vec<Json> {

@@ -1,6 +1,6 @@
 //! A statement of a case, and the check of its answer.
 
-use onetrip::types::{ToSql, Type};
+use onetrip::types::{FromSql, Kind, ToSql, Type};
 use std::time::Duration;
 
 use onetrip::{Error, Isolation, RowRef, Rows, TransactionOptions};
@@ -88,9 +88,25 @@ fn json_of(row: &RowRef<'_>) -> Json {
     let values = columns.map(|(i, column)| match *column.type_() {
         Type::BOOL => row.get::<Option<bool>>(i).into(),
         Type::INT8 => row.get::<Option<i64>>(i).into(),
-        _ => row.get::<Option<String>>(i).into(),
+        _ => row.get::<Option<Label>>(i).map(|it| it.0).into(),
     });
     Json::Array(values.collect())
+}
+
+/// A text, or the label of an enum: their bytes are the same.
+struct Label(String);
+
+impl FromSql<'_> for Label {
+    fn from_sql(
+        type_: &Type,
+        raw: &[u8],
+    ) -> Result<Label, Box<dyn std::error::Error + Sync + Send>> {
+        String::from_sql(type_, raw).map(Label)
+    }
+
+    fn accepts(type_: &Type) -> bool {
+        <String as FromSql>::accepts(type_) || matches!(type_.kind(), Kind::Enum(_))
+    }
 }
 
 pub(super) fn transaction_options(json: &Json) -> TransactionOptions {

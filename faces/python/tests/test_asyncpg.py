@@ -51,6 +51,84 @@ async def caught(work: Awaitable[Any]) -> Any:
 
 
 @scenario
+async def infinity_is_the_last_and_the_first_moment(driver: Any, con: Any) -> Any:
+    told = []
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    for kind in ("date", "timestamp", "timestamptz", "date[]", "timestamptz[]"):
+        for text in ("infinity", "-infinity"):
+            text = f"array['{text}', null]" if "[" in kind else f"'{text}'"
+            value = await con.fetchval(f"select {text}::{kind}")
+            told += [value, await con.fetchval(f"select $1::{kind}::text", value)]
+    last = datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
+    told += [
+        await con.fetchval("select $1::timestamptz::text", last),
+        await con.fetchval("select $1::date::text", datetime.datetime.max),
+        await con.fetchval("select $1::timestamp::text", datetime.date(2026, 1, 2)),
+        await con.fetchval("select $1::timestamptz = $2", datetime.date(2026, 1, 2),
+                           datetime.datetime(2026, 1, 2)),
+        await con.fetchval("select $1::timestamptz::text",
+                           datetime.datetime(2026, 1, 2, tzinfo=zone)),
+        await caught(con.fetchval("select $1::timestamp", "2026-01-02")),
+    ]
+    with pytest.raises((ValueError, OverflowError)):
+        await con.fetchval("select time '24:00'")
+    return told
+
+
+@scenario
+async def an_anonymous_row_is_a_tuple(driver: Any, con: Any) -> Any:
+    text = "select row(1, 'a'::text, null, row(2, row()))"
+    value = await con.fetchval(text)
+    return [value, type(value).__name__, type(value[3]).__name__]
+
+
+@scenario
+async def a_dict_for_a_composite_may_leave_fields_out(driver: Any, con: Any) -> Any:
+    await con.execute("create type pg_temp.pair as (a int, b text)")
+    text = "select ($1::pg_temp.pair).a, ($1::pg_temp.pair).b, ($1::pg_temp.pair)::text"
+    return [
+        await con.fetchrow(text, {"a": 1}),
+        await caught(con.fetchrow(text, {"b": "x", "c": 1})),
+        await con.fetchrow(text, {}),
+        await con.fetchval("select $1::pg_temp.pair[]", [{"b": "y"}, None]),
+        await caught(con.fetchrow(text, (1,))),
+    ]
+
+
+@scenario
+async def a_codec_for_the_types_of_the_catalog_breaks_no_other(driver: Any, con: Any) -> Any:
+    for kind in ("oid", "text", "int8"):
+        await con.set_type_codec(
+            kind, schema="pg_catalog", encoder=str, decoder=lambda it: f"<{it}>"
+        )
+    await con.set_type_codec(
+        "json", schema="pg_catalog", encoder=str, decoder=lambda it: ("json", it)
+    )
+    row = await con.fetchrow("select 5::oid, 'a'::text, 6::int8, '1'::json")
+    for kind in ("oid", "text", "int8", "json"):
+        await con.reset_type_codec(kind, schema="pg_catalog")
+    return [row, await con.fetchrow("select 5::oid, 'a'::text, 6::int8, '1'::json")]
+
+
+@scenario
+async def what_is_wrong_with_an_array_is_said_in_the_same_words(driver: Any, con: Any) -> Any:
+    values = [[1, [1]], [[1], 1, [2]], [[1], [2, 3]], [1, "t", 2], [[1], ["t"]]]
+    return [
+        [type(error).__name__, str(error)]
+        for error in [await caught(con.fetchval("select $1::int[]", it)) for it in values]
+    ]
+
+
+@scenario
+async def what_is_prepared_is_no_query_yet(driver: Any, con: Any) -> Any:
+    before = con._protocol.queries_count
+    statement = await con.prepare("select 1")
+    prepared = con._protocol.queries_count
+    await statement.fetchval()
+    return [prepared - before, con._protocol.queries_count - prepared]
+
+
+@scenario
 async def fetches(driver: Any, con: Any) -> Any:
     text = "select n, n::text as t from generate_series(1, $1::int) n"
     return [

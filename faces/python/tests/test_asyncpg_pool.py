@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pathlib
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import onetrip.asyncpg
-from conftest import URL
+from conftest import URL, Line
 from onetrip.asyncpg import connect_utils, protocol
 
 PARTS = urlsplit(URL)
@@ -191,3 +192,158 @@ async def test_a_lost_connection_is_given_back_without_an_error(db: onetrip.Data
             process = await con.fetchval("select pg_backend_pid()")
             assert await db.fetchval("select pg_terminate_backend($1, 5000)", process)
         assert await pool.fetchval("select 1") == 1
+
+
+async def test_a_failed_setup_leaves_a_closed_connection() -> None:
+    seen: list[Any] = []
+
+    async def setup(con: Any) -> None:
+        seen.append(con)
+        if len(seen) == 1:
+            raise LookupError("not yet")
+
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, setup=setup) as pool:
+        with pytest.raises(LookupError):
+            await pool.acquire()
+        assert seen[0].is_closed()
+        async with pool.acquire() as con:
+            assert await con.fetchval("select 1") == 1
+
+
+async def test_a_failed_init_is_told_to_those_alone_who_waited() -> None:
+    seen: list[Any] = []
+
+    async def init(con: Any) -> None:
+        seen.append(con)
+        if len(seen) == 1:
+            raise LookupError("not yet")
+
+    async with onetrip.asyncpg.create_pool(URL, min_size=0, max_size=1, init=init) as pool:
+        with pytest.raises(LookupError):
+            await pool.acquire()
+        assert seen[0].is_closed()
+        async with pool.acquire() as con:
+            assert await con.fetchval("select 1") == 1
+    assert len(seen) == 2
+
+
+async def test_listeners_hear_of_the_end_before_it_is_seen() -> None:
+    told: list[Any] = []
+    con = await onetrip.asyncpg.connect(URL)
+    con.add_termination_listener(told.append)
+    con.add_termination_listener(lambda _: 1 / 0)
+    raised: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context))
+    con.terminate()
+    assert con.is_closed() and told == [con]
+    assert [type(context["exception"]) for context in raised] == [ZeroDivisionError]
+
+
+async def test_terminate_ends_a_function_that_connects() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def connect(*args: Any, **kwargs: Any) -> Any:
+        began.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+
+    pool = await onetrip.asyncpg.create_pool(URL, min_size=0, max_size=1, connect=connect)
+    waiting = asyncio.ensure_future(pool.fetchval("select 1"))
+    await began.wait()
+    pool.terminate()
+    await asyncio.wait_for(ended.wait(), 10)
+    with pytest.raises(onetrip.asyncpg.InterfaceError):
+        await waiting
+
+
+async def test_what_is_being_opened_expires_too() -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    seen: list[int] = []
+
+    async def init(con: Any) -> None:
+        seen.append(con.get_server_pid())
+        began.set()
+        await goes_on.wait()
+
+    async with onetrip.asyncpg.create_pool(URL, min_size=0, max_size=1, init=init) as pool:
+        first = asyncio.ensure_future(pool.fetchval("select pg_backend_pid()"))
+        await began.wait()
+        await pool.expire_connections()
+        goes_on.set()
+        assert await first != seen[0] and len(seen) == 2
+
+
+async def test_who_bounds_a_close_learns_that_the_server_is_frozen(line: Line) -> None:
+    con = await onetrip.asyncpg.connect(line.url)
+    line.say("stall")
+    with pytest.raises(asyncio.TimeoutError):
+        await con.close(timeout=0.2)
+    assert con.is_closed()
+    line.say("up")
+    con = await onetrip.asyncpg.connect(line.url)
+    await con.close(timeout=10)
+    assert con.is_closed()
+
+
+async def test_a_text_of_another_encoding_is_an_error_with_a_name() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    await con.execute("set client_encoding to latin1")
+    with pytest.raises(onetrip.asyncpg.InterfaceError, match="not in UTF-8") as caught:
+        await con.fetchval("select chr(228)")
+    assert caught.value.outcome == "Applied"
+    await con.close()
+
+
+async def test_results_have_no_bound_but_one_that_is_given() -> None:
+    text = "select repeat('a', 1000000) from generate_series(1, 300)"
+    con = await onetrip.asyncpg.connect(URL)
+    assert len(await con.fetch(text)) == 300
+    await con.close()
+    con = await onetrip.asyncpg.connect(f"{URL}?result_bytes_max=1000000")
+    with pytest.raises(onetrip.asyncpg.InterfaceError, match="result_bytes_max"):
+        await con.fetch(text)
+    await con.close()
+
+
+@pytest.mark.parametrize("text", ["copy gone from stdin", "copy gone to stdout"])
+async def test_a_copy_that_takes_sets_of_arguments_costs_no_connection(text: str) -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        await pool.execute("create table if not exists gone (a int)")
+        number = await pool.fetchval("select pg_backend_pid()")
+        async with pool.acquire() as con:
+            for call in (con.executemany, con.fetchmany):
+                with pytest.raises(onetrip.asyncpg.InterfaceError, match="COPY") as caught:
+                    await call(text, [(), ()])
+                assert caught.value.outcome == "NotSent"
+        with pytest.raises(onetrip.asyncpg.InterfaceError, match="COPY"):
+            await pool.executemany(text, [()])
+        assert await pool.fetchval("select pg_backend_pid()") == number
+        await pool.execute("drop table gone")
+
+
+async def test_an_address_of_the_environment_is_not_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGHOSTADDR", "127.0.0.9")
+    with pytest.raises(onetrip.asyncpg.ClientConfigurationError, match="PGHOSTADDR"):
+        await onetrip.asyncpg.connect(user="nobody")
+    con = await onetrip.asyncpg.connect(URL)
+    await con.close()
+
+
+async def test_who_forgets_a_connection_is_told_where_it_was_opened() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    of = con._protocol
+    with pytest.warns(ResourceWarning, match="unclosed connection.*debug mode"):
+        del con
+        gc.collect()
+    assert of.is_closed()
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    con = await onetrip.asyncpg.connect(URL)
+    loop.set_debug(False)
+    with pytest.warns(ResourceWarning, match="(?s)created at:.*who_forgets_a_connection"):
+        del con
+        gc.collect()

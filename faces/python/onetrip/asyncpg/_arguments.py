@@ -170,6 +170,10 @@ def _parse_connect_dsn_and_args(
         _take(given, _service(service, servicefile))
     if said:
         server_settings = {**said, **(server_settings or {})}
+    if not given["host"] and os.environ.get("PGHOSTADDR"):
+        raise exceptions.ClientConfigurationError(
+            "PGHOSTADDR has no effect here: unset it, or say the address by host or PGHOST",
+        )
     if not given["host"] and (hosts := os.environ.get("PGHOST")):
         given["host"], given["port"] = _parse_hostlist(hosts, given["port"])
     asked, hosts_of_password = _hosts(given["host"])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .. import errors
 from . import exceptions
 
-_PARAMETER = re.compile(r"(?:set (\d+) of arguments: )?parameter \$(\d+) .*?: (.*)", re.DOTALL)
+_DIMENSIONS_MAX = 6
+
+_PARAMETER = re.compile(
+    r"(?:set (\d+) of arguments: )?parameter \$(\d+) (?:of type (\S+) )?.*?: (.*)", re.DOTALL
+)
 
 
 #: asyncpg's words for ours.
@@ -23,6 +27,8 @@ _REASONS = (
         "expected a datetime.date or datetime.datetime instance, got '{kind}'",
     ),
     ("it takes a list of onetrip.Range", "expected a sequence, got '{kind}'"),
+    ("it takes a Range, or its bounds", "expected 0, 1 or 2 elements in range"),
+    ("its inner lists are not all", "non-homogeneous array"),
     ("it takes a list", "a sized iterable container expected (got type '{kind}')"),
     ("it takes an onetrip.Range", "list, tuple or Range object expected (got type '{kind}')"),
     ("it is not from -32768 to", "value out of int16 range"),
@@ -50,6 +56,11 @@ def _translated(error: errors.Error, query: str | None, args: Any) -> BaseExcept
         return exceptions.PostgresError.new(error.fields, query)
     if isinstance(error, errors.ParameterError):
         return _of_parameter(text, args)
+    if error.code == "conversion" and isinstance(error.__cause__, UnicodeDecodeError):
+        return exceptions.InterfaceError(
+            f"a text of the server is not in UTF-8: {error.__cause__}",
+            hint="Leave client_encoding as it is: this package reads and writes UTF-8 alone.",
+        )
     if error.code == "conversion" and error.__cause__ is not None:
         return error.__cause__
     if isinstance(error, errors.TimeoutError):
@@ -107,7 +118,7 @@ def _of_parameter(text: str, args: Any) -> BaseException:
             f"{given} {'was' if given == 1 else 'were'} passed",
             hint=hint,
         )
-    row, number, why = found[1], int(found[2]), found[3]
+    row, number, why = found[1], int(found[2]), found[4]
     where = ""
     if row is not None:
         where = f" in element #{int(row) - 1} of executemany() sequence"
@@ -118,10 +129,38 @@ def _of_parameter(text: str, args: Any) -> BaseException:
             hint="Consider declaring an explicit composite type and using it to cast the argument.",
             detail="PostgreSQL does not implement anonymous composite type input.",
         )
-    value, kind = repr(args[number - 1]), type(args[number - 1]).__name__
+    given = args[number - 1]
+    value, kind = repr(given), type(given)
     value = value if len(value) <= 40 else value[:40] + "..."
     told = next((text for begin, text in _REASONS if why.startswith(begin)), why + "; got {kind}")
-    told = told.replace("{kind}", kind)
+    if (found[3] or "").endswith("[]") and isinstance(given, (list, tuple)):
+        told = _of_array(given, told)
+    told = told.replace("{kind}", _name_of(kind))
     return exceptions.DataError(
         f"invalid input for query argument ${number}{where}: {value} ({told})"
     )
+
+
+def _of_array(given: Any, told: str) -> str:
+    """Why no array is made of these lists."""
+    if "array" in told or "dimensions" in told:
+        return told
+    level = [given]
+    for _ in range(_DIMENSIONS_MAX):
+        level = [one for part in level for one in part]
+        lists = [one for one in level if isinstance(one, (list, tuple))]
+        if not lists:
+            break
+        if len(lists) < len(level):
+            return "non-homogeneous array"
+        level = lists
+    if "out of" in told:
+        return told
+    fits = str if "expected str" in told else SupportsIndex if "integer" in told else ()
+    wrong = next((one for one in level if one is not None and not isinstance(one, fits)), None)
+    where = next((f" at index {at}" for at, one in enumerate(given) if one is wrong), "")
+    return f"invalid array element{where}: " + told.replace("{kind}", _name_of(type(wrong)))
+
+
+def _name_of(kind: type) -> str:
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import math
 import ssl as ssl_module
+import traceback
 import weakref
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -32,6 +33,9 @@ __all__ = ("SSLMode", "SSLNegotiation", "SessionAttribute", "_parse_connect_dsn_
 #: asyncpg bounds neither how long one waits for a connection nor how long one lives.
 LONG = {"wait_timeout_ms": 2**40, "lifetime_ms": 2**40, "idle_timeout_ms": 2**40}
 
+#: Nor how large a result is. A URL may do so.
+_UNBOUNDED = {"result_bytes_max": "0"}
+
 
 #: Keywords of `onetrip.connect` that are not carried out here. asyncpg does not know them.
 _OF_ONETRIP_ALONE = frozenset(
@@ -50,6 +54,7 @@ class DropInConfig(Config):
         context = params.ssl if isinstance(params.ssl, ssl_module.SSLContext) else None
         password = params.password
         settings = {
+            **_UNBOUNDED,
             "user": params.user,
             "dbname": params.database,
             "password": password if isinstance(password, str) else None,
@@ -121,6 +126,12 @@ class DropInHost(Host):
         self.connections: MutableMapping[int, Any] = {}
         self.is_pool = False
         self.init: Callable[[Any], Awaitable[None]] | None = None
+        #: Whether the server's goodbye is waited for.
+        self.waits_for_goodbye = False
+        #: Where the connection was opened, for who forgets to close it.
+        self.origin = ""
+        #: Connections at which a function of the caller's has failed.
+        self._of_caller: set[int] = set()
         #: The caller's own way to connect, if he has one.
         self.connect: Callable[[], Awaitable[Any]] | None = None
         _codecs.register(self.core)
@@ -160,6 +171,7 @@ class DropInHost(Host):
             guest.is_left.set_result(None)
         except BaseException as error:
             if guest.made is None:
+                self._of_caller.add(number)
                 self.open_failed(number, error, True)
             else:
                 guest.is_left.set_exception(error)
@@ -171,10 +183,14 @@ class DropInHost(Host):
     async def prepare(self, number: int) -> None:
         self.core.lend(number)
         opening = self._openings[number]
-        if isinstance(opening, GuestOpening):
-            await opening.guest.handed_over(self.of(number))
-        if self.init is not None:
-            await self.init(self.of(number))
+        try:
+            if isinstance(opening, GuestOpening):
+                await opening.guest.handed_over(self.of(number))
+            if self.init is not None:
+                await self.init(self.of(number))
+        except Exception:
+            self._of_caller.add(number)
+            raise
         # What that has set is there for the first who has the connection, as with asyncpg.
         self.core.vouch(number)
 
@@ -187,6 +203,9 @@ class DropInHost(Host):
             return
         # As with asyncpg, whoever waits hears of the first attempt that fails.
         super().open_failed(number, error, True)
+        if number in self._of_caller:
+            self._of_caller.discard(number)
+            self.core.forget_failure()
 
     def has(self, number: int) -> bool:
         """Whether it is there. It may be lost while its caller is on the way."""
@@ -214,8 +233,17 @@ class DropInHost(Host):
         self.core.destroy(number, "the connection was terminated")
 
     def leave(self, number: int, is_broken: bool | None = None) -> None:
-        super().leave(number, is_broken)
+        if not self._says_goodbye(number, is_broken):
+            super().leave(number, is_broken)
         self._over_now(number)
+
+    def _says_goodbye(self, number: int, is_broken: bool | None) -> bool:
+        """The server has been told that it may go, and closes the line, if it is there."""
+        return self.waits_for_goodbye and not is_broken and number in self._transports
+
+    def _left_text(self) -> str:
+        where = self.origin or "; run in asyncio debug mode to show the traceback of its origin"
+        return f"unclosed connection of onetrip.asyncpg{where}"
 
     def gone(self, number: int) -> None:
         super().gone(number)
@@ -310,6 +338,9 @@ async def _connect(
             raise exceptions.ConnectionDoesNotExistError(message)
         made = host.of(number)
         host.close_with(made, timeout=0)
+        if loop.get_debug():
+            host.origin = " created at:\n" + "".join(traceback.format_stack())
+        weakref.finalize(made, setattr, made._protocol, "is_over", True).atexit = False
         return made
     except BaseException as error:
         await host.abandon()

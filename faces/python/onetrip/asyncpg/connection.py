@@ -23,9 +23,9 @@ _ids = itertools.count(1)
 #: As it is: where somebody has put his own in its place, that is called.
 _BIND_EXECUTE = Protocol.bind_execute
 
-#: No parameters, and one type that nobody has a codec for.
+#: Whatever a user has set codecs for: what stands in a row of no declared type is read by none.
 _TYPE_BY_NAME = """\
-select t.oid, ascii(t.typtype::text)::oid as kind, ascii(t.typcategory::text)::oid as category
+select row(t.oid, t.typtype::text, t.typcategory::text) as it
 from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
 where t.typname = {} and n.nspname = {}"""
 
@@ -294,8 +294,8 @@ class Connection(Copies, metaclass=ConnectionMeta):
         found = await it.run(None, text, (), it.scope._run, "row", text, (), None)
         if found is None:
             raise ValueError(f"unknown type: {schema}.{typename}")
-        oid, kind, category = found
-        return oid, chr(kind), chr(category)
+        oid, kind, category = found[0]
+        return oid, kind, category
 
     async def set_type_codec(
         self,
@@ -469,13 +469,16 @@ class Connection(Copies, metaclass=ConnectionMeta):
             return self.terminate()
         if self._protocol.busy:
             host.core.stop(number)
+        timeout = self._protocol.timeout if timeout is None else timeout
+        # Whoever bounds it learns whether the server is there. Others need not wait for that.
+        host.waits_for_goodbye = timeout is not None
         host.core.close_pool()
         host.core.release(number)
-        timeout = self._protocol.timeout if timeout is None else timeout
         try:
             await protocol.within(host.close(None), timeout)
         except BaseException:
             self.terminate()
+            host.cut("the connection was closed")
             raise
         self._ended()
 
@@ -491,7 +494,18 @@ class Connection(Copies, metaclass=ConnectionMeta):
         self._listeners.clear()
         self._log_listeners.clear()
         for callback in listeners:
-            self._call(callback, self._unwrap())
+            # At once, as asyncpg does: who asks whether it is closed has been told.
+            if inspect.iscoroutinefunction(callback):
+                self._loop.create_task(callback(self._unwrap()))
+                continue
+            try:
+                callback(self._unwrap())
+            except Exception as error:
+                self._loop.call_exception_handler({
+                    "message": "Unhandled exception in asyncpg connection termination listener "
+                    f"callback {callback!r}",
+                    "exception": error,
+                })
 
     # --- its reset ---
 

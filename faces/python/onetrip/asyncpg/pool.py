@@ -351,7 +351,6 @@ class Pool:
             try:
                 await self._setup(proxy)
             except BaseException:
-                proxy._detach()
                 con.terminate()
                 core.release(number)
                 raise
@@ -435,10 +434,10 @@ class Pool:
         return self._maxsize
 
     async def expire_connections(self) -> None:
-        """Has all that are open now replaced."""
+        """Has all replaced that are open now, or about to be."""
         core = self._core()
         assert self._host is not None
-        for number in list(self._host._transports):
+        for number in [*self._host._transports, *self._host._openings]:
             if number in self._acquired:
                 self._expired.add(number)
             else:
@@ -480,6 +479,8 @@ class Pool:
         core.cut_pool()
         for number in list(self._host._transports):
             self._host.terminate(number)
+        # A function that opens a connection, as that of `connect=`, is not waited for.
+        self._host._let_go()
 
     def __await__(self) -> Generator[Any, Any, Pool]:
         return self._async__init__().__await__()

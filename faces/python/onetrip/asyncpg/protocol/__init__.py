@@ -82,7 +82,8 @@ class Protocol:
         else:
             timeout = _seconds(timeout)
         self.busy += 1
-        self.queries_count += 1
+        # What is prepared is no query yet.
+        self.queries_count += of[:1] != ("attributes",)
         try:
             call = start(*of)
             return await (call if timeout is None else within(call, timeout))
@@ -275,7 +276,8 @@ def arguments_of(args: Iterable[Any]) -> list[tuple[Any, ...]]:
     """The arguments of each of many statements."""
     sets = []
     for place, one in enumerate(args):
-        if not isinstance(one, (list, tuple, Record)) and not isinstance(one, Sequence):
+        is_text = isinstance(one, (str, bytes, bytearray, memoryview))
+        if is_text or not isinstance(one, (list, tuple, Record, Sequence)):
             raise exceptions.DataError(
                 f"invalid input in executemany() argument sequence element #{place}: expected a "
                 f"sequence, got {type(one).__name__}"

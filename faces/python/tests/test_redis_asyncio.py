@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 import warnings
 from types import ModuleType
 from typing import Any
@@ -361,3 +362,37 @@ async def test_nothing_of_a_pipeline_follows_a_lost_connection(
                 "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no"
             ).rpush("cut", 2).rpush("cut", 3).execute()
         await db.delete("cut")
+
+
+async def test_the_library_is_named_and_the_socket_set_as_asked() -> None:
+    """By a server that has no CLIENT SETINFO, as those before 7.2, and is used all the same."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                size = int((await reader.readline())[1:])
+                words.append((await reader.readexactly(size + 2))[:-2])
+            heard.append(b" ".join(words))
+            refused = words[:2] == [b"CLIENT", b"SETINFO"]
+            writer.write(b"-ERR unknown subcommand\r\n" if refused else b"+PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        for protocol in (2, 3):
+            heard.clear()
+            db = ours.Redis(
+                port=port, lib_name="mine", lib_version="9", protocol=protocol, client_name="me",
+                db=1, socket_keepalive=True, socket_keepalive_options={socket.TCP_KEEPIDLE: 77},
+            )
+            assert await db.ping()
+            told = [text for text in heard if text.startswith(b"CLIENT SETINFO")]
+            assert told == [b"CLIENT SETINFO LIB-NAME mine", b"CLIENT SETINFO LIB-VER 9"]
+            host = ours._clients[db.connection_pool][1]._parts.shared
+            (transport, _), = host._transports.values()
+            line = transport.get_extra_info("socket")
+            assert line.getsockopt(socket.SOL_TCP, socket.TCP_KEEPIDLE) == 77
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            await db.aclose()

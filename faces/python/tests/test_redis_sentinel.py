@@ -355,4 +355,13 @@ async def test_the_drop_in_finds_master_and_replicas(sentinels: Sentinels) -> No
     with pytest.raises(MasterNotFoundError):
         await sentinel.discover_master("other")
     await other.aclose()
+
+    # Sentinels that a program puts in the place of others are asked from then on.
+    moved = ours.Sentinel([("127.0.0.1", 1)], sentinel_kwargs={"password": password}, **servers)
+    third = moved.master_for("mymaster", socket_connect_timeout=2)
+    with pytest.raises(MasterNotFoundError):
+        await third.get("by")
+    moved.sentinels = sentinel.sentinels
+    assert await third.get("by") == "the drop-in"
+    await third.aclose()
     await sentinel.aclose()

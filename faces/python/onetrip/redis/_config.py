@@ -86,6 +86,10 @@ class Config:
         )
         #: Gives each new connection its user and password, or its password alone.
         self.provider: Callable[[], Awaitable[tuple[str, ...]]] | None = None
+        #: The name and the version of the library, for CLIENT LIST.
+        self.library: dict[str, str] = {}
+        #: Options of TCP sockets: level, name and value.
+        self.socket_options: list[tuple[int, int, Any]] = []
         #: Bytes of replies that are kept.
         self.cache = _size("cache", texts.get("cache", 0))
         self.servers = _servers(texts, servers)
@@ -182,6 +186,7 @@ class Config:
         settings.append(("subscriber", "1" if is_subscriber else "0"))
         settings.append(("tracking", "1" if tracks else "0"))
         login = {"user": self.user, "password": self.password, "client_name": self.client_name}
+        login |= self.library
         if self.provider is not None:
             *user, password = await self.provider()
             login |= {"user": user[0] if user else None, "password": password}

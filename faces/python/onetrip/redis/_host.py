@@ -171,6 +171,8 @@ class RedisOpening(Opening):
             self.transport, _ = await self.loop.create_connection(
                 lambda: wire, server.host, server.port, ssl=context
             )
+            for option in config.socket_options:
+                self.transport.get_extra_info("socket").setsockopt(*option)
         self.login = self.loop.create_future()
         settings = await config.of_engine(self.host.is_subscriber, self.host.tracks)
         if self.host.sentinels is not None:

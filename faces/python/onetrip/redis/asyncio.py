@@ -9,6 +9,7 @@ connection of its own (WATCH, subscriptions, MONITOR, SELECT) goes over one of r
 from __future__ import annotations
 
 import asyncio as _asyncio
+import socket as _socket
 from collections import deque as _deque
 from copy import copy as _copy
 from typing import Any
@@ -50,7 +51,8 @@ _OF_CONNECTION = frozenset(
     + ["CLIENT GETNAME", "CLIENT SETNAME", "CLIENT TRACKING"]
 )
 
-_clients: WeakKeyDictionary[Any, tuple[_asyncio.AbstractEventLoop, _Client[bytes]]] = (
+#: By pool: the loop, the client, and the Sentinels that it asks.
+_clients: WeakKeyDictionary[Any, tuple[_asyncio.AbstractEventLoop, _Client[bytes], Any]] = (
     WeakKeyDictionary()
 )
 
@@ -60,15 +62,40 @@ def _client_of(pool: Any) -> _Client[bytes] | None:
     loop = _asyncio.get_running_loop()
     known = _clients.get(pool)
     if known is not None and known[0] is loop:
-        return known[1]
+        if known[2] is None or known[2] == _watchers(pool):
+            return known[1]
+        # It asks others by now.
+        loop.create_task(_clients.pop(pool)[1].close())
     given = pool.connection_kwargs
     if not _is_known(pool) or any(given.get(name) for name in _FOREIGN):
         return None
     # redis-py refuses what it does not know, or can't be, when it makes a connection.
-    pool.connection_class(**given)
-    client = _opened(_config_of(given, *_sentinels_of(pool)))
-    _clients[pool] = loop, client
+    made = pool.connection_class(**given)
+    config = _config_of(given, *_sentinels_of(pool))
+    _say_as(made, config)
+    client = _opened(config)
+    _clients[pool] = loop, client, _watchers(pool)
     return client
+
+
+def _watchers(pool: Any) -> list[Any] | None:
+    """The Sentinels that a pool asks."""
+    is_watched = isinstance(pool, SentinelConnectionPool)
+    return list(pool.sentinel_manager.sentinels) if is_watched else None
+
+
+def _say_as(made: Any, config: _Config) -> None:
+    """What redis-py's connection, as it was made, says of its library and asks of its socket."""
+    told = getattr(made, "driver_info", None)
+    named = {
+        "lib_name": getattr(told, "formatted_name", None) or getattr(made, "lib_name", None),
+        "lib_version": getattr(told, "lib_version", None) or getattr(made, "lib_version", None),
+    }
+    config.library = {name: text for name, text in named.items() if text}
+    if getattr(made, "socket_keepalive", False):
+        config.socket_options.append((_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1))
+        options = made.socket_keepalive_options or {}
+        config.socket_options += [(_socket.SOL_TCP, name, it) for name, it in options.items()]
 
 
 def _is_known(pool: Any) -> bool:
@@ -87,6 +114,9 @@ _OF_SENTINELS = frozenset(["username", "password", "decode_responses", "encoding
 
 def _is_known_sentinel(pool: SentinelConnectionPool) -> bool:
     manager, given = pool.sentinel_manager, pool.connection_kwargs
+    if any(type(it) not in (Redis, _original.Redis) for it in manager.sentinels):
+        # They answer in a way of their own.
+        return False
     of = manager.sentinel_kwargs
     rest = {name for name in of if not name.startswith(("ssl", "socket_"))} - _OF_SENTINELS
     is_tls = pool.connection_class is _sentinel.SentinelManagedSSLConnection
@@ -131,7 +161,7 @@ async def _log_in(pool: Any, client: _Client[bytes], *names: str) -> bytes:
     except BaseException:
         await fresh.close(0)
         raise
-    _clients[pool] = _asyncio.get_running_loop(), fresh
+    _clients[pool] = _asyncio.get_running_loop(), fresh, _watchers(pool)
     await client.close()
     return b"OK"
 
@@ -288,7 +318,7 @@ def _decoded(encoder: Any, reply: Any) -> Any:
 
 
 async def _close(pool: Any) -> None:
-    loop, client = _clients.pop(pool, (None, None))
+    loop, client, _ = _clients.pop(pool, (None, None, None))
     if client is not None and loop is _asyncio.get_running_loop():
         await client.close()
 

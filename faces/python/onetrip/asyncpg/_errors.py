@@ -133,7 +133,10 @@ def _of_parameter(text: str, args: Any) -> BaseException:
     value, kind = repr(given), type(given)
     value = value if len(value) <= 40 else value[:40] + "..."
     told = next((text for begin, text in _REASONS if why.startswith(begin)), why + "; got {kind}")
-    if (found[3] or "").endswith("[]") and isinstance(given, (list, tuple)):
+    if why.startswith("the type has no field "):
+        field = why.removeprefix("the type has no field ")
+        told = f"{field!r} is not a valid element of composite type {found[3]}"
+    elif (found[3] or "").endswith("[]") and isinstance(given, (list, tuple)):
         told = _of_array(given, told)
     told = told.replace("{kind}", _name_of(kind))
     return exceptions.DataError(
@@ -156,7 +159,7 @@ def _of_array(given: Any, told: str) -> str:
         level = lists
     if "out of" in told:
         return told
-    fits = str if "expected str" in told else SupportsIndex if "integer" in told else ()
+    fits: Any = str if "expected str" in told else SupportsIndex if "integer" in told else ()
     wrong = next((one for one in level if one is not None and not isinstance(one, fits)), None)
     where = next((f" at index {at}" for at, one in enumerate(given) if one is wrong), "")
     return f"invalid array element{where}: " + told.replace("{kind}", _name_of(type(wrong)))

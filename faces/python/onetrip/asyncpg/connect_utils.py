@@ -229,6 +229,16 @@ class DropInHost(Host):
             )
         return made
 
+    def refused_as(self, error: Error) -> BaseException:
+        """Why there is no connection, in asyncpg's words."""
+        made: Any = translated(error)
+        if isinstance(made, exceptions.TargetServerAttributeNotMatched):
+            asked = self.config.params.target_session_attrs
+            text = f"None of the hosts match the target attribute requirement {asked!r}"
+            outcome, made = made.outcome, exceptions.TargetServerAttributeNotMatched(text)
+            made.outcome = outcome
+        return made
+
     def terminate(self, number: int) -> None:
         self.core.destroy(number, "the connection was terminated")
 
@@ -345,5 +355,5 @@ async def _connect(
     except BaseException as error:
         await host.abandon()
         if isinstance(error, Error):
-            raise translated(error) from error.__cause__
+            raise host.refused_as(error) from error.__cause__
         raise

@@ -218,7 +218,7 @@ class Pool:
             self._host = None
             await host.abandon()
             if isinstance(error, Error):
-                raise translated(error) from error.__cause__
+                raise host.refused_as(error) from error.__cause__
             raise
 
     def _core(self) -> _native.Core:
@@ -344,7 +344,7 @@ class Pool:
                     break
                 core.release(number)
         except Error as error:
-            raise translated(error) from error.__cause__
+            raise self._host.refused_as(error) from error.__cause__
         con = self._host.of(number)
         proxy = PoolConnectionProxy(PoolConnectionHolder(self, timeout), con)
         if self._setup is not None:
@@ -480,7 +480,8 @@ class Pool:
         for number in list(self._host._transports):
             self._host.terminate(number)
         # A function that opens a connection, as that of `connect=`, is not waited for.
-        self._host._let_go()
+        for dial in list(self._host._dials):
+            dial.cancel()
 
     def __await__(self) -> Generator[Any, Any, Pool]:
         return self._async__init__().__await__()

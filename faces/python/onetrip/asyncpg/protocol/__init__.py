@@ -4,6 +4,7 @@ who patch them are heard; `Connection` leaves them out while nobody has.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from ... import _native
 from ..._flow import Lent, RowCopy, Stream, _copy_in
 from ..._native import Record
 from ..._within import within as within
-from ...errors import Error
+from ...errors import ConnectionLostError, Error
 from .. import exceptions, types
 from .._errors import translated
 
@@ -88,6 +89,9 @@ class Protocol:
             call = start(*of)
             return await (call if timeout is None else within(call, timeout))
         except Error as error:
+            if isinstance(error, ConnectionLostError):
+                # Who listens for the end hears of it first.
+                await asyncio.sleep(0)
             raise translated(error, query, args)
         finally:
             self.busy -= 1

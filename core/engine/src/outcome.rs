@@ -36,6 +36,20 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// What is known of a request over all its attempts, of which the last one failed so.
+    /// `may_have_run`: an earlier one was sent and not answered. What is said of the last one is
+    /// true of that one alone.
+    #[must_use]
+    pub fn over_attempts(self, may_have_run: bool) -> Outcome {
+        match self {
+            Outcome::Applied => Outcome::Applied,
+            _ if may_have_run => Outcome::Unknown,
+            last => last,
+        }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -92,4 +106,17 @@ pub enum CloseReason {
     Stalled,
     /// There was no memory to send requests that had waited for the window.
     NoMemory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome::{Applied, NotSent, Rejected, Unknown};
+
+    /// P62.
+    #[test]
+    fn what_may_have_run_once_is_unknown_whatever_became_of_the_last_attempt() {
+        let ends = [NotSent, Rejected, Applied, Unknown];
+        assert_eq!(ends.map(|end| end.over_attempts(false)), ends);
+        assert_eq!(ends.map(|end| end.over_attempts(true)), [Unknown, Unknown, Applied, Unknown]);
+    }
 }

@@ -5,7 +5,7 @@ use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent, Part
 use onetrip_postgres::client::transaction::front::{Front, Role};
 use onetrip_postgres::client::transaction::pending::Begin;
 use onetrip_postgres::client::transaction::verdict::{
-    AT_COMMIT, Failure, both, committed, runs_again,
+    AT_COMMIT, Failure, both, committed, not_committed, runs_again,
 };
 
 const OUTERMOST: LevelId = LevelId::OUTERMOST;
@@ -316,6 +316,43 @@ fn a_commit_that_was_answered_by_rollback_is_a_failure() {
     }
 }
 
+/// P62.
+#[test]
+fn a_commit_that_nobody_answered_can_not_commit_what_had_failed() {
+    let mut block = block();
+    sent(&mut block, OUTERMOST, Part::Statement);
+    let within = Role::Within(OUTERMOST);
+    let known = |block: &Block<Failed>, commit: Outcome| {
+        not_committed(lost(commit), true, block.is_doomed()).outcome
+    };
+    assert_eq!(known(&block, Outcome::Unknown), Outcome::Unknown);
+    block.answered(within, Some(&failed("23505")));
+    assert_eq!(known(&block, Outcome::Unknown), Outcome::Rejected);
+    assert_eq!(known(&block, Outcome::NotSent), Outcome::NotSent);
+    // What was sent before a COMMIT that is merely late may still be answered.
+    let late = not_committed(lost(Outcome::Unknown), false, block.is_doomed());
+    assert_eq!(late.outcome, Outcome::Unknown);
+    // A savepoint of the caller's own has set it right.
+    block.answered(within, None);
+    assert_eq!(known(&block, Outcome::Unknown), Outcome::Unknown);
+    // What committed by itself and then failed says nothing of the rest.
+    block.answered(within, Some(&failed("22012").with_outcome(Outcome::Unknown)));
+    assert_eq!(known(&block, Outcome::Unknown), Outcome::Unknown);
+}
+
+/// P62.
+#[test]
+fn behind_a_statement_that_nobody_answered_nothing_is_known_of_a_commit() {
+    for first in [lost(Outcome::Unknown), failed("23505")] {
+        let mut block = block();
+        sent(&mut block, OUTERMOST, Part::Statement);
+        for error in [&first, &failed("23505"), &lost(Outcome::Unknown)] {
+            block.answered(Role::Within(OUTERMOST), Some(error));
+        }
+        assert!(!block.is_doomed());
+    }
+}
+
 #[test]
 fn a_last_statement_and_its_commit_end_together() {
     use Outcome::{Applied, NotSent, Rejected, Unknown};
@@ -323,6 +360,11 @@ fn a_last_statement_and_its_commit_end_together() {
     assert_eq!(both::<_, Failed>(Ok(()), Ok(())), Ok(()));
     assert_eq!(both::<(), _>(Ok(()), error(Rejected)), error(Rejected));
     assert_eq!(both::<(), _>(error(Rejected), Ok(())), error(Applied));
+    // A row that can't be read hides nothing of what undid it.
+    let unread = Failed { text: "unread".to_owned(), ..lost(Applied) };
+    let undone: Result<(), _> = both(Err(unread.clone()), Err(failed("23505")));
+    assert_eq!(undone, Err(failed("23505")));
+    assert_eq!(both::<(), _>(Err(unread.clone()), Ok(())), Err(unread));
     let cases = [
         (Rejected, Unknown, Rejected),
         (Unknown, Rejected, Rejected),

@@ -306,6 +306,29 @@ fn a_failure_is_told_by_its_number_and_undoes_what_was_completed_in_its_segment(
     assert_eq!(host.pipelines.failure(id).unwrap(), said);
 }
 
+/// P63.
+#[test]
+fn what_the_server_refused_is_rejected_as_a_whole_though_the_line_was_lost_before_the_sync_point() {
+    for is_sent_whole in [true, false] {
+        let mut host = Host::new();
+        let id = host.open();
+        let [before, wrong, behind] = [(); 3].map(|()| host.push(id, 20).unwrap());
+        let end = is_sent_whole.then(|| host.finish(id).unwrap());
+        if !is_sent_whole {
+            host.run(|pipelines, io| pipelines.flush(io, id));
+        }
+        host.sent();
+        host.read(&[done(), refused()]);
+        host.engine.handle_closed();
+        host.settle();
+        let outcome = |host: &mut Host, token| host.told(token).unwrap_err().outcome;
+        for token in [before, wrong, behind].into_iter().chain(end) {
+            assert_eq!(outcome(&mut host, token), Outcome::Rejected, "{is_sent_whole}: {token:?}");
+        }
+        assert_eq!(host.pipelines.failure(id).unwrap().outcome, Outcome::Rejected);
+    }
+}
+
 #[test]
 fn a_statement_alone_is_not_called_the_first() {
     let mut host = Host::new();

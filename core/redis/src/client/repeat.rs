@@ -72,10 +72,7 @@ impl Repeat {
     /// What is known of a command that has failed in the end, by what is known of the last attempt.
     #[must_use]
     pub fn outcome(&self, last: Outcome) -> Outcome {
-        match self.may_have_run && last != Outcome::Applied {
-            true => Outcome::Unknown,
-            false => last,
-        }
+        last.over_attempts(self.may_have_run)
     }
 }
 

@@ -204,6 +204,11 @@ impl<F: Face> Pipelines<F> {
             if !requests.is_empty() {
                 pipeline.failure.get_or_insert_with(|| why.clone());
             }
+            // Its sync point was never sent, so what was completed in it does not stand.
+            if let Some(open) = pipeline.segments.back_mut().filter(|it| it.statements > 0) {
+                let failed = open.failed.clone().unwrap_or_else(|| why.clone());
+                open.result.get_or_insert(Err(failed));
+            }
             for Unsent { request, .. } in requests {
                 if let Some(why) = self.ended(io, request.token, Some(why.clone())) {
                     io.replies.fail(request.token, why);

@@ -24,6 +24,9 @@ pub struct Block<E> {
     owed: Option<LevelId>,
     /// The first failure after which the transaction may be run again.
     conflict: Option<E>,
+    /// Whether a statement was sent that was not answered. It may have been one that sets a failed
+    /// transaction right.
+    is_in_doubt: bool,
 }
 
 /// Names the transaction, or one of its savepoints.
@@ -97,7 +100,8 @@ impl<E: Failure> Block<E> {
     /// A transaction of which nothing was sent.
     pub fn new(begin: Begin) -> Block<E> {
         let outermost = Level::new(LevelId::OUTERMOST, None);
-        Block { begin, outermost, inner: Vec::new(), savepoints: 0, owed: None, conflict: None }
+        let (inner, owed, conflict) = (Vec::new(), None, None);
+        Block { begin, outermost, inner, savepoints: 0, owed, conflict, is_in_doubt: false }
     }
 
     /// A savepoint of which nothing was sent.
@@ -145,6 +149,13 @@ impl<E: Failure> Block<E> {
     /// Why a level failed, if that is known.
     pub fn failure(&self, id: LevelId) -> Option<&E> {
         self.level(id)?.failure.as_ref()
+    }
+
+    /// Whether a COMMIT behind what was answered until now can't commit: the server has refused a
+    /// statement, and has run none since.
+    pub fn is_doomed(&self) -> bool {
+        let is_refused = |it: &E| it.answer().is_some() && it.outcome() == Outcome::Rejected;
+        !self.is_in_doubt && self.outermost.failure.as_ref().is_some_and(is_refused)
     }
 
     /// The first serialization failure or deadlock of any of its statements.
@@ -215,7 +226,7 @@ impl<E: Failure> Block<E> {
                     self.conflict.get_or_insert_with(|| error.clone());
                 }
             }
-            Some(_) => {}
+            Some(error) => self.is_in_doubt |= error.outcome() == Outcome::Unknown,
         }
     }
 

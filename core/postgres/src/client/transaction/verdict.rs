@@ -60,6 +60,31 @@ pub fn committed<E: Failure>(tag: Option<&str>, failure: Option<E>) -> Result<()
     }
 }
 
+/// The failure of a COMMIT. `is_lost`: its connection ended, so all that was sent before it has
+/// ended, too. `is_doomed`: the transaction can't be committed any more ([`Block::is_doomed`]), so
+/// the server answers ROLLBACK, whether anybody hears of that or not.
+///
+/// [`Block::is_doomed`]: super::block::Block::is_doomed
+#[must_use]
+pub fn not_committed<E: Failure>(commit: E, is_lost: bool, is_doomed: bool) -> E {
+    match commit.outcome() {
+        Outcome::Unknown if is_lost && is_doomed => commit.with_outcome(Outcome::Rejected),
+        _ => commit,
+    }
+}
+
+/// The outcome of a pipeline of which a statement failed so. `end`: how its sync point ended, if that
+/// failed, too. What the server refused undoes the whole segment, also if its end was never sent.
+#[must_use]
+pub fn of_pipeline(statement: Outcome, end: Option<Outcome>) -> Outcome {
+    match (statement, end) {
+        (_, None) | (Outcome::Rejected, _) => statement,
+        // The end was not sent, but the statement may have been.
+        (Outcome::Applied | Outcome::Unknown, Some(Outcome::NotSent)) => Outcome::Unknown,
+        (_, Some(end)) => end,
+    }
+}
+
 /// The error for a savepoint that could not be released, and was rolled back to. `failure` is the
 /// reason, if known.
 pub fn not_released<E: Failure>(failure: Option<E>) -> E {
@@ -97,10 +122,16 @@ pub fn left(failure: Outcome, is_undone: bool) -> Outcome {
 /// # Errors
 /// The error of one of the two.
 pub fn both<T, E: Failure>(result: Result<T, E>, committed: Result<(), E>) -> Result<T, E> {
-    match result {
-        Ok(value) => committed.map(|()| value),
-        Err(error) => {
-            let outcome = with_commit(error.outcome(), committed.err().map(|it| it.outcome()));
+    match (result, committed) {
+        (Ok(value), committed) => committed.map(|()| value),
+        (Err(error), Err(commit)) => {
+            let outcome = with_commit(error.outcome(), Some(commit.outcome()));
+            // What can't be read is of no account where another failure has undone it.
+            let cause = if error.outcome() == Outcome::Applied { commit } else { error };
+            Err(cause.with_outcome(outcome))
+        }
+        (Err(error), Ok(())) => {
+            let outcome = with_commit(error.outcome(), None);
             Err(error.with_outcome(outcome))
         }
     }
@@ -117,5 +148,17 @@ mod tests {
         let ends = [NotSent, Rejected, Applied, Unknown];
         assert_eq!(ends.map(|end| left(end, true)), [NotSent, Rejected, Rejected, Rejected]);
         assert_eq!(ends.map(|end| left(end, false)), [NotSent, Rejected, Rejected, Unknown]);
+    }
+
+    #[test]
+    fn what_the_server_refused_in_a_pipeline_undoes_it_however_that_ends() {
+        use Outcome::{Applied, NotSent, Rejected, Unknown};
+        for end in [None, Some(NotSent), Some(Rejected), Some(Unknown)] {
+            assert_eq!(of_pipeline(Rejected, end), Rejected, "{end:?}");
+        }
+        assert_eq!(of_pipeline(Unknown, Some(NotSent)), Unknown);
+        assert_eq!(of_pipeline(Unknown, None), Unknown);
+        assert_eq!(of_pipeline(NotSent, Some(Unknown)), Unknown);
+        assert_eq!(of_pipeline(Applied, Some(Rejected)), Rejected);
     }
 }

@@ -106,6 +106,12 @@ pub trait Protocol {
         0
     }
 
+    /// Writes a request that the server refuses wherever it stands in a segment, so that it undoes
+    /// that as a whole, and returns what to expect. `None` if the protocol has none.
+    fn write_failing(&self, _out: &mut BytesMut) -> Option<Self::Expect> {
+        None
+    }
+
     /// Whether the session is to get no new work, because its server is not what the host wants any
     /// more: see [`Output::Leaving`](crate::Output::Leaving). Asked after each read; once true, it
     /// stands.

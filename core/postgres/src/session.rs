@@ -29,7 +29,8 @@ use crate::client::connect::TargetSessionAttrs;
 use crate::client::position::Position;
 use crate::message::tag::backend;
 use crate::message::{
-    ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
+    ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, execute,
+    max_len,
 };
 use crate::outdated::{may_be_outdated, means_stale};
 use crate::sql::Traits;
@@ -526,6 +527,11 @@ impl Protocol for Postgres {
         }
         expect.sent = expect.pending;
         expect.failed = false;
+    }
+
+    fn write_failing(&self, out: &mut BytesMut) -> Option<Expect> {
+        out.extend_from_slice(&execute::failing());
+        Some(Expect::sync().execute())
     }
 
     fn heal_len(&self, expect: &Expect) -> usize {

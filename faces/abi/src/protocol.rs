@@ -142,6 +142,14 @@ impl Speaks for Protocol {
         }
     }
 
+    fn write_failing(&self, out: &mut BytesMut) -> Option<Expect> {
+        match self {
+            Protocol::Postgres(postgres) => postgres.write_failing(out).map(Expect::from),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => None,
+        }
+    }
+
     fn heal_len(&self, expect: &Expect) -> usize {
         match (self, expect) {
             (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.heal_len(expect),

@@ -16,10 +16,14 @@
 //! src/backend/tcop/postgres.c, where it reads the next command). So a victim that still runs is
 //! cancelled again, up to twice: 100 ms later, and 1 s after that.
 
+use bytes::BytesMut;
+
 use super::Connection;
 use super::state::{CancelEnd, Cancelling, HeadFailure, NOT_SENT_AGAIN, Sent, Stage, Wanted};
 use super::wire::{Slot, Want};
-use crate::{Group, Outcome, Output, Protocol, SyncPoint, Time, Token};
+use crate::{
+    Cause, CloseReason, Group, Outcome, Output, Protocol, Request, SyncPoint, Time, Token,
+};
 
 /// Whether the request at the head may be cancelled.
 enum Verdict {
@@ -56,7 +60,9 @@ impl<P: Protocol> Connection<P> {
     /// Wants a request cancelled, sent or not; [`cancel`](Self::cancel) is for requests that were
     /// not sent.
     ///
-    /// A request that waits to be sent again is taken back. For a request in flight or a
+    /// A request that waits to be sent again is taken back. So is a segment that is named by its sync
+    /// point, as far as it was not sent; what was sent of it is undone, by a request that fails in
+    /// place of the rest, and the server is asked to stop what it runs of it. For a request in flight or a
     /// [`pinned`](crate::Request::pinned) one, [`Output::Cancel`] comes when its reply is due, if
     /// every request behind it may be sent again.
     pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
@@ -75,6 +81,9 @@ impl<P: Protocol> Connection<P> {
             self.end(token, bytes::Bytes::new(), crate::End::Failed(NOT_SENT_AGAIN));
             self.fill(now);
             return Wanted::TakenBack;
+        }
+        if let Some(wanted) = self.give_up_segment(now, token) {
+            return wanted;
         }
         match self.queue.find(token) {
             Some(slot) if shares_sync_point(slot) => Wanted::NotPossible,
@@ -167,6 +176,40 @@ impl<P: Protocol> Connection<P> {
 
     // --- private ---
 
+    /// See [`want_cancel`](Self::want_cancel). `None` if the end of that segment does not wait, or
+    /// nothing may go in its place.
+    fn give_up_segment(&mut self, now: Time, token: Token) -> Option<Wanted> {
+        if self.is_held() || self.feeding.is_some() {
+            return None;
+        }
+        let mut failing = BytesMut::new();
+        let expect = self.protocol.write_failing(&mut failing)?;
+        let mid_segment = self.wire.mid_segment && self.sender.is_none();
+        let mut left = Vec::new();
+        let is_partly_sent = self.queue.give_up_segment(token, mid_segment, |it| left.push(it))?;
+        let cause = if is_partly_sent { Cause::Aborted } else { Cause::Cancelled };
+        left.into_iter().for_each(|token| self.fail(token, Outcome::NotSent, cause));
+        if !is_partly_sent {
+            self.fill(now);
+            return Some(Wanted::TakenBack);
+        }
+        if !self.wire.make_room(failing.len() + self.protocol.begin_len()) {
+            self.close(CloseReason::NoMemory);
+            return Some(Wanted::NotPossible);
+        }
+        let request =
+            Request { sync: SyncPoint::Member, ..Request::isolated(Token::DISCARD, expect) };
+        let Ok(()) = self.send_now(now, request, |out| {
+            out.extend_from_slice(&failing);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        // Its sync point goes with it, even if the window is closed: it is a few bytes, and the
+        // server is to hear that this is the end.
+        self.send_next(now);
+        let end = self.wire.slots().position(|slot| slot.token == token)?;
+        Some(self.want(now, end, Want::Gently))
+    }
+
     fn want_segment(&mut self, now: Time, first: usize, want: Want) -> Wanted {
         match self.wire.segment_end(first) {
             Some(end) => self.want(now, end, want),
@@ -227,10 +270,12 @@ impl<P: Protocol> Connection<P> {
             return Verdict::Later;
         };
         let failed = self.head_failure.is_some() || self.shared_sync_failure.is_some();
-        if failed || !self.wire.is_written_to(end) || self.has_company(victim) {
+        let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
+        // The server runs the first member of a segment while the last ones are on their way.
+        let begun = if slot.group.is_none() && !slot.joins { 0 } else { end };
+        if failed || !self.wire.is_written_to(begun) || self.has_company(victim) {
             return Verdict::Later;
         }
-        let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
         // A member in front of it may begin a transaction. If that were hit, the requests behind it
         // would run outside the transaction.
         let alone = self.wire.len() == end + 1;

@@ -265,8 +265,11 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// How many more requests are taken, by their number: into the window, unless others wait for
-    /// it to open, and into the queue.
+    /// it to open, and into the queue. None while the queue is full by its bytes.
     pub fn room(&self) -> usize {
+        if self.queue.bytes_len() >= self.limits.queue_bytes_max {
+            return 0;
+        }
         let Limits { in_flight_max, queue_max, .. } = self.limits;
         let goes_on = self.queue.is_empty() && self.refilling;
         let window = if goes_on { in_flight_max.saturating_sub(self.in_flight()) } else { 0 };

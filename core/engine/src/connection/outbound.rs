@@ -233,7 +233,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Moves the next request onto the wire. False if there is none, it may not be sent yet, or
     /// there is no memory for it.
-    fn send_next(&mut self, now: Time) -> bool {
+    pub(super) fn send_next(&mut self, now: Time) -> bool {
         let queue = match self.sender {
             Some(_) if self.is_owed_place() => return self.send_again(now),
             Some(_) => &mut self.group_queue,

@@ -129,6 +129,40 @@ impl<X> Queue<X> {
         }
     }
 
+    /// Takes out the requests of the segment that ends with this sync point, and hands each token to
+    /// `left`. Returns whether it is partly sent: then its sync point stays, as a pinned one does.
+    /// `None`, and nothing is taken out, if there is no such segment, or nothing of it was sent and
+    /// it is pinned. `mid_segment`: the first entry continues a segment that is on the wire.
+    pub(super) fn give_up_segment(
+        &mut self,
+        token: Token,
+        mid_segment: bool,
+        mut left: impl FnMut(Token),
+    ) -> Option<bool> {
+        self.line.skip_gaps();
+        let slot_at = |at: usize| match self.line.at(at) {
+            Some(Entry::Request { slot, .. }) => Some(slot),
+            _ => None,
+        };
+        let is_end = |slot: &Slot<X>| slot.token == token && slot.sync == SyncPoint::Only;
+        let end = (0..self.line.len()).find(|&at| slot_at(at).is_some_and(is_end))?;
+        let is_member = |at| slot_at(at).is_some_and(|slot| slot.sync == SyncPoint::Member);
+        let start = (0..end).rev().find(|&at| !is_member(at)).map_or(0, |at| at + 1);
+        let is_pinned = |at| slot_at(at).is_some_and(|slot| slot.pinned);
+        let is_partly_sent = start == 0 && mid_segment;
+        if !is_partly_sent && (start..end).any(is_pinned) {
+            return None;
+        }
+        let end = if is_partly_sent || is_pinned(end) { end } else { end + 1 };
+        for at in start..end {
+            if let Some(Entry::Request { slot, .. }) = self.take(at) {
+                left(slot.token);
+            }
+        }
+        self.close_gaps();
+        Some(is_partly_sent)
+    }
+
     /// The request with this token, to set whether it is to be cancelled.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
         self.line.iter_mut().find_map(|entry| match entry {

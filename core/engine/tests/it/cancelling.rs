@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::toy::pair::{Out, Pair, ends, failure, limits, seconds};
+use crate::toy::server::Effect;
 use crate::toy::{cancelled, complete, failed, message, part, settled};
 use onetrip_engine::{
     CancelEnd, Cause, End, Limits, Outcome, Request, SyncPoint, Time, Token, Wanted,
@@ -366,6 +367,70 @@ fn a_member_can_not_be_cancelled_by_itself() {
     pair.own(2, "o");
     assert_eq!(pair.client.want_cancel(pair.now, Token(1)), Wanted::NotPossible);
     assert_eq!(pair.client.want_cancel(pair.now, Token(3)), Wanted::Unknown);
+}
+
+/// P64.
+#[test]
+fn a_segment_that_is_given_up_while_it_is_sent_is_undone_and_the_rest_is_not_sent() {
+    for in_flight_max in 1..8 {
+        let mut pair = Pair::new(Limits { in_flight_max, ..Limits::default() });
+        (1..=5).for_each(|id| _ = pair.member(id, "o"));
+        pair.only(6);
+        let is_queued = in_flight_max < 6;
+        pair.want(6);
+        pair.write();
+        let behind = [1, 2, 3, 4, 5].map(|id| pair.server.log.contains_key(&id));
+        pair.own(7, "o");
+        if pair.begin() {
+            pair.end(CancelEnd::Closed);
+        }
+        let mut outs = pair.run();
+        pair.later(seconds(10));
+        outs.extend(pair.run());
+        let all_sent = in_flight_max >= 5;
+        assert_eq!(behind.contains(&false), !all_sent, "{in_flight_max}");
+        assert_eq!(pair.server.log[&7], Effect::Applied);
+        for id in 1..=5 {
+            let effect = pair.server.log.get(&id).copied().unwrap_or(Effect::None);
+            let known = if is_queued { Effect::None } else { Effect::Applied };
+            assert_eq!(effect, known, "{in_flight_max}: {id}");
+        }
+        let rejected = Out::Ended(6, failure(Outcome::Rejected, Cause::Aborted));
+        assert_eq!(outs.contains(&rejected), is_queued, "{in_flight_max}: {outs:?}");
+    }
+}
+
+/// P64.
+#[test]
+fn of_a_segment_that_is_given_up_in_line_nothing_is_sent() {
+    let mut pair = Pair::new(limits(1));
+    pair.own(1, "o");
+    pair.member(2, "o");
+    pair.only(3);
+    pair.own(4, "o");
+    assert_eq!(pair.client.want_cancel(pair.now, Token(3)), Wanted::TakenBack);
+    let outs = pair.run();
+    for id in [2, 3] {
+        let not_sent = Out::Ended(id, failure(Outcome::NotSent, Cause::Cancelled));
+        assert!(outs.contains(&not_sent), "{outs:?}");
+    }
+    assert_eq!(pair.server.received, [1, 4]);
+}
+
+/// P64. Its statement waits in the server, which reads no more of what is on its way.
+#[test]
+fn the_server_is_asked_to_stop_a_segment_before_all_of_it_is_written() {
+    let mut pair = Pair::new(Limits::default());
+    let first = {
+        pair.member(1, "o");
+        pair.client.transmit().len()
+    };
+    pair.member(2, "o");
+    pair.only(3);
+    pair.want(3);
+    assert_eq!(pair.take(), []);
+    pair.client.handle_written(pair.now, first);
+    assert_eq!(pair.take(), [Out::Cancel]);
 }
 
 #[test]

@@ -20,7 +20,8 @@ use bytes::BytesMut;
 use onetrip_engine::{Connection, Group, Outcome, Request, SyncPoint, Time, Token};
 
 use crate::client::transaction::verdict::Failure;
-use crate::message::{EncodeError, Execute, SYNC};
+pub use crate::message::execute::failing;
+use crate::message::{EncodeError, SYNC};
 use crate::session::{Expect, Postgres};
 
 /// The types of a face that pipelines need.
@@ -517,13 +518,4 @@ impl<F: Face> Pipeline<F> {
             self.segment_first += 1;
         }
     }
-}
-
-/// Bytes that make the server fail at this point: the Execute of a portal that does not exist.
-pub fn failing() -> BytesMut {
-    let mut out = BytesMut::new();
-    let execute = Execute { portal: "onetrip: a pipeline was given up", rows_max: 0 };
-    // Encoding can't fail: the name holds no NUL and is short.
-    let _ = execute.encode(&mut out);
-    out
 }

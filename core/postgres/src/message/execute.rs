@@ -42,3 +42,12 @@ impl<'a> Execute<'a> {
         })
     }
 }
+
+/// Bytes that make the server fail at this point: the Execute of a portal that does not exist.
+pub fn failing() -> BytesMut {
+    let mut out = BytesMut::new();
+    let execute = Execute { portal: "onetrip: a pipeline was given up", rows_max: 0 };
+    // Encoding can't fail: the name holds no NUL and is short.
+    let _ = execute.encode(&mut out);
+    out
+}

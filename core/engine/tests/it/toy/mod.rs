@@ -108,6 +108,9 @@ pub fn fatal() -> Vec<u8> {
     message(b'f', 0, b"bye")
 }
 
+/// The id of the requests that fail in place of what was given up.
+pub const FAILING: u32 = 0xffff;
+
 /// The toy protocol.
 #[derive(Default)]
 pub struct Toy {
@@ -211,6 +214,11 @@ impl Protocol for Toy {
 
     fn begin_len(&self) -> usize {
         HEADER
+    }
+
+    fn write_failing(&self, out: &mut BytesMut) -> Option<Expect> {
+        put_request(out, FAILING, SyncPoint::Member, b"e");
+        Some(Expect::new(FAILING, SyncPoint::Member))
     }
 
     fn owes_behind(&self, _: bool) -> bool {

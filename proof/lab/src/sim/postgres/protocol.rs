@@ -120,6 +120,10 @@ impl Protocol for Observed {
         self.inner.heal(expect, out);
     }
 
+    fn write_failing(&self, out: &mut BytesMut) -> Option<Expect> {
+        self.inner.write_failing(out)
+    }
+
     fn heal_len(&self, expect: &Expect) -> usize {
         self.inner.heal_len(expect)
     }

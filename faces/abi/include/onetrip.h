@@ -412,6 +412,10 @@ bool onetrip_postgres_is_opening(onetrip_connection *connection);
  * that is held, and ends as the BEGIN does. */
 double onetrip_postgres_sync(onetrip_connection *connection, double now, uint32_t token);
 
+/* The rest of a segment of members can't be submitted: what was is undone, at the sync point that the
+ * host submits next. */
+void onetrip_postgres_fail_segment(onetrip_connection *connection, double now);
+
 /* Begins a transaction on a connection that one caller has alone; nothing is sent yet. Statements
  * submitted from now on belong to it. Members share a sync point, which onetrip_postgres_act adds.
  * modes: the lowest 3 bits are the isolation level (0 the server's default, 1 read uncommitted, 2
@@ -441,6 +445,18 @@ double onetrip_postgres_act(onetrip_connection *connection, double now, uint32_t
  * Negative if it is not run again, after attempts_max attempts (0: the default). seed: any number,
  * a different one for each transaction. */
 double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed);
+
+/* What is known of a failure that leaves its transaction, which was not committed. undone: the server
+ * has answered the ROLLBACK. */
+uint32_t onetrip_outcome_left(uint32_t failure, bool undone);
+
+/* What is known of a pipeline of which a statement failed with the outcome statement. end: the outcome
+ * of its sync point, or 0 if that was answered. */
+uint32_t onetrip_outcome_of_pipeline(uint32_t statement, uint32_t end);
+
+/* What is known of a statement over all its attempts, of which the last one failed with the outcome
+ * last. may_have_run: an earlier one was sent and not answered. */
+uint32_t onetrip_outcome_over_attempts(uint32_t last, bool may_have_run);
 
 /* Takes back a request that waits in the queue at this place: it ends as cancelled. False if it no
  * longer waits there. */

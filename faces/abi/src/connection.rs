@@ -370,6 +370,17 @@ impl Connection {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
     }
 
+    /// The rest of a segment of members can't be submitted: what was is undone, at the sync point
+    /// that the host submits next.
+    pub fn fail_segment(&mut self, now: Time) {
+        self.on_postgres((), |postgres, _| postgres.fail_segment(now));
+    }
+
+    /// How many statements its queue takes at most; none are counted for another protocol.
+    pub fn queue_max(&mut self) -> usize {
+        self.on_postgres(usize::MAX, |postgres, _| postgres.queue_max())
+    }
+
     /// Begins a transaction of which nothing is sent yet.
     pub fn open_block(&mut self, modes: Modes) {
         self.on_postgres((), |postgres, _| postgres.open_block(modes));

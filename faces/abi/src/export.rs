@@ -14,6 +14,7 @@ use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
+use onetrip_postgres::client::transaction::verdict;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{
@@ -21,7 +22,7 @@ use onetrip_postgres::sql::{
 };
 
 pub use crate::codes::{flag, place, refused, shows};
-use crate::completion::Completion;
+use crate::completion::{Completion, outcome, outcome_code, outcome_of};
 use crate::connection::Connection;
 use crate::memory;
 use crate::postgres::blocks::Act;
@@ -393,6 +394,14 @@ pub unsafe extern "C" fn onetrip_postgres_sync(
     place(unsafe { of(connection) }.sync(time(now), token))
 }
 
+/// The rest of a segment of members can't be submitted: what was is undone, at the sync point that
+/// the host submits next.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_fail_segment(connection: *mut Connection, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.fail_segment(time(now));
+}
+
 /// Begins a transaction on a connection that one caller has alone; nothing is sent yet. Statements
 /// submitted from now on belong to it. Members share a sync point, which [`onetrip_postgres_act`]
 /// adds. `modes`: the lowest 3 bits are the isolation level (0 the server's default, 1 read
@@ -465,6 +474,28 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
     let pause =
         (0..failures).map_while(|_| retry.failed()).nth(failures.saturating_sub(1) as usize);
     pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
+}
+
+/// What is known of a failure that leaves its transaction, which was not committed. `undone`: the
+/// server has answered the ROLLBACK. Both are [`outcome`](crate::completion::outcome)s.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
+    outcome_code(verdict::left(outcome_of(failure), undone))
+}
+
+/// What is known of a pipeline of which a statement failed with the outcome `statement`. `end`: the
+/// outcome of its sync point, or `NONE` if that was answered.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_outcome_of_pipeline(statement: u32, end: u32) -> u32 {
+    let end = (end != outcome::NONE).then(|| outcome_of(end));
+    outcome_code(verdict::of_pipeline(outcome_of(statement), end))
+}
+
+/// What is known of a statement over all its attempts, of which the last one failed with the outcome
+/// `last`. `may_have_run`: an earlier one was sent and not answered.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_outcome_over_attempts(last: u32, may_have_run: bool) -> u32 {
+    outcome_code(outcome_of(last).over_attempts(may_have_run))
 }
 
 /// Takes back a request that waits in the queue: it ends as cancelled. False if it no longer waits

@@ -185,6 +185,10 @@ impl Transaction {
         };
         let is_commit = token != NOBODYS && self.commit.0 == token;
         let told = match &result {
+            Err(told) if is_commit && told.failure.cause == Cause::Closed => {
+                let told = Told { code: end::CLOSED, ..told.clone() };
+                Some(verdict::not_committed(told, true, self.block.is_doomed()))
+            }
             Err(told) if told.is_skipped() => {
                 let why = self.block.why_skipped(level).cloned();
                 why.map(|why| why.with_outcome(told.outcome()))

@@ -10,6 +10,7 @@ use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::{Closing, Scope, Way};
 use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::Treatment;
+use onetrip_postgres::message::execute::failing;
 use onetrip_postgres::message::{EncodeError, SYNC, TransactionStatus};
 use onetrip_postgres::sql::Traits;
 
@@ -306,6 +307,27 @@ impl Postgres {
             self.delay_leaving();
         }
         self.settle(to);
+    }
+
+    /// Puts a request that fails in place of the rest of an open segment.
+    pub(crate) fn fail_segment(&mut self, now: Time) {
+        let expect = Expect::sync().execute().into();
+        let request = Request {
+            sync: SyncPoint::Member,
+            in_order: true,
+            ..Request::isolated(Token::DISCARD, expect)
+        };
+        let failing = failing();
+        let write = &mut |out: &mut BytesMut| {
+            out.put_slice(&failing);
+            Ok(())
+        };
+        // The rest of a segment is never refused but by the end of the connection.
+        let _ = enter(&mut self.engine, now, request, failing.len(), write);
+    }
+
+    pub(crate) fn queue_max(&self) -> usize {
+        self.queue_max.0
     }
 
     pub(super) fn submit_sync(

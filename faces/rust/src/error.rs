@@ -7,6 +7,8 @@ use std::sync::Arc;
 use onetrip_engine::Outcome;
 use onetrip_postgres::message::ServerError;
 
+use crate::fate::Fate;
+
 /// Why a call failed. Cheap to clone.
 ///
 /// `Display` is one line. For an error of the server it is the server's message and the SQLSTATE.
@@ -27,6 +29,8 @@ struct Inner {
     redis_code: Option<Box<str>>,
     source: Option<Source>,
     conversion: Option<Source>,
+    /// The transaction of a statement that succeeded there, and can't be read.
+    part_of: Option<Arc<Fate>>,
 }
 
 type Source = Arc<dyn std::error::Error + Send + Sync>;
@@ -58,8 +62,14 @@ impl Error {
     }
 
     /// What is known of the effect of the statement.
+    ///
+    /// `Applied` in a transaction says that the statement took effect in it. Once that was rolled
+    /// back, the same error says `Rejected`: so does the one that leaves [`run`](crate::Client::run).
     pub fn outcome(&self) -> Outcome {
-        self.0.outcome
+        match &self.0.part_of {
+            Some(fate) => fate.of(self.0.outcome),
+            None => self.0.outcome,
+        }
     }
 
     /// A stable name of the error, for programs: `server_error`, `connection_lost`, `timeout`, …
@@ -133,6 +143,7 @@ impl Error {
             redis_code: None,
             source: None,
             conversion: None,
+            part_of: None,
         }))
     }
 
@@ -191,10 +202,18 @@ impl Error {
     }
 
     pub(crate) fn with_outcome(self, outcome: Outcome) -> Error {
-        if self.0.outcome == outcome {
+        if self.0.outcome == outcome && self.0.part_of.is_none() {
             return self;
         }
-        self.change(|inner| inner.outcome = outcome)
+        self.change(|inner| (inner.outcome, inner.part_of) = (outcome, None))
+    }
+
+    /// The same error of a statement of this transaction, if it took effect there.
+    pub(crate) fn part_of(self, fate: Option<&Arc<Fate>>) -> Error {
+        match fate.filter(|_| self.0.outcome == Outcome::Applied) {
+            Some(fate) => self.change(|inner| inner.part_of = Some(fate.clone())),
+            None => self,
+        }
     }
 
     pub(crate) fn with_redis_code(self, code: String) -> Error {
@@ -226,6 +245,7 @@ impl Error {
             redis_code: old.redis_code.clone(),
             source: old.source.clone(),
             conversion: old.conversion.clone(),
+            part_of: old.part_of.clone(),
         };
         change(&mut inner);
         Error(Arc::new(inner))
@@ -250,7 +270,7 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Error")
             .field("kind", &self.0.kind)
-            .field("outcome", &self.0.outcome)
+            .field("outcome", &self.outcome())
             .field("code", &self.0.code)
             .field("message", &self.0.message)
             .finish()

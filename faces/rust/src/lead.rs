@@ -17,6 +17,7 @@ use onetrip_postgres::message::EncodeError;
 pub(crate) use onetrip_postgres::client::transaction::block::Part;
 
 use crate::error::ABORTED;
+use crate::fate::Fate;
 use crate::params;
 use crate::{Error, Kind};
 
@@ -25,6 +26,7 @@ use crate::{Error, Kind};
 pub(crate) struct Lead {
     block: Arc<Mutex<Block<Error>>>,
     pub(crate) level: LevelId,
+    pub(crate) fate: Arc<Fate>,
     /// The transaction or savepoint around a savepoint, kept alive until the savepoint ends.
     _outer: Option<Arc<Lead>>,
 }
@@ -59,13 +61,15 @@ impl Lead {
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
         let block = Arc::new(Mutex::new(Block::new(Begin::new(text, number))));
-        Arc::new(Lead { block, level: LevelId::OUTERMOST, _outer: None })
+        let (level, fate) = (LevelId::OUTERMOST, Arc::default());
+        Arc::new(Lead { block, level, fate, _outer: None })
     }
 
     /// A savepoint of which nothing was sent.
     pub(crate) fn savepoint(self: &Arc<Lead>) -> Arc<Lead> {
         let level = self.block().savepoint(self.level);
-        Arc::new(Lead { block: self.block.clone(), level, _outer: Some(self.clone()) })
+        let fate = Arc::new(Fate::within(&self.fate));
+        Arc::new(Lead { block: self.block.clone(), level, fate, _outer: Some(self.clone()) })
     }
 
     /// No code of a caller runs under this lock.
@@ -97,6 +101,10 @@ impl Lead {
 
     pub(crate) fn failure(&self) -> Option<Error> {
         self.block().failure(self.level).cloned()
+    }
+
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.block().is_doomed()
     }
 
     pub(crate) fn has_conflict(&self) -> bool {

@@ -82,6 +82,7 @@ mod core;
 mod driver;
 mod error;
 mod executor;
+mod fate;
 mod first_use;
 mod guard;
 mod hedge;

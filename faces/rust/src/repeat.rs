@@ -156,10 +156,8 @@ impl Repeating {
 
     /// Its last error. If an earlier attempt may have run, the outcome is `Unknown`.
     pub(crate) fn last(&self, error: Error) -> Error {
-        match self.may_have_run && error.outcome() != Outcome::Applied {
-            true => error.with_outcome(Outcome::Unknown),
-            false => error,
-        }
+        let outcome = error.outcome().over_attempts(self.may_have_run);
+        error.with_outcome(outcome)
     }
 }
 

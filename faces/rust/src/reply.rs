@@ -16,6 +16,7 @@ use crate::canceller::{At as Place, CancelTarget, Canceller};
 use crate::core::{Connection, Duty, Options};
 use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::executor::{At, Executor, Sent};
+use crate::fate::Fate;
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::kept::Kept;
 use crate::lead::Lead;
@@ -363,6 +364,11 @@ impl<T: FromReply> Future for Reply<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_result(cx);
+        let fate = self.lead.as_ref().map(|lead| &lead.fate);
+        let polled = polled.map(|result| match result {
+            Ok(value) => Ok(value.part_of(fate)),
+            Err(error) => Err(error.part_of(fate)),
+        });
         if let Poll::Ready(Err(error)) = &polled {
             self.span.failed(error);
         }
@@ -592,6 +598,13 @@ pub trait FromReply: Sized + sealed::Sealed {
     #[allow(private_interfaces)] // Sealed: only this crate calls it.
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Self, Error>;
 
+    /// The same of a statement of this transaction.
+    #[doc(hidden)]
+    #[allow(private_interfaces)] // As above.
+    fn part_of(self, _: Option<&Arc<Fate>>) -> Self {
+        self
+    }
+
     /// The columns with their types as far as they are known, and the numbers of unknown types, if
     /// the reader needs either.
     #[doc(hidden)]
@@ -677,6 +690,11 @@ impl FromReply for Rows {
     }
 
     #[allow(private_interfaces)]
+    fn part_of(self, fate: Option<&Arc<Fate>>) -> Rows {
+        Rows::part_of(self, fate)
+    }
+
+    #[allow(private_interfaces)]
     fn describe(
         columns: Option<Columns>,
         blocks: &Blocks,
@@ -703,6 +721,11 @@ impl FromReply for Option<Row> {
     }
 
     #[allow(private_interfaces)]
+    fn part_of(self, fate: Option<&Arc<Fate>>) -> Self {
+        self.map(|row| row.part_of(fate))
+    }
+
+    #[allow(private_interfaces)]
     fn describe(
         columns: Option<Columns>,
         blocks: &Blocks,
@@ -723,6 +746,11 @@ impl FromReply for Row {
                 "the statement returned no row where one was asked for",
             )
         })
+    }
+
+    #[allow(private_interfaces)]
+    fn part_of(self, fate: Option<&Arc<Fate>>) -> Row {
+        Row::part_of(self, fate)
     }
 
     #[allow(private_interfaces)]

@@ -16,6 +16,7 @@ use onetrip_postgres::message::{DataRow, Format, Header, RowDescription};
 use postgres_types::{FromSql, Type};
 
 use crate::Error;
+use crate::fate::Fate;
 use crate::oids::type_of;
 use crate::types::{TypeCache, check_value, is_checked};
 use errors::{malformed, misfit, no_such_column, unreadable, wrong_type};
@@ -253,11 +254,17 @@ pub struct Rows {
     blocks: Blocks,
     len: usize,
     provisional: bool,
+    part_of: Option<Arc<Fate>>,
 }
 
 impl Rows {
     pub(crate) fn new(columns: Columns, blocks: Blocks, len: usize, provisional: bool) -> Rows {
-        Rows { columns, blocks, len, provisional }
+        Rows { columns, blocks, len, provisional, part_of: None }
+    }
+
+    /// The rows of a statement of this transaction.
+    pub(crate) fn part_of(self, fate: Option<&Arc<Fate>>) -> Rows {
+        Rows { part_of: fate.cloned(), ..self }
     }
 
     /// The columns; empty for a statement that returns no rows.
@@ -283,7 +290,8 @@ impl Rows {
 
     /// Iterates over the rows.
     pub fn iter(&self) -> Iter<'_> {
-        Iter { columns: &self.columns, messages: self.blocks.messages() }
+        let part_of = self.part_of.as_ref();
+        Iter { columns: &self.columns, messages: self.blocks.messages(), part_of }
     }
 
     /// The first row as a value of its own.
@@ -292,7 +300,8 @@ impl Rows {
         let (_, body) = messages.find(|&(tag, _)| tag == backend::DATA_ROW)?;
         let block = self.blocks.block(messages.index)?;
         let body = block.slice_ref(body);
-        Some(Row { columns: self.columns, body, provisional: self.provisional })
+        let Rows { columns, provisional, part_of, .. } = self;
+        Some(Row { columns, body, provisional, part_of })
     }
 }
 
@@ -310,6 +319,7 @@ impl<'a> IntoIterator for &'a Rows {
 pub struct Iter<'a> {
     columns: &'a [Column],
     messages: Messages<'a>,
+    part_of: Option<&'a Arc<Fate>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -320,7 +330,7 @@ impl<'a> Iterator for Iter<'a> {
         loop {
             let (tag, body) = self.messages.next()?;
             if tag == backend::DATA_ROW {
-                return Some(RowRef::new(self.columns, body));
+                return Some(RowRef::new(self.columns, body, self.part_of));
             }
         }
     }
@@ -331,18 +341,24 @@ pub struct Row {
     columns: Columns,
     body: Bytes,
     provisional: bool,
+    part_of: Option<Arc<Fate>>,
 }
 
 impl Row {
     /// A row of these columns, from the body of its message.
     #[inline]
     pub(crate) fn new(columns: Columns, body: Bytes) -> Row {
-        Row { columns, body, provisional: true }
+        Row { columns, body, provisional: true, part_of: None }
+    }
+
+    /// The row of a statement of this transaction.
+    pub(crate) fn part_of(self, fate: Option<&Arc<Fate>>) -> Row {
+        Row { part_of: fate.cloned(), ..self }
     }
 
     /// The same row, borrowed. All values are read through this.
     pub fn as_ref(&self) -> RowRef<'_> {
-        RowRef::new(&self.columns, &self.body)
+        RowRef::new(&self.columns, &self.body, self.part_of.as_ref())
     }
 
     /// The columns.
@@ -375,6 +391,8 @@ pub struct RowRef<'a> {
     /// Where reading left off: the number of the next column and its offset in `body`. Columns are
     /// mostly read in order, and then nothing is scanned twice.
     next: Cell<(usize, usize)>,
+    /// The transaction of its statement.
+    part_of: Option<&'a Arc<Fate>>,
 }
 
 /// The values stand behind the number of columns.
@@ -382,8 +400,8 @@ const VALUES_AT: usize = 2;
 
 impl<'a> RowRef<'a> {
     #[inline]
-    fn new(columns: &'a [Column], body: &'a [u8]) -> RowRef<'a> {
-        RowRef { columns, body, next: Cell::new((0, VALUES_AT)) }
+    fn new(columns: &'a [Column], body: &'a [u8], part_of: Option<&'a Arc<Fate>>) -> RowRef<'a> {
+        RowRef { columns, body, next: Cell::new((0, VALUES_AT)), part_of }
     }
 
     /// The columns.
@@ -408,9 +426,15 @@ impl<'a> RowRef<'a> {
     ///
     /// # Errors
     /// There is no such column, its type is not one that `T` can hold, or it is NULL and `T` is not
-    /// an `Option`. The statement has taken effect all the same: the outcome is `Applied`.
+    /// an `Option`. The statement has taken effect all the same: the outcome is `Applied`, and
+    /// `Rejected` once its transaction was rolled back.
     #[inline]
     pub fn try_get<T: FromSql<'a>>(&self, index: impl ColumnIndex) -> Result<T, Error> {
+        self.read(index).map_err(|error| error.part_of(self.part_of))
+    }
+
+    #[inline]
+    fn read<T: FromSql<'a>>(&self, index: impl ColumnIndex) -> Result<T, Error> {
         let Some(index) = index.find(self.columns) else {
             return Err(no_such_column(&index, self.columns.len()));
         };

@@ -87,6 +87,7 @@ impl<'a> Savepoint<'a> {
     /// The transaction failed outside of the savepoint, or the connection was lost, even if nothing
     /// was sent since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
+        self.lead.fate.is_undone();
         let refused = self.connection.with_local(|core| core.check_not_behind_itself());
         let undo = || refused.map_or_else(Reply::refused, |()| self.undo());
         let reply = self.lead.is_open().then(undo);
@@ -146,7 +147,11 @@ impl<'a> Savepoint<'a> {
 impl Drop for Savepoint<'_> {
     fn drop(&mut self) {
         self.lead.end();
-        if !self.ended && self.lead.is_open() {
+        if self.ended {
+            return;
+        }
+        self.lead.fate.is_undone();
+        if self.lead.is_open() {
             self.undo_unwaited();
         }
     }
@@ -200,6 +205,7 @@ impl Savepoint<'_> {
             return error;
         }
         let why = self.lead.failure().or_else(|| self.outer_failure());
+        self.lead.fate.is_undone();
         self.undo_unwaited();
         not_released(why)
     }

@@ -44,6 +44,8 @@ pub struct Transaction<'a> {
     executor: Executor,
     lead: Arc<Lead>,
     ended: bool,
+    /// Whether COMMIT was sent.
+    commits: bool,
     /// Gives the connection back to the pool; `None` if it belongs to a caller's session.
     _own: Option<Session>,
     /// Borrows the session, so that nothing else is done on it meanwhile.
@@ -59,7 +61,8 @@ impl<'a> Transaction<'a> {
         let lead = Lead::begin(options.begin());
         let executor = session.behind(lead.clone());
         let connection = connection.clone();
-        Transaction { connection, executor, lead, ended: false, _own: None, session: PhantomData }
+        let (ended, commits, session) = (false, false, PhantomData);
+        Transaction { connection, executor, lead, ended, commits, _own: None, session }
     }
 
     pub(crate) fn owning(self, session: Session) -> Transaction<'a> {
@@ -94,6 +97,7 @@ impl<'a> Transaction<'a> {
         self.lead.end();
         async move {
             let mut transaction = self;
+            transaction.commits = reply.is_some();
             match reply {
                 Some(reply) => transaction.committed(reply).await,
                 None => Ok(()),
@@ -135,7 +139,12 @@ impl<'a> Transaction<'a> {
         self.lead.end();
         async move {
             let mut transaction = self;
-            let result = reply.await;
+            transaction.commits = commit.is_some();
+            // What is said of it is said of the whole.
+            let result = reply.await.map_err(|error| {
+                let outcome = error.outcome();
+                error.with_outcome(outcome)
+            });
             let Some(commit) = commit else { return result };
             let committed = transaction.committed(commit).await;
             verdict::both(result, committed)
@@ -149,6 +158,7 @@ impl<'a> Transaction<'a> {
     pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.lead.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
         self.lead.end();
+        self.lead.fate.is_undone();
         async move {
             let mut transaction = self;
             let Some(reply) = reply else { return Ok(()) };
@@ -169,9 +179,24 @@ impl<'a> Transaction<'a> {
 
     /// Handles the answer to COMMIT.
     async fn committed(&mut self, reply: Reply<Blocks>) -> Result<(), Error> {
+        let committed = self.commit_answered(reply).await;
+        self.commits = false;
+        match committed.as_ref().map_err(Error::outcome) {
+            Ok(()) | Err(Outcome::Applied) => {}
+            Err(Outcome::Unknown) => self.lead.fate.is_in_doubt(),
+            Err(Outcome::NotSent | Outcome::Rejected) => self.lead.fate.is_undone(),
+        }
+        committed
+    }
+
+    async fn commit_answered(&mut self, reply: Reply<Blocks>) -> Result<(), Error> {
         let result = reply.await;
         self.note_end(&result);
-        verdict::committed(command_tag(&result?), self.lead.failure())
+        let blocks = result.map_err(|why| {
+            let is_lost = why.is_connection_lost();
+            verdict::not_committed(why, is_lost, self.lead.is_doomed())
+        })?;
+        verdict::committed(command_tag(&blocks), self.lead.failure())
     }
 
     /// If COMMIT was not sent the transaction is still open, and dropping it rolls it back.
@@ -202,6 +227,11 @@ impl<'a> Transaction<'a> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.lead.end();
+        match (self.ended, self.commits) {
+            (_, true) => self.lead.fate.is_in_doubt(),
+            (false, false) => self.lead.fate.is_undone(),
+            (true, false) => {}
+        }
         // Behind a COMMIT it would change nothing.
         if self.ended || !self.lead.is_open() {
             return;

@@ -45,7 +45,7 @@ fn read<T: for<'a> FromSql<'a>>(column: &Column, value: &[u8]) -> Option<Error> 
     let mut body = vec![0, 1];
     body.extend_from_slice(&(value.len() as i32).to_be_bytes());
     body.extend_from_slice(value);
-    RowRef::new(std::slice::from_ref(column), &body).try_get::<T>(0).err()
+    RowRef::new(std::slice::from_ref(column), &body, None).try_get::<T>(0).err()
 }
 
 fn column(type_: &Type) -> Column {

@@ -335,6 +335,33 @@ fn a_last_statement_whose_answer_is_lost_is_unknown() {
     });
 }
 
+/// P63.
+#[test]
+fn a_commit_that_nobody_answered_did_not_commit_what_had_failed() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        for in_savepoint in [false, true] {
+            let mut tx = client.begin().await.unwrap();
+            let insert = format!("insert into {t} values (1)");
+            tx.execute(&insert, &[]).await.unwrap();
+            if in_savepoint {
+                let savepoint = tx.savepoint();
+                rejected(savepoint.query("select 1 / 0", &[]).await, "22012");
+                savepoint.rollback().await.unwrap();
+            } else {
+                rejected(tx.query("select 1 / 0", &[]).await, "22012");
+            }
+            let cut = Fault::CutAfter { direction: Direction::Down, bytes: 0 };
+            proxy.fault(cut, Scope::Present);
+            let known = if in_savepoint { Outcome::Unknown } else { Outcome::Rejected };
+            failed(tx.commit().await, known, "connection_lost");
+        }
+        let stands = ids(&t).await;
+        assert!(stands.is_empty() || stands == [1].into(), "{stands:?}");
+    });
+}
+
 /// P26. Anybody may cancel a statement at any moment; the statements behind it stay inside the
 /// transaction.
 #[test]

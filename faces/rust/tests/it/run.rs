@@ -417,3 +417,62 @@ async fn increment(client: &Client, t: &str) -> Result<onetrip::Committed<u64>, 
         })
         .await
 }
+
+/// An error of a program's own, which holds ours.
+#[derive(Debug)]
+struct Holds(onetrip::Error);
+
+impl From<onetrip::Error> for Holds {
+    fn from(error: onetrip::Error) -> Holds {
+        Holds(error)
+    }
+}
+
+/// P62.
+#[test]
+fn what_leaves_run_was_rolled_back_although_its_statement_ran() {
+    run(async {
+        let t = table("id int").await;
+        let client = client_with("result_bytes_max=1000").await;
+        let two = format!("insert into {t} values (1), (2) returning id");
+        let many = format!("insert into {t} select generate_series(1, 500) returning id");
+        let several = client.run(async |tx| tx.query_one(&two, &[]).await.map(drop)).await;
+        failed(several, Outcome::Rejected, "several_rows");
+        let large = client.run(async |tx| tx.query(&many, &[]).await.map(drop)).await;
+        failed(large, Outcome::Rejected, "result_too_large");
+        let unread = client
+            .run(async |tx| {
+                let rows = tx.query(&two, &[]).await?;
+                rows.iter().try_for_each(|row| row.try_get::<String>(0).map(drop))?;
+                Ok::<_, Holds>(())
+            })
+            .await;
+        assert_eq!(unread.unwrap_err().0.outcome(), Outcome::Rejected);
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+/// P62.
+#[test]
+fn an_error_of_reading_says_what_became_of_its_transaction_or_savepoint() {
+    run(async {
+        let t = table("id int").await;
+        let client = client().await;
+        let two = format!("insert into {t} values (1), (2) returning id");
+        let mut tx = client.begin().await.unwrap();
+        let stands = failed(tx.query_one(&two, &[]).await, Outcome::Applied, "several_rows");
+        let savepoint = tx.savepoint();
+        let undone = failed(savepoint.query_one(&two, &[]).await, Outcome::Applied, "several_rows");
+        savepoint.rollback().await.unwrap();
+        assert_eq!(undone.outcome(), Outcome::Rejected);
+        tx.commit().await.unwrap();
+        assert_eq!((stands.outcome(), undone.outcome()), (Outcome::Applied, Outcome::Rejected));
+        assert_eq!(ids(&t).await, [1, 2].into());
+        let tx = client.begin().await.unwrap();
+        let row = tx.query_one("select 1", &[]).await.unwrap();
+        let wrong = row.try_get::<String>(0).unwrap_err();
+        assert_eq!(wrong.outcome(), Outcome::Applied);
+        drop(tx);
+        assert_eq!(wrong.outcome(), Outcome::Rejected);
+    });
+}

@@ -165,7 +165,7 @@ export function postgres(config?: string | Config, more?: Config): Sql {
   const end = async ({ timeoutMs = Infinity }: { timeoutMs?: number } = {}): Promise<void> => {
     await Promise.all([pool.end(timeoutMs), made?.end(timeoutMs)])
   }
-  return tagOf(scope, defaults, {
+  const sql = tagOf(scope, defaults, {
     begin: beginOn(defaults, () => borrowFrom(pool)),
     pipeline: pipelineOn(pool, defaults),
     reads: () => set().reads(),
@@ -176,12 +176,11 @@ export function postgres(config?: string | Config, more?: Config): Sql {
       return new Listener(settings, pool.lineage, channels)
     },
     end,
-    get stats() {
-      return { ...pool.stats, ...(made?.stats ?? NO_READS) }
-    },
     ...streamsOn(scope),
     [ASYNC_DISPOSE]: () => end(),
-  }) as unknown as Sql
+  })
+  const stats = { get: () => ({ ...pool.stats, ...(made?.stats ?? NO_READS) }), enumerable: true }
+  return Object.defineProperty(sql, 'stats', stats) as unknown as Sql
 }
 
 function withUrl(url: string | Config | undefined, more: Config): Config {

@@ -27,8 +27,8 @@ export interface Tag {
 }
 
 /**
- * Makes a tag whose statements are sent to this scope, with the members of `more`. `made` makes the
- * statements.
+ * Makes a tag whose statements are sent to this scope, with the members of `more`, of which none is
+ * a getter. `made` makes the statements.
  */
 export function tagOf<T extends object>(
   scope: Scope,
@@ -48,13 +48,11 @@ export function tagOf<T extends object>(
     }
     return statement
   }
-  const helpers = {
-    id: (...parts: string[]) => new Identifier(parts),
-    json: (value: unknown) => new Json(value),
-    join: (parts: readonly Part[], separator?: Fragment) => new Joined(parts, separator),
-  }
-  return Object.defineProperties(tag, {
-    ...Object.getOwnPropertyDescriptors(helpers),
-    ...Object.getOwnPropertyDescriptors(more),
-  }) as unknown as Tag & T
+  return Object.assign(tag, HELPERS, more) as unknown as Tag & T
+}
+
+const HELPERS = {
+  id: (...parts: string[]) => new Identifier(parts),
+  json: (value: unknown) => new Json(value),
+  join: (parts: readonly Part[], separator?: Fragment) => new Joined(parts, separator),
 }

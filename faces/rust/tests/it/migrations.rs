@@ -3,6 +3,7 @@
 //! after it.
 
 use onetrip::{Client, Session};
+use onetrip_postgres::client::copy::{Guard, TYPES_CHANGED, guard};
 
 use crate::support::*;
 
@@ -10,27 +11,32 @@ use crate::support::*;
 const OFTEN: usize = 8;
 
 /// What is stored, as the server prints it.
-async fn stored(t: &str) -> Vec<Option<String>> {
-    let rows = session().await.query(&format!("select a::text from {t}"), &[]).await.unwrap();
+async fn stored(owner: &Session, t: &str) -> Vec<Option<String>> {
+    let rows = owner.query(&format!("select a::text from {t}"), &[]).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }
 
 /// Stores these texts with a text that was prepared when the column had another type, and once more
 /// with a client that was not there then. Returns both.
-async fn behind(from: &str, to: &str, before: &str, after: &[&str]) -> [Vec<Option<String>>; 2] {
+async fn behind(
+    owner: &Session,
+    (from, to): (&str, &str),
+    before: &str,
+    after: &[&str],
+) -> [Vec<Option<String>>; 2] {
     let (client, t) = (client().await, table(&format!("a {from}")).await);
     let insert = format!("insert into {t} values ($1)");
     for _ in 0..OFTEN {
         client.execute(&insert, &[&before]).await.unwrap();
     }
     let change = format!("truncate {t}; alter table {t} alter a type {to} using null");
-    session().await.script(&change).await.unwrap();
+    owner.script(&change).await.unwrap();
     let store = async |client: &Client| {
         for value in after {
             client.execute(&insert, &[value]).await.unwrap();
         }
-        let found = stored(&t).await;
-        session().await.script(&format!("truncate {t}")).await.unwrap();
+        let found = stored(owner, &t).await;
+        owner.script(&format!("truncate {t}")).await.unwrap();
         found
     };
     let ours = store(&client).await;
@@ -41,6 +47,7 @@ async fn behind(from: &str, to: &str, before: &str, after: &[&str]) -> [Vec<Opti
 #[test]
 fn a_text_is_stored_as_the_type_that_its_column_has_now() {
     run(async {
+        let owner = session().await;
         for (from, to, before, after) in [
             (
                 "timestamp",
@@ -74,7 +81,7 @@ fn a_text_is_stored_as_the_type_that_its_column_has_now() {
             ("int", "int[]", "7", &["{7}"]),
             ("interval", "text", "1 day", &["24 hours"]),
         ] {
-            let [ours, fresh] = behind(from, to, before, after).await;
+            let [ours, fresh] = behind(&owner, (from, to), before, after).await;
             assert_eq!(ours, fresh, "{from} to {to}");
         }
     });
@@ -241,7 +248,7 @@ fn rows_of_a_batch_are_stored_as_the_type_that_their_column_has_now() {
         let rows = [("2020-01-01 12:00:00+05:00",); 20];
         client.batch(&insert, rows).isolated().await.into_result().unwrap();
         client.batch(&insert, rows).atomic().await.unwrap();
-        let found = stored(&t).await;
+        let found = stored(&session().await, &t).await;
         assert_eq!(found.len(), 40);
         let moments = session()
             .await
@@ -252,5 +259,39 @@ fn rows_of_a_batch_are_stored_as_the_type_that_their_column_has_now() {
             .await
             .unwrap();
         assert!(moments.get::<bool>(0), "{found:?}");
+    });
+}
+
+/// P56. No message of a COPY has its types, so a statement behind it looks at the table.
+#[test]
+fn the_guard_of_a_binary_copy_fails_unless_its_columns_have_the_types_it_was_made_for() {
+    run(async {
+        let (session, t) = (session().await, table("a bigint, b text, \"c'\" date").await);
+        let (int8, text, date) = (20, 25, 1082);
+        let columns = [("a", int8), ("b", text), ("c'", date)];
+        let domain = format!("create domain {t}_d as text check (value <> '')");
+        session.script(&domain).await.unwrap();
+        for how in [Guard::ByRow, Guard::ByCatalog] {
+            let guarded = async || {
+                let guard = guard(how, &t, &columns);
+                session.query_one(&guard, &[]).await.map(|row| row.get::<i32>(0))
+            };
+            let alter = async |change: &str| {
+                session.script(&format!("alter table {t} {change}")).await.unwrap();
+            };
+            assert_eq!(guarded().await.unwrap(), 0, "{how:?}");
+            alter(&format!("alter b type {t}_d")).await;
+            assert_eq!(guarded().await.unwrap(), 0, "{how:?}: a domain is what it is based on");
+            alter("alter b type text").await;
+            alter("alter a type float8").await;
+            let error = guarded().await.unwrap_err();
+            assert_eq!(error.sqlstate(), Some("22P02"), "{how:?}: {error}");
+            let said = format!("{TYPES_CHANGED}a is of type double precision");
+            assert!(error.to_string().contains(&said), "{how:?}: {error}");
+            alter("alter a type bigint").await;
+            alter("rename b to d").await;
+            assert!(guarded().await.is_err(), "{how:?}: a column is gone");
+            alter("rename d to b").await;
+        }
     });
 }

@@ -91,7 +91,7 @@ const fn refused(name: &[u8]) -> Option<&'static str> {
 const fn session(name: &[u8]) -> Option<&'static str> {
     Some(match name {
         b"WATCH" | b"UNWATCH" => "take a session()",
-        b"MULTI" | b"EXEC" | b"DISCARD" => "use pipeline().atomic(), or a session() with WATCH",
+        b"MULTI" | b"EXEC" | b"DISCARD" => "use atomic(), or a session() with WATCH",
         b"SELECT" => "name the database in the URL, or take a session()",
         b"AUTH" => "name user and password in the URL",
         b"HELLO" => "the client says HELLO itself; its options choose the protocol",

@@ -37,6 +37,18 @@ fn unknown_commands_are_not_found() {
     assert!(!spec.keys_known());
 }
 
+/// Each language has a call `atomic` of the client; not all have a `pipeline` that has one.
+#[test]
+fn what_is_refused_names_calls_that_every_language_has() {
+    let advice = |name: &str| match Spec::of(&command(name)).unwrap().place(&command(name)) {
+        Place::Session(advice) | Place::Refused(advice) => advice,
+        other => panic!("{name}: {other:?}"),
+    };
+    for name in ["MULTI", "EXEC", "DISCARD"] {
+        assert_eq!(advice(name), "use atomic(), or a session() with WATCH");
+    }
+}
+
 #[test]
 fn commands_of_later_servers_have_their_keys() {
     assert_eq!(keys("DELIFEQ k v"), ["k"]);

@@ -471,6 +471,10 @@ bothPools('a client of another class that can not connect is an error of its cal
       process.nextTick(callback, new Error('no way'))
     }
   }
-  const pool = side.pool({ Client: Foreign as never })
-  return [await settled(pool.connect()), await settled(pool.query('select 1')), counts(pool)]
+  const seen: unknown[] = []
+  for (const pipeline of [false, true]) {
+    const pool = side.pool({ Client: Foreign as never, pipeline })
+    seen.push(await settled(pool.connect()), await settled(pool.query('select 1')), counts(pool))
+  }
+  return seen
 })

@@ -27,9 +27,11 @@ export class Openings {
       onLoan(client, loan)
       client.once('end', () => this.#ended(member))
       client.on('drain', () => clients.drained(member))
-      if (clients.shares) {
-        client._session.onLate = () => clients.late(member)
-        client._session.isMeasured = true
+      // A client of another class has no session, and is refused once it has connected.
+      const { _session: session }: Partial<PoolClient> = client
+      if (clients.shares && session) {
+        session.onLate = () => clients.late(member)
+        session.isMeasured = true
       }
       this.#connect(member)
     } catch (error) {

@@ -96,6 +96,16 @@ impl<H: Lent> Pool<H> {
         pool
     }
 
+    /// What a caller is told that gets no connection: a code and a text, for hosts in Rust.
+    pub fn unserved(&self, cause: u32) -> (&'static str, String) {
+        let cause = match cause {
+            pool_cause::LINE_FULL => Cause::LineFull,
+            pool_cause::CLOSED => Cause::Closed,
+            _ => Cause::Deadline,
+        };
+        (cause.code(), cause.told(self.policy.limits()))
+    }
+
     // --- callers ---
 
     /// Asks for a connection of the caller's own.

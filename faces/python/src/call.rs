@@ -300,7 +300,8 @@ impl Drop for Call {
 
 /// That of what came behind the end of its client.
 pub(crate) fn closed() -> Failure {
-    unsent("closed", "the client was closed")
+    let cause = onetrip_engine::pool::Cause::Closed;
+    unsent(cause.code(), cause.told(&onetrip_engine::pool::Limits::default()))
 }
 
 /// That of what is told to its caller by the words that all languages share.

@@ -149,7 +149,7 @@ impl Client {
     /// the pool.
     ///
     /// # Errors
-    /// As [`connect`](Client::connect); or the client was closed (`connection_ended`). Dropping the
+    /// As [`connect`](Client::connect); or the client was closed (`closed`). Dropping the
     /// future gives the connection up.
     pub async fn listener(&self) -> Result<Listener, Error> {
         Listener::open(self.pool()).await
@@ -332,7 +332,7 @@ impl Client {
     /// opened for them as before. If none is left and none can be opened, they fail with the
     /// reason.
     ///
-    /// Streams of [notices](Client::notices) end, once they are read. Listeners end: each returns what came before, and then the error `connection_ended`. A
+    /// Streams of [notices](Client::notices) end, once they are read. Listeners end: each returns what came before, and then the error `closed`. A
     /// stream of rows or a COPY to the client that was read to its end holds no connection any
     /// more, also while it is still named.
     ///

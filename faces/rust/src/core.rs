@@ -47,7 +47,7 @@ use tokio::sync::watch;
 use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
-use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
+use crate::error::{ABORTED, CLOSED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
 use crate::guard::Standing;
 use crate::kept::Kept;
 use crate::metadata::MetadataCache;
@@ -594,7 +594,7 @@ impl Core {
             Error::new(
                 Kind::Transport,
                 Outcome::NotSent,
-                CONNECTION_ENDED,
+                CLOSED,
                 "the connection was closed by this program",
             )
         });

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use onetrip_engine::Outcome;
+use onetrip_engine::pool::{Cause, Limits};
 use onetrip_postgres::message::ServerError;
 
 use crate::fate::Fate;
@@ -124,7 +125,7 @@ impl Error {
 
     /// Whether the connection is gone, so that no further call on it can succeed.
     pub fn is_connection_lost(&self) -> bool {
-        matches!(self.0.code, CONNECTION_LOST | CONNECTION_ENDED)
+        matches!(self.0.code, CONNECTION_LOST | CLOSED)
     }
 
     pub(crate) fn new(
@@ -149,8 +150,17 @@ impl Error {
 
     /// The error of calls on a client that was closed.
     pub(crate) fn client_closed() -> Error {
-        let message = "the client was closed by this program";
-        Error::new(Kind::Transport, Outcome::NotSent, CONNECTION_ENDED, message)
+        Error::unserved(Cause::Closed, &Limits::default())
+    }
+
+    /// The error of a call that gets no connection of a pool.
+    pub(crate) fn unserved(cause: Cause, limits: &Limits) -> Error {
+        let kind = match cause {
+            Cause::LineFull => Kind::Misuse,
+            Cause::Deadline => Kind::Timeout,
+            Cause::OpenFailed | Cause::Closed => Kind::Transport,
+        };
+        Error::new(kind, Outcome::NotSent, cause.code(), cause.told(limits))
     }
 
     pub(crate) fn config(error: crate::config::ConfigError) -> Error {
@@ -258,7 +268,8 @@ pub(crate) const MALFORMED_REPLY: &str = "malformed_reply";
 pub(crate) const ABORTED: &str = "aborted";
 pub(crate) const SYNC_REPLICATION_CANCELED: &str = "sync_replication_canceled";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
-pub(crate) const CONNECTION_ENDED: &str = "connection_ended";
+/// It was closed by this program.
+pub(crate) const CLOSED: &str = "closed";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

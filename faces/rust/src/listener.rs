@@ -24,7 +24,7 @@ use task::{Command, Task};
 /// statement runs on it. So each listener costs the server one connection until it is dropped; use
 /// one listener for all channels. It outlives a client that is dropped. A client that is
 /// [closed](crate::Client::close) ends its listeners: what came before is still returned, and then
-/// `next` fails with the code `connection_ended`.
+/// `next` fails with the code `closed`.
 ///
 /// - **Lost connection.** The listener reconnects by itself, at once or after a pause that doubles
 ///   from 0.1 s to 10 s and is shortened at random, until it is dropped. It listens to all channels
@@ -168,7 +168,7 @@ fn runtime_gone() -> Error {
     Error::new(
         Kind::Transport,
         Outcome::Unknown,
-        crate::error::CONNECTION_ENDED,
+        crate::error::CLOSED,
         "the runtime in which the listener was made was shut down: make it in one that lives on",
     )
 }

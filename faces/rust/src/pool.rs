@@ -45,7 +45,7 @@ use crate::config::{Config, Keyword, Reads, Settings, TargetSessionAttrs, WhenFu
 use crate::core::slot::Owner;
 use crate::core::{Connection, Context, Duty, Options};
 use crate::metrics::Publisher;
-use crate::{Error, Kind, trace};
+use crate::{Error, trace};
 use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use opening::runtime_gone;
@@ -327,33 +327,11 @@ impl Pool {
     }
 
     fn failure(&self, state: &State, cause: Cause) -> Error {
-        let max = self.limits.connections_max;
-        if let (Cause::Closed, Some(error)) = (cause, &state.closed_because) {
-            return error.clone();
+        match (cause, &state.closed_because, &state.last_error) {
+            (Cause::Closed, Some(error), _) => error.clone(),
+            (Cause::OpenFailed, _, Some(error)) => error.clone().with_outcome(Outcome::NotSent),
+            _ => Error::unserved(cause, &self.limits),
         }
-        let (kind, code, message) = match cause {
-            Cause::LineFull => (
-                Kind::Misuse,
-                "pool_full",
-                "too many callers wait for a connection: raise waiting_max or connections_max, or \
-                 make fewer calls at once"
-                    .to_owned(),
-            ),
-            Cause::Deadline => (
-                Kind::Timeout,
-                "pool_timeout",
-                format!(
-                    "no connection became free in time: up to {max} (connections_max) are in use; \
-                     hold sessions for a shorter time, or raise connections_max or wait_timeout"
-                ),
-            ),
-            Cause::OpenFailed => match &state.last_error {
-                Some(error) => return error.clone().with_outcome(Outcome::NotSent),
-                None => (Kind::Transport, "connect", cause.to_string()),
-            },
-            Cause::Closed => return Error::client_closed(),
-        };
-        Error::new(kind, Outcome::NotSent, code, message)
     }
 
     // --- what connections report ---

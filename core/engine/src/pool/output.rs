@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::waiters::{Kind, Waiter};
-use super::{ConnectionId, TextKey};
+use super::{ConnectionId, Limits, TextKey};
 use crate::{Time, Token};
 
 /// What the host must do, in order.
@@ -108,6 +108,37 @@ pub enum Cause {
     OpenFailed,
     /// The pool closes.
     Closed,
+}
+
+impl Cause {
+    /// The code of the error that the caller gets: the same in every language.
+    pub fn code(self) -> &'static str {
+        match self {
+            Cause::LineFull => "waiting_full",
+            Cause::Deadline => "wait_timeout",
+            Cause::OpenFailed => "connect",
+            Cause::Closed => "closed",
+        }
+    }
+
+    /// What the caller is told: also which settings decide about it, and what they are.
+    pub fn told(self, limits: &Limits) -> String {
+        let Limits { connections_max, waiting_max, wait_timeout, .. } = limits;
+        match self {
+            Cause::LineFull => format!(
+                "{self}: {waiting_max} do already (waiting_max); make fewer calls at once, or raise \
+                 waiting_max or connections_max ({connections_max})"
+            ),
+            Cause::Deadline => format!(
+                "{self}: up to {connections_max} (connections_max) are in use, and a call waits for \
+                 one for at most {} ms (wait_timeout_ms); hold sessions for a shorter time, or raise \
+                 one of the two",
+                wait_timeout.as_millis()
+            ),
+            Cause::OpenFailed => self.to_string(),
+            Cause::Closed => "the client was closed by this program".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Cause {

@@ -7,7 +7,7 @@ use onetrip_engine::pool::Condition;
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Stage, Want, closed, unsent};
+use crate::call::{Stage, Want, unsent};
 use crate::failure::{Cause, Failure};
 
 impl State {
@@ -77,23 +77,17 @@ impl State {
         let Some(call) = self.in_line.remove(&token) else { return };
         let last = self.last_error.as_ref();
         let last = last.map(|(error, text)| (error.clone_ref(py), text.clone()));
-        let failure = match (cause, &last) {
-            (pool_cause::CLOSED, _) => closed(),
-            (pool_cause::LINE_FULL, _) => {
-                unsent("waiting_full", "too many callers wait for a connection")
-            }
+        let (code, mut message) = self.pool.unserved(cause);
+        let failure = match (cause, last) {
             (pool_cause::OPEN_FAILED, Some((error, _))) => {
-                Failure::Raised(PyErr::from_value(error.bind(py).clone()))
+                Failure::Raised(PyErr::from_value(error.into_bound(py)))
             }
-            _ => {
-                let mut message = "no connection was free in time".to_owned();
-                if let Some((_, text)) = &last {
-                    message += "; the last attempt to open one failed: ";
-                    message += text;
-                }
-                let cause = last.map_or(Cause::Nothing, |(error, _)| Cause::Raised(error));
-                let of = outcome::NOT_SENT;
-                Failure::Said { code: "wait_timeout", outcome: of, message, cause }
+            (pool_cause::CLOSED | pool_cause::LINE_FULL, _) | (_, None) => unsent(code, message),
+            (_, Some((error, text))) => {
+                message += "; the last attempt to open one failed: ";
+                message += &text;
+                let (outcome, cause) = (outcome::NOT_SENT, Cause::Raised(error));
+                Failure::Said { code, outcome, message, cause }
             }
         };
         self.fail(py, &call.into_bound(py), failure);

@@ -137,7 +137,7 @@ impl Client {
 
     /// Closes the connections when all that was submitted is answered, and returns when the server
     /// has been told. If clones, sessions or listeners are left, it returns at once; unless clones
-    /// are left, its listeners end with the error `connection_ended`. Dropping the client closes
+    /// are left, its listeners end with the error `closed`. Dropping the client closes
     /// the connections, too, without waiting.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::Pool;
 use crate::connect::{connect, is_final, scout};
 use crate::core::Connection;
 use crate::core::slot::PoolSlot;
-use crate::error::CONNECTION_ENDED;
+use crate::error::CLOSED;
 use crate::{Error, Kind, Outcome, trace};
 
 /// Opens a connection that the policy requested.
@@ -52,7 +52,7 @@ pub(crate) fn runtime_gone() -> Error {
     Error::new(
         Kind::Transport,
         Outcome::NotSent,
-        CONNECTION_ENDED,
+        CLOSED,
         "the runtime in which the client was made was shut down: make the client in one that lives on",
     )
 }
@@ -107,7 +107,7 @@ impl Pool {
                 }
                 Err(error) => {
                     let refused = error.server().is_some_and(|error| !error.may_mend());
-                    let permanent = refused || is_final(&error) || error.code() == CONNECTION_ENDED;
+                    let permanent = refused || is_final(&error) || error.code() == CLOSED;
                     state.policy.handle_open_failed(now, id, permanent);
                     state.last_error = Some(error);
                 }

@@ -17,7 +17,7 @@ use onetrip_redis::client::scripts::Scripts;
 pub(crate) use self::shared::{Home, Landed, Landing, Landings, Shared};
 use super::call::Call;
 use super::replies::{Replies, Taken};
-use crate::error::CONNECTION_ENDED;
+use crate::error::CLOSED;
 use crate::metrics::Counts;
 use crate::open::Route;
 use crate::socket::Writer;
@@ -363,5 +363,5 @@ impl Core {
 /// The error of a call on a connection that this program has closed.
 pub(crate) fn closed() -> Error {
     let message = "the connection was closed by this program";
-    Error::new(Kind::Transport, Outcome::NotSent, CONNECTION_ENDED, message)
+    Error::new(Kind::Transport, Outcome::NotSent, CLOSED, message)
 }

@@ -32,8 +32,8 @@ fn what_waits_in_line_when_its_client_is_closed_is_served() {
         let closing = client.close(PATIENCE);
         let late = async {
             // It runs after the beginning of `close`.
-            failed(client.query("select 1", &[]).await, Outcome::NotSent, "connection_ended");
-            failed(client.session().await, Outcome::NotSent, "connection_ended");
+            failed(client.query("select 1", &[]).await, Outcome::NotSent, "closed");
+            failed(client.session().await, Outcome::NotSent, "closed");
         };
         let (closed, ()) = tokio::join!(closing, late);
         closed.unwrap();
@@ -42,7 +42,7 @@ fn what_waits_in_line_when_its_client_is_closed_is_served() {
         }
         assert_eq!(session.await.unwrap().unwrap(), 10);
         assert_eq!(transaction.await.unwrap().unwrap(), 11);
-        let late = failed(client.session().await, Outcome::NotSent, "connection_ended");
+        let late = failed(client.session().await, Outcome::NotSent, "closed");
         assert!(late.to_string().contains("closed by this program"), "{late}");
     });
 }
@@ -69,7 +69,7 @@ fn what_still_waits_when_the_time_to_close_is_over_was_not_sent() {
         let closing = client.close(Duration::from_millis(50)).await;
         let error = failed(closing, Outcome::Unknown, "close_timeout");
         assert!(error.to_string().contains("1 callers in line"), "{error}");
-        failed(waiting.await, Outcome::NotSent, "connection_ended");
+        failed(waiting.await, Outcome::NotSent, "closed");
         assert!(held.is_closed());
         client.close(PATIENCE).await.unwrap();
     });

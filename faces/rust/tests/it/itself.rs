@@ -111,7 +111,7 @@ fn without_another_connection_a_statement_behind_an_open_pipeline_waits_in_line(
         let client = client_with("connections_max=1&wait_timeout_ms=100").await;
         let mut pipeline = client.pipeline();
         pipeline.query_one("select 1", &[]).await.unwrap();
-        failed(client.query("select 2", &[]).await, Outcome::NotSent, "pool_timeout");
+        failed(client.query("select 2", &[]).await, Outcome::NotSent, "wait_timeout");
         drop(pipeline);
         let client = client_with("connections_max=1").await;
         let mut pipeline = client.pipeline();
@@ -196,9 +196,9 @@ fn a_closed_client_makes_no_listener() {
     run(async {
         let client = client().await;
         client.close(PATIENCE).await.unwrap();
-        let error = failed(client.listen("closed").await, Outcome::NotSent, "connection_ended");
+        let error = failed(client.listen("closed").await, Outcome::NotSent, "closed");
         assert!(error.to_string().contains("closed by this program"), "{error}");
-        failed(client.listener().await, Outcome::NotSent, "connection_ended");
+        failed(client.listener().await, Outcome::NotSent, "closed");
     });
 }
 
@@ -223,9 +223,9 @@ fn the_listeners_of_a_client_that_is_closed_end_with_an_error() {
         client.close(PATIENCE).await.unwrap();
         until(async || count(&watcher, &of_client).await == 0).await;
         let (second, error) = reader.await.unwrap();
-        assert_eq!(error.code(), "connection_ended");
+        assert_eq!(error.code(), "closed");
         assert!(error.to_string().contains("closed by this program"), "{error}");
-        failed(second.listen("late").await, Outcome::NotSent, "connection_ended");
+        failed(second.listen("late").await, Outcome::NotSent, "closed");
         // What came before is still read.
         assert!(matches!(first.next().await.unwrap(), onetrip::Event::Notification(_)));
         for _ in 0..2 {
@@ -251,7 +251,7 @@ fn a_listener_of_a_blocking_client_ends_with_its_last_clone() {
         client.clone().close().unwrap();
         assert!(listener.next_within(std::time::Duration::ZERO).unwrap().is_none());
         client.close().unwrap();
-        failed(listener.next(), Outcome::NotSent, "connection_ended");
+        failed(listener.next(), Outcome::NotSent, "closed");
     });
 }
 
@@ -539,7 +539,7 @@ fn what_outlives_the_runtime_of_its_client_is_dropped_in_peace() {
         other.block_on(async {
             error(session.query("select 1", &[]).await);
             error(client.query("select 1", &[]).await);
-            failed(listener.next().await, Outcome::Unknown, "connection_ended");
+            failed(listener.next().await, Outcome::Unknown, "closed");
             client.close(PATIENCE).await.unwrap();
         });
         drop((pipeline, transaction, rows, session, listener, client));

@@ -328,8 +328,8 @@ fn without_its_runtime_a_listener_says_so() {
     let mut listener = runtime.block_on(async { client().await.listen("gone").await.unwrap() });
     drop(runtime);
     run(async move {
-        failed(listener.next().await, Outcome::Unknown, "connection_ended");
-        failed(listener.listen("more").await, Outcome::Unknown, "connection_ended");
+        failed(listener.next().await, Outcome::Unknown, "closed");
+        failed(listener.listen("more").await, Outcome::Unknown, "closed");
         let ended = std::future::poll_fn(|cx| Pin::new(&mut listener).poll_next(cx)).await;
         assert!(ended.is_none());
     });

@@ -188,13 +188,15 @@ fn who_waits_too_long_is_told_what_to_do() {
         let client = client_with("connections_max=1&wait_timeout_ms=50").await;
         let held = client.session().await.unwrap();
         for _ in 0..2 {
-            let error = failed(client.session().await, Outcome::NotSent, "pool_timeout");
-            assert!(error.to_string().contains("connections_max"), "{error}");
-            failed(client.query("select 1", &[]).await, Outcome::NotSent, "pool_timeout");
+            let error = failed(client.session().await, Outcome::NotSent, "wait_timeout");
+            for part in ["up to 1 (connections_max)", "at most 50 ms (wait_timeout_ms)"] {
+                assert!(error.to_string().contains(part), "{error}");
+            }
+            failed(client.query("select 1", &[]).await, Outcome::NotSent, "wait_timeout");
             let mut pipeline = client.pipeline();
             let reply = pipeline.query("select 1", &[]);
-            failed(pipeline.finish().await, Outcome::NotSent, "pool_timeout");
-            failed(reply.await, Outcome::NotSent, "pool_timeout");
+            failed(pipeline.finish().await, Outcome::NotSent, "wait_timeout");
+            failed(reply.await, Outcome::NotSent, "wait_timeout");
         }
         drop(held);
         assert_usable(&client).await;
@@ -227,8 +229,9 @@ fn more_waiters_than_the_limit_are_refused() {
         for session in &mut waiting {
             assert!(!poll_once(session).await);
         }
-        failed(client.session().await, Outcome::NotSent, "pool_full");
-        failed(client.query("select 1", &[]).await, Outcome::NotSent, "pool_full");
+        let error = failed(client.session().await, Outcome::NotSent, "waiting_full");
+        assert!(error.to_string().contains("2 do already (waiting_max)"), "{error}");
+        failed(client.query("select 1", &[]).await, Outcome::NotSent, "waiting_full");
         drop(held);
         for session in waiting {
             session.await.unwrap();
@@ -565,8 +568,8 @@ fn a_client_that_is_closed_answers_what_it_has_and_has_told_the_server() {
             assert_eq!(connections(&name).await, 0);
         }
         assert_eq!(running.await.unwrap().get::<i32>(1), 1);
-        failed(clone.query("select 1", &[]).await, Outcome::NotSent, "connection_ended");
-        failed(clone.session().await, Outcome::NotSent, "connection_ended");
+        failed(clone.query("select 1", &[]).await, Outcome::NotSent, "closed");
+        failed(clone.session().await, Outcome::NotSent, "closed");
         // Closing again does no harm.
         clone.close(PATIENCE).await.unwrap();
     });

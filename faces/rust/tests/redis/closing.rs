@@ -32,7 +32,7 @@ async fn a_closed_client_refuses_every_way_to_send() {
         ];
         for error in errors {
             let (code, outcome) = (error.code(), error.outcome());
-            assert_eq!((code, outcome), ("connection_ended", Outcome::NotSent), "{error}");
+            assert_eq!((code, outcome), ("closed", Outcome::NotSent), "{error}");
         }
         assert!(client.subscription().next().await.is_none());
     })

@@ -37,7 +37,7 @@ async fn a_closed_client_sends_nothing() {
     client.close();
     assert_eq!(before.await.unwrap(), "PONG", "what was sent is answered");
     let error = clone.cmd("PING").send::<()>().await.unwrap_err();
-    assert_eq!((error.code(), error.outcome()), ("connection_ended", Outcome::NotSent), "{error}");
+    assert_eq!((error.code(), error.outcome()), ("closed", Outcome::NotSent), "{error}");
     while client.metrics().open > 0 {
         tokio::task::yield_now().await;
     }

@@ -121,7 +121,7 @@ async fn a_closed_client_subscribes_to_nothing() {
     for client in clients {
         client.close();
         let error = client.subscribe([key("news")]).await.unwrap_err();
-        assert_eq!((error.code(), error.outcome()), ("connection_ended", Outcome::NotSent));
+        assert_eq!((error.code(), error.outcome()), ("closed", Outcome::NotSent));
     }
 }
 

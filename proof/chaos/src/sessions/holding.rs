@@ -36,7 +36,7 @@ impl SessionsWriter {
     /// Checks why a read failed: without faults, only because its turn never came or its deadline
     /// passed.
     pub(crate) fn bear(&self, what: &str, error: &Error) {
-        let is_usual = ["wait_timeout", "pool_timeout", "timeout"].contains(&error.code());
+        let is_usual = ["wait_timeout", "timeout"].contains(&error.code());
         if !self.own.setting.faults && !is_usual {
             self.ledger.wrong(format!("{what} of task {} failed: {error:?}", self.task));
         }

@@ -198,3 +198,15 @@ fn the_getters_count() {
     host.take();
     assert_eq!((host.pool.claimed(), host.pool.retiring()), (0, 1));
 }
+
+#[test]
+fn who_is_not_served_is_told_the_settings_that_decide_about_it() {
+    let limits = Limits { wait_timeout: millis(250), waiting_max: 7, ..max(3) };
+    let (full, late) = (Cause::LineFull.told(&limits), Cause::Deadline.told(&limits));
+    assert!(full.contains("7 do already (waiting_max)"), "{full}");
+    assert!(full.contains("connections_max (3)"), "{full}");
+    assert!(late.contains("up to 3 (connections_max)"), "{late}");
+    assert!(late.contains("at most 250 ms (wait_timeout_ms)"), "{late}");
+    let codes = [Cause::LineFull, Cause::Deadline, Cause::Closed].map(Cause::code);
+    assert_eq!(codes, ["waiting_full", "wait_timeout", "closed"]);
+}

@@ -7,7 +7,7 @@ use onetrip_redis::client::router::{FlightId, unsubscribed};
 use onetrip_redis::client::sentinel::lost_its_role;
 
 use super::{Core, Landed, closed};
-use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
+use crate::error::{CLOSED, CONNECTION_LOST};
 use crate::redis::error;
 use crate::redis::error::too_large;
 use crate::redis::frames::Frames;
@@ -277,6 +277,6 @@ impl Core {
 
     /// Why the connection ended, unless it ended with a goodbye.
     pub(crate) fn why_lost(&self) -> Option<Error> {
-        self.ended.clone().filter(|error| error.code() != CONNECTION_ENDED)
+        self.ended.clone().filter(|error| error.code() != CLOSED)
     }
 }

@@ -7,7 +7,6 @@ use onetrip_engine::{Time, Token};
 use onetrip_redis::client::router::FlightId;
 
 use super::{Pool, Purpose, State};
-use crate::error::CONNECTION_ENDED;
 use crate::redis::link::{Landed, Landings, Shared};
 use crate::redis::place::{Cell, Line, Settled};
 use crate::{Error, Kind, Outcome};
@@ -74,37 +73,28 @@ impl Pool {
     }
 
     pub(super) fn failure(&self, state: &State, cause: Cause) -> Error {
-        let max = self.config.limits.connections_max;
         if let (Cause::Closed, Some(error)) = (cause, &state.closed_because) {
             return error.clone();
         }
         if let (Cause::OpenFailed | Cause::Deadline, Some(error)) = (cause, &state.last_error) {
             return error.clone().with_outcome(Outcome::NotSent);
         }
-        let (kind, code, message) = match cause {
-            Cause::LineFull => (
-                Kind::Misuse,
-                "pool_full",
-                format!("too many callers wait for a connection to {}", self.target),
-            ),
-            Cause::Deadline | Cause::OpenFailed => (
+        let limits = state.policy.limits();
+        match (cause, self.purpose) {
+            // They wait for one connection, which is shared.
+            (Cause::Deadline | Cause::OpenFailed, Purpose::Shared) => Error::new(
                 Kind::Timeout,
-                "pool_timeout",
-                match self.purpose {
-                    Purpose::Shared => format!("no connection to {} came in time", self.target),
-                    Purpose::Own => format!(
-                        "no connection became free in time: up to {max} (connections_max) are lent; end \
-                         sessions and blocking commands sooner, or raise connections_max or wait_timeout"
-                    ),
-                },
+                Outcome::NotSent,
+                Cause::Deadline.code(),
+                format!(
+                    "no connection to {} came within {} ms (wait_timeout_ms)",
+                    self.target,
+                    limits.wait_timeout.as_millis()
+                ),
             ),
-            Cause::Closed => (
-                Kind::Transport,
-                CONNECTION_ENDED,
-                "the client was closed by this program".to_owned(),
-            ),
-        };
-        Error::new(kind, Outcome::NotSent, code, message)
+            (Cause::OpenFailed, Purpose::Own) => Error::unserved(Cause::Deadline, limits),
+            _ => Error::unserved(cause, limits),
+        }
     }
 
     /// Reports commands without a connection to the cluster; in a task, since the cluster may be

@@ -8,7 +8,7 @@ use onetrip_engine::pool::{ConnectionId, Output};
 
 use super::{IDLE, Pool, Purpose};
 use crate::Error;
-use crate::error::CONNECTION_ENDED;
+use crate::error::CLOSED;
 use crate::pool::runtime_gone;
 use crate::redis::connect;
 use crate::redis::link::{Link, PoolSlot};
@@ -91,7 +91,7 @@ impl Pool {
                     // for this node.
                     let permanent = self.target.is_node()
                         || connect::is_final(&error)
-                        || error.code() == CONNECTION_ENDED;
+                        || error.code() == CLOSED;
                     state.policy.handle_open_failed(now, id, permanent);
                     state.last_error = Some(error);
                     false

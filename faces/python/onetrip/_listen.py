@@ -49,7 +49,11 @@ class Listener(AsyncIterator[Event]):
         if not channels:
             raise MisuseError("listen: a channel is missing")
         self._host = host
-        self._decides = _native.Listening(list(channels), int.from_bytes(os.urandom(8), "little"))
+        seed = int.from_bytes(os.urandom(8), "little")
+        try:
+            self._decides = _native.Listening(list(channels), seed)
+        except UnicodeEncodeError as error:
+            raise MisuseError(f"listen: the name of a channel is not Unicode: {error}") from error
         self._kept: deque[Notification] = deque()
         self._dropped = 0
         self._has_gap = self._is_over = False

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use onetrip_abi::completion::outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::migrated;
@@ -18,6 +19,7 @@ use pyo3::types::PyString;
 
 use crate::call::Call;
 use crate::decode::Columns;
+use crate::failure::{Cause, Failure};
 use crate::local::Local;
 use crate::messages::messages;
 use crate::types::{Type, Types};
@@ -91,10 +93,18 @@ pub(crate) struct Described {
     pub(crate) columns: Vec<Arc<Type>>,
 }
 
+/// The error of a text that no server can be sent, since it has half of a surrogate pair.
+fn no_text(py: Python<'_>, error: &PyErr) -> PyErr {
+    let raised = error.value(py).clone();
+    let message = format!("the text of the statement is not Unicode: {raised}");
+    let (outcome, cause) = (outcome::NOT_SENT, Cause::Raised(raised.into_any().unbind()));
+    Failure::Said { code: "unencodable", outcome, message, cause }.raised(py)
+}
+
 impl Statement {
     pub(crate) fn new(text: &Bound<'_, PyString>, generation: &Generation) -> PyResult<Statement> {
         let (traits, key) = {
-            let text = text.to_str()?;
+            let text = text.to_str().map_err(|error| no_text(text.py(), &error))?;
             let traits = classify(text);
             (traits, text_key(text, traits))
         };

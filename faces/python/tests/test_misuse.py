@@ -564,6 +564,44 @@ async def test_replies_of_nobody_are_nobodys() -> None:
         assert served_so_far > 1
 
 
+# --- what is refused says why ---
+
+
+async def test_a_text_with_half_of_a_surrogate_pair_is_not_sent(db: onetrip.Database) -> None:
+    text = "select '\ud800'"
+    ways: list[Callable[[], Awaitable[Any]]] = [
+        lambda: db.fetchval(text),
+        lambda: db.execute(text),
+        lambda: db.executemany(text, [()]),
+        lambda: db.copy_rows("t\ud800", [(1,)]),
+    ]
+    for way in ways:
+        with pytest.raises(onetrip.MisuseError, match="not Unicode") as caught:
+            await way()
+        assert (caught.value.code, caught.value.outcome) == ("unencodable", "NotSent")
+        assert isinstance(caught.value.__cause__, UnicodeEncodeError)
+    with pytest.raises(onetrip.MisuseError, match="not Unicode"):
+        async with db.listen("\ud800"):
+            pass
+    assert await db.fetchval("select 1") == 1
+
+
+async def test_who_gets_no_connection_is_told_which_settings_decide() -> None:
+    async with onetrip.connect(URL, connections_max=1, waiting_max=1, wait_timeout_ms=200) as it:
+        async with it.session():
+            late = asyncio.ensure_future(it.fetchval("select 1"))
+            await asyncio.sleep(0)
+            with pytest.raises(onetrip.Error) as full:
+                await it.fetchval("select 2")
+            with pytest.raises(onetrip.Error) as caught:
+                await late
+    assert (full.value.code, full.value.outcome) == ("waiting_full", "NotSent")
+    assert "1 do already (waiting_max)" in str(full.value)
+    assert (caught.value.code, caught.value.outcome) == ("wait_timeout", "NotSent")
+    assert "up to 1 (connections_max)" in str(caught.value)
+    assert "at most 200 ms (wait_timeout_ms)" in str(caught.value)
+
+
 # --- a hundred times as much ---
 
 

@@ -229,9 +229,9 @@ class DropInHost(Host):
             )
         return made
 
-    def refused_as(self, error: Error) -> BaseException:
-        """Why there is no connection, in asyncpg's words."""
-        made: Any = translated(error)
+    def refused_as(self, error: Error, query: str | None = None, args: Any = ()) -> BaseException:
+        """The error of asyncpg for one that may be about connecting."""
+        made: Any = translated(error, query, args)
         if isinstance(made, exceptions.TargetServerAttributeNotMatched):
             asked = self.config.params.target_session_attrs
             text = f"None of the hosts match the target attribute requirement {asked!r}"

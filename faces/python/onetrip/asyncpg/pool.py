@@ -15,7 +15,6 @@ from typing import Any
 from .. import _native
 from ..errors import Error
 from . import connect_utils, connection, exceptions, protocol
-from ._errors import translated
 
 Connection = connection.Connection
 
@@ -257,13 +256,13 @@ class Pool:
         )
 
     async def _run(self, timeout: Any, query: str, args: Any, call: Any) -> Any:
+        assert self._host is not None
         if timeout is None:
-            assert self._host is not None
             timeout = self._host.config.client.command_timeout
         try:
             return await (call if timeout is None else protocol.within(call, timeout))
         except Error as error:
-            raise translated(error, query, args)
+            raise self._host.refused_as(error, query, args)
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
         self._check_init()

@@ -112,7 +112,7 @@ pub enum CloseReason {
 mod tests {
     use super::Outcome::{Applied, NotSent, Rejected, Unknown};
 
-    /// P62.
+    /// P63.
     #[test]
     fn what_may_have_run_once_is_unknown_whatever_became_of_the_last_attempt() {
         let ends = [NotSent, Rejected, Applied, Unknown];

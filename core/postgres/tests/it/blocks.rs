@@ -316,7 +316,7 @@ fn a_commit_that_was_answered_by_rollback_is_a_failure() {
     }
 }
 
-/// P62.
+/// P63.
 #[test]
 fn a_commit_that_nobody_answered_can_not_commit_what_had_failed() {
     let mut block = block();
@@ -340,7 +340,7 @@ fn a_commit_that_nobody_answered_can_not_commit_what_had_failed() {
     assert_eq!(known(&block, Outcome::Unknown), Outcome::Unknown);
 }
 
-/// P62.
+/// P63.
 #[test]
 fn behind_a_statement_that_nobody_answered_nothing_is_known_of_a_commit() {
     for first in [lost(Outcome::Unknown), failed("23505")] {

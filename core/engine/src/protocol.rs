@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use crate::Outcome;
 
@@ -68,6 +68,12 @@ pub trait Protocol {
         None
     }
 
+    /// Whether the next segment, if it begins with this request, takes that along by itself
+    /// ([`begin`](Self::begin)), so that it needs no slot of its own.
+    fn takes_owed_along(&self, _expect: &Self::Expect) -> bool {
+        false
+    }
+
     /// A request is sent again that had begun and was undone. Writes what must go in front of it, so
     /// that what it left in the session does not refuse it: at most
     /// [`heal_len`](Self::heal_len) bytes. From then on that is part of the request.
@@ -117,6 +123,12 @@ pub trait Protocol {
     /// stands.
     fn is_leaving(&self) -> bool {
         false
+    }
+
+    /// What the caller is told of a request that was [skipped](Step::Skipped) and can't be sent
+    /// again: the server's error, or another in the same form.
+    fn reason_to_skip(&mut self, error: Bytes) -> Bytes {
+        error
     }
 
     /// Whether the server is certain to skip this request although it has not said so yet. It

@@ -36,7 +36,7 @@ use crate::outdated::{may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::startup::PARAMETERS_MAX;
 pub use ownership::NOT_RESET;
-use ownership::{Own, Ownership};
+use ownership::{Own, Ownership, USUAL_ANSWERS};
 use positions::Positions;
 
 /// The state of a PostgreSQL session that spans requests; the engine's [`Protocol`].
@@ -340,6 +340,41 @@ impl Postgres {
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
+    /// Takes an answer to the reset that a request has taken along. It is complete once all of it
+    /// was answered: its own COMMIT has ended its transaction.
+    #[cold]
+    fn take_reset(
+        &mut self,
+        tag: u8,
+        body: &[u8],
+        len: usize,
+        head: &mut Expect,
+    ) -> Result<Step<Event>, Violation> {
+        if head.failed {
+            return Err(Violation("a reply behind an error, before the Sync was answered"));
+        }
+        let is_usual = match (tag, head.guard) {
+            (backend::CLOSE_COMPLETE, USUAL_ANSWERS) | (backend::PARSE_COMPLETE, 1) => true,
+            (_, USUAL_ANSWERS | 0 | 1) => false,
+            (backend::BIND_COMPLETE, at) => at % 2 == 1,
+            (backend::COMMAND_COMPLETE, at) => at % 2 == 0,
+            (backend::DATA_ROW, at) if at % 2 == 0 => {
+                self.ownership.learn(Own::Reset, body);
+                return Ok(Step::Own(len));
+            }
+            _ => false,
+        };
+        if !is_usual {
+            return Err(Violation("a reply out of order"));
+        }
+        head.guard -= 1;
+        if head.guard == 0 {
+            head.resets = false;
+            self.ownership.answered(Own::Reset, false);
+        }
+        Ok(Step::Own(len))
+    }
+
     /// The server reports a setting. Hosts keep them by name, so their number is limited.
     fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         let mut texts = body.split(|byte| *byte == 0);
@@ -418,6 +453,10 @@ impl Postgres {
         self.status = ready.status;
         let is_outside = self.status == TransactionStatus::Idle;
         self.positions.ready(head.written, is_outside);
+        // The segment that took a reset along is over, and the reset was not answered to its end.
+        if self.ownership.is_along() {
+            self.ownership.answered(Own::Reset, true);
+        }
         if head.own == Own::Position {
             self.positions.answered(head.failed, is_outside);
         } else if head.own != Own::No {
@@ -489,7 +528,7 @@ impl Protocol for Postgres {
                     return Err(Violation("a reply that answers nothing"));
                 };
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
-                    let is_own = head.own != Own::No;
+                    let is_own = head.own != Own::No || head.resets;
                     self.session_changed |= !(head.transaction_local || is_own);
                     if body == b"PREPARE\0" {
                         self.ownership.has_prepared();
@@ -508,6 +547,9 @@ impl Protocol for Postgres {
                         }
                         own => self.ownership.learn(own, body),
                     }
+                }
+                if head.resets {
+                    return self.take_reset(tag, body, len, head);
                 }
                 head.take(tag, input, len)
             }
@@ -557,6 +599,7 @@ impl Protocol for Postgres {
         expect.pending = expect.sent;
         expect.more = expect.more_sent;
         (expect.failed, expect.guard, expect.renewing) = (false, 0, expect.renews);
+        expect.resets = false;
     }
 
     #[inline]
@@ -589,8 +632,13 @@ impl Protocol for Postgres {
     }
 
     #[inline]
+    fn takes_owed_along(&self, expect: &Expect) -> bool {
+        self.ownership.goes_along(expect, self.status)
+    }
+
+    #[inline]
     fn may_begin(&self, expect: &Expect) -> bool {
-        self.ownership.may_begin(expect)
+        self.ownership.may_begin(expect, self.status)
     }
 
     #[inline]
@@ -602,7 +650,12 @@ impl Protocol for Postgres {
         if expect.temporary {
             self.ownership.has_temporary();
         }
-        if self.ownership.begin(touches, begins, out) {
+        if begins && self.ownership.is_reset_owed() && self.takes_owed_along(expect) {
+            self.session_changed = false;
+            expect.resets = true;
+            (expect.guard, expect.more_sent) = (self.ownership.send_along(out), expect.more);
+            self.ownership.begin(touches, false, out);
+        } else if self.ownership.begin(touches, begins, out) {
             (expect.guard, expect.more_sent) = (GUARD_ANSWERS, expect.more);
         }
     }
@@ -626,6 +679,14 @@ impl Protocol for Postgres {
         }
     }
 
+    /// The error of a reset that was taken along says nothing of the request.
+    fn reason_to_skip(&mut self, error: Bytes) -> Bytes {
+        match self.ownership.is_along() {
+            true => self.ownership.guard_is_missing(),
+            false => error,
+        }
+    }
+
     fn is_skipped(&self, expect: &Expect) -> bool {
         expect.guard > 0 && self.ownership.is_guard_gone()
     }
@@ -634,8 +695,8 @@ impl Protocol for Postgres {
 /// The Describe of a statement without parameters and columns is answered by two messages.
 const GUARD_ANSWERS: u8 = 2;
 
-/// The longest request of the protocol's own is the reset.
-const OWED_LEN_MAX: usize = 1 << 10;
+/// The longest request of the protocol's own is the reset that prepares its statements.
+const OWED_LEN_MAX: usize = 1280;
 
 /// The part of the reply to one request that is still to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -654,6 +715,8 @@ pub struct Expect {
     guarded: bool,
     /// How many answers to what [`Postgres`] itself put in front are still to come.
     guard: u8,
+    /// That is a reset.
+    resets: bool,
     /// The request begins with a Close of the statement that it prepares, since it was sent before;
     /// and that is unanswered.
     renews: bool,
@@ -722,6 +785,7 @@ impl Expect {
             transaction_local: false,
             guarded: false,
             guard: 0,
+            resets: false,
             renews: false,
             renewing: false,
             isolated: false,
@@ -751,6 +815,11 @@ impl Expect {
     const fn own(own: Own, statements: u32) -> Expect {
         let again = PARSE | BIND | EXECUTE;
         Expect { own, again, more: statements - 1, ..Expect::sync().parse().bind().execute() }
+    }
+
+    /// The same, of statements that are prepared.
+    const fn own_run(own: Own, statements: u32) -> Expect {
+        Expect { own, more: statements - 1, ..Expect::sync().bind().execute() }
     }
 
     /// Adds a Parse, or a Close, at the end.

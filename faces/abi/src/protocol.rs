@@ -1,7 +1,7 @@
 //! Both protocols as one type, so that the engine is compiled once. That saves half of the code
 //! that would be there twice, which is a tenth of the module.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Protocol as Speaks, Step, Violation};
 use onetrip_postgres::Postgres;
 use onetrip_postgres::message::TransactionStatus;
@@ -184,6 +184,16 @@ impl Speaks for Protocol {
         }
     }
 
+    fn takes_owed_along(&self, expect: &Expect) -> bool {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => {
+                postgres.takes_owed_along(expect)
+            }
+            #[cfg(feature = "redis")]
+            _ => false,
+        }
+    }
+
     fn owes_behind(&self, idle: bool) -> bool {
         matches!(self, Protocol::Postgres(postgres) if postgres.owes_behind(idle))
     }
@@ -201,6 +211,14 @@ impl Speaks for Protocol {
             Protocol::Postgres(postgres) => postgres.is_leaving(),
             #[cfg(feature = "redis")]
             Protocol::Redis(_) => false,
+        }
+    }
+
+    fn reason_to_skip(&mut self, error: Bytes) -> Bytes {
+        match self {
+            Protocol::Postgres(postgres) => postgres.reason_to_skip(error),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => error,
         }
     }
 

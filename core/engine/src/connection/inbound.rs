@@ -99,7 +99,7 @@ impl<P: Protocol> Connection<P> {
             }
             Step::Skipped(len) => {
                 self.deliver(input, taken);
-                let block = input.split_to(len).freeze();
+                let block = self.protocol.reason_to_skip(input.split_to(len).freeze());
                 let failure = Failure { outcome: Outcome::Rejected, cause: Cause::Server };
                 let (never_started, skipped, cancelled) = (true, true, false);
                 self.fail_head(HeadFailure { failure, block, never_started, skipped, cancelled });

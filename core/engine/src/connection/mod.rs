@@ -302,7 +302,7 @@ impl<P: Protocol> Connection<P> {
         let (deadline, group, sync) = (request.deadline, request.group, request.sync);
         // The host may use a sync point for itself, and send nothing of it.
         if sync != SyncPoint::Only {
-            self.send_owed(now);
+            self.send_owed_before(now, &request);
         }
         let direct = match self.admit(now, &request)? {
             Admission::Direct => true,

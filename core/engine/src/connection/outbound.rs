@@ -128,10 +128,29 @@ impl<P: Protocol> Connection<P> {
     /// Sends the protocol's own request, if there is one, in front of the next segment.
     #[inline]
     pub(super) fn send_owed(&mut self, now: Time) {
-        if self.protocol.owes(self.wire.is_empty()) && !self.wire.mid_segment && self.window_open()
-        {
+        if self.owes() {
             self.write_own(now, P::write_owed);
         }
+    }
+
+    /// The same in front of a segment that begins with this request, which may take it along.
+    #[inline]
+    pub(super) fn send_owed_before(&mut self, now: Time, request: &Request<P::Expect>) {
+        if self.owes() && !self.takes_owed_along(now, request) {
+            self.write_own(now, P::write_owed);
+        }
+    }
+
+    #[cold]
+    fn takes_owed_along(&self, now: Time, request: &Request<P::Expect>) -> bool {
+        let admission = self.admit::<std::convert::Infallible>(now, request);
+        matches!(admission, Ok(Admission::Direct))
+            && self.protocol.takes_owed_along(&request.expect)
+    }
+
+    #[inline]
+    fn owes(&self) -> bool {
+        self.protocol.owes(self.wire.is_empty()) && !self.wire.mid_segment && self.window_open()
     }
 
     /// Sends the protocol's own request, if there is one, behind the last segment.

@@ -11,7 +11,9 @@
 //!    (behind it, because a parsed statement stays even if the commit fails). Until the reset is
 //!    answered, each segment behind it describes that statement first. If the reset failed, the
 //!    statement does not exist, and the server skips the segment. Requests that can't carry such a
-//!    guard (the simple protocol, COPY, a run of isolated rows) wait for the answer.
+//!    guard (the simple protocol, COPY, a run of isolated rows) wait for the answer. Once its
+//!    statements are prepared, a reset needs no segment of its own: it stands in front of the next
+//!    user's first request, in the same segment.
 //! 3. A guard works only if the name means the same to both sides. So it is used on *direct*
 //!    connections only; on others every request waits for the answer. A *probe* tells which kind it
 //!    is, once, in the same flight as the requests behind it.
@@ -30,8 +32,8 @@ use bytes::{Bytes, BytesMut};
 use super::{Expect, Names};
 use crate::client::names::NAME_PREFIX;
 use crate::message::{
-    Close, DataRow, Describe, EncodeError, Formats, SYNC, Target, TransactionStatus, bind, execute,
-    parse,
+    Close, DataRow, Describe, EncodeError, Formats, SYNC, ServerError, Target, TransactionStatus,
+    bind, execute, parse,
 };
 
 /// The owner of the session, the peer, and the reset that is owed or in flight.
@@ -46,9 +48,9 @@ pub(super) struct Ownership {
     left_names: LeftNames,
     /// Whether a tag showed such a statement since the last reset.
     has_names: bool,
-    /// Whether the statement that seeks them is prepared.
-    knows_seek: bool,
-    /// The usual reset, kept once one was sent.
+    /// Whether the statements of the usual reset are prepared.
+    knows_steps: bool,
+    /// The usual reset of prepared statements, kept once one was sent.
     usual: Option<(Bytes, Expect)>,
     /// Whether a probe shall be sent.
     probe_wanted: bool,
@@ -108,15 +110,16 @@ enum Reset {
         failed: u8,
         guarded: bool,
     },
+    /// It is in flight, in front of the request that takes it along.
+    Along,
 }
 
 /// What a reset does about the statements of PREPARE, which must not stay. Where it fails, the next
 /// one takes the next way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeftNames {
-    /// It looks for them, by a statement that is kept, and fails if there are any. That costs half as
-    /// much as to deallocate them, and only a function that a statement calls can prepare one without
-    /// a tag that tells.
+    /// It looks for them, and fails if there are any. That costs half as much as to deallocate them,
+    /// and only a function that a statement calls can prepare one without a tag that tells.
     Sought,
     /// It deallocates them, and keeps the connection's own.
     Deallocated,
@@ -158,7 +161,7 @@ impl Ownership {
             touched: false,
             left_names: LeftNames::Sought,
             has_names: false,
-            knows_seek: false,
+            knows_steps: false,
             usual: None,
             probe_wanted: false,
             probing: false,
@@ -225,7 +228,7 @@ impl Ownership {
 
     /// A tag showed that all prepared statements are gone.
     pub(super) fn statements_lost(&mut self) {
-        (self.has_names, self.knows_seek, self.usual) = (false, false, None);
+        (self.has_names, self.knows_steps, self.usual) = (false, false, None);
     }
 
     /// Its owner has reset it.
@@ -317,15 +320,42 @@ impl Ownership {
         }
     }
 
+    /// Whether a segment that begins with this request takes the reset along, in front of it. A
+    /// flush of the server less wakes the client once less.
+    #[cold]
+    pub(super) fn goes_along(&self, expect: &Expect, status: TransactionStatus) -> bool {
+        let is_usual = self.left_names == LeftNames::Sought && !self.has_names;
+        self.reset == Reset::Owed { failed: 0 }
+            && is_usual
+            && self.usual.is_some()
+            && status == TransactionStatus::Idle
+            && self.peer == Peer::Direct
+            && !self.probe_wanted
+            && expect.can_be_guarded()
+            && !expect.is_sync()
+    }
+
     #[inline]
-    pub(super) fn may_begin(&self, expect: &Expect) -> bool {
+    pub(super) fn may_begin(&self, expect: &Expect, status: TransactionStatus) -> bool {
         match self.reset {
             Reset::No => true,
             // A sync point alone runs nothing.
             _ if expect.is_sync() => true,
-            Reset::Owed { .. } => false,
+            Reset::Owed { .. } => self.goes_along(expect, status),
             Reset::Sent { guarded, .. } => guarded && expect.can_be_guarded(),
+            Reset::Along => expect.can_be_guarded(),
         }
+    }
+
+    /// Writes the reset in front of the request that takes it along. Returns how many answers there
+    /// are to it, without rows.
+    #[cold]
+    pub(super) fn send_along(&mut self, out: &mut BytesMut) -> u8 {
+        let Some((bytes, _)) = &self.usual else { return 0 };
+        out.extend_from_slice(&bytes[..bytes.len() - SYNC.len()]);
+        self.reset = Reset::Along;
+        self.touched = false;
+        USUAL_ANSWERS
     }
 
     /// A request is sent. `touches`: it may leave something behind. `begins`: it is the first of
@@ -333,7 +363,7 @@ impl Ownership {
     #[inline]
     pub(super) fn begin(&mut self, touches: bool, begins: bool, out: &mut BytesMut) -> bool {
         self.touched |= touches;
-        if !begins || !matches!(self.reset, Reset::Sent { .. }) {
+        if !begins || !matches!(self.reset, Reset::Sent { .. } | Reset::Along) {
             return false;
         }
         let guard = self.guard();
@@ -358,65 +388,71 @@ impl Ownership {
             LeftNames::Sought if has_names || !guarded => LeftNames::Deallocated,
             names => names,
         };
+        if names != LeftNames::Sought || status != TransactionStatus::Idle {
+            return self.write_reset(guarded, names, status, out);
+        }
         // The usual reset is written once, and copied from then on.
-        let is_usual = names == LeftNames::Sought && status == TransactionStatus::Idle;
-        if is_usual && let Some((bytes, expect)) = &self.usual {
+        if let Some((bytes, expect)) = &self.usual {
             out.extend_from_slice(bytes);
             return *expect;
         }
-        let (start, is_kept) = (out.len(), is_usual && self.knows_seek);
-        let expect = self.write_reset(guarded, names, status, out);
-        if is_kept {
+        let start = out.len();
+        let expect = self.write_usual_reset(out);
+        if std::mem::replace(&mut self.knows_steps, true) {
             self.usual = Some((Bytes::copy_from_slice(&out[start..]), expect));
         }
         expect
     }
 
+    /// The reset behind a user who has left no transaction open, as far as is known. Its statements
+    /// are prepared by the first one, which spares the server a third of its work from then on.
+    fn write_usual_reset(&self, out: &mut BytesMut) -> Expect {
+        let guard = self.guard();
+        close_guard(&guard, out);
+        let mut steps = 0;
+        for sql in RESET.into_iter().chain([&*seek(), SETTINGS, COMMIT]) {
+            let name = format!("{NAME_PREFIX}reset{steps}_{:x}", self.unique);
+            steps += 1;
+            match self.knows_steps {
+                true => write_run(out, &name),
+                false => write_statement(out, &name, sql),
+            }
+        }
+        let expect = match self.knows_steps {
+            true => Expect::own_run(Own::Reset, steps),
+            false => Expect::own(Own::Reset, steps),
+        };
+        end_reset(Some(&guard), expect, out)
+    }
+
     fn write_reset(
-        &mut self,
+        &self,
         guarded: bool,
         names: LeftNames,
         status: TransactionStatus,
         out: &mut BytesMut,
     ) -> Expect {
-        let (guard, seek) = (self.guard(), format!("{NAME_PREFIX}reset_{:x}", self.unique));
-        if guarded {
-            // Close is no statement, so nothing can stop it. If the guard doesn't exist, it does
-            // nothing.
-            let _ = Close { target: Target::Statement(&guard) }.encode(out);
+        let guard = guarded.then(|| self.guard());
+        if let Some(guard) = &guard {
+            close_guard(guard, out);
         }
         let mut steps = 0;
-        let mut run = |name: &str, sql: &str| {
+        let mut run = |sql: &str| {
             steps += 1;
-            match sql {
-                "" => write_prepared(out, name),
-                _ => write_statement(out, name, sql),
-            }
+            write_statement(out, "", sql);
         };
         if status != TransactionStatus::Idle {
-            run("", "rollback");
+            run("rollback");
         }
-        RESET.iter().for_each(|sql| run("", sql));
+        RESET.into_iter().for_each(&mut run);
         match names {
-            // Each step begins with a Parse. Where the statement is prepared, that is of nothing.
-            LeftNames::Sought if self.knows_seek => run(&seek, ""),
-            LeftNames::Sought => run(&seek, &format!("{UNLOCK}{LEFT_NAMES}")),
-            LeftNames::Deallocated => run("", DEALLOCATE_NAMED),
-            LeftNames::AllDeallocated => run("", DEALLOCATE_ALL),
+            LeftNames::Sought => run(&seek()),
+            LeftNames::Deallocated => [DEALLOCATE_NAMED, UNLOCK].into_iter().for_each(&mut run),
+            LeftNames::AllDeallocated => [DEALLOCATE_ALL, UNLOCK].into_iter().for_each(&mut run),
         }
-        if names != LeftNames::Sought {
-            run("", UNLOCK);
-        }
-        run("", SETTINGS);
-        run("", "commit");
-        let mut expect = Expect::own(Own::Reset, steps);
-        if guarded {
-            let _ = parse::write(out, &guard, "", &[]);
-            expect = expect.close().then_parse();
-        }
-        out.extend_from_slice(&SYNC);
-        self.knows_seek |= names == LeftNames::Sought;
-        expect
+        run(SETTINGS);
+        run(COMMIT);
+        end_reset(guard.as_deref(), Expect::own(Own::Reset, steps), out)
     }
 
     fn write_probe(&self, out: &mut BytesMut) -> Expect {
@@ -473,17 +509,41 @@ impl Ownership {
                     self.peer = Peer::Other;
                 }
             }
-            (Own::Reset, Reset::Sent { failed, .. }) if is_failed => {
-                let failed = failed + 1;
-                self.left_names = self.left_names.next();
-                self.reset = Reset::Owed { failed };
-                if failed >= TRIES_MAX {
-                    self.unusable = Some(NOT_RESET);
-                }
-            }
+            (Own::Reset, Reset::Along) if is_failed => self.fail_reset(1),
+            (Own::Reset, Reset::Sent { failed, .. }) if is_failed => self.fail_reset(failed + 1),
             (Own::Reset, _) => self.reset = Reset::No,
             _ => {}
         }
+    }
+
+    /// A reset failed, for so many times now.
+    #[cold]
+    fn fail_reset(&mut self, failed: u8) {
+        self.left_names = self.left_names.next();
+        self.reset = Reset::Owed { failed };
+        if failed >= TRIES_MAX {
+            self.unusable = Some(NOT_RESET);
+        }
+    }
+
+    /// Whether a reset is in flight that a request has taken along.
+    pub(super) fn is_along(&self) -> bool {
+        self.reset == Reset::Along
+    }
+
+    /// What the server says where the guard is missing.
+    #[cold]
+    pub(super) fn guard_is_missing(&self) -> Bytes {
+        let error = ServerError {
+            severity: "ERROR".to_owned(),
+            code: "26000".to_owned(),
+            message: format!("prepared statement \"{}\" does not exist", self.guard()),
+            ..ServerError::default()
+        };
+        let mut out = BytesMut::new();
+        // Encoding can't fail: no field holds a NUL, and all are short.
+        let _ = error.encode_error(&mut out);
+        out.freeze()
     }
 
     /// Whether the server is certain to skip a request with an unanswered guard.
@@ -513,6 +573,11 @@ impl LeftNames {
     }
 }
 
+/// Releases advisory locks, and fails if there are statements of PREPARE.
+fn seek() -> String {
+    format!("{UNLOCK}{LEFT_NAMES}")
+}
+
 /// Parse, Bind and Execute of a statement without parameters.
 fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
     // Encoding can't fail: neither holds a NUL, and both are short.
@@ -520,12 +585,25 @@ fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
     write_run(out, name);
 }
 
-/// The same for one that is prepared. The Parse that is answered is of nothing.
-fn write_prepared(out: &mut BytesMut, name: &str) {
-    let _ = parse::write(out, "", "", &[]);
-    write_run(out, name);
+/// Close is no statement, so nothing can stop it. If the guard doesn't exist, it does nothing.
+fn close_guard(guard: &str, out: &mut BytesMut) {
+    let _ = Close { target: Target::Statement(guard) }.encode(out);
 }
 
+/// The end of a reset, whose statements are written.
+fn end_reset(guard: Option<&str>, expect: Expect, out: &mut BytesMut) -> Expect {
+    let expect = match guard {
+        Some(guard) => {
+            let _ = parse::write(out, guard, "", &[]);
+            expect.close().then_parse()
+        }
+        None => expect,
+    };
+    out.extend_from_slice(&SYNC);
+    expect
+}
+
+/// Bind and Execute of a prepared statement without parameters.
 fn write_run(out: &mut BytesMut, name: &str) {
     let nothing = |_: usize, _: &mut BytesMut| Ok(bind::IsNull::Yes);
     let written: Result<(), EncodeError> =
@@ -556,6 +634,9 @@ const RESET: [&str; 8] = [
     "discard temp",
 ];
 
+/// The answers to the usual reset: to the Close, to Bind and Execute of each step, and to the Parse.
+pub(super) const USUAL_ANSWERS: u8 = 2 + 2 * (RESET.len() as u8 + 3);
+
 /// Releases advisory locks, and returns the server's process and whether it ever had something
 /// temporary. Names are qualified, since the path is still the user's.
 const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \
@@ -578,6 +659,8 @@ const DEALLOCATE_ALL: &str = "deallocate all";
 
 /// Resets the settings, and with them the timeouts.
 const SETTINGS: &str = "reset all";
+
+const COMMIT: &str = "commit";
 
 /// The column of the process in the reply to [`UNLOCK`].
 const RESET_PROCESS: usize = 1;

@@ -14,6 +14,7 @@ mod listener;
 mod pipelines;
 mod positions;
 mod replicas;
+mod resets;
 mod runs;
 mod session;
 mod shared_sync;

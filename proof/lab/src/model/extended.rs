@@ -63,6 +63,9 @@ impl Server {
         if let Some(code) = refused {
             return self.fail(code, statement.op);
         }
+        if statement.verb == Verb::Empty {
+            self.transaction.session.guard_reset(&self.log);
+        }
         let mut types = Statement::parameter_types(parse.sql);
         for (at, oid) in parse.parameter_types.enumerate() {
             types.resize(types.len().max(at + 1), rows::INT8);
@@ -89,6 +92,13 @@ impl Server {
         }
         if self.skipping {
             return;
+        }
+        match &statement {
+            Some(statement) => self.transaction.session.expect(statement, &self.log),
+            None if bind.statement.starts_with("onetrip_reset") => {
+                self.transaction.session.miss_reset(&self.log);
+            }
+            None => {}
         }
         let hit = self.is_hit();
         let prepared = self.statements.get(bind.statement);
@@ -203,7 +213,7 @@ impl Server {
                 self.put_error(&reply::error("ERROR", code::UNIQUE, culprit));
             }
         }
-        self.transaction.session.end_reset(failed, &self.log);
+        self.transaction.session.sync(failed, &self.log);
         self.put_ready();
     }
 
@@ -270,7 +280,11 @@ impl Server {
             }
             Verb::Commit => {
                 self.portals.clear();
-                self.transaction.commit(&self.log).map(|()| None)
+                self.transaction.commit(&self.log)?;
+                if op.is_none() {
+                    self.transaction.session.commit_reset();
+                }
+                Ok(None)
             }
             Verb::Rollback => {
                 self.portals.clear();
@@ -289,6 +303,7 @@ impl Server {
     /// Sends an error instead of the rest of the reply. Messages up to the next Sync are skipped.
     pub(super) fn fail(&mut self, code: &str, op: Option<u64>) {
         self.transaction.fail(&self.log);
+        self.transaction.session.end_reset(true, &self.log);
         self.skipping = true;
         self.put_error(&reply::error("ERROR", code, op));
     }

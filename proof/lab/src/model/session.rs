@@ -71,6 +71,8 @@ pub(super) struct Session {
     sabotage: VecDeque<Sabotage>,
     /// While a reset is under way: how many of its statements run before one fails.
     resetting: Option<Option<u32>>,
+    /// Whether the COMMIT of that reset was run.
+    has_committed: bool,
     /// Whether the last reset failed.
     unreset: bool,
 }
@@ -136,6 +138,7 @@ impl Session {
             taken: Vec::new(),
             sabotage: VecDeque::new(),
             resetting: None,
+            has_committed: false,
             unreset: false,
         }
     }
@@ -155,7 +158,7 @@ impl Session {
         self.commit();
     }
 
-    /// A Parse of this statement arrives.
+    /// A Parse or a Bind of this statement arrives.
     pub(super) fn expect(&mut self, statement: &Statement, log: &Log) {
         if statement.resets && self.resetting.is_none() {
             log.reset_begins();
@@ -165,6 +168,14 @@ impl Session {
                 None => return self.resetting = Some(None),
             };
             self.resetting = Some(Some(at));
+        }
+    }
+
+    /// A Bind of a statement of a reset arrives that is not there any more.
+    pub(super) fn miss_reset(&mut self, log: &Log) {
+        if self.resetting.is_none() {
+            log.reset_begins();
+            self.resetting = Some(None);
         }
     }
 
@@ -185,12 +196,29 @@ impl Session {
         statement.resets && self.resetting == Some(Some(u32::MAX))
     }
 
-    /// A Sync ends the reset, if there is one.
+    /// The COMMIT of a reset was run.
+    pub(super) fn commit_reset(&mut self) {
+        self.has_committed = self.resetting.is_some();
+    }
+
+    /// The guard behind that was parsed: what comes next in the segment is the next user's.
+    pub(super) fn guard_reset(&mut self, log: &Log) {
+        if std::mem::take(&mut self.has_committed) {
+            self.end_reset(false, log);
+        }
+    }
+
+    /// A reset ends, if there is one: with its guard, with an error, or with a Sync.
     pub(super) fn end_reset(&mut self, failed: bool, log: &Log) {
         if self.resetting.take().is_some() {
-            self.unreset = failed;
+            self.unreset = failed && !std::mem::take(&mut self.has_committed);
             log.reset_ends(!failed);
         }
+    }
+
+    /// A Sync came.
+    pub(super) fn sync(&mut self, failed: bool, log: &Log) {
+        self.end_reset(failed, log);
         self.process_id ^= i32::from(self.changes);
     }
 

@@ -136,6 +136,10 @@ impl Protocol for Observed {
         self.inner.owes(idle)
     }
 
+    fn takes_owed_along(&self, expect: &Expect) -> bool {
+        self.inner.takes_owed_along(expect)
+    }
+
     fn write_owed(&mut self, out: &mut BytesMut) -> Option<Expect> {
         let before = out.len();
         self.is_first = self.inner.is_reset_owed();
@@ -170,6 +174,10 @@ impl Protocol for Observed {
 
     fn begin_len(&self) -> usize {
         self.inner.begin_len()
+    }
+
+    fn reason_to_skip(&mut self, error: Bytes) -> Bytes {
+        self.inner.reason_to_skip(error)
     }
 
     fn is_skipped(&self, expect: &Expect) -> bool {

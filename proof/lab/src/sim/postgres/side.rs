@@ -194,7 +194,8 @@ impl Side for Postgres {
         let bytes = limits.in_flight_bytes_max + request;
         let wishes = world.side.floors.len();
         Bounds {
-            added: ADDED_MAX,
+            // One request may take a reset along.
+            added: ADDED_MAX + OWED_MAX,
             queued: 2 * (limits.queue_max + world.run_max) + wishes,
             queued_bytes: 2 * (limits.queue_bytes_max + world.run_max * request),
             undelivered_bytes: bytes + (window + 1).saturating_mul(world.side.reply_max),

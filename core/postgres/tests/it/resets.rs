@@ -1,0 +1,181 @@
+//! A reset that the next user's first request takes along in its own segment.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{Connection, End, Limits, Outcome, Output, Request, SyncPoint, Time, Token};
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{SYNC, TransactionStatus};
+use onetrip_postgres::{Event, Expect, Postgres};
+
+const NOW: Time = Time::ZERO;
+const PROCESS: i32 = 4711;
+
+struct Host {
+    engine: Connection<Postgres>,
+}
+
+impl Host {
+    /// A connection whose usual reset was answered twice, so that the next one is taken along. It is
+    /// owed.
+    fn warm() -> Host {
+        let mut protocol = Postgres::new(TransactionStatus::Idle);
+        protocol.identify(PROCESS, 7);
+        let mut host = Host { engine: Connection::new(NOW, protocol, Limits::default()) };
+        for user in 0..3 {
+            host.engine.protocol_mut().lend();
+            host.put(user, SyncPoint::Own);
+            let sent = host.write();
+            let syncs = sent.iter().filter(|tag| **tag == b'S').count();
+            assert_eq!(syncs, 2, "the probe, or the reset, and the request: {sent:?}");
+            host.answer(&sent, usize::MAX, None);
+            assert_eq!(host.ends(), [(user, End::Complete)]);
+            assert!(host.engine.protocol_mut().take_back());
+        }
+        host
+    }
+
+    fn put(&mut self, id: u64, sync: SyncPoint) {
+        let expect = Expect::sync().parse().bind().execute();
+        let request = Request { sync, ..Request::isolated(Token(id), expect) };
+        let ends = sync == SyncPoint::Own;
+        let statement = |out: &mut BytesMut| {
+            for tag in [b'P', b'B', b'E'] {
+                out.extend_from_slice(&[tag, 0, 0, 0, 4]);
+            }
+            out.extend_from_slice(if ends { &SYNC } else { b"" });
+            Ok::<(), ()>(())
+        };
+        self.engine.submit(NOW, request, statement).unwrap();
+    }
+
+    /// Writes what there is. Returns the tags.
+    fn write(&mut self) -> Vec<u8> {
+        let bytes = self.engine.transmit().to_vec();
+        self.engine.handle_written(NOW, bytes.len());
+        let (mut tags, mut at) = (Vec::new(), 0);
+        while at < bytes.len() {
+            tags.push(bytes[at]);
+            at += 1 + u32::from_be_bytes(bytes[at + 1..at + 5].try_into().unwrap()) as usize;
+        }
+        tags
+    }
+
+    /// The server answers these messages, up to a number of answers, with the error at one of them.
+    fn answer(&mut self, sent: &[u8], answers: usize, error_at: Option<usize>) {
+        let (mut read, mut skips) = (BytesMut::new(), false);
+        for (at, tag) in sent.iter().enumerate().take(answers) {
+            let text: &[(u8, &[u8])] = match tag {
+                b'S' => &[(backend::READY_FOR_QUERY, b"I")],
+                _ if skips => &[],
+                _ if error_at == Some(at) => {
+                    &[(backend::ERROR_RESPONSE, b"SERROR\0VERROR\0C22P02\0Mleft by PREPARE\0\0")]
+                }
+                b'C' => &[(backend::CLOSE_COMPLETE, b"")],
+                b'P' => &[(backend::PARSE_COMPLETE, b"")],
+                b'B' => &[(backend::BIND_COMPLETE, b"")],
+                b'D' => &[(backend::PARAMETER_DESCRIPTION, b"\0\0"), (backend::NO_DATA, b"")],
+                b'E' if sent.starts_with(b"PBEC") && at == 2 => &[
+                    (backend::DATA_ROW, b"\0\x03\0\0\0\x044711\0\0\0\x01t\0\0\0\x01f"),
+                    (backend::COMMAND_COMPLETE, b"SELECT 1\0"),
+                ],
+                b'E' => &[(backend::COMMAND_COMPLETE, b"DONE\0")],
+                other => panic!("{other}"),
+            };
+            skips = (skips || error_at == Some(at)) && *tag != b'S';
+            text.iter().for_each(|(tag, body)| read.extend_from_slice(&message(*tag, body)));
+        }
+        self.engine.handle_bytes(NOW, &mut read);
+        assert!(read.is_empty());
+    }
+
+    fn outputs(&mut self) -> Vec<Output<Event>> {
+        std::iter::from_fn(|| self.engine.poll_output()).collect()
+    }
+
+    fn ends(&mut self) -> Vec<(u64, End)> {
+        let ends = self.outputs().into_iter().filter_map(|output| match output {
+            Output::Ended { token, end, .. } => Some((token.0, end)),
+            _ => None,
+        });
+        ends.collect()
+    }
+}
+
+fn message(tag: u8, body: &[u8]) -> Bytes {
+    let len = (body.len() as u32 + 4).to_be_bytes();
+    [&[tag][..], &len, body].concat().into()
+}
+
+/// The Close of the guard, eleven steps and the Parse of the guard.
+const RESET: usize = 1 + 11 * 2 + 1;
+
+#[test]
+fn the_third_reset_leaves_in_the_segment_of_the_next_request() {
+    let mut host = Host::warm();
+    host.engine.protocol_mut().lend();
+    host.put(3, SyncPoint::Own);
+    let sent = host.write();
+    assert_eq!(sent.iter().filter(|tag| **tag == b'S').count(), 1, "{sent:?}");
+    assert_eq!(sent.len(), RESET + b"PBES".len());
+    host.answer(&sent, usize::MAX, None);
+    assert_eq!(host.ends(), [(3, End::Complete)]);
+    assert!(!host.engine.protocol().is_resetting());
+    assert!(host.engine.protocol_mut().take_back(), "the request itself leaves something behind");
+}
+
+#[test]
+fn what_is_notified_behind_a_reset_in_the_same_segment_is_for_the_new_user() {
+    let mut host = Host::warm();
+    host.engine.protocol_mut().lend();
+    host.put(3, SyncPoint::Own);
+    let sent = host.write();
+    let notified = message(backend::NOTIFICATION_RESPONSE, b"\0\0\0\x01c\0p\0");
+    let mut events = Vec::new();
+    for (from, to) in [(0, RESET - 1), (RESET - 1, RESET + 3)] {
+        host.answer(&sent[from..to], usize::MAX, None);
+        host.engine.handle_bytes(NOW, &mut BytesMut::from(&notified[..]));
+        events.extend(host.outputs().into_iter().filter_map(|output| match output {
+            Output::Event { event, .. } => Some(event),
+            _ => None,
+        }));
+    }
+    assert_eq!(events, [Event::StaleNotification, Event::Notification]);
+}
+
+#[test]
+fn a_request_whose_reset_failed_at_any_step_comes_again_behind_another_reset() {
+    for step in 0..RESET {
+        let mut host = Host::warm();
+        host.engine.protocol_mut().lend();
+        host.put(3, SyncPoint::Own);
+        let sent = host.write();
+        host.answer(&sent, usize::MAX, Some(step));
+        assert_eq!(host.ends(), [], "at {step}");
+        let again = host.write();
+        assert_eq!(again.iter().filter(|tag| **tag == b'S').count(), 2, "at {step}: {again:?}");
+        host.answer(&again, usize::MAX, None);
+        assert_eq!(host.ends(), [(3, End::Complete)], "at {step}");
+    }
+}
+
+#[test]
+fn a_segment_whose_reset_failed_ends_with_the_error_of_the_guard() {
+    for step in 0..RESET {
+        let mut host = Host::warm();
+        host.engine.protocol_mut().lend();
+        host.put(3, SyncPoint::Member);
+        host.put(4, SyncPoint::Own);
+        let sent = host.write();
+        host.answer(&sent, usize::MAX, Some(step));
+        let ended = host.outputs().into_iter().find_map(|output| match output {
+            Output::Ended { token: Token(3), block, end, .. } => Some((block, end)),
+            _ => None,
+        });
+        let (block, end) = ended.unwrap();
+        assert!(matches!(end, End::Failed(failure) if failure.outcome == Outcome::Rejected));
+        let text = String::from_utf8_lossy(&block).into_owned();
+        assert!(text.contains("C26000\0"), "{text}");
+        assert!(text.contains("reset failed, not run, try again"), "{text}");
+        // The next user waits for a reset as the first did.
+        assert!(host.engine.protocol().is_reset_owed());
+    }
+}

@@ -141,6 +141,7 @@ fn what_is_notified_behind_a_reset_in_the_same_segment_is_for_the_new_user() {
     assert_eq!(events, [Event::StaleNotification, Event::Notification]);
 }
 
+/// P46. The server skipped it together with the rest of its segment.
 #[test]
 fn a_request_whose_reset_failed_at_any_step_comes_again_behind_another_reset() {
     for step in 0..RESET {
@@ -157,6 +158,7 @@ fn a_request_whose_reset_failed_at_any_step_comes_again_behind_another_reset() {
     }
 }
 
+/// P46. What can't be sent again says that it did not run, and not what stopped the reset.
 #[test]
 fn a_segment_whose_reset_failed_ends_with_the_error_of_the_guard() {
     for step in 0..RESET {

@@ -131,7 +131,7 @@ const BUILTIN = `function ofNode(name, load) {
 }
 `
 
-/** The text without comments: the documentation stands in the declarations, and reasons in the sources. */
+/** The text without comments: declarations have the documentation, and sources the reasons. */
 function uncommented(text) {
   const bare = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n|^[ \t]*\/\/.*\n/gm, '')
   const code = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code

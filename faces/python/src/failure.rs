@@ -84,11 +84,12 @@ impl Failure {
 
     /// The same of what was sent again, where it may have run before.
     pub(crate) fn after(mut self, may_have_run: bool) -> Failure {
-        if let Failure::Said { outcome, .. } = &mut self
-            && may_have_run
-            && *outcome == outcome::NOT_SENT
-        {
-            *outcome = outcome::UNKNOWN;
+        let over_all = number(self.known().over_attempts(may_have_run));
+        match &mut self {
+            Failure::Server { outcome, .. }
+            | Failure::Answer { outcome, .. }
+            | Failure::Said { outcome, .. } => *outcome = over_all,
+            Failure::Raised(_) => {}
         }
         self
     }

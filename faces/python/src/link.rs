@@ -278,11 +278,12 @@ impl Link {
     ) -> Option<Failure> {
         let it = call.get();
         let requests = it.now.with(|it| std::mem::take(&mut it.requests)).ok()?;
-        let waiting = self.connection.borrow().pending().1;
-        if waiting + requests.len() >= QUEUE_MAX {
-            let message = format!("a pipeline has less than {QUEUE_MAX} statements");
+        let queue_max = self.connection.borrow_mut().queue_max();
+        if requests.len() >= queue_max {
+            let message = format!("a pipeline has less than {queue_max} statements (queue_max)");
             return Some(Failure::said("pipeline_too_long", 1, message));
         }
+        let mut is_first = true;
         let flags = it.flags | flag::MEMBER;
         for request in requests {
             let (part, described, ..) = &request;
@@ -299,9 +300,17 @@ impl Link {
                 self.parts.insert(token);
             }
             let sent = self.send(py, now, token, of.get(), flags, Some(&request));
+            let is_first = std::mem::replace(&mut is_first, false);
             if let Err(failure) = sent {
                 self.take(token);
-                return self.stuck(failure);
+                self.parts.remove(&token);
+                if is_first || self.is_over {
+                    return Some(failure);
+                }
+                // The first one is in, so what is refused can't be encoded.
+                self.connection.borrow_mut().fail_segment(now);
+                let _ = of.get().now.with(|it| it.failure = Some(failure));
+                break;
             }
         }
         let token = self.token(call);
@@ -313,16 +322,9 @@ impl Link {
             }
             Err(refused) => {
                 self.take(token);
-                let failure = Failure::refused(refused, &self.why);
-                self.stuck(failure)
+                Some(Failure::refused(refused, &self.why))
             }
         }
-    }
-
-    /// A part of a pipeline was submitted, and the rest can't be: nothing may follow in its place.
-    fn stuck(&mut self, failure: Failure) -> Option<Failure> {
-        self.connection.borrow_mut().peer_closed();
-        Some(failure)
     }
 
     pub(crate) fn give_up(&mut self, now: Time, token: u32, ticket: Ticket) {
@@ -447,9 +449,6 @@ fn submission<'a>(
 
 /// Bytes of a result that are not read before it is complete.
 const EARLY_BYTES: usize = 32 << 10;
-
-/// The default of `queue_max`.
-const QUEUE_MAX: usize = 16_384;
 
 /// The command tags among whole messages.
 fn tags_of(block: Bytes) -> Bytes {

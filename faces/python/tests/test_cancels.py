@@ -239,3 +239,40 @@ async def test_redis_asyncio(redis: onetrip.redis.Client[str]) -> None:
         await Storm(ways).run()
         assert await connections(redis) == opened
         assert await it.echo("on") == "on"
+
+
+async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
+    db: onetrip.Database,
+) -> None:
+    """Its first statement waits for a lock, and most of the others have not left yet."""
+    name = "given up many"
+    await db.execute("create table if not exists given_up (t text)")
+    await db.execute("truncate given_up")
+    insert = "insert into given_up select $1 from pg_advisory_xact_lock(3164)"
+    sets = [(f"{n} " + "x" * (32 << 10),) for n in range(100)]
+    waiting = """select count(*) from pg_stat_activity
+        where application_name = $1 and wait_event_type = 'Lock'"""
+
+    async def holds(call: Callable[[], Awaitable[Any]], task: bool) -> None:
+        given_up = asyncio.ensure_future(call())
+        while not await db.fetchval(waiting, name):
+            await asyncio.sleep(0.001)
+        if task:
+            given_up.cancel()
+        with pytest.raises((asyncio.CancelledError, asyncio.TimeoutError)):
+            await given_up
+
+    async with (
+        onetrip.connect(URL, connections_max=1, application_name=name) as it,
+        onetrip.asyncpg.create_pool(
+            URL, min_size=1, max_size=1, server_settings={"application_name": name}
+        ) as pool,
+    ):
+        async with db.begin() as tx:
+            await tx.execute("select pg_advisory_xact_lock(3164)")
+            # What comes behind it would wait for the lock, had the server not been asked to stop.
+            await holds(lambda: it.executemany(insert, sets), True)
+            assert await asyncio.wait_for(it.fetchval("select 1"), 20) == 1
+            await holds(lambda: pool.executemany(insert, sets, timeout=0.5), False)
+            assert await asyncio.wait_for(pool.fetchval("select 1"), 20) == 1
+        assert await it.fetchval("select count(*) from given_up") == 0

@@ -14,7 +14,7 @@ import onetrip.blocking
 from onetrip.blocking._loop import Loop
 from onetrip.errors import CancelledError, SerializationError, UniqueViolation
 
-from conftest import URL, until_active
+from conftest import URL, Line, until_active
 
 
 @pytest.fixture
@@ -313,3 +313,56 @@ def test_what_leaves_a_blocking_transaction_speaks_of_the_whole(
         finally:
             monkeypatch.setattr(Loop, "_wait", wait)
             db.execute("drop table left_blocking")
+
+
+async def test_a_commit_that_nobody_answered_did_not_commit_what_had_failed(line: Line) -> None:
+    for fails in (True, False):
+        async with onetrip.connect(line.url, connections_max=1) as db:
+            with pytest.raises(onetrip.ConnectionLostError) as caught:
+                async with db.begin() as tx:
+                    await tx.fetchval("select 1")
+                    if fails:
+                        with pytest.raises(onetrip.errors.DataError):
+                            await tx.fetchval("select 1 / 0")
+                    # From the next byte of the server's on.
+                    line.say("cut")
+            assert caught.value.outcome == ("Rejected" if fails else "Unknown")
+
+
+async def test_a_pipeline_and_a_full_queue_wait_for_each_other_and_harm_nobody() -> None:
+    """All is sent in one turn, so the queue has 16 MiB before anything is answered."""
+    large = "x" * (1 << 20)
+    async with onetrip.connect(URL, connections_max=1) as db:
+        length = "select length($1::text)"
+        pid = await db.fetchval("select pg_backend_pid()")
+        assert await db.fetchval(length, "x") == 1
+
+        async def pipelined(value: str, times: int) -> list[int]:
+            async with db.pipeline() as pipeline:
+                calls = [pipeline.fetchval(length, value) for _ in range(times)]
+            return [await call for call in calls]
+
+        for value, times in (("x", 3), (large, 20)):
+            before = [asyncio.ensure_future(db.fetchval(length, large)) for _ in range(20)]
+            pipeline = asyncio.ensure_future(pipelined(value, times))
+            await asyncio.sleep(0)
+            behind = [asyncio.ensure_future(db.fetchval(length, large)) for _ in range(20)]
+            assert await asyncio.gather(*before, *behind) == [len(large)] * 40
+            assert await pipeline == [len(value)] * times
+        assert await db.fetchval("select pg_backend_pid()") == pid
+
+
+async def test_a_statement_of_a_pipeline_that_can_not_be_sent_harms_no_neighbour(
+    table: onetrip.Database,
+) -> None:
+    async with onetrip.connect(URL, connections_max=1) as db:
+        pid = await db.fetchval("select pg_backend_pid()")
+        neighbour = asyncio.ensure_future(db.fetchval("select 1"))
+        with pytest.raises(onetrip.Error) as caught:
+            async with db.pipeline() as pipeline:
+                pipeline.execute("insert into things values (1)")
+                pipeline.execute("select '\0'")
+        assert caught.value.outcome in ("NotSent", "Rejected")
+        assert await neighbour == 1
+        assert await db.fetchval("select pg_backend_pid()") == pid
+        assert await things(table) == []

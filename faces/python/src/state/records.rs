@@ -6,12 +6,13 @@ use onetrip_engine::Outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::Repeats;
 use onetrip_postgres::client::migrated;
+use onetrip_postgres::client::transaction::verdict::of_pipeline;
 use pyo3::prelude::*;
 
 use super::State;
 use crate::call::{Call, Progress, Stage, Want};
 use crate::deed::{Deed, Said};
-use crate::failure::Failure;
+use crate::failure::{Failure, number as number_of};
 use crate::redis;
 
 impl State {
@@ -360,10 +361,17 @@ impl State {
         parts: &[Py<Call>],
         failure: Option<Failure>,
     ) {
+        // What can't be read is of no account where all is undone, for another reason.
+        let is_undone = failure.is_some();
+        let stands = |it: &Failure| !(is_undone && it.is_of_reading());
         let cause = parts.iter().enumerate().find_map(|(number, part)| {
             let own = |it: &mut Progress| {
-                it.failure.as_ref().filter(|it| !it.is_aborted()).map(|it| match &failure {
-                    Some(end) => it.again(py, end.outcome()),
+                let own = it.failure.as_ref().filter(|it| !it.is_aborted() && stands(it));
+                own.map(|it| match &failure {
+                    Some(end) => {
+                        let known = of_pipeline(it.known(), Some(end.known()));
+                        it.again(py, number_of(known))
+                    }
                     None => it.again(py, it.outcome()),
                 })
             };
@@ -381,7 +389,8 @@ impl State {
             texts.for_each(|text| text.get().forget());
         }
         for part in parts {
-            let has_failed = part.get().now.with(|it| it.failure.is_some()).unwrap_or(true);
+            let has_failed = |it: &mut Progress| it.failure.as_ref().is_some_and(stands);
+            let has_failed = part.get().now.with(has_failed).unwrap_or(true);
             let undone =
                 cause.as_ref().filter(|_| !has_failed).map(|cause| match cause.outcome() {
                     outcome::REJECTED => Failure::said(

@@ -235,8 +235,9 @@ class DropInHost(Host):
         if isinstance(made, exceptions.TargetServerAttributeNotMatched):
             asked = self.config.params.target_session_attrs
             text = f"None of the hosts match the target attribute requirement {asked!r}"
-            outcome, made = made.outcome, exceptions.TargetServerAttributeNotMatched(text)
-            made.outcome = outcome
+            fresh: Any = exceptions.TargetServerAttributeNotMatched(text)
+            fresh.outcome = made.outcome
+            return fresh
         return made
 
     def terminate(self, number: int) -> None:

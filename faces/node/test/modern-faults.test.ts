@@ -110,6 +110,26 @@ test(
   },
 )
 
+test('a COMMIT that nobody answered did not commit what had failed', { timeout: 120_000 }, async () => {
+  for (const fails of [true, false]) {
+    const way = await proxy((bytes) => {
+      if (bytes.includes('COMMIT')) way.cut()
+      return bytes
+    })
+    const sql = client({ url: way.url, connectionsMax: 1 })
+    const error = await failure(
+      sql.begin(async (tx) => {
+        if (fails) assert.equal((await failure(tx`select 1 / 0`)).code, '22012')
+        else await tx`select 1`
+      }),
+    )
+    const known = fails ? 'Rejected' : 'Unknown'
+    assert.deepEqual([error.code, error.outcome], ['connection_lost', known])
+    await sql.end()
+    way.close()
+  }
+})
+
 test('an idle connection that is lost goes unnoticed', { timeout: 120_000 }, async () => {
   const sql = client({ connectionsMax: 1 })
   const pid = (await sql`select pg_backend_pid() as p`.one())['p']

@@ -335,3 +335,11 @@ test('a Date of another realm is a Date', async () => {
   const row = await client()`select ${moment}::timestamptz as a, ${[moment]}::timestamptz[] as b`.one()
   assert.deepEqual(row, { a: new Date(0), b: [new Date(0)] })
 })
+
+test('bytes of another realm are bytes', async () => {
+  const sql = client()
+  for (const text of ['new Uint8Array([1, 255])', 'new Uint8Array([1, 255]).buffer']) {
+    const bytes = runInNewContext(text) as Uint8Array
+    assert.equal((await sql`select encode(${bytes}::bytea, 'hex') as h`.one())['h'], '01ff')
+  }
+})

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
+import type { Query } from '../src/modern/query'
+import type { Tx } from '../src/modern/sql'
 import { client, failure } from './modern/client'
 
 let tables = 0
@@ -401,4 +403,88 @@ test('DISCARD is refused on a shared connection, which goes on', async () => {
   const first = await sql`select pg_backend_pid() as p`.one()
     await failure(sql`discard plans`)
   assert.equal((await sql`select pg_backend_pid() as p`.one())['p'], first['p'])
+})
+
+test('what leaves begin was rolled back, and its error says so although its statement ran', async () => {
+  const { sql, name, count, drop } = await table(client({ resultBytesMax: 1000 }))
+  const ways: ((tx: Tx) => PromiseLike<unknown>)[] = [
+    (tx) => tx`insert into ${name} values (1), (2) returning n`.one(),
+    (tx) => tx`insert into ${name} select generate_series(1, 500) returning n`,
+  ]
+  for (const way of ways) {
+    let inside: string | undefined
+    const run = async (tx: Tx): Promise<unknown> => {
+      const error = await failure(way(tx))
+      inside = error.outcome
+      throw error
+    }
+    assert.equal((await failure(sql.begin(run))).outcome, 'Rejected')
+    assert.equal(inside, 'Applied')
+    assert.equal(await count(), 0)
+    // A savepoint is a whole, too; what is caught behind it does not hinder the transaction.
+    await sql.begin(async (tx) => {
+      assert.equal((await failure(tx.savepoint(run))).outcome, 'Rejected')
+      await tx`insert into ${name} values (0)`
+    })
+    assert.equal(await count(), 1)
+    await sql`delete from ${name}`
+  }
+  await drop()
+})
+
+test('an error of another client leaves begin as it is', async () => {
+  const { sql, drop } = await table()
+  const other = client()
+  const error = await failure(sql.begin(() => other`select 1 union select 2`.one()))
+  assert.deepEqual([error.code, error.outcome], ['too_many_rows', 'Applied'])
+  await drop()
+})
+
+test('what cannot be read hides nothing of what undid it', async () => {
+  const { sql, name, count, drop } = await table(client({ resultBytesMax: 1000 }))
+  await sql`alter table ${name} add m int unique deferrable initially deferred`
+  const unread = (): Query<unknown> =>
+    sql`insert into ${name} select i, i from generate_series(1, 500) i returning n`
+  const twice = (): Query<unknown> => sql`insert into ${name} values (501, 1)`
+  const fails = (): Query<unknown> => sql`select 1 / 0`
+  for (const [second, code] of [
+    [fails, '22012'],
+    [twice, '23505'],
+  ] as const) {
+    const members = [unread(), second()]
+    const whole = await failure(sql.pipeline(members))
+    assert.deepEqual([whole.code, whole.outcome], [code, 'Rejected'])
+    const first = await failure(members[0] as Query<unknown>)
+    assert.deepEqual([first.code, first.outcome], ['rolled_back', 'Rejected'])
+  }
+  const last = (tx: Tx): readonly [Query<unknown>, Query<unknown>] => [
+    tx`insert into ${name} values (501, 1)`,
+    tx`insert into ${name} select i, i from generate_series(1, 500) i returning n`,
+  ]
+  const error = await failure(sql.begin((tx) => last(tx)))
+  assert.deepEqual([error.code, error.outcome], ['23505', 'Rejected'])
+  assert.equal(await count(), 0)
+  await drop()
+})
+
+test('a pipeline and a full queue wait for each other, and harm nobody', async () => {
+  // All is sent in one turn, so the queue has 16 MiB before anything is answered.
+  const sql = client({ connectionsMax: 1 })
+  const large = 'x'.repeat(1 << 20)
+  const length = (value: string): Query<{ n: number }> => sql`select length(${value}::text) as n`
+  const pid = (await sql`select pg_backend_pid() as p`.one())['p']
+  await length('x')
+  for (const [value, times] of [
+    ['x', 3],
+    [large, 20],
+  ] as const) {
+    const many = (): Promise<{ n: number }>[] =>
+      Array.from({ length: 20 }, () => length(large).one())
+    const before = many()
+    const pipeline = sql.pipeline(Array.from({ length: times }, () => length(value)))
+    const neighbours = await Promise.all([...before, ...many()])
+    assert.ok(neighbours.every(({ n }) => n === large.length))
+    assert.ok((await pipeline).every(([row]) => (row as { n: number }).n === value.length))
+  }
+  assert.equal((await sql`select pg_backend_pid() as p`.one())['p'], pid)
 })

@@ -60,9 +60,13 @@ export interface Exports {
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
+  onetrip_postgres_fail_segment(connection: number, now: number): void
   onetrip_postgres_begin(connection: number, modes: number): void
   onetrip_postgres_act(connection: number, now: number, act: number, token: number): number
   onetrip_retry_pause(failures: number, attemptsMax: number, seed: number): number
+  onetrip_outcome_left(failure: number, undone: number): number
+  onetrip_outcome_of_pipeline(statement: number, end: number): number
+  onetrip_outcome_over_attempts(last: number, mayHaveRun: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void
   onetrip_begin_cancel(connection: number, now: number): number

@@ -253,6 +253,14 @@ export class Link extends Wire<Receiver> {
     return place
   }
 
+  /**
+   * The rest of a segment of members can't be submitted: what was is undone, at the sync point that
+   * follows.
+   */
+  failSegment(): void {
+    if (!this.isFree) this.engine.onetrip_postgres_fail_segment(this.address, this.time())
+  }
+
   /** Begins a transaction. BEGIN is sent with the first request, which belongs to it. */
   begin(modes: number): void {
     if (this.isFree) return

@@ -112,6 +112,11 @@ export class Connection implements Owner, Reached {
     return place
   }
 
+  /** Undoes a segment of members whose rest can't be submitted, at its end. */
+  failSegment(): void {
+    this.#link?.failSegment()
+  }
+
   /** Ends a segment of members. */
   sync(receiver: Receiver): number {
     if (this.#link === undefined || this.#isOver) return CLOSED

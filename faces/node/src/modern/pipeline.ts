@@ -1,9 +1,10 @@
-import { End, Flag, OUTCOMES, StatementPlace, type Outcome } from '../engine/exports'
+import { End, Flag, OUTCOMES, Refused, StatementPlace, type Outcome } from '../engine/exports'
 import type { Receiver } from '../engine/link'
+import { outcomeOfPipeline } from '../engine/outcome'
 import { UNTOLD } from '../engine/text-key'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
-import { ended, refused, serverError } from './failure'
+import { ended, refused as refusedAt, serverError } from './failure'
 import type { Pool, Work } from './pool'
 import type { Rows } from './rows'
 import type { Keeper, Scope } from './scope'
@@ -96,22 +97,14 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   _run(connection: Connection): void {
     this.#connection = connection
     const statements = this.#statements
-    if (connection.queued + statements.length >= this.queueMax) {
-      return this.fail(refused(FULL), 'NotSent')
-    }
-    for (const statement of statements) {
-      if (!statement._sendOn(connection, Flag.MEMBER)) return
-    }
+    const [first, ...rest] = statements as [Statement, ...Statement[]]
+    const taken = first._submitOn(connection, Flag.MEMBER)
+    if (taken === Refused.FULL && this.#pool._waits(this)) return
+    if (!first._isTaken(connection, taken)) return this.#failed(undefined)
+    // Once the first one is in, the rest is taken, and only what can't be encoded is refused.
+    if (!rest.every((it) => it._sendOn(connection, Flag.MEMBER))) connection.failSegment()
     const place = connection.sync(this)
-    if (place < 0) this.#stuck(refused(place, connection.why))
-  }
-
-  /**
-   * A part was submitted and the rest can't be: the connection ends, so that no part can commit.
-   */
-  #stuck(error: PostgresError): void {
-    this.#connection?.destroy(again(error, 'Unknown'))
-    this.fail(error, 'NotSent')
+    if (place < 0) this.fail(refusedAt(place, connection.why), 'NotSent')
   }
 
   // --- its statements ---
@@ -119,10 +112,6 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   _ended(statement: Statement, error: PostgresError | undefined): boolean {
     if (error === undefined) return true
     this.#failures.set(statement, error)
-    // One statement was refused after others had been submitted. All or nothing: those must not
-    // take effect either.
-    if (error.outcome === 'NotSent' && !this.isOver && error.code !== 'connection_lost')
-      this.#stuck(error)
     return true
   }
 
@@ -163,14 +152,19 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     if (this.isOver) return
     this.isOver = true
     const statements = this.#statements
-    const first = statements.findIndex((it) => isCause(this.#failures.get(it)))
+    // What can't be read is of no account where all is undone, for another reason.
+    const causes = [isCause, last === undefined ? isReading : () => false]
+    const at = causes.map((is) => statements.findIndex((it) => is(this.#failures.get(it))))
+    const first = at.find((it) => it >= 0) ?? -1
     const failure = this.#failures.get(statements[first] as Statement)
     const cause = failure ?? last ?? ended(End.ABORTED, 'Rejected')
     for (const statement of statements) {
-      statement.finishWith(this.#failures.get(statement) ?? undone(cause))
+      const own = this.#failures.get(statement)
+      const stands = own !== undefined && (last === undefined || !isReading(own))
+      statement.finishWith(stands ? own : undone(cause))
     }
     if (failure === undefined) return this.#reject?.(cause)
-    const error = again(failure, outcomeOf(failure.outcome, last?.outcome))
+    const error = again(failure, outcomeOfPipeline(failure.outcome, last?.outcome))
     // With one statement its number says nothing, as in Rust.
     if (statements.length > 1)
       error.message = `statement ${first + 1} of the pipeline: ${failure.message}`
@@ -180,19 +174,16 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
 }
 
 /**
- * Whether the error is a cause, and not that of a statement that was skipped because of another.
+ * Whether the error is a cause, and not that of a statement that was skipped because of another, or
+ * that succeeded and can't be read.
  */
 function isCause(error: PostgresError | undefined): boolean {
-  return error !== undefined && error.code !== 'aborted'
+  return error !== undefined && error.code !== 'aborted' && !isReading(error)
 }
 
-/**
- * The outcome of a pipeline of which a statement failed so, and whose sync point then ended so, if
- * it failed too. What the server refused is undone, also if the rest was never sent.
- */
-function outcomeOf(failure: Outcome, last: Outcome | undefined): Outcome {
-  if (last === undefined || failure === 'Rejected') return failure
-  return last === 'NotSent' && failure !== 'NotSent' ? 'Unknown' : last
+/** Whether the statement succeeded, and only its answer can't be read. */
+function isReading(error: PostgresError | undefined): boolean {
+  return error?.outcome === 'Applied'
 }
 
 /** The error of a statement that was complete when another one failed. */
@@ -205,4 +196,3 @@ function undone(cause: PostgresError): PostgresError {
     cause,
   )
 }
-const FULL = -2

@@ -91,6 +91,15 @@ export class Pool implements Opener, Host, Scope {
     if (this.#isClosing) return work.fail(closed(), 'NotSent')
     const connection = this.#members.get(this.#adapter.place(work.key))
     if (connection !== undefined) return work._run(connection)
+    this.#wait(work)
+  }
+
+  _waits(work: Work): boolean {
+    if (!this.#isClosing) this.#wait(work)
+    return !this.#isClosing
+  }
+
+  #wait(work: Work): void {
     const borrower: Borrower = {
       served: (number) => {
         this.#inLine.delete(work)

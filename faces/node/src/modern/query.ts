@@ -102,7 +102,9 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
       if (rows.length === 1) return rows[0] as Row
       const code = rows.length === 0 ? 'no_rows' : 'too_many_rows'
       const message = `one() takes exactly one row, and ${rows.length === 0 ? 'none' : rows.length} came`
-      throw new PostgresError(code, 'Applied', message).about(this.text)
+      const error = new PostgresError(code, 'Applied', message).about(this.text)
+      this.keeper?._marks?.(error)
+      throw error
     })
   }
 

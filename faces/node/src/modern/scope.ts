@@ -12,6 +12,8 @@ export interface Scope {
   _hedge?(statement: Statement): void
   /** Whether a statement is submitted anew that was not sent before its connection ended. */
   _goesOn?(statement: Statement): boolean
+  /** The queue of its connection is full: it gets in line. Returns whether it does. */
+  _waits?(statement: Statement): boolean
   /** Sends a statement again after a pause, if that is allowed. Returns whether it will be. */
   _again?(statement: Statement, error: PostgresError): boolean
 }
@@ -27,4 +29,6 @@ export interface Second {
  */
 export interface Keeper {
   _ended(statement: Statement, error: PostgresError | undefined): boolean
+  /** The error is one of a statement of it. */
+  _marks?(error: PostgresError): void
 }

@@ -223,7 +223,7 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Borrowed> | Borrowed)
         return await runIn(transaction, defaults, run)
       } catch (error) {
         const runsAgain = transaction?.runsAgain
-        await transaction?.rollback()
+        await transaction?.rollback(error)
         pause = runsAgain ? pauseBehind(attempt, attemptsMax) : -1
         if (pause < 0) throw error
       } finally {

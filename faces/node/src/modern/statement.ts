@@ -1,6 +1,7 @@
-import { End, Flag, OUTCOMES, Trait, type Outcome } from '../engine/exports'
+import { End, Flag, OUTCOMES, Refused, Trait, type Outcome } from '../engine/exports'
 import type { Parameters, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
+import { outcomeOverAttempts } from '../engine/outcome'
 import { ALONE, keyOf, UNTOLD } from '../engine/text-key'
 import type { Columns, RowReader } from '../pg/columns'
 import { Misfit } from '../pg/readers'
@@ -114,15 +115,30 @@ export class Statement extends Fragment implements Receiver {
 
   /** Runs on a shared connection. */
   _run(connection: Connection): void {
-    const isSent = this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
+    const place = this._submitOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
+    // Others were placed there at the same time, and have filled its queue.
+    if (place === Refused.FULL && this.scope._waits?.(this) === true) {
+      this.connection = undefined
+      return
+    }
+    const isSent = this._isTaken(connection, place)
     const isRead = (this.traits & Trait.READ) !== 0
     if (isSent && this.isHedged && isRead) this.scope._hedge?.(this)
   }
 
   /** Submits it. Returns whether it was taken; if not, it fails. */
   _sendOn(connection: Connection, flags: number): boolean {
+    return this._isTaken(connection, this._submitOn(connection, flags))
+  }
+
+  /** Submits it. Returns its place, or why it was refused. */
+  _submitOn(connection: Connection, flags: number): number {
     this.connection = connection
-    const place = connection.submit(this, flags, this.text, this.parameters, this.key)
+    return connection.submit(this, flags, this.text, this.parameters, this.key)
+  }
+
+  /** Whether it was taken with this place; if not, it fails. */
+  _isTaken(connection: Connection, place: number): boolean {
     this.place = place
     if (place < 0) this.fail(refused(place, connection.why), 'NotSent')
     return place >= 0
@@ -220,8 +236,9 @@ export class Statement extends Fragment implements Receiver {
     if (this.isOver) return
     if (this.isRepeatable && this.scope._again?.(this, error)) return
     if (error instanceof PostgresError) {
-      error.outcome = this.mayHaveRun && outcome !== 'Applied' ? 'Unknown' : outcome
+      error.outcome = outcomeOverAttempts(outcome, this.mayHaveRun)
       error.about(this.text)
+      this.keeper?._marks?.(error)
     }
     if (this.keeper !== undefined && this.keeper._ended(this, error)) return
     this.finishWith(error)

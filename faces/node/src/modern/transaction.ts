@@ -1,5 +1,6 @@
 import { onLoan, type Loan } from '../engine/abandoned'
 import { Act, Flag, OUTCOMES, StatementPlace } from '../engine/exports'
+import { outcomeLeft } from '../engine/outcome'
 import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
@@ -20,6 +21,8 @@ export class Transaction implements Keeper {
   readonly #levels: Level[] = [this.outermost]
   readonly #segment: Segment
   #isIncomplete = false
+  /** COMMIT was asked for: what fails from now on speaks of the whole. */
+  #isCommitting = false
 
   /** Begins on a connection, which is given back when the transaction can't be reached any more. */
   constructor(borrowed: Borrowed, options: TransactionOptions) {
@@ -60,6 +63,16 @@ export class Transaction implements Keeper {
 
   _ended(): boolean {
     return false
+  }
+
+  _marks(error: PostgresError): void {
+    PART_OF.set(error, this)
+  }
+
+  /** An error leaves the transaction, or a savepoint of it, whose work it speaks of from now on. */
+  #leaves(error: unknown, isUndone: boolean): void {
+    if (error instanceof PostgresError && PART_OF.get(error) === this)
+      error.outcome = outcomeLeft(error.outcome, isUndone)
   }
 
   /**
@@ -109,6 +122,7 @@ export class Transaction implements Keeper {
       if (!level.isOver) await this.#vacate()
     } catch (error) {
       if (!level.isOver) this.#undo(level)
+      this.#leaves(error, false)
       throw error
     }
     const over = level.isOver ? this.#check(level) : undefined
@@ -157,9 +171,12 @@ export class Transaction implements Keeper {
       const message = 'rolled back, since a statement was given up before it was sent'
       throw new PostgresError('rolled_back', 'Rejected', message)
     }
-    const committed = await ended(this.connection, Act.COMMIT).catch((error: PostgresError) => error)
-    const failed = (await ends).find((it) => it.status === 'rejected')
-    const error = failed?.status === 'rejected' ? (failed.reason as unknown) : undefined
+    this.#isCommitting = true
+    const committed = await ended(this.connection, Act.COMMIT).then(
+      () => undefined,
+      (error: PostgresError) => error,
+    )
+    const error = causeOf(await ends, committed)
     if (error instanceof PostgresError) {
       const outcome = this.connection.act(Act.WITH_COMMIT, OUTCOMES.indexOf(error.outcome))
       // A connection that is gone has no COMMIT to tell of, and what is not committed is undone.
@@ -169,23 +186,44 @@ export class Transaction implements Keeper {
     if (committed !== undefined) throw committed
   }
 
-  /** Rolls back, unless the connection is over. It never rejects. */
-  rollback(): Promise<void> {
+  /** Rolls back because of an error, unless the connection is over. It never rejects. */
+  async rollback(error: unknown): Promise<void> {
     this.#close()
-    return rollBack(this.connection)
+    const isUndone = await rollBack(this.connection)
+    if (!this.#isCommitting) this.#leaves(error, isUndone)
   }
+}
+
+/** The transactions that errors are about: one of another leaves it as it is. */
+const PART_OF = new WeakMap<PostgresError, Transaction>()
+
+/**
+ * The error of the first statement that failed. What can't be read is of no account where all is
+ * undone, for another reason.
+ */
+function causeOf(
+  ends: readonly PromiseSettledResult<unknown>[],
+  committed: PostgresError | undefined,
+): unknown {
+  const errors = ends.flatMap((it) => (it.status === 'rejected' ? [it.reason as unknown] : []))
+  const isReading = (it: unknown): boolean => it instanceof PostgresError && it.outcome === 'Applied'
+  return committed === undefined ? errors[0] : errors.find((it) => !isReading(it))
 }
 
 /**
  * Rolls back what runs on a connection, unless that is over. If the ROLLBACK fails, the connection
- * is closed, which rolls back too.
+ * is closed, which rolls back too. Resolves to whether the server has answered it.
  */
-async function rollBack(connection: Connection): Promise<void> {
+async function rollBack(connection: Connection): Promise<boolean> {
   connection.occupants.expel()
-  if (connection.isOver) return
-  await ended(connection, Act.ROLLBACK).catch((error: PostgresError) =>
-    connection.destroy(again(error, 'Unknown')),
-  )
+  if (connection.isOver) return false
+  try {
+    await ended(connection, Act.ROLLBACK)
+    return true
+  } catch (error) {
+    connection.destroy(again(error as PostgresError, 'Unknown'))
+    return false
+  }
 }
 
 /** Resolves when the server has confirmed the act. */

@@ -1,4 +1,4 @@
-import { isDate } from 'node:util/types'
+import { isAnyArrayBuffer, isDate, isUint8Array } from 'node:util/types'
 
 import type { Parameter } from '../engine/link'
 import { misuse } from './error'
@@ -51,12 +51,12 @@ function numberText(value: number): string {
 }
 
 function encodeObject(value: object, which: string): Parameter {
-  if (value instanceof Uint8Array) return value
+  // `instanceof` would miss those of another realm, as they are under Jest.
+  if (isUint8Array(value)) return value
   if (Array.isArray(value)) return arrayText(value, which)
-  // `instanceof` would miss the Date of another realm, as those of the file system are under Jest.
   if (isDate(value)) return dateText(value, which)
   if (value instanceof Json) return value.text
-  if (value instanceof ArrayBuffer) return new Uint8Array(value)
+  if (isAnyArrayBuffer(value)) return new Uint8Array(value)
   throw unencodable(which, `is ${what(value)}: use sql.json(…) to send it as JSON`)
 }
 

@@ -1,3 +1,5 @@
+import { isUint8Array } from 'node:util/types'
+
 import { memory } from '../engine/memory'
 import { misuse } from './error'
 
@@ -64,7 +66,7 @@ export function sizeOf(words: Words, args: readonly Argument[], name: string): n
     const arg = args[i]
     if (typeof arg === 'string') size += LINES_MAX + 3 * arg.length
     else if (typeof arg === 'number') size += LINES_MAX + 32
-    else if (arg instanceof Uint8Array) size += LINES_MAX + arg.byteLength
+    else if (isUint8Array(arg)) size += LINES_MAX + arg.byteLength
     else if (typeof arg === 'bigint') size += LINES_MAX + arg.toString().length
     else throw wrongArgument(arg, i, name)
   }
@@ -94,7 +96,7 @@ function check(args: readonly Argument[], name: string): void {
     const len =
       typeof arg === 'string'
         ? Buffer.byteLength(arg)
-        : arg instanceof Uint8Array
+        : isUint8Array(arg)
           ? arg.byteLength
           : 0
     if (len > ARGUMENT_BYTES_MAX) {

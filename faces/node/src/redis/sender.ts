@@ -1,3 +1,5 @@
+import { isUint8Array } from 'node:util/types'
+
 import type { Shape } from './call'
 import type { Argument } from './encode'
 import { type Spec, specOf } from './spec'
@@ -38,7 +40,7 @@ function methodOf({ name, shape, build }: Row): Method {
 function areFlat(args: readonly unknown[]): args is readonly Argument[] {
   for (let i = 0; i < args.length; i++) {
     const arg = args[i]
-    if (typeof arg === 'object' && !(arg instanceof Uint8Array)) return false
+    if (typeof arg === 'object' && !isUint8Array(arg)) return false
   }
   return true
 }

@@ -1,3 +1,5 @@
+import { isUint8Array } from 'node:util/types'
+
 import { Place, Traits } from '../engine/exports'
 import { memory } from '../engine/memory'
 import { type Argument, sizeOf, Words, write } from './encode'
@@ -61,7 +63,7 @@ export class Spec implements Known {
 
 /** The hash slot of a key. */
 export function slotOf(key: Argument): number {
-  const bytes = key instanceof Uint8Array ? key : Buffer.from(`${key}`)
+  const bytes = isUint8Array(key) ? key : Buffer.from(`${key}`)
   if (bytes.length === 0) return memory.engine.onetrip_redis_slot(0, 0)
   return memory.lend(bytes, (start) => memory.engine.onetrip_redis_slot(start, bytes.length))
 }

@@ -1,3 +1,5 @@
+import { isUint8Array } from 'node:util/types'
+
 import type {
   Commands,
   Fields,
@@ -56,7 +58,7 @@ const scanWords = (given?: ScanOptions): Argument[] =>
 /** Unfolds arrays, maps and objects into one list of arguments. */
 export function unfold(args: readonly unknown[], into: Argument[] = []): Argument[] {
   for (const arg of args) {
-    if (typeof arg !== 'object' || arg === null || arg instanceof Uint8Array)
+    if (typeof arg !== 'object' || arg === null || isUint8Array(arg))
       into.push(arg as Argument)
     else if (Symbol.iterator in arg) unfold([...(arg as Iterable<unknown>)], into)
     else

@@ -313,7 +313,8 @@ impl<'a> Migration<'a> {
                 (Ok(rows), _) => {
                     for (at, (row, end)) in rows.iter().zip(expected).enumerate() {
                         let is_same = end.as_ref().ok().and_then(|it| it.first()) == Some(row);
-                        if !(is_same || end.is_err() && takes()) {
+                        let is_left = end.is_err() || is_by_number(row);
+                        if !(is_same || is_left && takes()) {
                             let kind = if end.is_ok() { "differs" } else { "taken" };
                             let (what, end) = (what(at), said(end));
                             self.stage.wrong(&format!("{kind}: {what}: [{row}] and not {end}"));
@@ -378,7 +379,8 @@ impl<'a> Migration<'a> {
                     .iter()
                     .any(|it| it.as_ref().ok().and_then(|it| it.first()) == Some(&rows[at]))
                 {
-                    if wanted.iter().any(|it| it.is_err()) && takes() {
+                    let is_left = wanted.iter().any(|it| it.is_err()) || is_by_number(&rows[at]);
+                    if is_left && takes() {
                         continue;
                     }
                     let is_taken = wanted.iter().all(|it| it.is_err());
@@ -435,6 +437,12 @@ impl<'a> Migration<'a> {
 /// The values of a case: those from before, and those from behind.
 pub(super) fn givens(found: &Case) -> impl Iterator<Item = &Value> {
     found.before.iter().chain(&found.after)
+}
+
+/// Whether a value came of a type that is known by its number alone, and so its reader is told: it
+/// could not be looked up in time. That is left, too.
+fn is_by_number(row: &str) -> bool {
+    row.contains("with oid ")
 }
 
 /// Whether a value that means the same under the new type may be taken under the old one, where a new

@@ -91,6 +91,12 @@ def _of_connect(error: errors.Error, text: str) -> BaseException:
         return exceptions.TargetServerAttributeNotMatched(
             f"None of the hosts match the target attribute requirement: {text}"
         )
+    where, is_it, _ = text.partition(": the server answered the question for TLS with an error")
+    if is_it:
+        return ConnectionError(
+            f'PostgreSQL server at "{where}": server sent an error response during SSL exchange; '
+            "check the server logs for details"
+        )
     where, _, why = text.partition(" has no TLS")
     if why:
         text = f'PostgreSQL server at "{where}" rejected SSL upgrade: it has no TLS{why}'

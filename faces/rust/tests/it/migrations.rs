@@ -295,3 +295,26 @@ fn the_guard_of_a_binary_copy_fails_unless_its_columns_have_the_types_it_was_mad
         }
     });
 }
+
+/// P56. A pooler may have prepared the text for somebody else, before the change.
+#[test]
+fn a_client_that_begins_behind_a_change_stores_what_the_column_takes_however_often() {
+    run(async {
+        let t = table("a timestamp").await;
+        let insert = format!("insert into {t} values ($1)");
+        let before = client().await;
+        for _ in 0..OFTEN {
+            before.execute(&insert, &[&"2020-01-01 12:00:00"]).await.unwrap();
+        }
+        let owner = session().await;
+        let change = format!("truncate {t}; alter table {t} alter a type timestamptz");
+        owner.script(&change).await.unwrap();
+        let behind = client().await;
+        for _ in 0..2 * OFTEN {
+            behind.execute(&insert, &[&"2020-01-01 12:00:00+05:00"]).await.unwrap();
+        }
+        let count = format!("select count(*) from {t} where a = '2020-01-01 07:00:00+00'");
+        let right: i64 = owner.query_one(&count, &[]).await.unwrap().get(0);
+        assert_eq!(right, 2 * OFTEN as i64);
+    });
+}

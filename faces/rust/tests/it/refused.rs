@@ -40,6 +40,7 @@ pub(crate) const ALWAYS: &Refusals = &[
             "migrations::a_text_means_what_its_names_mean_in_the_path_of_its_session",
             "migrations::behind_a_session_with_another_path_the_usual_names_are_used_again",
             "migrations::two_sessions_with_their_own_paths_have_their_own_meanings",
+            "left_behind::a_session_that_deallocates_all_is_reset_without_a_failure",
             "left_behind::a_statement_that_others_prepared_finds_the_temporary_table_of_a_session",
             "left_behind::a_transaction_behind_a_reset_that_failed_has_not_run",
             "left_behind::no_setting_of_its_own_keeps_a_session_from_being_reset",

@@ -55,6 +55,8 @@ test('each query has a sync point of its own, so that a failure undoes no other 
 
 test('queries of one name run at once, and one that fails leaves its neighbours alone', async () => {
   const client = await connected({ pipeline: true })
+  // Names are used once it is known that the server itself is on the other end.
+  await client.query({ name: 'first', text: 'select 1' })
   const run = (value: string): Promise<unknown> =>
     settled(client.query({ name: 'same', text: 'select $1::int a', values: [value] }).then(first))
   const answers = await Promise.all(['1', 'x', '3', '4'].map(run))

@@ -7,7 +7,7 @@ use onetrip_postgres::client::types::kinds;
 use onetrip_postgres::message::tag::backend;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::awaiting::misread;
 use crate::call::{Call, Stage, Want};
@@ -102,8 +102,8 @@ pub(crate) fn copy_types_changed(sqlstate: &str, message: &str) -> bool {
 
 /// Whether a type that is built in has this name.
 #[pyfunction]
-pub(crate) fn is_type(name: &str) -> bool {
-    kinds::is_name_built_in(name)
+pub(crate) fn is_type(name: &Bound<'_, PyString>) -> bool {
+    name.to_str().is_ok_and(kinds::is_name_built_in)
 }
 
 /// Hands over data of a COPY, its end (None), or why there is no more (a str). Whether it was

@@ -209,6 +209,8 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a transaction is run again so often and no more",
             "a transaction that fails for another reason is not run again",
             "a repeatable statement whose connection is lost is run again",
+            "of a repeatable statement that may have run, nothing is known when the next attempt "
+            "fails",
         ],
     },
 }
@@ -239,6 +241,14 @@ async def test_case(face: str, file: str, case: Case, way: str) -> None:
     await asyncio.wait_for(Run(FACES[face][0]).all(case, steps), 60)
 
 
+#: As with asyncpg, the first and the last day that Python has stand for infinity.
+ENDS = {
+    "0001-01-01": "-infinity",
+    "0001-01-01 00:00:00": "-infinity",
+    "9999-12-31": "infinity",
+}
+
+
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case["name"]) for case in cases_of("postgres_values.json")]
@@ -256,6 +266,8 @@ async def test_value(face: str, case: Case) -> None:
             literal = f"'{quoted}'::{kind}"
             value, expected = await at.fetchrow(f"select {literal}, {literal}::text")
             back = await at.fetchval(f"select $1::{kind}{'::jsonb' * is_json}::text", value)
+            if face == "asyncpg":
+                expected = ENDS.get(expected, expected)
             if kind == "json":
                 expected = await at.fetchval(f"select {literal}::jsonb::text")
             assert back == expected, text

@@ -236,7 +236,7 @@ class DropInHost(Host):
             asked = self.config.params.target_session_attrs
             text = f"None of the hosts match the target attribute requirement {asked!r}"
             fresh: Any = exceptions.TargetServerAttributeNotMatched(text)
-            fresh.outcome = made.outcome
+            fresh.outcome = error.outcome
             return fresh
         return made
 

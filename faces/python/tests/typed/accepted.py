@@ -41,7 +41,6 @@ async def statements(db: Database) -> None:
     assert_type(by_name, list[dict[str, Any]])
     assert_type(await db.fetchrow("select 1", into=dict), Optional[dict[str, Any]])
     assert_type(await db.fetchmany("select $1", [(1,)], into=dict), list[dict[str, Any]])
-    assert_type(await db.fetchrow("select 1", into=tuple), Optional[tuple[Any, ...]])
     assert_type(await db.reads().fetchrow("select 1", into=dict), Optional[dict[str, Any]])
     async for named in db.stream("select 1", into=dict):
         assert_type(named, dict[str, Any])

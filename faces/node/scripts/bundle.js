@@ -6,6 +6,7 @@ const { brotliCompressSync, constants } = require('node:zlib')
 const { readFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
 const { build, transformSync } = require('esbuild')
+const { ScriptTarget, createSourceFile, isTemplateLiteralToken } = require('typescript')
 const { Crossings, chunkOf, isOfAll, moduleAt, namedClasses, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
@@ -77,9 +78,10 @@ function compressedModule(name) {
     [constants.BROTLI_PARAM_LGWIN]: 22,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
     // Found by trial.
-    [constants.BROTLI_PARAM_LGBLOCK]: 16,
+    [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_FONT,
+    [constants.BROTLI_PARAM_LGBLOCK]: 18,
     [constants.BROTLI_PARAM_NPOSTFIX]: 0,
-    [constants.BROTLI_PARAM_NDIRECT]: 9,
+    [constants.BROTLI_PARAM_NDIRECT]: 12,
   }
   return brotliCompressSync(bytes, { params })
 }
@@ -103,7 +105,7 @@ function output({ outputFiles, metafile }) {
   for (const { path } of entry.imports) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
-  return { text: loadable(uncommented(outputFiles[0].text)), packages }
+  return { text: loadable(bare(outputFiles[0].text)), packages }
 }
 
 /**
@@ -131,12 +133,33 @@ const BUILTIN = `function ofNode(name, load) {
 }
 `
 
-/** The text without comments: declarations have the documentation, and sources the reasons. */
-function uncommented(text) {
-  const bare = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n|^[ \t]*\/\/.*\n/gm, '')
-  const code = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code
-  if (code(bare) !== code(text)) throw new Error('what looks like a comment is part of the code')
-  return bare
+/**
+ * The text without comments, since declarations have the documentation and sources the reasons, and
+ * without indentation, which is a thirtieth of what is downloaded. Lines stay, for stack traces.
+ */
+function bare(text) {
+  const code = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n|^[ \t]*\/\/.*\n/gm, '')
+  const inTexts = linesInTexts(code)
+  const lines = code.split('\n').map((line, at) => (inTexts.has(at) ? line : line.trimStart()))
+  const rest = lines.join('\n')
+  const minified = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code
+  if (minified(rest) !== minified(text)) throw new Error('not only comments and indentation are gone')
+  return rest
+}
+
+/** The numbers of the lines that begin inside of a template literal. */
+function linesInTexts(code) {
+  const file = createSourceFile('it.js', code, ScriptTarget.Latest)
+  const lineAt = (position) => file.getLineAndCharacterOfPosition(position).line
+  const found = new Set()
+  const look = (node) => {
+    if (isTemplateLiteralToken(node)) {
+      for (let line = lineAt(node.getStart(file)) + 1; line <= lineAt(node.end); line++) found.add(line)
+    }
+    node.forEachChild(look)
+  }
+  look(file)
+  return found
 }
 
 const moduleElsewhere = {

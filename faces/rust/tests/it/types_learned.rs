@@ -264,9 +264,10 @@ fn rows_that_describe_a_type_within_itself_are_read() {
     run(async {
         let (session, types) = (session().await, TypeCache::new());
         let sql = "select * from (values
-            (80000::oid, 'public', 'tree', 'c', null::oid, '{left,right}'::text[], '{80000,80001}'::oid[]),
-            (80001::oid, 'public', '_tree', 'a', 80000::oid, null, null)
-        ) types (oid, schema, name, kind, part, names, parts)";
+            (80000::oid, 'public', 'tree', 'c', null::oid, '{left,right}'::text[], '{80000,80001}'::oid[],
+                ','),
+            (80001::oid, 'public', '_tree', 'a', 80000::oid, null, null, ',')
+        ) types (oid, schema, name, kind, part, names, parts, delimiter)";
         let learned = types.learn(&session.query(sql, &[]).await.unwrap()).unwrap();
         assert_eq!(learned.len(), 2);
         let tree = types.get(80_000).unwrap();

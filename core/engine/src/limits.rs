@@ -22,6 +22,9 @@ use std::time::Duration;
 pub struct Limits {
     /// Requests sent and unanswered. Default 1,024: enough for 10,000 requests a second over a
     /// round trip of 100 ms.
+    ///
+    /// A segment that is given up while it is being sent may take two more, of a few bytes: what
+    /// makes it fail, and its sync point.
     pub in_flight_max: usize,
     /// Bytes of requests sent and unanswered, and for an open group also bytes of replies that
     /// its reader has not taken. Default 1 MiB.

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Protocol, Step, Violation};
-use onetrip_postgres::message::TransactionStatus;
+use onetrip_postgres::message::{TransactionStatus, execute};
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use super::mutation::Own;
@@ -37,7 +37,8 @@ impl Observed {
             lent: false,
             is_first: false,
             guards: Vec::new(),
-            own: Vec::new(),
+            // In place of the rest of a segment that is given up.
+            own: vec![execute::failing().freeze()],
             skipped: 0,
         }
     }

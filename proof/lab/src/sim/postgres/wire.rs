@@ -21,6 +21,7 @@ impl World {
         let rest = behind_flushes(rest);
         let protocol = self.driven.protocol();
         let (rest, _) = strip(rest, &protocol.own)?;
+        let rest = behind_flushes(rest);
         let (rest, guarded) = strip(rest, &protocol.guards)?;
         let shares = own.joins && next.is_some_and(|next| next.plan.own.joins);
         let bytes = match record.plan.bytes.strip_suffix(&SYNC) {

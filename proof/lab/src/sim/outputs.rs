@@ -98,8 +98,7 @@ impl<S: Side> World<S> {
     fn check_limits(&mut self, load: Load) {
         let (limits, bounds) = (&self.settings.network.limits, S::bounds(self));
         let unwritten = (0..self.links.len()).map(|at| self.driven.transmit(at).len()).max();
-        // A segment that is given up while it is being sent ends at once: see `in_flight_max`.
-        let window = limits.in_flight_max.max(1) + 2;
+        let window = limits.in_flight_max.max(1) + bounds.beyond;
         let bytes = limits.in_flight_bytes_max + self.bytes_max + bounds.added;
         let untaken = limits.untaken_bytes_max.saturating_add(self.input_max);
         let checks = [

@@ -285,6 +285,8 @@ pub trait Side: Sized {
 
 /// What may be held at most, beside what is the same on every side.
 pub struct Bounds {
+    /// Requests of the engine's own that go although the window is closed.
+    pub(crate) beyond: usize,
     /// What may be added to the bytes of a request.
     pub(crate) added: usize,
     pub(crate) queued: usize,

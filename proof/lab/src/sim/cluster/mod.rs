@@ -198,7 +198,14 @@ impl Side for Clustered {
     fn bounds(_: &World) -> Bounds {
         // Here the router's own queue is bounded.
         let any = usize::MAX / 4;
-        Bounds { added: ADDED_MAX, queued: any, queued_bytes: any, undelivered_bytes: 0, owed: 0 }
+        Bounds {
+            beyond: 0,
+            added: ADDED_MAX,
+            queued: any,
+            queued_bytes: any,
+            undelivered_bytes: 0,
+            owed: 0,
+        }
     }
 
     fn moment(world: &mut World, moment: u64) {

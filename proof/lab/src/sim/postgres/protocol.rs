@@ -1,6 +1,7 @@
 //! The protocol of a run: PostgreSQL's, with a record of what it wrote by itself. A mutation may
 //! falsify it.
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use bytes::{Bytes, BytesMut};
@@ -23,6 +24,8 @@ pub struct Observed {
     /// The messages that it wrote before and between requests, each once.
     pub(super) guards: Vec<Bytes>,
     pub(super) own: Vec<Bytes>,
+    /// It was asked for what makes a segment fail that is given up.
+    pub(super) may_give_up: Cell<bool>,
     /// How many segments the server skipped because a guard in front of them failed.
     pub(super) skipped: u64,
 }
@@ -39,6 +42,7 @@ impl Observed {
             guards: Vec::new(),
             // In place of the rest of a segment that is given up.
             own: vec![execute::failing().freeze()],
+            may_give_up: Cell::new(false),
             skipped: 0,
         }
     }
@@ -122,6 +126,7 @@ impl Protocol for Observed {
     }
 
     fn write_failing(&self, out: &mut BytesMut) -> Option<Expect> {
+        self.may_give_up.set(true);
         self.inner.write_failing(out)
     }
 

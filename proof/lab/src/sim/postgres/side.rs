@@ -194,6 +194,8 @@ impl Side for Postgres {
         let bytes = limits.in_flight_bytes_max + request;
         let wishes = world.side.floors.len();
         Bounds {
+            // A segment that is given up while it is being sent ends at once: see `in_flight_max`.
+            beyond: if world.driven.protocol().may_give_up.get() { 2 } else { 0 },
             // One request may take a reset along.
             added: ADDED_MAX + OWED_MAX,
             queued: 2 * (limits.queue_max + world.run_max) + wishes,

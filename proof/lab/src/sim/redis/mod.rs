@@ -178,6 +178,7 @@ impl Side for Redis {
         let request = world.bytes_max + ADDED_MAX;
         let bytes = limits.in_flight_bytes_max + request;
         Bounds {
+            beyond: 0,
             added: ADDED_MAX,
             // What is sent again goes in front of a queue that may be full.
             queued: limits.queue_max + 1 + limits.in_flight_max.max(1),

@@ -331,7 +331,11 @@ impl<P: Protocol> Connection<P> {
             return;
         };
         if sent.closed && self.wire.front_number() > sent.victim {
-            self.cancelling.stage = Stage::Idle;
+            // Who was asked to send it again answers to that, and is not asked twice meanwhile.
+            self.cancelling.stage = match self.cancelling.stage {
+                Stage::PreparingAgain(_) => Stage::Preparing { since: sent.since, held: false },
+                _ => Stage::Idle,
+            };
             self.cancelling.reached = self.wire.front_number() + self.wire.len() as u64;
             self.cancelling.reaches_until = now.after(self.limits.cancel_grace);
         }
@@ -378,7 +382,9 @@ impl<P: Protocol> Connection<P> {
             || astray;
         let undone = failed.failure.outcome == Outcome::Rejected;
         let comes_again = slot.resend && slot.hits < self.hits_max();
-        failed.cancelled && comes_again && slot.want == Want::No && undone && in_reach
+        // That it was to be taken away from those behind it is nothing that its caller has asked for.
+        let unwanted = !slot.want.is_of_caller();
+        failed.cancelled && comes_again && unwanted && undone && in_reach
     }
 }
 

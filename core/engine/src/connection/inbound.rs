@@ -336,6 +336,7 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         // Of a cancel that is astray nobody ever knows whether it has come.
         slot.hits = if self.is_astray() { HITS_MAX } else { slot.hits.saturating_add(1) };
+        slot.stay();
         self.void(&mut slot);
         self.healing.push_back((slot, bytes));
     }

@@ -127,6 +127,35 @@ fn a_group_is_held_too() {
 }
 
 #[test]
+fn a_host_that_prepares_a_second_cancel_is_not_asked_for_a_third_meanwhile() {
+    let mut pair = sent(1..=3);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    pair.later(Duration::from_millis(100));
+    assert_eq!(pair.take(), [Out::Cancel], "it runs on");
+    pair.reply(&hit(1));
+    pair.want(2);
+    assert_eq!(pair.take(), [Out::Ended(1, CANCELLED)]);
+    assert!(pair.begin(), "the cancel that was asked for is the one of 2");
+    pair.end(CancelEnd::Closed);
+    pair.reply(&[hit(2), done(3)].concat());
+    assert_eq!(pair.take(), [Out::Ended(2, CANCELLED), Out::Ended(3, End::Complete)]);
+}
+
+#[test]
+fn a_second_cancel_that_nobody_needs_any_more_is_not_sent() {
+    let mut pair = sent(1..=2);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    pair.later(Duration::from_millis(100));
+    assert_eq!(pair.take(), [Out::Cancel]);
+    pair.reply(&hit(1));
+    assert!(!pair.client.is_held() && !pair.begin());
+    pair.want(2);
+    assert_eq!(ends(pair.take()), [Out::Ended(1, CANCELLED), Out::Cancel]);
+}
+
+#[test]
 fn a_follower_that_is_hit_is_sent_again_as_it_was() {
     let mut pair = Pair::new(Limits::default());
     pair.resend(1, "o");

@@ -742,6 +742,27 @@ fn one_that_the_cancel_of_another_has_hit_may_be_taken_away_like_any_other() {
     assert_eq!(pair.take(), [Out::Restarted(2), COMPLETE(3)]);
 }
 
+/// It is late itself by then, and no cancel was sent for that yet.
+#[test]
+fn one_that_the_cancel_of_another_has_hit_while_it_was_to_be_taken_away_comes_again() {
+    let mut pair = sent(1..=2);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    pair.reply(&done(1));
+    assert_eq!(pair.take(), [COMPLETE(1)]);
+    pair.resend(3, "o");
+    pair.lose();
+    pair.later(AFTER);
+    assert_eq!(pair.take(), [Out::Cancel]);
+    pair.reply(&[hit(2), done(3)].concat());
+    assert_eq!(pair.take(), [Out::Restarted(2), COMPLETE(3)]);
+    assert!(!pair.begin());
+    pair.lose();
+    assert_eq!(pair.take(), [], "nobody wants it cancelled any more");
+    pair.reply(&done(2));
+    assert_eq!(pair.take(), [COMPLETE(2)]);
+}
+
 #[test]
 fn a_follower_is_hit_some_times_but_not_without_end() {
     let mut pair = sent(1..=2);

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_engine::{CloseReason, Connection, End, Feed, Output, Request, Time, Token};
+use onetrip_engine::{CloseReason, Connection, End, Feed, Output, Protocol, Request, Time, Token};
 use onetrip_postgres::{Event, Expect};
 
 use super::cancels::Cancels;
@@ -198,7 +198,7 @@ impl Side for Postgres {
             beyond: if world.driven.protocol().may_give_up.get() { 2 } else { 0 },
             // One request may take a reset along.
             added: ADDED_MAX + OWED_MAX,
-            queued: 2 * (limits.queue_max + world.run_max) + wishes,
+            queued: 2 * (limits.queue_max + world.run_max) + wishes + world.aside_max(),
             queued_bytes: 2 * (limits.queue_bytes_max + world.run_max * request),
             undelivered_bytes: bytes + (window + 1).saturating_mul(world.side.reply_max),
             owed: OWED_MAX,
@@ -259,6 +259,7 @@ impl Side for Postgres {
     fn may_stand_still(world: &World) -> bool {
         world.driven.is_held()
             || world.driven.protocol().is_resetting()
+            || world.waits_for_the_engines_own()
             || world.side.floors.iter().any(|floor| floor.granted)
     }
 
@@ -338,3 +339,29 @@ impl Side for Postgres {
 const ADDED_MAX: usize = 200;
 /// The bytes of a reset, for which no request has to wait.
 const OWED_MAX: usize = 1000;
+/// Pauses of [`yield_after`](onetrip_engine::Limits::yield_after) that a request stays aside for,
+/// at most. In each of them one more head may be put aside.
+const PAUSES_MAX: usize = 8;
+
+impl World {
+    /// The most requests that were taken away from others and are not on the wire again. They take
+    /// no place in the queue: who they wait for may need one. Each waits for its pause, and then
+    /// for what is in the queue by then; meanwhile each of those may be put aside as well.
+    fn aside_max(&self) -> usize {
+        let limits = &self.settings.network.limits;
+        match limits.yield_after {
+            Duration::MAX => 0,
+            _ => 1 + PAUSES_MAX + limits.queue_max + self.run_max,
+        }
+    }
+
+    /// Whether a segment waits until the engine's own request was answered, because of what is
+    /// there in place of the server only one may be in flight.
+    fn waits_for_the_engines_own(&self) -> bool {
+        let something_is_on_the_wire =
+            self.driven.is_reply_due() || !self.driven.transmit().is_empty();
+        self.driven.protocol().one_segment()
+            && self.driven.in_flight() == 0
+            && something_is_on_the_wire
+    }
+}

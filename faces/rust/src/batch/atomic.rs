@@ -65,7 +65,9 @@ where
             }
         }
     }
-    let result = flight.finish().await;
+    // In a transaction its outcome follows what becomes of that.
+    let fate = executor.lead.as_ref().map(|lead| &lead.fate);
+    let result = flight.finish().await.map_err(|error| error.part_of(fate));
     plan.learn(&executor, result.as_ref().err());
     result
 }

@@ -1,10 +1,12 @@
 //! The results of a batch.
 
 use std::fmt;
+use std::sync::Arc;
 
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, Header};
 
+use crate::fate::Fate;
 use crate::rows::Blocks;
 use crate::{Error, Outcome};
 
@@ -129,6 +131,10 @@ impl BatchError {
 
     pub(super) fn with_outcome(self, outcome: Outcome) -> BatchError {
         BatchError { error: self.error.with_outcome(outcome), ..self }
+    }
+
+    pub(super) fn part_of(self, fate: Option<&Arc<Fate>>) -> BatchError {
+        BatchError { error: self.error.part_of(fate), ..self }
     }
 }
 

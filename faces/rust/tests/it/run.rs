@@ -440,6 +440,20 @@ fn what_leaves_run_was_rolled_back_although_its_statement_ran() {
         failed(several, Outcome::Rejected, "several_rows");
         let large = client.run(async |tx| tx.query(&many, &[]).await.map(drop)).await;
         failed(large, Outcome::Rejected, "result_too_large");
+        let insert = format!("insert into {t} values ($1)");
+        let batch = client
+            .run(async |tx| {
+                tx.batch(&insert, (0..300).map(|id| (id,))).atomic().await?;
+                Ok::<_, onetrip::Error>(())
+            })
+            .await;
+        failed(batch, Outcome::Rejected, "result_too_large");
+        // An error that is kept says so as well, once that is rolled back.
+        let tx = client.begin().await.unwrap();
+        let kept = tx.batch(&insert, (0..300).map(|id| (id,))).atomic().await.unwrap_err();
+        assert_eq!(kept.error().outcome(), Outcome::Applied);
+        tx.rollback().await.unwrap();
+        assert_eq!(kept.error().outcome(), Outcome::Rejected);
         let unread = client
             .run(async |tx| {
                 let rows = tx.query(&two, &[]).await?;

@@ -191,6 +191,11 @@ impl Failure {
         matches!(self, Failure::Said { code: "parameter", .. })
     }
 
+    /// Whether its connection had no room for it, so that nothing of it was sent.
+    pub(crate) fn is_of_room(&self) -> bool {
+        matches!(self, Failure::Said { code: "queue_full", .. })
+    }
+
     /// Whether its connection was lost.
     pub(crate) fn is_loss(&self) -> bool {
         matches!(self, Failure::Said { code: "connection_lost", .. })

@@ -184,6 +184,11 @@ impl Link {
             }
             Err(failure) => {
                 self.take(token);
+                // It may be sent again as it is, once there is room.
+                let _ = it.now.with(|now| match now.reading {
+                    None => now.requests.extend(request),
+                    Some(_) => {}
+                });
                 Some(failure)
             }
         }
@@ -285,7 +290,8 @@ impl Link {
         }
         let mut is_first = true;
         let flags = it.flags | flag::MEMBER;
-        for request in requests {
+        let mut requests = requests.into_iter();
+        while let Some(request) = requests.next() {
             let (part, described, ..) = &request;
             let of = part.as_ref().map_or(call, |part| part.bind(py));
             let token = self.token(of);
@@ -305,6 +311,12 @@ impl Link {
                 self.take(token);
                 self.parts.remove(&token);
                 if is_first || self.is_over {
+                    if is_part {
+                        let _ = of.get().now.with(|it| it.stage = Stage::Made);
+                    }
+                    // It may be sent again as it is, once there is room.
+                    let all = std::iter::once(request).chain(requests).collect();
+                    let _ = it.now.with(|it| it.requests = all);
                     return Some(failure);
                 }
                 // The first one is in, so what is refused can't be encoded.

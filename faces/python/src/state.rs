@@ -135,21 +135,30 @@ impl State {
         let number = self.pool.place(now, key);
         if number != 0 {
             self.walk_pool(py, now);
-            return self.submit(py, now, number, call);
+            if self.submit(py, now, number, call) {
+                return;
+            }
+        } else {
+            self.wait_shared(now, call);
         }
+        self.walk_pool(py, now);
+    }
+
+    /// Keeps its place in the line of the pool. Whoever calls this walks the pool then.
+    fn wait_shared(&mut self, now: Time, call: &Bound<'_, Call>) {
         let token = self.token();
         self.in_line.insert(token, call.clone().unbind());
         let _ = call.get().now.with(|it| it.stage = Stage::InLine(token));
-        self.pool.wait_shared(now, token, key, deadline_of(call.get()));
-        self.walk_pool(py, now);
+        let call = call.get();
+        self.pool.wait_shared(now, token, key_of(call), deadline_of(call));
     }
 
     /// The same, if a connection takes it at once. Whether one did.
     pub(crate) fn place_now(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) -> bool {
         let number = self.pool.place(now, key_of(call.get()));
         self.walk_pool(py, now);
-        if number != 0 {
-            self.submit(py, now, number, call);
+        if number != 0 && !self.submit(py, now, number, call) {
+            self.walk_pool(py, now);
         }
         number != 0
     }
@@ -186,10 +195,11 @@ impl State {
         self.walk_pool(py, now);
     }
 
-    /// Hands a call to the engine.
-    fn submit(&mut self, py: Python<'_>, now: Time, number: u32, call: &Bound<'_, Call>) {
+    /// Hands a call to the engine. False if it waits in the pool, which is to be walked then.
+    fn submit(&mut self, py: Python<'_>, now: Time, number: u32, call: &Bound<'_, Call>) -> bool {
         let Some(link) = self.links.get_mut(&number) else {
-            return self.fail(py, call, unsent("connection_lost", "the connection was lost"));
+            self.fail(py, call, unsent("connection_lost", "the connection was lost"));
+            return true;
         };
         self.counts.statements += 1;
         let failure = match &call.get().want {
@@ -197,6 +207,12 @@ impl State {
             _ => link.submit(py, now, number, call),
         };
         match failure {
+            // Others were placed there at the same time, and have filled its queue.
+            Some(failure) if failure.is_of_room() && !link.is_lent => {
+                self.counts.statements -= 1;
+                self.wait_shared(now, call);
+                return false;
+            }
             Some(failure) => self.fail(py, call, failure),
             // It takes data from now on.
             None if matches!(call.get().want, Want::CopyIn(_)) => self.wake(call.as_unbound()),
@@ -204,6 +220,7 @@ impl State {
         }
         self.walk(py, now, number);
         self.leave_soon(py, now, number);
+        true
     }
 
     /// Something was submitted. It is written with all else of this turn; or at once where calls

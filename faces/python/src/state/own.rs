@@ -49,7 +49,7 @@ impl State {
         match call.get().want {
             Want::Act(act) => self.do_act(py, now, number, act, &call),
             Want::Attributes => self.finish(py, call.as_unbound(), None),
-            _ => self.submit(py, now, number, &call),
+            _ => _ = self.submit(py, now, number, &call),
         }
     }
 

@@ -46,7 +46,8 @@ impl State {
         let call = call.into_bound(py);
         match self.links.get(&number).is_some_and(|link| !link.is_over) {
             _ if call.get().is_over() => {}
-            true => self.submit(py, now, number, &call),
+            // What waits again is walked by whoever told of this.
+            true => _ = self.submit(py, now, number, &call),
             // Lost in the moment in which it was told.
             false => self.place(py, now, &call),
         }
@@ -62,7 +63,8 @@ impl State {
                 if matches!(call.get().want, Want::Redis(_)) {
                     // It goes back when it has answered that.
                     link.is_left = true;
-                    return self.submit(py, now, number, &call.into_bound(py));
+                    self.submit(py, now, number, &call.into_bound(py));
+                    return;
                 }
                 let _ = call.get().now.with(|it| it.number = number);
                 self.finish(py, &call, None);

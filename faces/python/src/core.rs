@@ -1086,17 +1086,23 @@ impl Scope {
                     other.is_instance_of::<PySet>() || other.is_instance_of::<PyFrozenSet>();
                 match encode::elements(&other).filter(|_| !is_set) {
                     Some(set) => Ok(PyTuple::new(py, set)?.unbind()),
-                    None => Err(PyTypeError::new_err(format!(
-                        "the arguments of a statement are a tuple or another sequence, not a {}",
-                        other.get_type().name()?
-                    ))),
+                    None => Err(no_sets("the arguments of a statement are a tuple", &other)?),
                 }
             }
         };
-        let sets = args.try_iter()?.map(set).collect::<PyResult<Vec<_>>>()?;
+        let Ok(sets) = args.try_iter() else {
+            return Err(no_sets("the sets of arguments are a list", args)?);
+        };
+        let sets = sets.map(set).collect::<PyResult<Vec<_>>>()?;
         let want = Want::Parts(sets, rows);
         self.submit(want, query, &PyTuple::empty(py), (flags_of(false), into))
     }
+}
+
+/// The error of what was given in the place of sets of arguments: nothing was sent.
+fn no_sets(words: &str, given: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let text = format!("{words} or another sequence, not a {}", given.get_type().name()?);
+    Ok(unsent("parameter", text).raised(given.py()))
 }
 
 /// Whether it is about the program, and not about what raised it.

@@ -232,8 +232,12 @@ async def test_arrays_of_types_with_a_delimiter_of_their_own(db: onetrip.Databas
 @pytest.mark.parametrize("set_", [{"a": 1}, {1}, frozenset([1]), "1", b"1", 1, iter([1])], ids=lambda it: type(it).__name__)
 async def test_what_has_no_order_is_no_set_of_arguments(db: onetrip.Database, set_: Any) -> None:
     for call in (db.executemany, db.fetchmany):
-        with pytest.raises(TypeError, match="a tuple or another sequence"):
+        with pytest.raises(onetrip.errors.ParameterError, match="a tuple or another seq") as caught:
             await call("select $1::int4", [(1,), set_])
+        assert caught.value.outcome == "NotSent"
+        with pytest.raises(onetrip.errors.ParameterError, match="are a list or another") as caught:
+            await call("select $1::int4", 1)
+        assert caught.value.outcome == "NotSent"
 
 
 async def test_a_column_that_is_not_there_is_named(db: onetrip.Database) -> None:

@@ -229,7 +229,11 @@ async def test_arrays_of_types_with_a_delimiter_of_their_own(db: onetrip.Databas
         await db.execute("drop type slashed cascade")
 
 
-@pytest.mark.parametrize("set_", [{"a": 1}, {1}, frozenset([1]), "1", b"1", 1, iter([1])], ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize(
+    "set_",
+    [{"a": 1}, {1}, frozenset([1]), "1", b"1", 1, iter([1])],
+    ids=lambda it: type(it).__name__,
+)
 async def test_what_has_no_order_is_no_set_of_arguments(db: onetrip.Database, set_: Any) -> None:
     for call in (db.executemany, db.fetchmany):
         with pytest.raises(onetrip.errors.ParameterError, match="a tuple or another seq") as caught:

@@ -33,7 +33,10 @@ impl Pair {
             .script("create table t (id int unique)")
             .await
             .unwrap();
-        Some(Pair { primary, standby })
+        let pair = Pair { primary, standby };
+        // Where the primary is paused at once, the table would never come to the next one.
+        pair.in_step().await;
+        Some(pair)
     }
 
     /// A client of both, the primary first.
@@ -49,16 +52,22 @@ impl Pair {
         Client::connect(&url).await.unwrap()
     }
 
-    /// Waits until the standby has all that the primary wrote, if `in_step`, and makes it a primary.
-    async fn promote(&self, in_step: bool) {
+    /// Waits until the standby has all that the primary wrote.
+    async fn in_step(&self) {
         let standby = Client::connect(&self.standby.url()).await.unwrap();
+        let primary = Client::connect(&self.primary.url()).await.unwrap();
+        let row = primary.query_one("select pg_current_wal_flush_lsn()::text", &[]).await;
+        let position: String = row.unwrap().get(0);
+        let sql = format!("select pg_last_wal_replay_lsn() >= '{position}'::pg_lsn");
+        until(async || standby.query_one(&sql, &[]).await.unwrap().get(0)).await;
+    }
+
+    /// Makes the standby a primary, with all that the primary wrote if `in_step`.
+    async fn promote(&self, in_step: bool) {
         if in_step {
-            let primary = Client::connect(&self.primary.url()).await.unwrap();
-            let row = primary.query_one("select pg_current_wal_flush_lsn()::text", &[]).await;
-            let position: String = row.unwrap().get(0);
-            let sql = format!("select pg_last_wal_replay_lsn() >= '{position}'::pg_lsn");
-            until(async || standby.query_one(&sql, &[]).await.unwrap().get(0)).await;
+            self.in_step().await;
         }
+        let standby = Client::connect(&self.standby.url()).await.unwrap();
         assert!(standby.query_one("select pg_promote()", &[]).await.unwrap().get::<bool>(0));
     }
 }

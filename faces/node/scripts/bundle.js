@@ -6,7 +6,7 @@ const { brotliCompressSync, constants } = require('node:zlib')
 const { readFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
 const { build, transformSync } = require('esbuild')
-const { ScriptTarget, createSourceFile, isTemplateLiteralToken } = require('typescript')
+const { ScriptTarget, createSourceFile } = require('typescript')
 const { Crossings, chunkOf, isOfAll, moduleAt, namedClasses, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
@@ -135,32 +135,36 @@ const BUILTIN = `function ofNode(name, load) {
 
 /**
  * The text without comments, since declarations have the documentation and sources the reasons, and
- * without indentation, which is a thirtieth of what is downloaded. Lines stay, for stack traces.
+ * without the spaces that JavaScript doesn't need, which are a thirtieth of what is downloaded. Names
+ * and lines stay, for stack traces.
  */
 function bare(text) {
   const code = text.replace(/^[ \t]*\/\*\*[^]*?\*\/[ \t]*\n|^[ \t]*\/\/.*\n/gm, '')
-  const inTexts = linesInTexts(code)
-  const lines = code.split('\n').map((line, at) => (inTexts.has(at) ? line : line.trimStart()))
-  const rest = lines.join('\n')
+  const file = createSourceFile('it.js', code, ScriptTarget.Latest)
+  let rest = ''
+  const look = (node) => {
+    const parts = node.getChildren(file)
+    if (parts.length > 0) return parts.forEach(look)
+    const token = node.getText(file)
+    if (token === '') return
+    rest += between(rest, code.slice(node.pos, node.getStart(file)), token) + token
+  }
+  look(file)
+  rest += '\n'
   const minified = (it) => transformSync(it, { charset: 'utf8', minifyWhitespace: true }).code
-  if (minified(rest) !== minified(text)) throw new Error('not only comments and indentation are gone')
+  if (minified(rest) !== minified(text)) throw new Error('not only comments and spaces are gone')
   return rest
 }
 
-/** The numbers of the lines that begin inside of a template literal. */
-function linesInTexts(code) {
-  const file = createSourceFile('it.js', code, ScriptTarget.Latest)
-  const lineAt = (position) => file.getLineAndCharacterOfPosition(position).line
-  const found = new Set()
-  const look = (node) => {
-    if (isTemplateLiteralToken(node)) {
-      for (let line = lineAt(node.getStart(file)) + 1; line <= lineAt(node.end); line++) found.add(line)
-    }
-    node.forEachChild(look)
-  }
-  look(file)
-  return found
+/** What has to stay of `space` between the text so far and the next token. */
+function between(before, space, token) {
+  if (/\S/.test(space)) return space
+  const lines = space.replace(/[^\n]/g, '')
+  return lines || !NEEDS_SPACE.test(before.at(-1) + token[0]) ? lines : ' '
 }
+
+/** Two characters that would be another token if they stood side by side. */
+const NEEDS_SPACE = /[\w$/\u0080-\uffff]{2}|\+\+|--|\d\./
 
 const moduleElsewhere = {
   name: 'module-elsewhere',

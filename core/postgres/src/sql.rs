@@ -15,6 +15,7 @@ mod lexer;
 mod locks;
 mod refusal;
 mod skeleton;
+mod stores;
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -23,6 +24,7 @@ use lexer::{Lexer, Token, is, lower, starts};
 pub use locks::may_lock;
 pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};
 pub use skeleton::{Skeleton, skeleton};
+pub use stores::only_stores;
 
 /// What the text of a statement shows. For a text of several statements: what any of them shows.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

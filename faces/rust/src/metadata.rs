@@ -67,7 +67,8 @@ impl Metadata {
 
     /// What decides which of these values, as they stand in a Bind, may go under a name.
     pub(crate) fn exactness<'a>(&'a self, values: &'a [u8], is_utc: bool) -> Parameters<'a> {
-        Parameters { named: &self.oids, first: values, is_utc, ..Parameters::default() }
+        let text = &*self.sql;
+        Parameters { named: &self.oids, first: values, is_utc, text, ..Parameters::default() }
     }
 
     /// Counts a use. Returns whether the statement has been used `often` times.

@@ -65,6 +65,15 @@ pub fn put_time(micros: i64, out: &mut Vec<u8>) {
 
 /// Appends a moment, counted from 2000-01-01 in UTC, as the server prints it in UTC.
 pub fn put_utc(micros: i64, out: &mut Vec<u8>) {
+    put_moment(micros, "+00", out);
+}
+
+/// The same without a zone.
+pub fn put_timestamp(micros: i64, out: &mut Vec<u8>) {
+    put_moment(micros, "", out);
+}
+
+fn put_moment(micros: i64, zone: &str, out: &mut Vec<u8>) {
     match micros {
         i64::MAX => return out.extend_from_slice(b"infinity"),
         i64::MIN => return out.extend_from_slice(b"-infinity"),
@@ -75,7 +84,7 @@ pub fn put_utc(micros: i64, out: &mut Vec<u8>) {
     let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
     push(out, format_args!("{shown:04}-{month:02}-{day:02} "));
     put_time(micros.rem_euclid(DAY), out);
-    push(out, format_args!("+00{era}"));
+    push(out, format_args!("{zone}{era}"));
 }
 
 /// Appends a distance from UTC, in seconds to the west.

@@ -13,11 +13,12 @@
 //!
 //! The rules hold for every assignment and implicit cast of `pg_cast`, and for the conversion of
 //! anything to a text by its own output; a test runs all of them on a server. They assume the
-//! DateStyle ISO, in which the client's texts are. They are about values, and not about operators:
-//! docs/concepts/migrations.md has what they can't see.
+//! DateStyle ISO, in which the client's texts are. Of operators they know what becomes of a moment
+//! that is compared with a date: docs/concepts/migrations.md has what they can't see.
 
 use crate::message::bind::parts_of;
 use crate::message::{Format, FormatCodes};
+use crate::sql::only_stores;
 
 /// What is known of a statement's parameters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +34,9 @@ pub struct Parameters<'a> {
     pub more: &'a [Vec<u8>],
     /// Whether the session's time zone is UTC.
     pub is_utc: bool,
+    /// The text of the statement. It shows which values are only stored: an assignment casts them as
+    /// it does what a text means, and an operator is chosen by their types.
+    pub text: &'a str,
 }
 
 /// Types and parameters in place of those that were given, so that the server infers the types of
@@ -65,7 +69,8 @@ impl<'a> Parameters<'a> {
         !self.any(&mut |number, format, value| {
             let of = types.get(number).copied().unwrap_or(0);
             // The bytes of another type's binary form mean something else, or nothing.
-            self.named(number) == 0 && (format == Format::Binary || !self.is_exact_text(of, value))
+            self.named(number) == 0
+                && (format == Format::Binary || !self.is_exact_text((number, of), value))
         })
     }
 
@@ -80,8 +85,14 @@ impl<'a> Parameters<'a> {
         any_of(self.first, is_one) || self.more.iter().any(|it| any_of(it, is_one))
     }
 
-    fn is_exact_text(&self, type_oid: u32, text: &[u8]) -> bool {
-        is_exact_text(type_oid, text) || self.is_utc && is_utc_text(type_oid, text)
+    /// Whether a text means the same for the parameter with this number, counted from 0.
+    fn is_exact_text(&self, (number, type_oid): (usize, u32), text: &[u8]) -> bool {
+        (is_exact_text(type_oid, text) || self.is_utc && is_utc_text(type_oid, text))
+            && (is_compared_alike(type_oid, text) || self.is_stored(number))
+    }
+
+    fn is_stored(&self, number: usize) -> bool {
+        only_stores(self.text, number + 1)
     }
 }
 
@@ -130,6 +141,14 @@ pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
         oid::INT8_ARRAY => are_exact_texts(oid::INT8, text),
         _ => false,
     }
+}
+
+/// Whether an exact text also means the same where it is compared. A moment is a `date` without its
+/// time of day by itself; as a moment it is compared with that day's midnight.
+#[must_use]
+pub fn is_compared_alike(type_oid: u32, text: &[u8]) -> bool {
+    !matches!(type_oid, oid::TIMESTAMP | oid::TIMESTAMPTZ)
+        || text.get(10..19).is_none_or(|clock| clock == b" 00:00:00") && text.get(19) != Some(&b'.')
 }
 
 /// The same for an array of one dimension whose elements need no quotes.

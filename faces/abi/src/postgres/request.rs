@@ -108,6 +108,7 @@ impl<'a> Submission<'a> {
             first: self.parameters,
             more: self.more,
             is_utc,
+            text: self.text,
         }
     }
 

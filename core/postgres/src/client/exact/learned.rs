@@ -9,6 +9,9 @@ const INTERVAL: u32 = 1186;
 const TIMETZ: u32 = 1266;
 const JSONB: u32 = 3802;
 
+const TIMESTAMP_ARRAY: u32 = 1115;
+const TIMESTAMPTZ_ARRAY: u32 = 1185;
+
 impl<'a> Parameters<'a> {
     fn uses(&self) -> impl Iterator<Item = &'a [u8]> {
         let more = self.more.iter().map(|it| &it[..]);
@@ -26,8 +29,11 @@ impl<'a> Parameters<'a> {
         self.any(&mut |number, format, value| {
             let of = self.named(number);
             let is_exact = match format {
-                Format::Text => self.is_exact_text(of, value),
-                Format::Binary => is_exact_binary(of, value, self.is_utc),
+                Format::Text => self.is_exact_text((number, of), value),
+                Format::Binary => {
+                    is_exact_binary(of, value, self.is_utc)
+                        && (binary_is_compared_alike(of, value) || self.is_stored(number))
+                }
             };
             if of != 0 && !is_exact && !loose.contains(&number) {
                 loose.push(number);
@@ -99,14 +105,33 @@ fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
         oid::TIMESTAMPTZ => is_utc,
         TIMETZ | INTERVAL | JSONB => false,
         _ => match element_of(type_oid) {
-            Some(of) => array::read(value).is_ok_and(|(_, _, mut parts)| {
-                std::iter::from_fn(|| (!parts.0.is_empty()).then(|| parts.part())).all(|part| {
-                    part.is_ok_and(|it| it.is_none_or(|it| is_exact_binary(of, it, is_utc)))
-                })
-            }),
+            Some(of) => each_is(value, |it| is_exact_binary(of, it, is_utc)),
             None => true,
         },
     }
+}
+
+/// The same as for texts: whether a moment has no time of day.
+fn binary_is_compared_alike(type_oid: u32, value: &[u8]) -> bool {
+    match type_oid {
+        oid::TIMESTAMP | oid::TIMESTAMPTZ => value.try_into().map_or(true, |bytes| {
+            let micros = i64::from_be_bytes(bytes);
+            matches!(micros, i64::MIN | i64::MAX) || micros % calendar::DAY == 0
+        }),
+        TIMESTAMP_ARRAY | TIMESTAMPTZ_ARRAY => {
+            let of = element_of(type_oid).unwrap_or_default();
+            each_is(value, |it| binary_is_compared_alike(of, it))
+        }
+        _ => true,
+    }
+}
+
+/// Whether all elements of an array are such.
+fn each_is(array: &[u8], is_one: impl Fn(&[u8]) -> bool) -> bool {
+    array::read(array).is_ok_and(|(_, _, mut parts)| {
+        std::iter::from_fn(|| (!parts.0.is_empty()).then(|| parts.part()))
+            .all(|part| part.is_ok_and(|it| it.is_none_or(&is_one)))
+    })
 }
 
 fn text_is_exact(type_oid: u32, value: &[u8]) -> bool {
@@ -135,6 +160,9 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
         oid::TIMESTAMPTZ => {
             calendar::put_utc(i64::from_be_bytes(value.try_into().ok()?), out);
+        }
+        oid::TIMESTAMP => {
+            calendar::put_timestamp(i64::from_be_bytes(value.try_into().ok()?), out);
         }
         TIMETZ => {
             let mut parts = Parts(value);
@@ -184,12 +212,13 @@ fn float_text(value: f64, digits: &str) -> String {
 
 /// The type of the elements of an array whose elements are not always exact.
 fn element_of(type_oid: u32) -> Option<u32> {
-    const ARRAYS: [(u32, u32); 8] = [
+    const ARRAYS: [(u32, u32); 9] = [
         (1021, oid::FLOAT4),
         (1022, oid::FLOAT8),
         (1231, oid::NUMERIC),
         (1028, oid::OID),
-        (1185, oid::TIMESTAMPTZ),
+        (TIMESTAMP_ARRAY, oid::TIMESTAMP),
+        (TIMESTAMPTZ_ARRAY, oid::TIMESTAMPTZ),
         (1270, TIMETZ),
         (1187, INTERVAL),
         (3807, JSONB),

@@ -7,6 +7,9 @@ fn exact(type_oid: u32, text: &str) -> bool {
     is_exact_text(type_oid, text.as_bytes())
 }
 
+/// A text whose parameters are only stored.
+const STORES: &str = "insert into t values ($1, $2)";
+
 /// One parameter in binary form, as in a Bind.
 fn binary(value: &[u8]) -> Vec<u8> {
     let len = (value.len() as u32).to_be_bytes();
@@ -15,12 +18,17 @@ fn binary(value: &[u8]) -> Vec<u8> {
 
 /// The text that takes the place of a value of a learned type; `None` where it keeps its type.
 fn instead(type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
+    instead_in(STORES, type_oid, value, is_utc)
+}
+
+fn instead_in(sql: &str, type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
     let (named, first) = ([type_oid], binary(value));
     let of = Parameters {
         named: &named,
         are_learned: true,
         first: &first,
         is_utc,
+        text: sql,
         ..Parameters::default()
     };
     let loose = of.loosened()?;
@@ -80,8 +88,8 @@ fn a_date_is_exact_without_a_time_and_a_time_without_a_zone() {
     }
     let utc = b"2020-01-01 12:00:00+00";
     for is_utc in [true, false] {
-        let of = Parameters { is_utc, ..Parameters::default() };
-        assert_eq!(of.is_exact_text(oid::TIMESTAMPTZ, utc), is_utc);
+        let of = Parameters { is_utc, text: STORES, ..Parameters::default() };
+        assert_eq!(of.is_exact_text((0, oid::TIMESTAMPTZ), utc), is_utc);
     }
 }
 
@@ -131,8 +139,14 @@ fn the_other_parameters_and_uses_stay_as_they_are() {
         out
     };
     let (first, more) = (write(1, None), [write(2, Some(1.0)), write(3, Some(0.5))]);
-    let of =
-        Parameters { named: &named, are_learned: true, first: &first, more: &more, is_utc: true };
+    let of = Parameters {
+        named: &named,
+        are_learned: true,
+        first: &first,
+        more: &more,
+        is_utc: true,
+        text: STORES,
+    };
     let loose = of.loosened().unwrap();
     assert_eq!(loose.named, [oid::INT4, 0]);
     let texts: Vec<_> = std::iter::once(&loose.first)
@@ -159,4 +173,32 @@ fn a_name_stands_for_inferred_types_only_if_the_values_are_exact() {
     assert!(of(&[0, 0, 0, 1, 255, 255, 255, 255], &[]), "NULL is NULL");
     assert!(!of(&binary(&[0, 0, 0, 7]), &[oid::INT4]), "bytes mean what their type says");
     assert!(of(&[], &[]) && of(&[0, 0, 0, 0], &[]));
+}
+
+/// A moment means another thing as a date, and an assignment casts it to that as its text is.
+#[test]
+fn a_moment_with_a_time_of_day_is_not_compared_by_a_remembered_type() {
+    const COMPARES: &str = "select * from t where c = $1";
+    let (day, noon) = (calendar::DAY * 366, calendar::DAY * 366 + 43_200_500_000);
+    for (of, zone) in [(oid::TIMESTAMP, ""), (oid::TIMESTAMPTZ, "+00")] {
+        let text = format!("2001-01-01 12:00:00.5{zone}");
+        let binary = |it: i64| instead_in(COMPARES, of, &it.to_be_bytes(), true);
+        assert_eq!(binary(noon).as_deref(), Some(&*text));
+        assert_eq!(binary(day), None, "midnight is that day");
+        assert_eq!(binary(i64::MAX), None, "infinity is infinity");
+        assert_eq!(instead_in(STORES, of, &noon.to_be_bytes(), true), None);
+        let is_exact = |sql, text: &str| {
+            let of_text = Parameters { is_utc: true, text: sql, ..Parameters::default() };
+            of_text.is_exact_text((0, of), text.as_bytes())
+        };
+        assert!(is_exact(STORES, &text) && !is_exact(COMPARES, &text));
+        assert!(is_exact(COMPARES, &format!("2001-01-01 00:00:00{zone}")));
+        assert!(!is_exact(COMPARES, &format!("2001-01-01 00:00:00.5{zone}")));
+    }
+    let mut array =
+        [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 4, 90, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8].to_vec();
+    array.extend_from_slice(&noon.to_be_bytes());
+    let any = "select * from t where c = any($1)";
+    let text = instead_in(any, 1115, &array, true);
+    assert_eq!(text.as_deref(), Some("{\"2001-01-01 12:00:00.5\"}"));
 }

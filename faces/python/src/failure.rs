@@ -236,6 +236,12 @@ impl Failure {
         migrated::columns_changed(self.sqlstate(), self.routine())
     }
 
+    /// Whether it ends what was learned of all texts, if it is of one that was described before.
+    pub(crate) fn ends_all(&self) -> bool {
+        let has_context = self.field(field::WHERE).is_some();
+        migrated::ends_all(self.sqlstate(), self.routine(), has_context)
+    }
+
     /// Whether what was learned of its text may be the cause.
     pub(crate) fn may_be_outdated(&self) -> bool {
         first_use::may_be_outdated(self.sqlstate(), self.routine()) || self.is_stale()

@@ -4,6 +4,7 @@
 use onetrip_engine::Outcome;
 use onetrip_engine::pool::TextKey;
 
+use crate::outdated::is_meaningless;
 use crate::sql::Traits;
 
 /// How often a statement is sent again since what it is has changed. Migrations that never end
@@ -23,6 +24,16 @@ pub fn columns_changed(sqlstate: Option<&str>, routine: Option<&str>) -> bool {
         (Some("0A000"), Some("RevalidateCachedQuery"))
             | (Some("08P01"), Some("PortalSetResultFormat"))
     )
+}
+
+/// Whether an error of a statement that was sent as its text was remembered ends what is remembered
+/// of all texts, so that none of them fails for the same reason: its columns have changed, or the
+/// server, which could describe it before, makes no sense of it by now. `has_context`: the error
+/// says where it is from, so it may be of a function's own text, or of a value.
+#[must_use]
+pub fn ends_all(sqlstate: Option<&str>, routine: Option<&str>, has_context: bool) -> bool {
+    let is_of_text = !has_context && is_meaningless(sqlstate.map(str::as_bytes));
+    is_of_text || columns_changed(sqlstate, routine)
 }
 
 /// What is known of a statement that does not go on as it was sent.
@@ -105,6 +116,16 @@ mod tests {
         assert!(goes_again(sent));
         assert!(!goes_again(Sent { stands_alone: false, ..sent }));
         assert!(!goes_again(Sent { again: AGAIN_MAX, ..sent }));
+    }
+
+    #[test]
+    fn what_has_lost_its_meaning_ends_what_is_remembered_of_all() {
+        let columns = (Some("0A000"), Some("RevalidateCachedQuery"));
+        assert!(ends_all(columns.0, columns.1, true));
+        assert!(ends_all(Some("42883"), Some("op_error"), false));
+        assert!(!ends_all(Some("42883"), Some("op_error"), true), "of a function that it calls");
+        assert!(!ends_all(Some("22P02"), Some("pg_strtoint32"), false), "of a value");
+        assert!(!ends_all(None, None, false));
     }
 
     #[test]

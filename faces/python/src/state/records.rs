@@ -225,29 +225,24 @@ impl State {
     ) -> Option<Failure> {
         let it = call.get();
         let is_stale = failure.is_stale();
-        // What was described for this call is not to blame.
-        let is_old = it.now.with(|now| {
-            !now.is_fresh && now.described.as_ref().is_some_and(|described| described.id > 0)
-        });
-        let is_doubtful = is_stale || is_old.unwrap_or(false) && failure.may_be_outdated();
+        let is_old = is_remembered(it);
+        let is_doubtful = is_stale || is_old && failure.may_be_outdated();
         let Some(statement) = it.statement.as_ref().filter(|_| is_doubtful) else {
             return Some(failure);
         };
         statement.get().forget();
-        self.ends_with(&failure);
+        if failure.columns_changed() {
+            self.generation.ends();
+        }
         if it.is_one() && self.may_go_again(call, number, failure.known()) {
             self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
             return None;
         }
-        Some(told(failure))
-    }
-
-    /// An error that is certain to come of a migration ends what was learned of all texts before it,
-    /// so that none of them fails for it once more.
-    fn ends_with(&self, failure: &Failure) {
-        if failure.columns_changed() {
+        // It may be long until its next use shows what has changed, and others would fail meanwhile.
+        if is_old && failure.ends_all() {
             self.generation.ends();
         }
+        Some(told(failure))
     }
 
     /// Whether a statement with this outcome is sent again, as its text is by now.
@@ -384,7 +379,10 @@ impl State {
             return self.deeds.push(Deed::Check(call.clone_ref(py), number));
         }
         if let Some(cause) = cause.as_ref().filter(|it| it.may_be_outdated()) {
-            self.ends_with(cause);
+            let is_old = parts.iter().any(|part| is_remembered(part.get()));
+            if cause.columns_changed() || is_old && cause.ends_all() {
+                self.generation.ends();
+            }
             let texts = parts.iter().filter_map(|part| part.get().statement.as_ref());
             texts.for_each(|text| text.get().forget());
         }
@@ -404,6 +402,15 @@ impl State {
         }
         self.finish(py, call, cause);
     }
+}
+
+/// Whether a call was sent as its text was described before. What was described for it is not to
+/// blame for its error.
+fn is_remembered(call: &Call) -> bool {
+    let is_old = |now: &mut Progress| {
+        !now.is_fresh && now.described.as_ref().is_some_and(|described| described.id > 0)
+    };
+    call.now.with(is_old).unwrap_or(false)
 }
 
 /// The same, which names what has changed.

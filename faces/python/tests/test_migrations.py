@@ -897,3 +897,43 @@ async def test_a_value_is_stored_as_what_its_column_is_now(
     await admin.execute("set timezone = 'UTC'")
     assert await admin.fetchval("select a::text from moving.values") == stored
     await db.close()
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("of", ["timestamp", "timestamptz"])
+async def test_a_moment_is_compared_with_a_column_that_is_a_date_now(
+    face: Face, admin: Any, of: str, arrays: bool
+) -> None:
+    await admin.execute(f"set timezone = 'UTC'; create table moving.values (a {of})")
+    moment = NOON.replace(tzinfo=UTC) if of == "timestamptz" else NOON
+    value = [moment] if arrays else moment
+    delete = f"delete from moving.values where a = {'any($1)' if arrays else '$1'} returning 1"
+    for _ in range(8):
+        await admin.execute("insert into moving.values values ('2020-01-01 12:30')")
+        assert await face.fetch(delete, value) == [(1,)]
+    await admin.execute("alter table moving.values alter a type date")
+    await admin.execute("insert into moving.values values ('2020-01-01')")
+    assert await face.fetch(delete, value) == [(1,)]
+
+
+async def test_what_has_lost_its_meaning_in_a_transaction_costs_one_error(
+    face: Face, admin: Any
+) -> None:
+    await admin.execute("create table moving.values (a int[])")
+    texts = [
+        "select 1 from moving.values where a = $1",
+        "select 2 from moving.values where a < $1",
+        "delete from moving.values where a = $1",
+    ]
+
+    async def in_a_transaction(query: str) -> None:
+        async with face.db.transaction() if face.drop_in else face.db.begin() as tx:
+            await (face.db if face.drop_in else tx).execute(query, [7])
+
+    for text in texts * 8:
+        await in_a_transaction(text)
+    await admin.execute("alter table moving.values alter a type bigint[]")
+    with pytest.raises(Exception, match="operator does not exist"):
+        await in_a_transaction(texts[0])
+    for text in texts[1:] + texts[:1]:
+        await in_a_transaction(text)

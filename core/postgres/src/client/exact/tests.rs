@@ -175,7 +175,7 @@ fn a_name_stands_for_inferred_types_only_if_the_values_are_exact() {
     assert!(of(&[], &[]) && of(&[0, 0, 0, 0], &[]));
 }
 
-/// A moment means another thing as a date, and an assignment casts it to that as its text is.
+/// P56. A moment means another thing as a date, and an assignment casts it to that as its text is.
 #[test]
 fn a_moment_with_a_time_of_day_is_not_compared_by_a_remembered_type() {
     const COMPARES: &str = "select * from t where c = $1";

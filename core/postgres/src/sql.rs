@@ -24,7 +24,7 @@ use lexer::{Lexer, Token, is, lower, starts};
 pub use locks::may_lock;
 pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};
 pub use skeleton::{Skeleton, skeleton};
-pub use stores::only_stores;
+pub use stores::not_only_stored;
 
 /// What the text of a statement shows. For a text of several statements: what any of them shows.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -16,9 +16,11 @@
 //! DateStyle ISO, in which the client's texts are. Of operators they know what becomes of a moment
 //! that is compared with a date: docs/concepts/migrations.md has what they can't see.
 
+use std::cell::OnceCell;
+
 use crate::message::bind::parts_of;
 use crate::message::{Format, FormatCodes};
-use crate::sql::only_stores;
+use crate::sql::not_only_stored;
 
 /// What is known of a statement's parameters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,11 +68,13 @@ impl<'a> Parameters<'a> {
     /// used by its name.
     #[must_use]
     pub fn may_be_bound(&self, types: &[u32]) -> bool {
+        let is_stored = self.stored();
         !self.any(&mut |number, format, value| {
             let of = types.get(number).copied().unwrap_or(0);
             // The bytes of another type's binary form mean something else, or nothing.
             self.named(number) == 0
-                && (format == Format::Binary || !self.is_exact_text((number, of), value))
+                && (format == Format::Binary
+                    || !self.is_exact_text(of, value, || is_stored(number)))
         })
     }
 
@@ -85,14 +89,19 @@ impl<'a> Parameters<'a> {
         any_of(self.first, is_one) || self.more.iter().any(|it| any_of(it, is_one))
     }
 
-    /// Whether a text means the same for the parameter with this number, counted from 0.
-    fn is_exact_text(&self, (number, type_oid): (usize, u32), text: &[u8]) -> bool {
-        (is_exact_text(type_oid, text) || self.is_utc && is_utc_text(type_oid, text))
-            && (is_compared_alike(type_oid, text) || self.is_stored(number))
+    /// Whether a text means the same under every type that its column could have become.
+    fn is_exact_text(&self, of: u32, text: &[u8], is_stored: impl Fn() -> bool) -> bool {
+        (is_exact_text(of, text) || self.is_utc && is_utc_text(of, text))
+            && (is_compared_alike(of, text) || is_stored())
     }
 
-    fn is_stored(&self, number: usize) -> bool {
-        only_stores(self.text, number + 1)
+    /// Whether a value is only stored, by its number from 0. The first question reads the text.
+    fn stored(&self) -> impl Fn(usize) -> bool + 'a {
+        let (text, others) = (self.text, OnceCell::<Option<Vec<usize>>>::new());
+        move |number| {
+            let others = others.get_or_init(|| not_only_stored(text));
+            others.as_ref().is_some_and(|others| !others.contains(&(number + 1)))
+        }
     }
 }
 

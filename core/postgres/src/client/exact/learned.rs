@@ -25,14 +25,14 @@ impl<'a> Parameters<'a> {
         if !self.are_learned {
             return None;
         }
-        let mut loose = Vec::new();
+        let (is_stored, mut loose) = (self.stored(), Vec::new());
         self.any(&mut |number, format, value| {
             let of = self.named(number);
             let is_exact = match format {
-                Format::Text => self.is_exact_text((number, of), value),
+                Format::Text => self.is_exact_text(of, value, || is_stored(number)),
                 Format::Binary => {
                     is_exact_binary(of, value, self.is_utc)
-                        && (binary_is_compared_alike(of, value) || self.is_stored(number))
+                        && (binary_is_compared_alike(of, value) || is_stored(number))
                 }
             };
             if of != 0 && !is_exact && !loose.contains(&number) {

@@ -105,8 +105,8 @@ fn message(tag: u8, body: &[u8]) -> Bytes {
     [&[tag][..], &len, body].concat().into()
 }
 
-/// The Close of the guard, eleven steps and the Parse of the guard.
-const RESET: usize = 1 + 11 * 2 + 1;
+/// The Close of the guard, nine steps and the Parse of the guard.
+const RESET: usize = 1 + 9 * 2 + 1;
 
 #[test]
 fn the_third_reset_leaves_in_the_segment_of_the_next_request() {
@@ -155,6 +155,21 @@ fn a_request_whose_reset_failed_at_any_step_comes_again_behind_another_reset() {
         assert_eq!(again.iter().filter(|tag| **tag == b'S').count(), 2, "at {step}: {again:?}");
         host.answer(&again, usize::MAX, None);
         assert_eq!(host.ends(), [(3, End::Complete)], "at {step}");
+    }
+}
+
+/// The usual reset runs under the timeouts of the user before, who may have left one of no time.
+#[test]
+fn a_reset_behind_one_that_failed_lifts_the_timeouts_first() {
+    let mut host = Host::warm();
+    host.engine.protocol_mut().lend();
+    host.put(3, SyncPoint::Own);
+    let usual = host.write();
+    assert_eq!(usual[1..3], *b"BE", "its statements are prepared");
+    host.answer(&usual, usize::MAX, Some(RESET / 2));
+    let again = String::from_utf8_lossy(host.engine.transmit()).into_owned();
+    for setting in ["set statement_timeout = 0", "set lock_timeout = 0"] {
+        assert!(again.contains(setting), "{again}");
     }
 }
 

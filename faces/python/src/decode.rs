@@ -77,17 +77,18 @@ impl Columns {
         self.has_composites
     }
 
-    /// Whether a row holds a composite whose attributes are others than those that were learned.
-    pub(crate) fn is_outdated<'a>(&self, mut rows: impl Iterator<Item = &'a [u8]>) -> bool {
+    /// The place of a column that holds a composite whose attributes are others than those that were
+    /// learned.
+    pub(crate) fn outdated<'a>(&self, mut rows: impl Iterator<Item = &'a [u8]>) -> Option<usize> {
         let of_row = |body: &'a [u8]| {
-            let Ok((_, mut values)) = Parts::of_row(body) else { return false };
+            let (_, mut values) = Parts::of_row(body).ok()?;
             let mut each =
                 self.columns.iter().map_while(|column| Some((column, values.part().ok()?)));
-            each.any(|(column, value)| {
+            each.position(|(column, value)| {
                 is_walked(column) && value.is_some_and(|it| fit::outdated(&column.0, it).is_some())
             })
         };
-        self.has_composites && rows.any(of_row)
+        if self.has_composites { rows.find_map(of_row) } else { None }
     }
 
     /// What a reader of many rows keeps.

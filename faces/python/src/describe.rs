@@ -136,7 +136,9 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
         Want::TypesOf(call, of) => {
             learn(core, &blocks)?;
             let call = call.bind(core.py());
-            call.get().now.with(|it| it.is_told_types = true)?;
+            for part in parts_of(call) {
+                part.get().now.with(|it| it.is_told_types = true)?;
+            }
             Core::run(core, |state, py, now| match number {
                 0 => state.told(py, now),
                 number => state.answered_own(number),
@@ -229,14 +231,17 @@ pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
         }
     }
     let (readers, blocks) = call.now.with(|it| {
-        let walked = it.readers.clone().filter(|it| it.has_composites() && !is_told);
+        let walked = it.readers.clone().filter(|it| it.has_composites());
         let blocks = if walked.is_some() { it.blocks.clone() } else { Vec::new() };
         (walked, blocks)
     })?;
     let rows = messages(&blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
-    Ok(match readers {
-        Some(readers) if readers.is_outdated(rows.map(|(_, body)| body)) => Look::Altered(oids),
-        _ => Look::Right,
+    let outdated = readers.and_then(|it| it.outdated(rows.map(|(_, body)| body)));
+    Ok(match outdated {
+        None => Look::Right,
+        // It has changed once more since its rows were made.
+        Some(place) if is_told => Look::Misfit(place),
+        Some(_) => Look::Altered(oids),
     })
 }
 
@@ -248,10 +253,7 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
         return Ok(());
     }
     let client = it.client(py)?;
-    let parts = match &it.want {
-        Want::Calls(parts) => &parts[..],
-        _ => slice::from_ref(call.as_unbound()),
-    };
+    let parts = parts_of(call);
     let mut unknown = Vec::new();
     for part in parts.iter().filter(|part| part.get().reads_rows()) {
         let failure = match look(&client, part.get())? {
@@ -291,6 +293,14 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
         parts.iter().for_each(|part| state.finish(py, part, None));
         state.finish(py, call.as_unbound(), None);
     })
+}
+
+/// The statements of a call.
+fn parts_of<'a>(call: &'a Bound<'_, Call>) -> &'a [Py<Call>] {
+    match &call.get().want {
+        Want::Calls(parts) => parts,
+        _ => slice::from_ref(call.as_unbound()),
+    }
 }
 
 /// What is to be asked of these types, which were altered: all that is known of them is forgotten.

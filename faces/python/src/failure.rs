@@ -236,6 +236,10 @@ impl Failure {
         migrated::columns_changed(self.sqlstate(), self.routine())
     }
 
+    pub(crate) fn shows_change(&self) -> bool {
+        migrated::shows_change(self.sqlstate(), self.routine())
+    }
+
     /// Whether it ends what was learned of all texts, if it is of one that was described before.
     pub(crate) fn ends_all(&self) -> bool {
         let has_context = self.field(field::WHERE).is_some();

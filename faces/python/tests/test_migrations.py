@@ -937,3 +937,35 @@ async def test_what_has_lost_its_meaning_in_a_transaction_costs_one_error(
         await in_a_transaction(texts[0])
     for text in texts[1:] + texts[:1]:
         await in_a_transaction(text)
+
+
+async def test_a_composite_whose_attributes_have_changed_costs_no_error_of_the_server(
+    face: Face, admin: Any
+) -> None:
+    await admin.execute("create type moving.two as (a int, b text)")
+    await admin.execute("create table moving.values (p moving.two)")
+    insert = "insert into moving.values values ($1)"
+    for _ in range(8):
+        await face.db.execute(insert, (1, "x"))
+    await admin.execute("alter type moving.two add attribute c int cascade")
+    with pytest.raises(Exception, match="it has 2 fields, and the type 3"):
+        await face.db.execute(insert, (1, "x"))
+    await face.db.execute(insert, (1, "x", 2))
+
+
+async def test_a_pipeline_whose_composite_changes_behind_its_rows_says_so(admin: Any) -> None:
+    await admin.execute("create type moving.two as (a int, b text)")
+    await admin.execute("create table moving.values (p moving.two)")
+    await admin.execute("insert into moving.values values ((1, 'x'))")
+    async with await onetrip.connect(URL) as db:
+        select = "select p from moving.values"
+        for _ in range(8):
+            assert (await db.fetchval(select))["b"] == "x"
+        await admin.execute("alter type moving.two add attribute c int cascade")
+        async with asyncio.timeout(30), db.pipeline() as pipeline:
+            rows = pipeline.fetch(select)
+            pipeline.execute("alter type moving.two add attribute d int cascade")
+        with pytest.raises(onetrip.errors.ConversionError, match="columns .* have changed") as told:
+            await rows
+        assert told.value.outcome == "Applied"
+        assert (await db.fetchval(select))["d"] is None

@@ -26,14 +26,23 @@ pub fn columns_changed(sqlstate: Option<&str>, routine: Option<&str>) -> bool {
     )
 }
 
+/// Whether an error shows by itself that something has changed: the columns of the statement, or the
+/// attributes of a composite, of which the client has sent those that it remembers (`record_recv` in
+/// src/backend/utils/adt/rowtypes.c).
+#[must_use]
+pub fn shows_change(sqlstate: Option<&str>, routine: Option<&str>) -> bool {
+    columns_changed(sqlstate, routine)
+        || (sqlstate, routine) == (Some("42804"), Some("record_recv"))
+}
+
 /// Whether an error of a statement that was sent as its text was remembered ends what is remembered
-/// of all texts, so that none of them fails for the same reason: its columns have changed, or the
+/// of all texts, so that none of them fails for the same reason: it shows what has changed, or the
 /// server, which could describe it before, makes no sense of it by now. `has_context`: the error
 /// says where it is from, so it may be of a function's own text, or of a value.
 #[must_use]
 pub fn ends_all(sqlstate: Option<&str>, routine: Option<&str>, has_context: bool) -> bool {
     let is_of_text = !has_context && is_meaningless(sqlstate.map(str::as_bytes));
-    is_of_text || columns_changed(sqlstate, routine)
+    is_of_text || shows_change(sqlstate, routine)
 }
 
 /// What is known of a statement that does not go on as it was sent.
@@ -125,6 +134,7 @@ mod tests {
         assert!(ends_all(Some("42883"), Some("op_error"), false));
         assert!(!ends_all(Some("42883"), Some("op_error"), true), "of a function that it calls");
         assert!(!ends_all(Some("22P02"), Some("pg_strtoint32"), false), "of a value");
+        assert!(ends_all(Some("42804"), Some("record_recv"), true), "of attributes");
         assert!(!ends_all(None, None, false));
     }
 

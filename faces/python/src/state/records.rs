@@ -231,8 +231,8 @@ impl State {
             return Some(failure);
         };
         statement.get().forget();
-        if failure.columns_changed() {
-            self.generation.ends();
+        if failure.shows_change() {
+            self.has_changed(it);
         }
         if it.is_one() && self.may_go_again(call, number, failure.known()) {
             self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
@@ -243,6 +243,16 @@ impl State {
             self.generation.ends();
         }
         Some(told(failure))
+    }
+
+    /// What a call was sent with is the server's no more: the types of its parameters are asked for
+    /// anew as well.
+    fn has_changed(&mut self, call: &Call) {
+        self.generation.ends();
+        let described = call.now.with(|it| it.described.clone()).ok().flatten();
+        if let Some(described) = described {
+            described.oids.iter().for_each(|oid| self.types.forget(*oid));
+        }
     }
 
     /// Whether a statement with this outcome is sent again, as its text is by now.
@@ -380,7 +390,9 @@ impl State {
         }
         if let Some(cause) = cause.as_ref().filter(|it| it.may_be_outdated()) {
             let is_old = parts.iter().any(|part| is_remembered(part.get()));
-            if cause.columns_changed() || is_old && cause.ends_all() {
+            if cause.shows_change() {
+                parts.iter().for_each(|part| self.has_changed(part.get()));
+            } else if is_old && cause.ends_all() {
                 self.generation.ends();
             }
             let texts = parts.iter().filter_map(|part| part.get().statement.as_ref());

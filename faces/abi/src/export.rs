@@ -8,6 +8,10 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_client::Connection as Client;
+use onetrip_client::completion::{Completion, outcome, outcome_code, outcome_of};
+pub use onetrip_client::host::flag;
+use onetrip_client::host::{Act, Holder, Refused};
 use onetrip_engine::memory::is_there;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
@@ -21,12 +25,9 @@ use onetrip_postgres::sql::{
     Place, Refusal, Traits, classify, is_shareable, refusal_of_one, refusal_of_read,
 };
 
-pub use crate::codes::{flag, place, refused, shows};
-use crate::completion::{Completion, outcome, outcome_code, outcome_of};
-use crate::connection::Connection;
+pub use crate::codes::{place, refused, shows};
 use crate::memory;
-use crate::postgres::blocks::Act;
-use crate::postgres::{Holder, Refused};
+use crate::room::Connection;
 use crate::time::{deadline, millis, time};
 
 /// The version of this interface. It is raised by each change that a host must follow.
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn onetrip_free(start: *mut u8, len: usize) {
 /// also sent. Bytes that arrive come out unchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_echo_new() -> *mut Connection {
-    made(Connection::echo)
+    made(|| Connection::of(Client::echo()))
 }
 
 /// A connection to PostgreSQL over a socket that is open, after the TLS handshake if there is TLS.
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn onetrip_postgres_new(
     if given.len() == fresh.len() {
         fresh.copy_from_slice(given);
     }
-    made(|| Connection::postgres(time(now), settings, fresh))
+    made(|| Connection::of(Client::postgres(time(now), settings, fresh)))
 }
 
 /// Creates an object of the host, unless there is no memory for it.
@@ -119,7 +120,16 @@ pub unsafe extern "C" fn onetrip_connection_free(connection: *mut Connection) {
 ///
 /// # Safety
 /// As at the top.
-unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Connection {
+unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Client {
+    // SAFETY: the host's promise at the top.
+    unsafe { &mut room_of(connection).client }
+}
+
+/// The same with the room that the host writes to.
+///
+/// # Safety
+/// As at the top.
+unsafe fn room_of<'a>(connection: *mut Connection) -> &'a mut Connection {
     // SAFETY: the host's promise at the top.
     unsafe { &mut *connection }
 }
@@ -131,19 +141,14 @@ unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Connection {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_input(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.input_room(len)
+    unsafe { room_of(connection) }.input_room(len)
 }
 
 /// The host has written `len` bytes to the room. They are parsed, and requests may end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64, len: usize) {
     // SAFETY: the host's promise at the top, and that it has written these bytes.
-    let connection = unsafe {
-        let connection = of(connection);
-        connection.input.received(len);
-        connection
-    };
-    connection.received(time(now));
+    unsafe { room_of(connection).received(time(now), len) }
 }
 
 /// Whether the bytes received so far end at the end of a message. Asked before other code reads the
@@ -151,7 +156,7 @@ pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64,
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_is_between(connection: *mut Connection) -> bool {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.input.is_empty()
+    unsafe { of(connection) }.input().is_empty()
 }
 
 /// How many bytes must be sent now. A busy server is written to in larger pieces, so more bytes may
@@ -222,7 +227,7 @@ pub unsafe extern "C" fn onetrip_time(connection: *mut Connection, now: f64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_request(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.room(len)
+    unsafe { room_of(connection) }.request_room(len)
 }
 
 /// Submits `len` bytes of the room to an echo. False if the connection is not an echo.
@@ -233,7 +238,7 @@ pub unsafe extern "C" fn onetrip_echo_submit(
     len: usize,
 ) -> bool {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.submit_echo(token, len)
+    unsafe { room_of(connection) }.submit_echo(token, len)
 }
 
 /// Classifies the text of a statement, as bits of [`shows`]. A text that is not UTF-8 has no bits.
@@ -309,7 +314,7 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
 ) -> f64 {
     let now = time(now);
     // SAFETY: the host's promise at the top.
-    let connection = unsafe { of(connection) };
+    let connection = unsafe { room_of(connection) };
     let (request, lens) = ((token, flags, TextKey::from_number(key)), (text_len, name_len, len));
     place(connection.submit_postgres(now, request, lens, deadline(now, timeout)))
 }
@@ -327,7 +332,7 @@ pub unsafe extern "C" fn onetrip_postgres_feed(
     len: usize,
 ) -> f64 {
     // SAFETY: the host's promise at the top.
-    let fed = unsafe { of(connection) }.feed(time(now), token, part, len);
+    let fed = unsafe { room_of(connection) }.feed(time(now), token, part, len);
     fed.map_or_else(code, |taken| f64::from(u8::from(taken)))
 }
 
@@ -433,7 +438,7 @@ pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, mod
 ///   protocol is only taken after that.
 /// * 7 returns whether the transaction is to be run again as it stands.
 /// * 8 returns the outcome of a statement that was sent with COMMIT and failed. `token` is the
-///   outcome of the statement alone; both are [`outcome`](crate::completion::outcome)s.
+///   outcome of the statement alone; both are [`outcome`](onetrip_client::completion::outcome)s.
 /// * 9 forgets the transaction.
 ///
 /// 1, 3 and 4 end under the token. Returns the answer, or one of [`refused`].
@@ -477,7 +482,7 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
 }
 
 /// What is known of a failure that leaves its transaction, which was not committed. `undone`: the
-/// server has answered the ROLLBACK. Both are [`outcome`](crate::completion::outcome)s.
+/// server has answered the ROLLBACK. Both are [`outcome`](onetrip_client::completion::outcome)s.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
     outcome_code(verdict::left(outcome_of(failure), undone))

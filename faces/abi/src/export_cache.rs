@@ -6,9 +6,9 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+pub use onetrip_client::host::{Cache, CacheCounts};
 use onetrip_redis::client::cache::{FetchId, Found, Writes};
 
-pub use crate::cache::{Cache, CacheCounts};
 use crate::export::made;
 use crate::memory;
 

@@ -8,12 +8,13 @@
 
 use std::time::Duration;
 
+use onetrip_client::Cluster;
+use onetrip_client::completion::{Completion, outcome_of};
+use onetrip_client::host::Unanswered;
+pub use onetrip_client::host::{AGAIN, cluster_flag as flag};
 use onetrip_redis::client::router::Limits;
 use onetrip_redis::slots::SLOTS;
 
-pub use crate::cluster::{AGAIN, flag};
-use crate::cluster::{Cluster, Unanswered};
-use crate::completion::{Completion, outcome_of};
 use crate::export::made;
 use crate::memory;
 use crate::time::{deadline, millis, time};

@@ -7,63 +7,14 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_client::Connect;
+pub use onetrip_client::connect::{action, event, fault};
 use onetrip_postgres::client::identity::Lineage;
 
-use crate::connect::Connect;
-use crate::connection::Connection;
 use crate::export::made;
 use crate::memory;
+use crate::room::Connection;
 use crate::time::{millis, time};
-
-/// What the host must do next.
-pub mod action {
-    /// Look up the name of the host.
-    pub const RESOLVE: u32 = 1;
-    /// Open a socket to an address of the host, and close the one before it.
-    pub const DIAL: u32 = 2;
-    /// Ask for TLS and read one byte.
-    pub const ASK_FOR_TLS: u32 = 3;
-    /// Do the TLS handshake.
-    pub const BEGIN_TLS: u32 = 4;
-    /// Log in.
-    pub const LOG_IN: u32 = 5;
-    /// Nothing: the connection can be used.
-    pub const DONE: u32 = 6;
-    /// Nothing: no connection could be made.
-    pub const FAILED: u32 = 7;
-    /// Ask the server which it is.
-    pub const IDENTIFY: u32 = 8;
-}
-
-/// What happened.
-pub mod event {
-    /// The lookup found this many addresses.
-    pub const RESOLVED: u32 = 1;
-    /// The socket is connected.
-    pub const CONNECTED: u32 = 2;
-    /// The byte that answers the request for TLS, plus [`EARLY`] where it applies.
-    pub const ANSWERED: u32 = 3;
-    /// The TLS handshake has succeeded.
-    pub const SECURED: u32 = 4;
-    /// More bytes than the answer have arrived.
-    pub const EARLY: u32 = 256;
-}
-
-/// What went wrong.
-pub mod fault {
-    /// No connection could be made to the address.
-    pub const UNREACHABLE: u32 = 1;
-    /// The TLS handshake failed.
-    pub const HANDSHAKE: u32 = 2;
-    /// The server refused the login.
-    pub const LOG_IN: u32 = 3;
-    /// Any other fault of this server.
-    pub const SERVER: u32 = 4;
-    /// A fault of the client, which would be the same for all servers.
-    pub const OURS: u32 = 5;
-    /// The address did not answer in time.
-    pub const LATE: u32 = 6;
-}
 
 /// A plan. `settings`: pairs of name and value, each ended by a zero byte. `seed`: any number; it
 /// sets the random order. `lineage`: what its client has seen of servers. Null if there is no memory for it, or if a setting is wrong.
@@ -126,7 +77,7 @@ pub unsafe extern "C" fn onetrip_connect_address(connect: *mut Connect) -> usize
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_until(connect: *mut Connect) -> f64 {
     // SAFETY: the host's promise at the top.
-    millis(unsafe { of(connect) }.plan.deadline())
+    millis(unsafe { of(connect) }.deadline())
 }
 
 /// Reports one of the [`event`]s. False if the server is not suitable. The host then reports a
@@ -152,7 +103,7 @@ pub unsafe extern "C" fn onetrip_connect_logged_in(
 ) -> bool {
     // SAFETY: the host's promise at the top.
     let (connect, connection, lineage) = unsafe { (of(connect), &*connection, &mut *lineage) };
-    connect.logged_in(connection.server().0, lineage)
+    connect.logged_in(connection.client.server().0, lineage)
 }
 
 /// The server of this connection has answered `onetrip_postgres_identify`. The lineage remembers
@@ -166,7 +117,7 @@ pub unsafe extern "C" fn onetrip_connect_identified(
 ) -> bool {
     // SAFETY: the host's promise at the top.
     let (connect, connection, lineage) = unsafe { (of(connect), &*connection, &mut *lineage) };
-    connect.identified(connection.server().1, lineage)
+    connect.identified(connection.client.server().1, lineage)
 }
 
 /// What one client has seen of servers. All of its plans share it.
@@ -192,7 +143,7 @@ pub unsafe extern "C" fn onetrip_lineage_compare(
 ) {
     // SAFETY: the host's promise at the top.
     let (lineage, connection) = unsafe { (&*lineage, &mut *connection) };
-    connection.compare(lineage);
+    connection.client.compare(lineage);
 }
 
 /// Reports one of the [`fault`]s with its text in UTF-8. For an error of the login, a code of five
@@ -228,12 +179,12 @@ pub unsafe extern "C" fn onetrip_connect_verdict(connect: *mut Connect) -> f64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_text(connect: *mut Connect) -> *const u8 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connect) }.said.as_ptr()
+    unsafe { of(connect) }.said().as_ptr()
 }
 
 /// The length of [`onetrip_connect_text`] in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_said(connect: *mut Connect) -> usize {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connect) }.said.len()
+    unsafe { of(connect) }.said().len()
 }

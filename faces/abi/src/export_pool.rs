@@ -8,15 +8,14 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_client::completion::Completion;
 use onetrip_engine::Time;
 use onetrip_engine::pool::{Condition, Repeats, Requeue, TextKey};
 
-use crate::completion::Completion;
-use crate::connection::Connection;
 use crate::export::made;
 use crate::handle::Handle;
 use crate::memory;
-use crate::pool::Pool;
+use crate::room::Connection;
 use crate::time::{millis, time};
 
 /// The condition in which a connection is returned.
@@ -30,6 +29,9 @@ pub mod condition {
     /// It can't be used again, and the pool forgets it.
     pub const BROKEN: u32 = 3;
 }
+
+/// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
+pub type Pool = onetrip_client::Pool<Handle>;
 
 /// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte; if
 /// one is wrong, a `CLOSED` says what is wrong. `seed`: any number, a different one for each pool;

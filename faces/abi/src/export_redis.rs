@@ -6,19 +6,19 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_client::Connection as Client;
+use onetrip_client::completion::outcome_code;
+pub use onetrip_client::host::redis_flag as flag;
+pub use onetrip_client::host::{Traits, traits};
 use onetrip_engine::Outcome;
 use onetrip_redis::client::router::LINE_WAIT;
 use onetrip_redis::protocol::outcome_of_frame;
 use onetrip_redis::slots::slot_of;
 
-use crate::completion::outcome_code;
-use crate::connection::Connection;
 use crate::export::{made, place};
 use crate::memory;
+use crate::room::Connection;
 use crate::time::{deadline, time};
-
-pub use crate::redis::look::{Traits, traits};
-pub use crate::redis::submission::flag;
 
 /// A connection to Redis over a socket that is open, after the TLS handshake if there is TLS. The
 /// login is ready to be sent. Commands may be submitted at once; they follow it. `settings`: pairs
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn onetrip_redis_new(
 ) -> *mut Connection {
     // SAFETY: the host's promise at the top.
     let settings = unsafe { memory::bytes(settings, len) };
-    made(|| Connection::redis(time(now), settings))
+    made(|| Connection::of(Client::redis(time(now), settings)))
 }
 
 /// Submits commands in wire format: `len` bytes of the room. The first `text_len` bytes are the
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn onetrip_redis_submit(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_scripts_as_texts(connection: *mut Connection) {
     // SAFETY: the host's promise at the top.
-    unsafe { &mut *connection }.send_scripts_as_texts();
+    unsafe { &mut *connection }.client.send_scripts_as_texts();
 }
 
 /// What is known of a command, given in wire format. The advice in it lives as long as the module.

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use onetrip_client::Replicas;
+use onetrip_client::completion::outcome;
 use onetrip_engine::Outcome;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::moving::Step;
@@ -15,12 +17,10 @@ use onetrip_postgres::client::position::{self, Position};
 use onetrip_postgres::client::replicas::{PROBE, Status};
 use onetrip_postgres::message::{DataRow, Header};
 
-use crate::completion::outcome;
-use crate::connection::Connection;
 use crate::export::{made, place};
+use crate::export_pool::Pool;
 use crate::memory;
-use crate::pool::Pool;
-use crate::replicas::Replicas;
+use crate::room::Connection;
 use crate::time::{deadline, time};
 
 /// What a read must show.
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn onetrip_replicas_positioned(
 pub unsafe extern "C" fn onetrip_replicas_mark(held: *mut Held, connection: *mut Connection) {
     // SAFETY: the host's promise at the top.
     let (held, connection) = unsafe { (of(held), &mut *connection) };
-    connection.mark_positions(held.replicas.losses());
+    connection.client.mark_positions(held.replicas.losses());
 }
 
 /// Says one of the [`text`]s, and returns its length. [`onetrip_replicas_text`] has it.

@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
-use crate::completion::Completion;
+use onetrip_client::Sentinel;
+use onetrip_client::completion::Completion;
+
 use crate::export::made;
 use crate::memory;
-use crate::sentinel::Sentinel;
 use crate::time::{millis, time};
 
 /// The Sentinels of one client. `settings`: pairs of name and value, each ended by a zero byte:

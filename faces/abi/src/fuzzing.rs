@@ -3,14 +3,13 @@
 
 #![allow(unsafe_code)]
 
-pub use crate::completion::Record;
-
 use bytes::Bytes;
+use onetrip_client::completion::Completion;
+pub use onetrip_client::host::Record;
 
-use crate::completion::Completion;
-use crate::connection::Connection;
 use crate::export::*;
 use crate::export_redis::*;
+use crate::room::Connection;
 
 /// A connection of the host.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{Act, flag};
 use onetrip_arrow::Builder;
+use onetrip_client::completion::outcome;
+use onetrip_client::host::{Act, flag};
 use onetrip_engine::Ticket;
 use onetrip_engine::pool::Requeue;
 use onetrip_postgres::client::position::Position;

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use onetrip_abi::host::{Act, flag};
+use onetrip_client::host::{Act, flag};
 use onetrip_engine::Time;
 use onetrip_postgres::client::copy::{self, Direction, Guard};
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};

@@ -2,9 +2,9 @@
 //! all connections. So is what it says of types that are not built in.
 
 use bytes::Bytes;
-use onetrip_abi::completion::outcome;
-use onetrip_abi::host::flag;
 use onetrip_arrow::Builder;
+use onetrip_client::completion::outcome;
+use onetrip_client::host::flag;
 use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::types::catalog::Description;
 use onetrip_postgres::client::types::fit::{Fit, fit};

@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use onetrip_abi::completion::outcome;
+use onetrip_client::completion::outcome;
 use onetrip_postgres::binary::calendar::{self, Interval};
 use onetrip_postgres::binary::{TooLong, array, numeric, put, put_count, range, vector_head};
 use onetrip_postgres::message::Format;

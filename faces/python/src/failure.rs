@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use onetrip_abi::completion::{end, outcome};
-use onetrip_abi::host::Refused;
+use onetrip_client::completion::{end, outcome};
+use onetrip_client::host::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::ErrorResponse;

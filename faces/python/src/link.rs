@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use onetrip_abi::Connection;
-use onetrip_abi::completion::outcome;
-use onetrip_abi::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
+use onetrip_client::Connection;
+use onetrip_client::completion::outcome;
+use onetrip_client::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::migrated;

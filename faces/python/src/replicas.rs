@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip_abi::Replicas as Known;
+use onetrip_client::Replicas as Known;
 use onetrip_engine::Time;
 use onetrip_postgres::client::moving::{NO_REPLICA, Step};
 use onetrip_postgres::client::position::{self, Position as Place};

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use onetrip_abi::completion::outcome;
-use onetrip_abi::host::Part;
-use onetrip_abi::{Connection, Pool};
+use onetrip_client::completion::outcome;
+use onetrip_client::host::Part;
+use onetrip_client::{Connection, Pool};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::stream::Rest;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use onetrip_abi::completion::outcome;
+use onetrip_client::completion::outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::migrated;

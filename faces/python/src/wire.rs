@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 
-use onetrip_abi::Connection;
+use onetrip_client::Connection;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};

@@ -1,7 +1,7 @@
 //! The position of what was written, and guards in front of reads.
 
 use onetrip_abi::completion::{end, kind, outcome, uncertain};
-use onetrip_abi::host::{Refused, Submission, flag};
+use onetrip_client::host::{Refused, Submission, flag};
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::position::Position;
@@ -41,7 +41,7 @@ fn no_write_is_acknowledged_in_front_of_what_is_known_of_its_position() {
     assert!(told < acknowledged, "{records:?}");
 
     // SAFETY: the connection lives.
-    unsafe { &mut *host.connection }.mark_positions(7);
+    unsafe { &mut (*host.connection).client }.mark_positions(7);
     host.submit(0, WRITES, "", &[]);
     host.submit(0, WRITES, "", &[]);
     while !host.happened.iter().any(|it| it.kind == kind::POSITION) {
@@ -79,7 +79,7 @@ fn a_read_behind_a_guard_that_fails_does_not_run() {
         let read = Submission { text: "select 1/0", flags: flag::BINARY, ..Submission::default() };
         let (key, now) = (TextKey::of("select 1/0"), Time::ZERO);
         // SAFETY: the connection lives.
-        let connection = unsafe { &mut *host.connection };
+        let connection = unsafe { &mut (*host.connection).client };
         let sent =
             connection.submit_guarded(now, (token, key), (read, &position), Time::NEVER).is_ok();
         assert!(sent);
@@ -101,7 +101,7 @@ fn what_is_no_single_statement_has_no_guard() {
     host.share();
     let position = Position { system: 1, timeline: 1, lsn: 1 };
     // SAFETY: the connection lives.
-    let connection = unsafe { &mut *host.connection };
+    let connection = unsafe { &mut (*host.connection).client };
     for flags in [flag::SIMPLE, flag::MEMBER, flag::COPY_IN, flag::DESCRIBE, 1 << 31] {
         let read = Submission { text: "select 1", flags, ..Submission::default() };
         let to = (1, TextKey::UNTOLD);

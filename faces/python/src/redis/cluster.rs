@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_abi::completion::{cluster_why, kind, outcome};
-use onetrip_abi::host::{Flight, Packed, Record, Routed, Routing, Unanswered};
+use onetrip_client::completion::{cluster_why, kind, outcome};
+use onetrip_client::host::{Flight, Packed, Record, Routed, Routing, Unanswered};
 use onetrip_engine::Time;
 use onetrip_redis::Command;
 use onetrip_redis::client::list::is_error;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use onetrip_abi::completion::outcome;
+use onetrip_client::completion::outcome;
 use onetrip_engine::Time;
 use onetrip_redis::Reply;
 use onetrip_redis::client::list;

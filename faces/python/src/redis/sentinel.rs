@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use onetrip_abi::Sentinel as Policy;
-use onetrip_abi::completion::{kind, role};
-use onetrip_abi::host::Record;
+use onetrip_client::Sentinel as Policy;
+use onetrip_client::completion::{kind, role};
+use onetrip_client::host::Record;
 use onetrip_engine::Time;
 use onetrip_redis::client::sentinel::LEFT;
 use pyo3::exceptions::PyValueError;

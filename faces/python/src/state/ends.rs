@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use onetrip_abi::completion::{close, outcome};
-use onetrip_abi::host::Holder;
+use onetrip_client::completion::{close, outcome};
+use onetrip_client::host::Holder;
 use onetrip_engine::{CancelEnd, Time};
 use pyo3::prelude::*;
 

@@ -8,10 +8,11 @@ use crate::source::{Source, files, home};
 const FILES_MAX: usize = 3;
 
 /// The directories that are searched for circles.
-const DIRECTORIES: [&str; 7] = [
+const DIRECTORIES: [&str; 8] = [
     "core/engine/src",
     "core/postgres/src",
     "core/redis/src",
+    "core/client/src",
     "faces/abi/src",
     "faces/arrow/src",
     "faces/rust/src",

@@ -5,10 +5,11 @@ use crate::source::{Source, block_end, files};
 const LINES_MAX: usize = 70;
 
 /// Where functions are measured.
-const DIRECTORIES: [&str; 7] = [
+const DIRECTORIES: [&str; 8] = [
     "core/engine/src",
     "core/postgres/src",
     "core/redis/src",
+    "core/client/src",
     "faces/abi/src",
     "faces/arrow/src",
     "faces/rust/src",

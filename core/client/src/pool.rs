@@ -18,13 +18,13 @@ use onetrip_redis::client::{router::LINE_WAIT, sentinel::ATTEMPT_PAUSE};
 
 use crate::completion::{Completion, Completions, Record, close, kind, pool_cause};
 use crate::connect::target;
-use crate::handle::{Handle, Lent};
+use crate::lent::Lent;
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
 /// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
 #[derive(Debug)]
-pub struct Pool<H = Handle> {
+pub struct Pool<H> {
     policy: Policy,
     members: NumberMap<u32, Member<H>>,
     /// The host's number of each connection.
@@ -338,11 +338,13 @@ impl<H: Lent> Pool<H> {
         }
     }
 
-    pub(crate) fn take(&mut self) -> usize {
+    /// Frees the records that were taken before, and takes those that came since. Returns how many.
+    pub fn take(&mut self) -> usize {
         self.completions.take().len()
     }
 
-    pub(crate) fn taken(&self) -> &[Completion] {
+    /// The records that were taken last.
+    pub fn taken(&self) -> &[Completion] {
         self.completions.taken()
     }
 

@@ -17,8 +17,8 @@ use onetrip_postgres::sql::Traits;
 use super::request::{Submission, expect, expect_simple};
 use super::statements::Numbered;
 use super::{Postgres, Refused, TOKEN_MAX, Use};
-use crate::codes::flag;
 use crate::completion::Completions;
+use crate::flag;
 use crate::protocol;
 
 impl Postgres {

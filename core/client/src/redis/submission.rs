@@ -23,7 +23,7 @@ pub mod flag {
 
 /// Commands that share a request.
 #[derive(Debug)]
-pub(crate) struct Submission<'a> {
+pub struct Submission<'a> {
     flags: u32,
     /// How many replies come. 0 for one reply, whose error ends the request as failed.
     replies: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Submission<'a> {
 impl<'a> Submission<'a> {
     /// Parses what the host wrote: the text of a script, if there is one, then the commands. `None`
     /// if it is malformed.
-    pub(crate) fn read(
+    pub fn read(
         flags: u32,
         replies: u32,
         request: &'a [u8],

@@ -13,8 +13,8 @@ use onetrip_postgres::message::tag::backend;
 
 use super::request::{Portal, Submission, Types};
 use super::{Postgres, Refused};
-use crate::codes::flag;
 use crate::completion::{Completions, end, kind, outcome};
+use crate::flag;
 
 /// The requests that wait.
 #[derive(Debug)]

@@ -12,20 +12,69 @@ use onetrip_postgres::client::connect::{
 use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::message::ssl_request::Answer;
 
-use crate::export_connect::{action, event, fault};
 use crate::settings::{flag, number, pairs};
+
+/// What the host must do next.
+pub mod action {
+    /// Look up the name of the host.
+    pub const RESOLVE: u32 = 1;
+    /// Open a socket to an address of the host, and close the one before it.
+    pub const DIAL: u32 = 2;
+    /// Ask for TLS and read one byte.
+    pub const ASK_FOR_TLS: u32 = 3;
+    /// Do the TLS handshake.
+    pub const BEGIN_TLS: u32 = 4;
+    /// Log in.
+    pub const LOG_IN: u32 = 5;
+    /// Nothing: the connection can be used.
+    pub const DONE: u32 = 6;
+    /// Nothing: no connection could be made.
+    pub const FAILED: u32 = 7;
+    /// Ask the server which it is.
+    pub const IDENTIFY: u32 = 8;
+}
+
+/// What happened.
+pub mod event {
+    /// The lookup found this many addresses.
+    pub const RESOLVED: u32 = 1;
+    /// The socket is connected.
+    pub const CONNECTED: u32 = 2;
+    /// The byte that answers the request for TLS, plus [`EARLY`] where it applies.
+    pub const ANSWERED: u32 = 3;
+    /// The TLS handshake has succeeded.
+    pub const SECURED: u32 = 4;
+    /// More bytes than the answer have arrived.
+    pub const EARLY: u32 = 256;
+}
+
+/// What went wrong.
+pub mod fault {
+    /// No connection could be made to the address.
+    pub const UNREACHABLE: u32 = 1;
+    /// The TLS handshake failed.
+    pub const HANDSHAKE: u32 = 2;
+    /// The server refused the login.
+    pub const LOG_IN: u32 = 3;
+    /// Any other fault of this server.
+    pub const SERVER: u32 = 4;
+    /// A fault of the client, which would be the same for all servers.
+    pub const OURS: u32 = 5;
+    /// The address did not answer in time.
+    pub const LATE: u32 = 6;
+}
 
 /// One plan. The host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
 #[derive(Debug)]
 pub struct Connect {
-    pub(crate) plan: Plan,
+    plan: Plan,
     /// The text of the last refusal, or of the error in the end.
-    pub(crate) said: String,
+    said: String,
 }
 
 impl Connect {
     /// `None` if the settings are invalid, or there is no memory for them.
-    pub(crate) fn new(now: Time, settings: &[u8], seed: u64, lineage: &Lineage) -> Option<Connect> {
+    pub fn new(now: Time, settings: &[u8], seed: u64, lineage: &Lineage) -> Option<Connect> {
         if !is_there(PER_LETTER * settings.len()) {
             return None;
         }
@@ -46,8 +95,18 @@ impl Connect {
         Some(Connect { plan: Plan::new(now, plan, lineage), said: String::new() })
     }
 
+    /// When the action must be given up as late.
+    pub fn deadline(&self) -> Time {
+        self.plan.deadline()
+    }
+
+    /// The text of the last refusal, or of the error in the end.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
     /// The number of the action, the host and the address.
-    pub(crate) fn action(&self) -> (u32, usize, usize) {
+    pub fn action(&self) -> (u32, usize, usize) {
         match self.plan.action() {
             Action::Resolve(host) => (action::RESOLVE, host, 0),
             Action::Dial { host, address } => (action::DIAL, host, address),
@@ -62,7 +121,7 @@ impl Connect {
 
     /// Reports an event. Returns whether to go on with the server. If not, `said` has the error's
     /// code, a zero byte and its text.
-    pub(crate) fn happened(&mut self, now: Time, what: u32, a: u32) -> bool {
+    pub fn happened(&mut self, now: Time, what: u32, a: u32) -> bool {
         let plan = &mut self.plan;
         let refused = match what {
             event::RESOLVED => {
@@ -87,13 +146,13 @@ impl Connect {
     }
 
     /// The login is over, and the server said this of its session. Returns as above.
-    pub(crate) fn logged_in(&mut self, session: Session, lineage: &mut Lineage) -> bool {
+    pub fn logged_in(&mut self, session: Session, lineage: &mut Lineage) -> bool {
         let refused = self.plan.handle_logged_in(session, lineage).err();
         self.is_accepted(refused)
     }
 
     /// The server has said which it is, if it did. Returns as above.
-    pub(crate) fn identified(&mut self, server: Option<Identity>, lineage: &mut Lineage) -> bool {
+    pub fn identified(&mut self, server: Option<Identity>, lineage: &mut Lineage) -> bool {
         let refused = self.plan.handle_identified(server, lineage).err();
         self.is_accepted(refused)
     }
@@ -107,7 +166,7 @@ impl Connect {
 
     /// Reports a fault. `text` is the error as the caller would get it. For a server's error at the
     /// login, the five letters of its code come first.
-    pub(crate) fn failed(&mut self, now: Time, what: u32, text: &[u8], lineage: &mut Lineage) {
+    pub fn failed(&mut self, now: Time, what: u32, text: &[u8], lineage: &mut Lineage) {
         // The plan keeps a copy, and the final text includes all of them.
         let text = if is_there(4 * text.len()) { text } else { b"" };
         let text = String::from_utf8_lossy(text);
@@ -125,7 +184,7 @@ impl Connect {
 
     /// The index of the error that the caller gets, and whether several hosts failed. The text is
     /// in `said`.
-    pub(crate) fn verdict(&mut self) -> Option<(usize, bool)> {
+    pub fn verdict(&mut self) -> Option<(usize, bool)> {
         let verdict = self.plan.verdict()?;
         self.said = verdict.text;
         Some((verdict.error, verdict.is_of_many))

@@ -212,11 +212,13 @@ impl Sentinel {
         is_sooner.then(|| at.since(now))
     }
 
-    pub(crate) fn take(&mut self) -> usize {
+    /// Frees the records that were taken before, and takes those that came since. Returns how many.
+    pub fn take(&mut self) -> usize {
         self.completions.take().len()
     }
 
-    pub(crate) fn taken(&self) -> &[Completion] {
+    /// The records that were taken last.
+    pub fn taken(&self) -> &[Completion] {
         self.completions.taken()
     }
 

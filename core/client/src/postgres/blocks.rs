@@ -19,8 +19,8 @@ use onetrip_postgres::message::{ErrorResponse, Header, SYNC};
 use super::request::Submission;
 use super::submitting::enter;
 use super::{Postgres, Refused, Use};
-use crate::codes::flag;
 use crate::completion::{Completions, close, end, end_code, kind, outcome_code, outcome_of};
+use crate::flag;
 
 /// A transaction of the host's.
 #[derive(Debug)]

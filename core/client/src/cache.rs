@@ -40,20 +40,23 @@ pub struct CacheCounts {
 }
 
 impl Cache {
-    pub(crate) fn new(bytes_max: usize) -> Cache {
+    /// An empty cache of at most so many bytes.
+    pub fn new(bytes_max: usize) -> Cache {
         Cache { policy: Policy::new(bytes_max), joined: Vec::new() }
     }
 
-    pub(crate) fn opened(&mut self, connection: u32) {
+    /// The connection with this number tracks keys: its replies are kept from now on.
+    pub fn opened(&mut self, connection: u32) {
         self.policy.opened(connection.into());
     }
 
-    pub(crate) fn closed(&mut self, connection: u32) {
+    /// The connection is lost, or its pushes are not read any more.
+    pub fn closed(&mut self, connection: u32) {
         self.policy.closed(connection.into());
     }
 
     /// Looks for the reply to a command in wire format. `join`: the number of the caller.
-    pub(crate) fn look_up(&mut self, command: &[u8], join: u32) -> Found {
+    pub fn look_up(&mut self, command: &[u8], join: u32) -> Found {
         // It is parsed into a buffer that grows, and kept.
         if !is_there(command.len().saturating_mul(4)) {
             return Found::Nothing;
@@ -64,7 +67,7 @@ impl Cache {
 
     /// A fetch has ended on this connection, with its reply or without one. Returns how many joined
     /// it.
-    pub(crate) fn ended(&mut self, fetch: FetchId, connection: u32, reply: &[u8]) -> usize {
+    pub fn ended(&mut self, fetch: FetchId, connection: u32, reply: &[u8]) -> usize {
         self.joined = match !reply.is_empty() && is_there(reply.len()) {
             true => self.policy.answered(fetch, connection.into(), reply),
             false => self.policy.failed(fetch),
@@ -72,21 +75,23 @@ impl Cache {
         self.joined.len()
     }
 
-    pub(crate) fn joined(&self) -> &[u32] {
+    /// The numbers of those who joined the fetch that ended last.
+    pub fn joined(&self) -> &[u32] {
         &self.joined
     }
 
     /// The caller of a fetch is gone. Returns whether the fetch may be taken back.
-    pub(crate) fn left(&mut self, fetch: FetchId) -> bool {
+    pub fn left(&mut self, fetch: FetchId) -> bool {
         self.policy.left(fetch)
     }
 
-    pub(crate) fn pushed(&mut self, push: &[u8]) -> bool {
+    /// A push was read. Returns whether it was one for the cache.
+    pub fn pushed(&mut self, push: &[u8]) -> bool {
         self.policy.pushed(push)
     }
 
     /// The client submits these commands. Returns what they may change; `None` for nothing.
-    pub(crate) fn submitted(&mut self, commands: &[u8]) -> Option<Writes> {
+    pub fn submitted(&mut self, commands: &[u8]) -> Option<Writes> {
         let mut writes = Writes::Nothing;
         match is_there(commands.len().saturating_mul(4)) {
             true => look::commands(commands).iter().for_each(|command| writes.add(command)),
@@ -97,11 +102,12 @@ impl Cache {
     }
 
     /// The client submits what changes this, or it was answered.
-    pub(crate) fn wrote(&mut self, writes: &Writes) {
+    pub fn wrote(&mut self, writes: &Writes) {
         self.policy.wrote(writes);
     }
 
-    pub(crate) fn counts(&self) -> CacheCounts {
+    /// What was counted, and what is kept.
+    pub fn counts(&self) -> CacheCounts {
         let Counts { hits, misses, joined, invalidations, evicted, .. } = self.policy.counts();
         let Counts { bytes, entries, is_on, .. } = self.policy.counts();
         CacheCounts {

@@ -9,7 +9,7 @@ use onetrip_postgres::session::{NOT_REPLICATED, NOT_RESET};
 /// One record. The meaning of `a` and `b` depends on the kind.
 ///
 /// The block is in the memory of the module, and valid until the next
-/// [`onetrip_take`](crate::export::onetrip_take).
+/// `onetrip_take`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
@@ -104,7 +104,7 @@ pub mod kind {
     pub const IDENTIFIED: u32 = 23;
     /// The connection ended before any byte of this shared request was sent, and nothing ties the
     /// request to it. Its `END` follows, unless the host has it wait for another connection, which
-    /// [`onetrip_pool_again`](crate::export_pool::onetrip_pool_again) decides. Block: its
+    /// `onetrip_pool_again` decides. Block: its
     /// parameters, as they were submitted.
     pub const UNSENT: u32 = 24;
     /// The pool wants a connection. `a`: its number from now on. The host reports the result with
@@ -413,7 +413,8 @@ pub(crate) fn end_code(end: End) -> u32 {
     cause | outcome_code(failure.outcome) << 8
 }
 
-pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
+/// The number of an outcome: one of [`outcome`].
+pub fn outcome_code(outcome: Outcome) -> u32 {
     match outcome {
         Outcome::NotSent => outcome::NOT_SENT,
         Outcome::Rejected => outcome::REJECTED,
@@ -423,7 +424,7 @@ pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
 }
 
 /// The outcome that a host reports. Any other number means unknown.
-pub(crate) fn outcome_of(code: u32) -> Outcome {
+pub fn outcome_of(code: u32) -> Outcome {
     match code {
         outcome::NOT_SENT => Outcome::NotSent,
         outcome::REJECTED => Outcome::Rejected,

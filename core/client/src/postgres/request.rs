@@ -14,7 +14,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::sql::Traits;
 
 use super::statements::Numbered;
-use crate::codes::flag;
+use crate::flag;
 
 /// More than the headers of a use of a statement, with its name.
 const USE_MAX: usize = 128;
@@ -73,7 +73,7 @@ pub struct Types<'a> {
 
 impl<'a> Submission<'a> {
     /// Splits a request into its parts and checks them.
-    pub(crate) fn read(
+    pub fn read(
         flags: u32,
         bytes: &'a [u8],
         text_len: usize,

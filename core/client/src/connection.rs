@@ -1,7 +1,6 @@
 //! One connection as the host holds it: its peer, the bytes that arrived, and the records of what
 //! happened.
 
-use std::ptr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -13,11 +12,9 @@ use onetrip_postgres::client::position::Position;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
 
-#[cfg(feature = "reads")]
-use crate::codes;
 use crate::completion::{Completion, Completions, Record, close, too_long};
 use crate::echo::Echo;
-use crate::input::Input;
+use crate::flag;
 use crate::postgres::Postgres;
 use crate::postgres::blocks::Act;
 use crate::postgres::flow::Part;
@@ -26,14 +23,12 @@ use crate::postgres::{Holder, Refused, SharedTexts};
 #[cfg(feature = "redis")]
 use crate::redis::{self, Redis};
 
-/// One connection. The host has a pointer to it, from `onetrip_…_new` until
-/// `onetrip_connection_free`.
+/// One connection.
 #[derive(Debug)]
 pub struct Connection {
     peer: Peer,
-    pub(crate) input: Input,
-    /// Memory into which the host writes a request.
-    pub(crate) request: Vec<u8>,
+    /// Bytes that arrived and are not framed yet.
+    input: BytesMut,
     completions: Completions,
     cancel: BytesMut,
 }
@@ -46,11 +41,9 @@ enum Peer {
     Redis(Box<Redis>),
 }
 
-/// The most room that is kept for the next request. More, needed once for a long value, is freed.
-const ROOM_KEPT_MAX: usize = 1 << 20;
-
 impl Connection {
-    pub(crate) fn echo() -> Connection {
+    /// A connection without a server: see `onetrip_echo_new`.
+    pub fn echo() -> Connection {
         Connection::of(Peer::Echo(Echo::default()), Completions::default())
     }
 
@@ -70,35 +63,17 @@ impl Connection {
     }
 
     fn of(peer: Peer, completions: Completions) -> Connection {
-        Connection {
-            peer,
-            input: Input::default(),
-            request: Vec::new(),
-            completions,
-            cancel: BytesMut::new(),
-        }
+        Connection { peer, input: BytesMut::new(), completions, cancel: BytesMut::new() }
     }
 
-    /// Room for a request of this many bytes; null if there is no memory for it.
-    pub(crate) fn room(&mut self, len: usize) -> *mut u8 {
-        if self.request.len() < len {
-            if !memory::is_there(len) {
-                return ptr::null_mut();
-            }
-            // The old content belongs to an earlier request.
-            self.request = vec![0; len];
+    /// Makes room for this many bytes that arrive, behind the [input](Self::input). False if there
+    /// is no memory for it; the connection has then ended.
+    pub fn make_room(&mut self, len: usize) -> bool {
+        if memory::make_room(&mut self.input, len) {
+            return true;
         }
-        self.request.as_mut_ptr()
-    }
-
-    /// Room for this many bytes that arrive. Null if there is no memory for it; the connection has
-    /// then ended.
-    pub(crate) fn input_room(&mut self, len: usize) -> *mut u8 {
-        if let Some(room) = self.input.room(len) {
-            return room;
-        }
-        let why = too_long(self.input.bytes().len(), len);
-        self.input = Input::default();
+        let why = too_long(self.input.len(), len);
+        self.input = BytesMut::new();
         let to = &mut self.completions;
         match &mut self.peer {
             Peer::Echo(_) => {}
@@ -106,16 +81,24 @@ impl Connection {
             #[cfg(feature = "redis")]
             Peer::Redis(redis) => redis.end((close::NO_MEMORY, false), why, to),
         }
-        ptr::null_mut()
+        false
     }
 
-    pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
+    /// The bytes that arrived and are not framed yet. The host adds what comes, and then says that
+    /// it was [received](Self::received).
+    pub fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// See [`Lent::join_pool`](crate::lent::Lent::join_pool).
+    pub fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         if let Peer::Postgres(postgres) = &mut self.peer {
             postgres.join_pool(texts, timings);
         }
     }
 
-    pub(crate) fn open_to_all(&mut self, is_open: bool) {
+    /// See [`Lent::open_to_all`](crate::lent::Lent::open_to_all).
+    pub fn open_to_all(&mut self, is_open: bool) {
         if let Peer::Postgres(postgres) = &mut self.peer {
             postgres.open_to_all(is_open);
         }
@@ -123,7 +106,7 @@ impl Connection {
 
     /// Bytes were added to the input.
     pub fn received(&mut self, now: Time) {
-        let (input, to) = (self.input.bytes(), &mut self.completions);
+        let (input, to) = (&mut self.input, &mut self.completions);
         match &mut self.peer {
             Peer::Echo(echo) => echo.receive(input, to),
             Peer::Postgres(postgres) => postgres.receive(now, input, to),
@@ -195,72 +178,11 @@ impl Connection {
         }
     }
 
-    pub(crate) fn submit_echo(&mut self, token: u32, len: usize) -> bool {
-        let (Peer::Echo(echo), Some(request)) = (&mut self.peer, self.request.get(..len)) else {
-            return false;
-        };
+    /// Submits these bytes to an echo. False if it is none.
+    pub fn submit_echo(&mut self, token: u32, request: &[u8]) -> bool {
+        let Peer::Echo(echo) = &mut self.peer else { return false };
         echo.submit(token, request, &mut self.completions);
         true
-    }
-
-    /// Takes a request that the host has written: a text, a name, and parameters.
-    pub(crate) fn submit_postgres(
-        &mut self,
-        now: Time,
-        (token, flags, key): (u32, u32, TextKey),
-        (text_len, name_len, len): (usize, usize, usize),
-        deadline: Time,
-    ) -> Result<Ticket, Refused> {
-        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
-            return Err(Refused::Malformed);
-        };
-        let written = request.get(..len).ok_or(Refused::Malformed)?;
-        let submission = Submission::read(flags, written, text_len, name_len);
-        let submission = submission.ok_or(Refused::Malformed)?;
-        let result = postgres.submit(now, (token, key), submission, deadline, completions);
-        keep_little(request);
-        result
-    }
-
-    /// Takes a read that the host has written: see [`submit_guarded`](Self::submit_guarded). Without
-    /// a position it needs no guard.
-    #[cfg(feature = "reads")]
-    pub(crate) fn submit_read(
-        &mut self,
-        now: Time,
-        (token, flags, key): (u32, u32, TextKey),
-        (text_len, len): (usize, usize),
-        position: Option<&Position>,
-    ) -> Result<Ticket, Refused> {
-        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
-            return Err(Refused::Malformed);
-        };
-        let written = request.get(..len).ok_or(Refused::Malformed)?;
-        let read = Submission::read(flags, written, text_len, 0).ok_or(Refused::Malformed)?;
-        let read = Submission { flags: flags | codes::flag::ELSEWHERE, ..read };
-        let (of, late) = ((token, key), Time::NEVER);
-        let result = match position {
-            Some(at) => postgres.submit_guarded(now, of, (read, at), late, completions),
-            None => postgres.submit(now, of, read, late, completions),
-        };
-        keep_little(request);
-        result
-    }
-
-    /// Hands over more of a COPY that the host has written.
-    pub fn feed(&mut self, now: Time, token: u32, part: u32, len: usize) -> Result<bool, Refused> {
-        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
-            return Err(Refused::Malformed);
-        };
-        let written = request.get(..len).ok_or(Refused::Malformed)?;
-        let part = match part {
-            0 => Part::Data(written),
-            1 => Part::Done,
-            _ => Part::Failed(str::from_utf8(written).unwrap_or_default()),
-        };
-        let taken = postgres.feed(now, token, part, completions);
-        keep_little(request);
-        taken
     }
 
     /// Hands over more of a COPY, for hosts in Rust. False if it takes none now.
@@ -283,27 +205,10 @@ impl Connection {
         self.on_postgres((), |postgres, to| postgres.leave(now, token, rest, to));
     }
 
-    /// Takes commands that the host has written, behind the text of a script if there is one.
-    #[cfg(feature = "redis")]
-    pub(crate) fn submit_redis(
-        &mut self,
-        now: Time,
-        (token, flags, replies): (u32, u32, u32),
-        (text_len, len): (usize, usize),
-        deadline: Time,
-    ) -> Result<Ticket, Refused> {
-        let Connection { peer: Peer::Redis(redis), request, completions, .. } = self else {
-            return Err(Refused::Malformed);
-        };
-        let written = request.get(..len).ok_or(Refused::Malformed)?;
-        let submission = redis::submission::Submission::read(flags, replies, written, text_len);
-        let submission = submission.ok_or(Refused::Malformed)?;
-        let result = redis.submit(now, token, &submission, deadline, completions);
-        keep_little(request);
-        result
-    }
-
-    /// The same for hosts in Rust.
+    /// Submits commands.
+    ///
+    /// # Errors
+    /// Nothing of them was sent.
     #[cfg(feature = "redis")]
     pub fn submit_commands(
         &mut self,
@@ -312,11 +217,26 @@ impl Connection {
         commands: &redis::packed::Packed,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
+        let commands = commands.submission().ok_or(Refused::Malformed)?;
+        self.submit_redis(now, token, &commands, deadline)
+    }
+
+    /// The same of commands that stand in memory of the host.
+    ///
+    /// # Errors
+    /// Nothing of them was sent.
+    #[cfg(feature = "redis")]
+    pub fn submit_redis(
+        &mut self,
+        now: Time,
+        token: u32,
+        commands: &redis::submission::Submission<'_>,
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
         let Connection { peer: Peer::Redis(redis), completions, .. } = self else {
             return Err(Refused::Malformed);
         };
-        let commands = commands.submission().ok_or(Refused::Malformed)?;
-        redis.submit(now, token, &commands, deadline, completions)
+        redis.submit(now, token, commands, deadline, completions)
     }
 
     /// From now on its scripts are sent as text.
@@ -331,17 +251,17 @@ impl Connection {
     pub fn password(&mut self, now: Time, password: Option<&[u8]>) {
         if let Peer::Postgres(postgres) = &mut self.peer {
             let password = password.and_then(|bytes| std::str::from_utf8(bytes).ok());
-            postgres.password(now, password, self.input.bytes(), &mut self.completions);
+            postgres.password(now, password, &mut self.input, &mut self.completions);
         }
     }
 
     /// Asks the server which it is, before anything else is sent.
-    pub(crate) fn identify(&mut self) {
+    pub fn identify(&mut self) {
         self.on_postgres((), |postgres, _| postgres.identify());
     }
 
     /// What the server said of its session at the login, and which it is, if it was asked.
-    pub(crate) fn server(&self) -> (Session, Option<Identity>) {
+    pub fn server(&self) -> (Session, Option<Identity>) {
         match &self.peer {
             Peer::Postgres(postgres) => (postgres.session(), postgres.identity()),
             _ => (Session::default(), None),
@@ -349,7 +269,7 @@ impl Connection {
     }
 
     /// Ends if the server is a former primary, by what was seen of others.
-    pub(crate) fn compare(&mut self, lineage: &Lineage) {
+    pub fn compare(&mut self, lineage: &Lineage) {
         self.on_postgres((), |postgres, to| postgres.compare(lineage, to));
     }
 
@@ -358,7 +278,8 @@ impl Connection {
         self.on_postgres((), |postgres, to| postgres.flush(now, to));
     }
 
-    pub(crate) fn is_opening(&self) -> bool {
+    /// Whether a BEGIN is held, unanswered or refused, and its transaction is still open.
+    pub fn is_opening(&self) -> bool {
         match &self.peer {
             Peer::Postgres(postgres) => postgres.is_opening(),
             _ => false,
@@ -480,11 +401,13 @@ impl Connection {
         }
     }
 
-    pub(crate) fn take(&mut self) -> usize {
+    /// Frees the records that were taken before, and takes those that came since. Returns how many.
+    pub fn take(&mut self) -> usize {
         self.completions.take().len()
     }
 
-    pub(crate) fn taken(&self) -> &[Completion] {
+    /// The records that were taken last.
+    pub fn taken(&self) -> &[Completion] {
         self.completions.taken()
     }
 
@@ -496,10 +419,10 @@ impl Connection {
     /// Bytes of the peer arrived. False if there is no memory for them; the connection has then
     /// ended.
     pub fn receive(&mut self, now: Time, bytes: &[u8]) -> bool {
-        if self.input_room(bytes.len()).is_null() {
+        if !self.make_room(bytes.len()) {
             return false;
         }
-        self.input.bytes().extend_from_slice(bytes);
+        self.input.extend_from_slice(bytes);
         self.received(now);
         true
     }
@@ -539,6 +462,26 @@ impl Connection {
         })
     }
 
+    /// Submits a read that goes to another server once this one is lost, on a connection to a
+    /// replica that all callers share. Without a position it needs no guard.
+    ///
+    /// # Errors
+    /// Nothing of it was sent.
+    pub fn submit_read(
+        &mut self,
+        now: Time,
+        of: (u32, TextKey),
+        read: Submission<'_>,
+        position: Option<&Position>,
+    ) -> Result<Ticket, Refused> {
+        let (late, read) =
+            (Time::NEVER, Submission { flags: read.flags | flag::ELSEWHERE, ..read });
+        match position {
+            Some(at) => self.submit_guarded(now, of, (read, at), late),
+            None => self.submit(now, of, read, late),
+        }
+    }
+
     /// From now on the position of what is written is asked for, as by the setting
     /// `watch_positions`.
     pub fn watch_positions(&mut self) {
@@ -560,11 +503,5 @@ impl Connection {
             Peer::Postgres(postgres) => act(postgres, &mut self.completions),
             _ => otherwise,
         }
-    }
-}
-
-fn keep_little(request: &mut Vec<u8>) {
-    if request.capacity() > ROOM_KEPT_MAX {
-        *request = Vec::new();
     }
 }

@@ -22,7 +22,7 @@ use onetrip_postgres::message::TransactionStatus;
 use super::request::Submission;
 use super::submitting::enter;
 use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
-use crate::codes::flag;
+use crate::flag;
 
 impl Postgres {
     /// Decides how to treat a request.

@@ -17,8 +17,8 @@ use super::positions::{GUARDS, Guard};
 use super::request::{Submission, Types};
 use super::submitting::{BEHIND_GUARD, enter};
 use super::{Postgres, Refused};
-use crate::codes::flag;
 use crate::completion::{Completions, kind, uncertain};
+use crate::flag;
 
 impl Postgres {
     /// Tells the host what has become known of positions, in front of the ends of requests that it

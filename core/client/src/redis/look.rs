@@ -53,7 +53,7 @@ pub mod traits {
 
 impl Traits {
     /// What is known of a command in wire format. None if there is no memory to parse it.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Traits> {
+    pub fn of(bytes: &[u8]) -> Option<Traits> {
         // Parsing copies the arguments to a buffer that grows.
         if !is_there(bytes.len().saturating_mul(3)) {
             return None;

@@ -35,7 +35,7 @@ use delayed::Delayed;
 use flow::Flow;
 use login::Login;
 use positions::Positions;
-pub(crate) use statements::SharedTexts;
+pub use statements::SharedTexts;
 use statements::Statements;
 
 /// One connection, from its first byte to its last.
@@ -386,7 +386,7 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// See [`Lent::open_to_all`](crate::handle::Lent::open_to_all).
+    /// See [`Lent::open_to_all`](crate::lent::Lent::open_to_all).
     pub(crate) fn open_to_all(&mut self, is_open: bool) {
         self.is_open_to_all = is_open;
     }

@@ -31,7 +31,7 @@ pub(crate) struct Numbered {
 type Forgotten = Arc<Mutex<Vec<Number>>>;
 
 /// The texts that a connection, or all connections of a pool, have seen.
-pub(crate) type SharedTexts = Arc<Mutex<Texts>>;
+pub type SharedTexts = Arc<Mutex<Texts>>;
 
 /// The keys of guards lie up to this. Those of texts are counted from 1.
 const GUARD_KEY: u64 = u64::MAX;

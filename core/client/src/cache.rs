@@ -8,8 +8,7 @@ use onetrip_redis::client::cache::{Cache as Policy, Counts, FetchId, Found, Writ
 
 use crate::redis::look;
 
-/// The cache of one client. The host has a pointer to it, from `onetrip_cache_new` until
-/// `onetrip_cache_free`.
+/// The cache of one client.
 #[derive(Debug)]
 pub struct Cache {
     policy: Policy<u32>,

@@ -16,11 +16,10 @@ use onetrip_redis::{Command, Reply};
 use crate::completion::{
     Completion, Completions, Record, cluster_why, kind, outcome, outcome_code,
 };
+use crate::redis::Packed;
 use crate::redis::look;
-use crate::redis::packed::Packed;
 
-/// One cluster. The host has a pointer to it, from `onetrip_cluster_new` until
-/// `onetrip_cluster_free`.
+/// One cluster.
 #[allow(missing_debug_implementations, reason = "it holds what nobody should read")]
 pub struct Cluster {
     router: Router,

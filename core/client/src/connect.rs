@@ -64,7 +64,7 @@ pub mod fault {
     pub const LATE: u32 = 6;
 }
 
-/// One plan. The host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
+/// One plan.
 #[derive(Debug)]
 pub struct Connect {
     plan: Plan,

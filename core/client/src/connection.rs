@@ -15,11 +15,7 @@ use onetrip_postgres::client::transaction::modes::Modes;
 use crate::completion::{Completion, Completions, Record, close, too_long};
 use crate::echo::Echo;
 use crate::flag;
-use crate::postgres::Postgres;
-use crate::postgres::blocks::Act;
-use crate::postgres::flow::Part;
-use crate::postgres::request::Submission;
-use crate::postgres::{Holder, Refused, SharedTexts};
+use crate::postgres::{Act, Holder, Part, Postgres, Refused, SharedTexts, Submission};
 #[cfg(feature = "redis")]
 use crate::redis::{self, Redis};
 
@@ -42,19 +38,23 @@ enum Peer {
 }
 
 impl Connection {
-    /// A connection without a server: see `onetrip_echo_new`.
+    /// A connection without a server: what is submitted ends at once with its own bytes, which are
+    /// also sent, and what arrives comes out unchanged.
     pub fn echo() -> Connection {
         Connection::of(Peer::Echo(Echo::default()), Completions::default())
     }
 
-    /// A connection to PostgreSQL: see `onetrip_postgres_new`.
+    /// A connection to PostgreSQL over a socket that is open, after the TLS handshake if there is
+    /// TLS. The login is ready to be sent, and requests may be submitted at once. `settings`: pairs
+    /// of name and value, each ended by a zero byte; if one is wrong, a `CLOSED` says what is wrong.
+    /// `nonce`: fresh random bytes.
     pub fn postgres(now: Time, settings: &[u8], nonce: [u8; 18]) -> Connection {
         let mut completions = Completions::default();
         let postgres = Postgres::new(now, settings, nonce, &mut completions);
         Connection::of(Peer::Postgres(Box::new(postgres)), completions)
     }
 
-    /// A connection to Redis: see `onetrip_redis_new`.
+    /// The same to Redis.
     #[cfg(feature = "redis")]
     pub fn redis(now: Time, settings: &[u8]) -> Connection {
         let mut completions = Completions::default();
@@ -185,11 +185,11 @@ impl Connection {
         true
     }
 
-    /// Hands over more of a COPY, for hosts in Rust. False if it takes none now.
+    /// Hands over more of a COPY. False if it takes none now.
     ///
     /// # Errors
     /// It can't be handed over: the COPY is then to be failed.
-    pub fn feed_part(&mut self, now: Time, token: u32, part: Part<'_>) -> Result<bool, Refused> {
+    pub fn feed(&mut self, now: Time, token: u32, part: Part<'_>) -> Result<bool, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| {
             postgres.feed(now, token, part, to)
         })
@@ -214,7 +214,7 @@ impl Connection {
         &mut self,
         now: Time,
         token: u32,
-        commands: &redis::packed::Packed,
+        commands: &redis::Packed,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
         let commands = commands.submission().ok_or(Refused::Malformed)?;
@@ -230,7 +230,7 @@ impl Connection {
         &mut self,
         now: Time,
         token: u32,
-        commands: &redis::submission::Submission<'_>,
+        commands: &redis::Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
         let Connection { peer: Peer::Redis(redis), completions, .. } = self else {

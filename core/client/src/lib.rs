@@ -4,39 +4,41 @@
 //! A host keeps the socket, the clock and the randomness. It hands over the bytes that arrive,
 //! writes the bytes to be sent, submits requests, and walks the records of what happened.
 //!
-//! * [`completion`]: these records.
-//! * `connection`: one connection, of either protocol.
+//! * [`Connection`]: one connection, of either protocol; [`completion`]: the records.
 //! * [`connect`]: the plan of connecting to a server.
-//! * `pool`: the policy of a pool over the host's connections.
-//! * `postgres`: login, statements, requests.
-//! * `replicas`: where reads go, and the position of what was written.
-//! * `redis`: login and commands.
-//! * `cluster`: the routing of a Redis cluster; `routing` with what a host in Rust keeps of it.
-//! * `cache`: replies of Redis that are kept.
-//! * `sentinel`: which servers are the master and a replica, as Redis Sentinels say.
+//! * [`Pool`]: the policy of a pool over connections that the host [lends](Lent) it.
+//! * [`postgres`]: login, statements, transactions; [`flag`]: options of a statement.
+//! * [`Replicas`]: where reads go, and the position of what was written.
+//! * [`redis`]: login and commands.
+//! * [`cluster`]: the routing of a Redis cluster; [`routing`]: the same with what a host keeps of it.
+//! * [`cache`]: replies of Redis that are kept.
+//! * [`Sentinel`]: which servers are the master and a replica, as Redis Sentinels say.
 //! * `echo`: an engine without a server, to test how bytes cross the boundary of a host.
+//!
+//! Numbers and records whose layout is C's (`completion`, `redis::Traits`, `cache::CacheCounts`)
+//! are those of the ABI, whose hosts walk them in memory.
 //!
 //! Deliberately absent: sockets, clocks, randomness, threads, and values. The host decodes rows.
 
+#[cfg(feature = "redis")]
+pub mod cache;
+#[cfg(feature = "redis")]
+pub mod cluster;
 pub mod completion;
 pub mod connect;
 pub mod flag;
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+#[cfg(feature = "redis")]
+pub mod routing;
 
-#[cfg(feature = "redis")]
-mod cache;
-#[cfg(feature = "redis")]
-mod cluster;
 mod connection;
 mod echo;
 mod lent;
 mod pool;
-mod postgres;
 mod protocol;
-#[cfg(feature = "redis")]
-mod redis;
 mod replicas;
-#[cfg(feature = "redis")]
-mod routing;
 #[cfg(feature = "redis")]
 mod sentinel;
 mod settings;
@@ -45,27 +47,8 @@ mod settings;
 pub use cluster::Cluster;
 pub use connect::Connect;
 pub use connection::Connection;
+pub use lent::Lent;
 pub use pool::Pool;
 pub use replicas::Replicas;
 #[cfg(feature = "redis")]
 pub use sentinel::Sentinel;
-
-/// What hosts hand over and get back.
-pub mod host {
-    pub use crate::completion::Record;
-    pub use crate::flag;
-    pub use crate::lent::Lent;
-    pub use crate::postgres::blocks::Act;
-    pub use crate::postgres::flow::Part;
-    pub use crate::postgres::request::{Portal, Submission, Types};
-    pub use crate::postgres::{Holder, Refused, SharedTexts};
-    #[cfg(feature = "redis")]
-    pub use crate::{
-        cache::{Cache, CacheCounts},
-        cluster::{AGAIN, Unanswered, flag as cluster_flag},
-        redis::look::{Traits, traits},
-        redis::packed::Packed,
-        redis::submission::{Submission as Commands, flag as redis_flag},
-        routing::{Flight, Routed, Routing},
-    };
-}

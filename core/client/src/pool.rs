@@ -22,7 +22,7 @@ use crate::lent::Lent;
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
-/// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
+/// One pool. `H` is what it is lent of each connection.
 #[derive(Debug)]
 pub struct Pool<H> {
     policy: Policy,
@@ -65,7 +65,9 @@ struct Member<H> {
 }
 
 impl<H: Lent> Pool<H> {
-    /// A pool without connections: see `onetrip_pool_new`.
+    /// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte;
+    /// if one is wrong, a `CLOSED` says what is wrong. `seed`: any number, a different one for each
+    /// pool.
     pub fn new(now: Time, settings: &[u8], seed: u64) -> Pool<H> {
         let (limits, (is_node, is_new), invalid) = match limits(settings) {
             Ok((limits, of)) => (limits, of, None),

@@ -18,23 +18,26 @@ use crate::completion::{Completions, close, kind};
 use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
-pub(crate) mod blocks;
+mod blocks;
 mod delayed;
-pub(crate) mod flow;
+mod flow;
 mod flowing;
 mod guarding;
 mod login;
 mod outputs;
 mod positions;
-pub(crate) mod request;
+mod request;
 mod statements;
 pub(crate) mod submitting;
 mod transactions;
 
+pub use blocks::Act;
 use delayed::Delayed;
 use flow::Flow;
+pub use flow::Part;
 use login::Login;
 use positions::Positions;
+pub use request::{Portal, Submission, Types};
 pub use statements::SharedTexts;
 use statements::Statements;
 
@@ -63,7 +66,7 @@ pub(crate) struct Postgres {
     sends_ahead: bool,
     /// A BEGIN that is held, unanswered or refused.
     pending_begin: Option<PendingBegin>,
-    /// A transaction that the host opened with `onetrip_postgres_begin`.
+    /// A transaction that the host opened with `open_block`.
     block: Option<blocks::Transaction>,
     /// How many transactions were begun.
     transactions: u64,

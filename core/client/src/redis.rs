@@ -20,13 +20,15 @@ use crate::protocol::{Event, Protocol};
 
 mod login;
 pub(crate) mod look;
-pub(crate) mod packed;
+mod packed;
 mod settings;
-pub(crate) mod submission;
+mod submission;
 
 use login::{Login, Progress};
+pub use look::{Traits, traits};
+pub use packed::Packed;
 use settings::Settings;
-use submission::Submission;
+pub use submission::{Submission, flag};
 
 /// One connection, from its first byte to its last.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use onetrip_redis::client::router::Limits;
 
 use crate::cluster::{Cluster, Unanswered, flag};
 use crate::completion::Record;
-use crate::redis::packed::Packed;
+use crate::redis::Packed;
 
 /// A cluster with the calls, flights and nodes of its host.
 #[allow(missing_debug_implementations, reason = "it holds what nobody should read")]

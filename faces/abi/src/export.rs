@@ -10,8 +10,8 @@
 
 use onetrip_client::Connection as Client;
 use onetrip_client::completion::{Completion, outcome, outcome_code, outcome_of};
-pub use onetrip_client::host::flag;
-use onetrip_client::host::{Act, Holder, Refused};
+pub use onetrip_client::flag;
+use onetrip_client::postgres::{Act, Holder, Refused};
 use onetrip_engine::memory::is_there;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
@@ -438,7 +438,7 @@ pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, mod
 ///   protocol is only taken after that.
 /// * 7 returns whether the transaction is to be run again as it stands.
 /// * 8 returns the outcome of a statement that was sent with COMMIT and failed. `token` is the
-///   outcome of the statement alone; both are [`outcome`](onetrip_client::completion::outcome)s.
+///   outcome of the statement alone; both are [`outcome`]s.
 /// * 9 forgets the transaction.
 ///
 /// 1, 3 and 4 end under the token. Returns the answer, or one of [`refused`].
@@ -482,7 +482,7 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
 }
 
 /// What is known of a failure that leaves its transaction, which was not committed. `undone`: the
-/// server has answered the ROLLBACK. Both are [`outcome`](onetrip_client::completion::outcome)s.
+/// server has answered the ROLLBACK. Both are [`outcome`]s.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
     outcome_code(verdict::left(outcome_of(failure), undone))

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
-pub use onetrip_client::host::{Cache, CacheCounts};
+pub use onetrip_client::cache::{Cache, CacheCounts};
 use onetrip_redis::client::cache::{FetchId, Found, Writes};
 
 use crate::export::made;

@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use onetrip_client::Cluster;
+use onetrip_client::cluster::Unanswered;
+pub use onetrip_client::cluster::{AGAIN, flag};
 use onetrip_client::completion::{Completion, outcome_of};
-use onetrip_client::host::Unanswered;
-pub use onetrip_client::host::{AGAIN, cluster_flag as flag};
 use onetrip_redis::client::router::Limits;
 use onetrip_redis::slots::SLOTS;
 

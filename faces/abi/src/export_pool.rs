@@ -30,7 +30,7 @@ pub mod condition {
     pub const BROKEN: u32 = 3;
 }
 
-/// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
+/// One pool. The host has a pointer to it, from [`onetrip_pool_new`] until [`onetrip_pool_free`].
 pub type Pool = onetrip_client::Pool<Handle>;
 
 /// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte; if

@@ -8,8 +8,7 @@
 
 use onetrip_client::Connection as Client;
 use onetrip_client::completion::outcome_code;
-pub use onetrip_client::host::redis_flag as flag;
-pub use onetrip_client::host::{Traits, traits};
+pub use onetrip_client::redis::{Traits, flag, traits};
 use onetrip_engine::Outcome;
 use onetrip_redis::client::router::LINE_WAIT;
 use onetrip_redis::protocol::outcome_of_frame;

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use onetrip_client::completion::Completion;
-pub use onetrip_client::host::Record;
+pub use onetrip_client::completion::Record;
 
 use crate::export::*;
 use crate::export_redis::*;

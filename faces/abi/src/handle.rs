@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use onetrip_client::host::{Lent, SharedTexts};
+use onetrip_client::Lent;
+use onetrip_client::postgres::SharedTexts;
 use onetrip_engine::pool::{Load, Timings};
 
 use crate::room::Connection;

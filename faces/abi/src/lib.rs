@@ -5,8 +5,9 @@
 //! writes the bytes to be sent, and walks a table of completions. It encodes requests itself,
 //! directly into the memory of the module. What is decided stands in [`onetrip_client`].
 //!
-//! * [`export`], [`export_pool`], [`export_connect`] and [`export_replicas`]: the functions, and the only places that
-//!   take pointers; `export_redis`, `export_cluster`, `export_cache` and `export_sentinel` with Redis.
+//! * [`export`], [`export_pool`], [`export_connect`] and [`export_replicas`], and with Redis
+//!   `export_redis`, `export_cluster`, `export_cache` and `export_sentinel`: the functions, and the
+//!   only places that take pointers.
 //! * `codes`: numbers that hosts pass in and get back.
 //! * `room`: a connection with the memory that its host writes to.
 //! * `handle`: a pool's reference to a connection of the host.

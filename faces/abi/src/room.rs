@@ -7,9 +7,9 @@ use std::ptr;
 
 use bytes::BufMut;
 use onetrip_client::Connection as Client;
+use onetrip_client::postgres::{Part, Refused, Submission};
 #[cfg(feature = "redis")]
-use onetrip_client::host::Commands;
-use onetrip_client::host::{Part, Refused, Submission};
+use onetrip_client::redis::Submission as Commands;
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time, memory};
 #[cfg(feature = "reads")]
@@ -122,7 +122,7 @@ impl Connection {
             1 => Part::Done,
             _ => Part::Failed(str::from_utf8(written).unwrap_or_default()),
         };
-        let taken = self.client.feed_part(now, token, part);
+        let taken = self.client.feed(now, token, part);
         self.keep_little();
         taken
     }

@@ -8,7 +8,8 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use onetrip_client::host::{Act, flag};
+use onetrip_client::flag;
+use onetrip_client::postgres::Act;
 use onetrip_engine::Time;
 use onetrip_postgres::client::copy::{self, Direction, Guard};
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};

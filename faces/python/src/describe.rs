@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use onetrip_arrow::Builder;
 use onetrip_client::completion::outcome;
-use onetrip_client::host::flag;
+use onetrip_client::flag;
 use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::types::catalog::Description;
 use onetrip_postgres::client::types::fit::{Fit, fit};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use onetrip_client::completion::{end, outcome};
-use onetrip_client::host::Refused;
+use onetrip_client::postgres::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::ErrorResponse;

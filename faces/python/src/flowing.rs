@@ -1,6 +1,6 @@
 //! Replies that are taken as they come, and the data of a COPY. `onetrip/_flow.py` drives them.
 
-use onetrip_client::host::Part;
+use onetrip_client::postgres::Part;
 use onetrip_postgres::client::copy;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::types::kinds;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use onetrip_client::Connection;
-use onetrip_client::completion::outcome;
-use onetrip_client::host::{Holder, Portal as Opened, Record, Submission, Types as Typed, flag};
+use onetrip_client::completion::{Record, outcome};
+use onetrip_client::postgres::{Holder, Portal as Opened, Submission, Types as Typed};
+use onetrip_client::{Connection, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::migrated;

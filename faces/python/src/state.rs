@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use onetrip_client::completion::outcome;
-use onetrip_client::host::Part;
+use onetrip_client::postgres::Part;
 use onetrip_client::{Connection, Pool};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
@@ -471,11 +471,11 @@ impl State {
         part: Part<'_>,
     ) -> bool {
         let Some(link) = self.links.get_mut(&number) else { return false };
-        let fed = link.connection.borrow_mut().feed_part(now, token, part);
+        let fed = link.connection.borrow_mut().feed(now, token, part);
         if fed.is_err() {
             // It must not be stored with a part missing.
             let part = Part::Failed("a part of its data could not be sent");
-            let _ = link.connection.borrow_mut().feed_part(now, token, part);
+            let _ = link.connection.borrow_mut().feed(now, token, part);
         }
         self.walk(py, now, number);
         // Data of a COPY is written as it is made: there is much of it.

@@ -1,7 +1,8 @@
 //! The position of what was written, and guards in front of reads.
 
 use onetrip_abi::completion::{end, kind, outcome, uncertain};
-use onetrip_client::host::{Refused, Submission, flag};
+use onetrip_client::flag;
+use onetrip_client::postgres::{Refused, Submission};
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::position::Position;

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_client::completion::{cluster_why, kind, outcome};
-use onetrip_client::host::{Flight, Packed, Record, Routed, Routing, Unanswered};
+use onetrip_client::cluster::Unanswered;
+use onetrip_client::completion::{Record, cluster_why, kind, outcome};
+use onetrip_client::redis::Packed;
+use onetrip_client::routing::{Flight, Routed, Routing};
 use onetrip_engine::Time;
 use onetrip_redis::Command;
 use onetrip_redis::client::list::is_error;

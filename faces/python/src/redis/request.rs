@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use onetrip_client::host::{Flight, Packed};
+use onetrip_client::redis::Packed;
+use onetrip_client::routing::Flight;
 use onetrip_engine::Time;
 use onetrip_redis::client::cache::{FetchId, Writes};
 use onetrip_redis::client::repeat::Repeat;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onetrip_client::host::Packed;
+use onetrip_client::redis::Packed;
 use onetrip_engine::Time;
 use onetrip_redis::client::cache::{Found, Writes};
 use onetrip_redis::client::repeat::{Repeat, Repeats};

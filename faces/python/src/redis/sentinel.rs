@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use onetrip_client::Sentinel as Policy;
-use onetrip_client::completion::{kind, role};
-use onetrip_client::host::Record;
+use onetrip_client::completion::{Record, kind, role};
 use onetrip_engine::Time;
 use onetrip_redis::client::sentinel::LEFT;
 use pyo3::exceptions::PyValueError;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use onetrip_client::completion::{close, outcome};
-use onetrip_client::host::Holder;
+use onetrip_client::postgres::Holder;
 use onetrip_engine::{CancelEnd, Time};
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Connections that one caller has alone: the order of its calls, and its transaction.
 
-use onetrip_client::host::Act;
+use onetrip_client::postgres::Act;
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::client::transaction::modes::Modes;

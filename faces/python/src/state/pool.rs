@@ -1,7 +1,6 @@
 //! What the policy of the pool wants, and who gets a connection.
 
-use onetrip_client::completion::{kind, outcome, pool_cause};
-use onetrip_client::host::Record;
+use onetrip_client::completion::{Record, kind, outcome, pool_cause};
 use onetrip_engine::Time;
 use onetrip_engine::pool::Condition;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! What the engine says of requests, and what is told to those that wait.
 
-use onetrip_client::completion::{end, event, kind, outcome};
-use onetrip_client::host::{Act, Record};
+use onetrip_client::completion::{Record, end, event, kind, outcome};
+use onetrip_client::postgres::Act;
 use onetrip_engine::Outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::Repeats;

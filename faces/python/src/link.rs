@@ -185,9 +185,10 @@ impl Link {
             Err(failure) => {
                 self.take(token);
                 // It may be sent again as it is, once there is room.
-                let _ = it.now.with(|now| match now.reading {
-                    None => now.requests.extend(request),
-                    Some(_) => {}
+                let _ = it.now.with(|now| {
+                    if now.reading.is_none() {
+                        now.requests.extend(request);
+                    }
                 });
                 Some(failure)
             }

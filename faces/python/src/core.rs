@@ -146,12 +146,20 @@ impl Core {
                     Err(error) if it.turn.is_some() || is_interrupt(&error, py) => {
                         interrupt = Err(error);
                     }
+                    // Nobody is left whom a closed loop could tell.
+                    Err(_) if it.is_loop_closed(py) => {}
                     // Whose fault it is isn't known; the others go on.
                     Err(error) => error.write_unraisable(py, None),
                     Ok(()) => {}
                 }
             }
         }
+    }
+
+    fn is_loop_closed(&self, py: Python<'_>) -> bool {
+        let of =
+            |it: &Bound<'_, PyAny>| it.getattr("__self__")?.call_method0("is_closed")?.extract();
+        of(self.call_soon.bind(py)).unwrap_or(false)
     }
 
     fn do_one(core: &Bound<'_, Self>, deed: Deed) -> PyResult<()> {

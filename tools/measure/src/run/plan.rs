@@ -1,5 +1,6 @@
 //! The plan of a run.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,10 +82,11 @@ impl Plan {
     }
 
     /// The order of all repetitions: each cell once, then each once more in the opposite order, and
-    /// so on. Cells of one line stay together.
+    /// so on. Cells of one line stay together. The longest line comes first: its figures are the ones
+    /// that show what trips cost.
     pub(super) fn order(&self) -> Vec<usize> {
         let mut once: Vec<usize> = (0..self.cells.len()).collect();
-        once.sort_by_key(|cell| self.cells[*cell].rtt());
+        once.sort_by_key(|cell| Reverse(self.cells[*cell].rtt()));
         let mut order = Vec::new();
         for _ in 0..self.repetitions {
             order.extend(&once);
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn cells_take_turns_there_and_back_and_those_of_a_line_stay_together() {
         let cells = [5.0, 0.0, 5.0, 0.0].map(cell).into();
-        assert_eq!(plan(cells, 3).order(), [1, 3, 0, 2, 2, 0, 3, 1, 1, 3, 0, 2]);
+        assert_eq!(plan(cells, 3).order(), [0, 2, 1, 3, 3, 1, 2, 0, 0, 2, 1, 3]);
     }
 
     #[test]

@@ -17,7 +17,9 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::{SystemTimes, TypeCache, check_written, has_times, plain_reason};
+use crate::types::{
+    SystemTimes, TypeCache, check_one_more, check_written, has_times, is_moment, plain_reason,
+};
 
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -298,6 +300,28 @@ pub(crate) fn encode(
     // Only values with such times are checked: the check costs more than writing the value.
     if has_times(type_) {
         check_written(value, system_times(value))?;
+    }
+    value.to_sql_checked(type_, out)
+}
+
+/// The same for one of many values of a column. `follows_one`: whether the one before it was a
+/// `SystemTime`, as the next ones are, too: to ask for the name of a type costs as much as a row.
+#[inline]
+pub(crate) fn encode_next(
+    value: &(dyn ToSql + Sync),
+    type_: &Type,
+    follows_one: &mut bool,
+    out: &mut BytesMut,
+) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    if has_times(type_) {
+        match Some(value).filter(|_| *follows_one).and_then(check_one_more) {
+            Some(checked) => checked?,
+            None => {
+                let times = system_times(value);
+                *follows_one = times == SystemTimes::One && is_moment(type_);
+                check_written(value, times)?;
+            }
+        }
     }
     value.to_sql_checked(type_, out)
 }

@@ -67,5 +67,5 @@ pub use time_tz::TimeTz;
 
 pub(crate) use checks::{check as check_value, is_checked};
 pub(crate) use error::plain_reason;
-pub(crate) use times::{SystemTimes, check_written, has_times, holder};
+pub(crate) use times::{SystemTimes, check_one_more, check_written, has_times, holder, is_moment};
 pub(crate) use value_kind::value_kind;

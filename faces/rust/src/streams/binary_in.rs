@@ -30,6 +30,8 @@ use crate::{Error, Kind, Outcome};
 pub struct BinaryCopyIn<'a> {
     copy: CopyIn<'a>,
     types: Box<[Type]>,
+    /// Which columns had a `SystemTime` in the row before.
+    times: Box<[bool]>,
     /// The names of the columns, if they are known.
     names: Box<[Box<str>]>,
 }
@@ -41,7 +43,8 @@ impl<'a> BinaryCopyIn<'a> {
         copy.message.put_slice(SIGNATURE);
         // Flags, and the length of the header's extension.
         copy.message.put_u64(0);
-        BinaryCopyIn { copy, types: types.into(), names: Box::default() }
+        let times = vec![false; types.len()].into();
+        BinaryCopyIn { copy, types: types.into(), times, names: Box::default() }
     }
 
     /// Asks for the types of a table's columns, and begins a COPY into them.
@@ -125,8 +128,8 @@ impl<'a> BinaryCopyIn<'a> {
         let start = self.copy.message.len();
         self.copy.message.put_u16(values.len() as u16);
         for (number, value) in values.iter().enumerate() {
-            let type_ = &self.types[number];
-            if let Err(source) = put_value(*value, type_, &mut self.copy.message) {
+            let (type_, times) = (&self.types[number], &mut self.times[number]);
+            if let Err(source) = put_value(*value, type_, times, &mut self.copy.message) {
                 self.copy.message.truncate(start);
                 return Err(self.unencodable(number, *value, source));
             }
@@ -163,11 +166,12 @@ fn quoted(name: &str) -> String {
 fn put_value(
     value: &(dyn ToSql + Sync),
     type_: &Type,
+    follows_one: &mut bool,
     out: &mut BytesMut,
 ) -> Result<(), Box<dyn std::error::Error + Sync + Send>> {
     let at = out.len();
     out.put_i32(-1);
-    match params::encode(value, type_, out)? {
+    match params::encode_next(value, type_, follows_one, out)? {
         IsNull::Yes => out.truncate(at + 4),
         IsNull::No => {
             let len = out.len() - at - 4;

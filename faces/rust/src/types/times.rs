@@ -19,7 +19,7 @@ pub(crate) fn has_times(type_: &Type) -> bool {
     }
 }
 
-fn is_moment(type_: &Type) -> bool {
+pub(crate) fn is_moment(type_: &Type) -> bool {
     matches!(*type_, Type::TIMESTAMP | Type::TIMESTAMPTZ)
 }
 
@@ -106,10 +106,15 @@ pub(crate) fn check_written(
     // The seconds are read from the `Debug` text, which is all that is known of the value and is
     // not kept.
     let _ = write!(seconds, "{value:?}");
-    match seconds.is_beyond || !seconds.is_in_range() {
-        true => Err(ValueError::new("it is out of the range of timestamp")),
-        false => Ok(()),
-    }
+    seconds.checked()
+}
+
+/// The same for a value of `timestamp` or `timestamptz` that follows a `SystemTime` in its column.
+/// `None` where it is none: then its type has to be asked for, which takes longer than this.
+pub(crate) fn check_one_more(value: &(dyn ToSql + Sync)) -> Option<Result<(), ValueError>> {
+    let mut seconds = Seconds { is_one: true, is_first: true, ..Seconds::default() };
+    let _ = write!(seconds, "{value:?}");
+    seconds.has_ended.then(|| seconds.checked())
 }
 
 /// Reads the seconds of each `SystemTime` in a `Debug` text.
@@ -117,6 +122,8 @@ pub(crate) fn check_written(
 struct Seconds {
     /// Whether the first is the only one, so that the rest of the text does not matter.
     is_one: bool,
+    /// Whether nothing may stand in front of it.
+    is_first: bool,
     has_ended: bool,
     has_begun: bool,
     /// How many bytes of the name were matched.
@@ -134,6 +141,13 @@ impl Seconds {
     /// MIN_TIMESTAMP and END_TIMESTAMP in src/include/datatype/timestamp.h, since 1970.
     const MIN: i64 = -210_866_803_200;
     const END: i64 = 9_224_318_016_000;
+
+    fn checked(&self) -> Result<(), ValueError> {
+        match self.is_beyond || !self.is_in_range() {
+            true => Err(ValueError::new("it is out of the range of timestamp")),
+            false => Ok(()),
+        }
+    }
 
     fn is_in_range(&self) -> bool {
         let number = self.number.unwrap_or_default();
@@ -173,8 +187,15 @@ impl fmt::Write for Seconds {
         let is_other =
             !self.has_begun && text.starts_with(|it: char| !it.is_alphabetic() && it != '[');
         self.has_begun |= !text.is_empty();
-        text.bytes().for_each(|byte| self.read(byte));
-        let is_over = is_other || self.is_beyond || (self.is_one && self.has_ended);
+        let is_of_name = self.number.is_none()
+            && Seconds::NAME[self.matched..].starts_with(text.as_bytes())
+            && self.matched + text.len() < Seconds::NAME.len();
+        match is_of_name {
+            true => self.matched += text.len(),
+            false => text.bytes().for_each(|byte| self.read(byte)),
+        }
+        let is_none = self.is_first && self.matched == 0 && self.number.is_none();
+        let is_over = is_other || is_none || self.is_beyond || (self.is_one && self.has_ended);
         if is_over { Err(fmt::Error) } else { Ok(()) }
     }
 }

@@ -1,6 +1,8 @@
 //! Binary COPY of typed rows.
 
-use onetrip::types::Type;
+use std::time::{Duration, SystemTime};
+
+use onetrip::types::{Timestamp, Type};
 use onetrip::{BinaryCopyIn, BinaryCopyOut, Outcome};
 
 use crate::support::*;
@@ -59,6 +61,34 @@ fn the_server_is_asked_for_the_types_of_a_table() {
         let rows = session.query(&sql, &[]).await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
         assert_eq!(names, ["nail", "bolt"]);
+    });
+}
+
+/// Of the first the name of its type is asked; those behind it are known by it.
+#[test]
+fn a_system_time_that_the_server_has_not_is_refused_wherever_it_stands_in_a_column() {
+    run(async {
+        let t = table("id int8, at timestamptz").await;
+        let client = client().await;
+        let copy = client.copy_in(&format!("copy {t} from stdin binary")).await.unwrap();
+        let mut rows = BinaryCopyIn::new(copy, &[Type::INT8, Type::TIMESTAMPTZ]);
+        let here = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 60);
+        for id in 0..4i64 {
+            rows.row(&[&id, &here]).await.unwrap();
+            let refused = rows.row(&[&id, &beyond]).await;
+            let error = failed(refused, Outcome::NotSent, "unencodable_parameter");
+            assert!(error.to_string().contains("out of the range of timestamp"), "{error}");
+            rows.row(&[&-id, &Some(here)]).await.unwrap();
+            let refused = rows.row(&[&id, &Some(beyond)]).await;
+            failed(refused, Outcome::NotSent, "unencodable_parameter");
+            rows.row(&[&-id, &Timestamp::<SystemTime>::PosInfinity]).await.unwrap();
+            rows.row(&[&-id, &None::<SystemTime>]).await.unwrap();
+        }
+        assert_eq!(rows.finish().await.unwrap(), 16);
+        let sql = format!("select count(*) from {t} where at = $1 group by at is null");
+        let row = client.query_one(&sql, &[&here]).await.unwrap();
+        assert_eq!(row.get::<i64>(0), 8);
     });
 }
 

@@ -73,9 +73,10 @@ where
     /// nothing was sent. `request_timeout_ms` applies to each flight of rows, not to the whole
     /// batch.
     ///
-    /// If the future is dropped while rows are left to send, the batch is given up: no row has an
-    /// effect. The sync point leaves behind the last row; a short batch sends it when this is
-    /// called. From then on dropping takes nothing back: all rows have an effect, or none.
+    /// If the future is dropped before the sync point, which is behind the last row, has left, the
+    /// batch is given up: no row has an effect. A short batch sends its sync point when this is
+    /// called, unless the window is full or another caller has the connection. From then on dropping
+    /// takes nothing back: all rows have an effect, or none.
     pub fn atomic(self) -> impl Future<Output = Result<Affected, BatchError>> + use<'a, R> {
         begun(atomic::run(self.executor, self.source, self.rows.into_iter()))
     }

@@ -220,6 +220,18 @@ impl Home {
         }
     }
 
+    /// The owner of a batch drops it before it has ended.
+    pub(crate) fn abandon(&mut self) {
+        self.run(|core, now, id| {
+            let (why, group) = (given_up(), core.pipelines.group(id).flatten());
+            let is_given_up = core.pipelined(now, |pipelines, io| pipelines.abandon(io, id, &why));
+            if let (true, true, Some(group)) = (is_given_up, core.cancels_dropped, group) {
+                core.engine.want_cancel_group(now, group);
+            }
+        });
+        self.leave(Some(given_up()));
+    }
+
     /// The pipeline is dropped. If it was not finished, the error says why it is given up.
     pub(crate) fn leave(&mut self, unfinished: Option<Error>) {
         if let (Home::Later(line), Some(why)) = (&*self, &unfinished) {

@@ -403,6 +403,31 @@ impl<P: Protocol> Connection<P> {
         self.fill(now);
     }
 
+    /// Takes back what the group with the right to send has submitted and what was not sent: it ends
+    /// as [`Outcome::NotSent`]. The group goes on as if it had not been submitted, even if it was
+    /// closed. Returns whether a segment of it is open on the wire, which the host then ends; `None`,
+    /// and nothing is taken back, if everything was sent or another has the right to send.
+    pub fn take_back(&mut self, group: Group) -> Option<bool> {
+        let sender = self.sender.as_mut().filter(|sender| sender.group == group)?;
+        if self.group_queue.is_empty() {
+            return None;
+        }
+        let is_open = self.wire.mid_segment;
+        (sender.segment_open, sender.closing) = (is_open, false);
+        let mut left = Vec::new();
+        self.group_queue.drain(is_open, |token, _| left.push(token));
+        left.into_iter().for_each(|token| self.fail(token, Outcome::NotSent, Cause::Cancelled));
+        Some(is_open)
+    }
+
+    /// Sends what the group with the right to send has submitted, even if the window is closed: for
+    /// the few bytes that end a segment which was given up, so that the server hears of it.
+    pub fn send_all(&mut self, now: Time, group: Group) {
+        let is_free = self.holds_floor(group) && !self.is_held() && self.feeding.is_none();
+        while is_free && self.send_next(now) {}
+        self.fill(now);
+    }
+
     /// From now on, replies to the open group don't count against the window. It is for a reader
     /// that takes the replies only when all have come: a closed window would never open again.
     pub fn stop_counting(&mut self, now: Time, group: Group) {

@@ -40,6 +40,37 @@ fn who_waits_for_a_group_to_end_can_leave() {
     assert_eq!(ends(pair.take()), [Out::Ended(50, cancelled), Out::Ended(51, late)]);
 }
 
+/// P64.
+#[test]
+fn what_a_group_has_not_sent_is_taken_back_and_it_goes_on() {
+    for closed in [false, true] {
+        for in_flight_max in 1..=4 {
+            let mut pair = Pair::new(limits(in_flight_max));
+            let group = pair.group(100);
+            (1..=2).for_each(|id| pair.in_group(group, id, Member, "o"));
+            pair.in_group(group, 3, Only, "");
+            if closed {
+                pair.client.close_group(pair.now, group);
+            }
+            pair.own(9, "o");
+            let is_open = pair.client.take_back(group);
+            assert_eq!(is_open, (in_flight_max < 3).then_some(true), "{in_flight_max}");
+            let Some(true) = is_open else { continue };
+            let sent = in_flight_max as u64;
+            let not_sent = failure(Outcome::NotSent, Cause::Cancelled);
+            let left: Vec<_> = (sent + 1..=3).map(|id| Out::Ended(id, not_sent)).collect();
+            assert_eq!(ends(pair.take()), left, "{in_flight_max}");
+            assert_eq!(pair.client.take_back(group), None);
+            pair.in_group(group, 4, Only, "");
+            pair.client.close_group(pair.now, group);
+            pair.client.send_all(pair.now, group);
+            assert_eq!(pair.client.in_flight(), in_flight_max + 1, "whatever the window says");
+            let outs = ends(pair.run());
+            assert_eq!(completed(&outs[in_flight_max..]), [4, 9], "{outs:?}");
+        }
+    }
+}
+
 #[test]
 fn groups_get_the_floor_in_issue_order() {
     let mut pair = Pair::new(Limits::default());

@@ -19,7 +19,6 @@ use crate::error::SERVER_ERROR;
 use crate::executor::Executor;
 use crate::first_use::may_be_outdated;
 use crate::home::Home;
-use crate::pipeline::given_up;
 use crate::replies::{Entry, Finished, Taken};
 use crate::reply::result_too_large;
 use crate::rows::Blocks;
@@ -104,15 +103,20 @@ impl Plan {
     }
 }
 
-/// A pipeline that is given up unless it is finished.
+/// A pipeline that is given up unless it has ended.
 struct Held {
     home: Home,
+    /// No row is to come.
     finished: bool,
+    ended: bool,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.home.leave((!self.finished).then(given_up));
+        match self.ended {
+            true => self.home.leave(None),
+            false => self.home.abandon(),
+        }
     }
 }
 
@@ -143,7 +147,7 @@ struct Sent {
 impl Flight {
     /// Opens a pipeline, and submits what prepares the statement.
     async fn begin(executor: &Executor, plan: &Plan) -> Result<Flight, Error> {
-        let mut held = Held { home: Home::of(executor), finished: false };
+        let mut held = Held { home: Home::of(executor), finished: false, ended: false };
         let (connection, id) = held.home.found().await?;
         let limits = executor.limits();
         let (statement, token) = connection.with(|core, now| {
@@ -233,11 +237,13 @@ impl Flight {
         });
         let Some(token) = token else {
             // There is no answer to wait for: there were no rows, or they were given up meanwhile.
+            self.held.ended = true;
             let failure = self.failure.take().or_else(|| given_up.map(BatchError::from));
             return failure.map_or(Ok(Affected::default()), Err);
         };
         self.sent.push_back(Sent { token, first: None });
         let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;
+        self.held.ended = true;
         match (self.failure.take(), end) {
             (None, Ok(_)) if self.uncounted => {
                 Err(result_too_large(&self.connection.context.options).into())

@@ -314,6 +314,80 @@ fn a_dropped_atomic_batch_has_no_effect() {
     });
 }
 
+/// P64. All rows were taken from the iterator, and its end waits behind the window, or in line.
+#[test]
+fn an_atomic_batch_that_is_dropped_before_its_end_was_sent_has_no_effect() {
+    run(async {
+        let settings = "connections_max=1&in_flight_max=2&cancel_on_drop=0";
+        let (client, t) = (client_with(settings).await, table("id int, text text").await);
+        let text = "x".repeat(9000);
+        let rows = |count: i32| (0..count).map(|id| (id, text.as_str()));
+        for (count, in_transaction) in [(1, false), (9, false), (1, true), (9, true)] {
+            let mut session = client.session().await.unwrap();
+            let gate = Gate::closed().await;
+            let insert = format!(
+                "with g as (select count(*) from {}) insert into {t} select $1, $2 from g",
+                gate.table
+            );
+            // Of a single row nothing leaves, since the window is full.
+            let ahead = if count == 1 { gate.statement() } else { "select 1".to_owned() };
+            if in_transaction {
+                let tx = session.begin().await.unwrap();
+                let replies = [tx.query(&ahead, &[]), tx.query("select 1", &[])];
+                let mut batch = Box::pin(tx.batch(&insert, rows(count)).atomic());
+                assert!(!poll_once(&mut batch).await);
+                gate.waiting_pid().await;
+                assert!(!poll_once(&mut batch).await);
+                drop(batch);
+                gate.open().await;
+                for reply in replies {
+                    reply.await.unwrap();
+                }
+                // What was sent makes the transaction fail.
+                assert_eq!(tx.commit().await.is_ok(), count == 1);
+            } else {
+                let replies = [session.query(&ahead, &[]), session.query("select 1", &[])];
+                let mut batch = Box::pin(session.batch(&insert, rows(count)).atomic());
+                assert!(!poll_once(&mut batch).await);
+                gate.waiting_pid().await;
+                assert!(!poll_once(&mut batch).await);
+                drop(batch);
+                gate.open().await;
+                for reply in replies {
+                    reply.await.unwrap();
+                }
+            }
+            session.query("select 1", &[]).await.unwrap();
+            drop(session);
+            assert!(ids(&t).await.is_empty(), "{count} rows, in a transaction: {in_transaction}");
+        }
+        assert_usable(&client).await;
+    });
+}
+
+/// P64. Its gate stays closed: only a cancel ends what the server runs.
+#[test]
+fn the_server_is_asked_to_stop_a_dropped_batch_if_the_client_wants_that() {
+    run(async {
+        let settings = "connections_max=1&in_flight_max=2&cancel_on_drop=1";
+        let (client, t) = (client_with(settings).await, table("id int, text text").await);
+        let gate = Gate::closed().await;
+        let insert = format!(
+            "with g as (select count(*) from {}) insert into {t} select $1, $2 from g",
+            gate.table
+        );
+        let text = "x".repeat(9000);
+        let rows = (0..9).map(|id| (id, text.as_str()));
+        let mut batch = Box::pin(client.batch(&insert, rows).atomic());
+        assert!(!poll_once(&mut batch).await);
+        gate.waiting_pid().await;
+        drop(batch);
+        assert_usable(&client).await;
+        assert!(ids(&t).await.is_empty());
+        gate.open().await;
+    });
+}
+
 #[test]
 fn a_dropped_isolated_batch_sends_no_more_and_disturbs_nobody() {
     run(async {

@@ -70,6 +70,32 @@ impl<F: Face> Pipelines<F> {
         self.give_up(io, id, why);
     }
 
+    /// The owner of a batch is gone. Unless its end was sent, the batch is given up, even if it is
+    /// finished. What undoes the part that was sent is sent at once. Returns whether it was given up.
+    pub fn abandon<R: Replies<F>>(
+        &mut self,
+        io: &mut Io<'_, F, R>,
+        id: PipelineId,
+        why: &F::Why,
+    ) -> bool {
+        let Some(pipeline) = self.get(id) else { return false };
+        let taken_back = pipeline.last_group.and_then(|group| io.engine.take_back(group));
+        if let Some(is_open) = taken_back {
+            // It may have given the right to send back, behind what was taken back.
+            (pipeline.group, pipeline.mid_segment) = (pipeline.last_group, is_open);
+            self.sender = Some(id);
+        } else if pipeline.finished && pipeline.requests.is_empty() {
+            return false;
+        }
+        self.give_up_whole(io, id, why);
+        let group = self.get(id).and_then(|it| it.group).filter(|_| self.sender == Some(id));
+        if let Some(group) = group {
+            self.advance(io);
+            io.engine.send_all(io.now, group);
+        }
+        true
+    }
+
     /// Gives up each pipeline whose first unsent request is late.
     pub fn expire<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) {
         for index in 0..self.list.len() {

@@ -68,6 +68,32 @@ test('types can be decoded by other functions, by name or number, in arrays too'
   assert.deepEqual(row, { a: 5, b: 'n1.5', c: ['n1.5'] })
 })
 
+test('arrays of box, which have another separator, are read and written as others', async () => {
+  const sql = client({ types: { circle: (text: string) => `a ${text}` } })
+  const boxes = ['(1,1),(0,0)', null, '(3,3),(2,2)']
+  const nested = [boxes, boxes]
+  const row = await sql`select array['(1,1),(0,0)', null, '(3,3),(2,2)']::box[] as a,
+    '[2:3]={(1,1),(0,0);(3,3),(2,2)}'::box[] as later, '{}'::box[] as none, ${[]}::box[] as empty,
+    ${boxes}::box[] as b, ${nested} :: pg_catalog.box[] as c, cast(${nested} as box[][]) as d,
+    array_length(${boxes}::box array, 1) as n, ${boxes}::text[]::box[] as e,
+    array['((0,0),1)']::circle[] as circles, array['[(0,0),(1,1)]']::lseg[] as segments`.one()
+  assert.deepEqual(row, {
+    a: boxes,
+    later: ['(1,1),(0,0)', '(3,3),(2,2)'],
+    none: [],
+    empty: [],
+    b: boxes,
+    c: nested,
+    d: nested,
+    n: 3,
+    e: boxes,
+    circles: ['a <(0,0),1>'],
+    segments: ['[(0,0),(1,1)]'],
+  })
+  const own = client({ types: { box: (text: string) => text.length } })
+  assert.deepEqual(await own`select ${boxes}::box[] as a`.one(), { a: [11, null, 11] })
+})
+
 test('parameters of all kinds arrive', async () => {
   const sql = client()
   const date = new Date('2021-03-04T05:06:07.089Z')

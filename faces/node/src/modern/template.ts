@@ -19,16 +19,16 @@ export class Draft {
     for (let i = 0; i < values.length; i++) {
       const value = values[i]
       if (value instanceof Fragment) value._write(this)
-      else this.#value(value)
+      else this.#value(value, strings[i + 1] as string)
       this.text += strings[i + 1] as string
     }
   }
 
-  #value(value: unknown): void {
+  #value(value: unknown, behind: string): void {
     if (Array.isArray(value) && value.some((it) => it instanceof Fragment)) {
       throw misuse('array_of_fragments', 'an array of fragments is not a value: use sql.join(…)')
     }
-    this.parameters.push(encode(value, this.parameters.length + 1))
+    this.parameters.push(encode(value, this.parameters.length + 1, behind))
     this.text += `$${this.parameters.length}`
   }
 }

@@ -22,7 +22,7 @@ export class Values implements TypeSource {
     for (const [type, decode] of Object.entries(given)) this.#register(type, decode)
     for (const [element, array] of Object.values(BUILT_IN)) {
       if (!this.#byNumber.has(array))
-        this.#byNumber.set(array, arrayParser(this.#byNumber.get(element)))
+        this.#byNumber.set(array, parserOf(array, this.#byNumber.get(element)))
     }
   }
 
@@ -41,9 +41,19 @@ export class Values implements TypeSource {
   }
 }
 
+function parserOf(array: number, element: Parser | undefined): Parser {
+  return array === BUILT_IN.box?.[1] ? boxesParser(element) : arrayParser(element)
+}
+
 function arrayParser(element: Parser | undefined): Parser {
   const { arrayParser: parser } = pgTypes()
   return (text) => parser.create(text, element).parse()
+}
+
+/** `{(1,1),(0,0);(3,3),(2,2)}`: the elements of the type with another separator have commas. */
+function boxesParser(element: Parser | undefined): Parser {
+  const parse = arrayParser(element)
+  return (text) => parse(text.replace(/\([^;{}]*\)/g, '"$&"').replaceAll(';', ','))
 }
 
 /** The parsers of `pg-types`. The reader knows them, and decodes these types without a string. */
@@ -84,9 +94,15 @@ const BUILT_IN: { readonly [name: string]: readonly [type: number, array: number
   json: [114, 199],
   xml: [142, 143],
   point: [600, 1017],
+  lseg: [601, 1018],
+  path: [602, 1019],
+  box: [603, 1020],
+  polygon: [604, 1027],
+  line: [628, 629],
   cidr: [650, 651],
   float4: [700, 1021],
   float8: [701, 1022],
+  circle: [718, 719],
   money: [790, 791],
   macaddr: [829, 1040],
   inet: [869, 1041],

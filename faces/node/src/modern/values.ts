@@ -28,8 +28,11 @@ export type Value =
   | Json
   | readonly Value[]
 
-/** Encodes a value as a parameter. `which` is its number from 1, for the error. */
-export function encode(value: unknown, which: number): Parameter {
+/**
+ * Encodes a value as a parameter. `which` is its number from 1, for the error, and `behind` what the
+ * statement has behind it.
+ */
+export function encode(value: unknown, which: number, behind = ''): Parameter {
   switch (typeof value) {
     case 'string':
       return value
@@ -39,7 +42,9 @@ export function encode(value: unknown, which: number): Parameter {
     case 'boolean':
       return String(value)
     case 'object':
-      return value === null ? null : encodeObject(value, String(which))
+      if (value === null) return null
+      if (Array.isArray(value) && AS_BOXES.test(behind)) return arrayText(value, String(which), ';')
+      return encodeObject(value, String(which))
     default:
       throw unencodable(String(which), `is ${what(value)}`)
   }
@@ -60,17 +65,23 @@ function encodeObject(value: object, which: string): Parameter {
   throw unencodable(which, `is ${what(value)}: use sql.json(…) to send it as JSON`)
 }
 
-/** An array literal. All types but `box` have commas between elements. */
-function arrayText(values: readonly unknown[], which: string): string {
+/**
+ * A cast of the parameter to `box[]`. Only the server knows the types of parameters, and `box` is
+ * the only type with another separator (typdelim in src/include/catalog/pg_type.dat).
+ */
+const AS_BOXES = /^\s*(?:::|as\s)\s*(?:pg_catalog\s*\.\s*)?(?:box|"box")\s*(?:\[|array\b)/i
+
+/** An array literal. */
+function arrayText(values: readonly unknown[], which: string, separator = ','): string {
   let text = '{'
   for (let i = 0; i < values.length; i++) {
-    if (i > 0) text += ','
-    text += elementText(values[i], `${which}[${i}]`)
+    if (i > 0) text += separator
+    text += elementText(values[i], `${which}[${i}]`, separator)
   }
   return text + '}'
 }
 
-function elementText(value: unknown, which: string): string {
+function elementText(value: unknown, which: string, separator: string): string {
   switch (typeof value) {
     case 'string':
       return quoted(value)
@@ -81,8 +92,8 @@ function elementText(value: unknown, which: string): string {
       return String(value)
     case 'object': {
       if (value === null) return 'NULL'
+      if (Array.isArray(value)) return arrayText(value, which, separator)
       const element = encodeObject(value, which)
-      if (Array.isArray(value)) return element as string
       if (typeof element === 'string') return quoted(element)
       return `"\\\\x${Buffer.from(element as Uint8Array).toString('hex')}"`
     }

@@ -34,7 +34,7 @@ use crate::message::{
 };
 use crate::outdated::{may_be_outdated, means_stale};
 use crate::sql::Traits;
-use crate::startup::PARAMETERS_MAX;
+use crate::startup::{PARAMETERS_MAX, is_utf8};
 pub use ownership::NOT_RESET;
 use ownership::{Own, Ownership, USUAL_ANSWERS};
 use positions::Positions;
@@ -59,6 +59,8 @@ pub struct Postgres {
     is_promoted: bool,
     /// Its time zone is UTC.
     is_utc: bool,
+    /// The server reads and writes texts in another encoding than UTF-8.
+    is_foreign: bool,
     /// How often the session got another owner.
     sessions: u64,
     /// Bytes still to come of a message that is handed over in pieces.
@@ -119,6 +121,7 @@ impl Postgres {
             is_replica: false,
             is_promoted: false,
             is_utc: false,
+            is_foreign: false,
             sessions: 0,
             piece_left: 0,
             statements: Vec::new(),
@@ -386,6 +389,9 @@ impl Postgres {
             }
             b"default_transaction_read_only" => self.is_read_only = value == b"on",
             b"TimeZone" => self.is_utc = is_utc(value),
+            b"client_encoding" => {
+                self.is_foreign = !std::str::from_utf8(value).is_ok_and(is_utf8);
+            }
             _ => {}
         }
         if !self.parameters.iter().any(|known| **known == *name) {
@@ -465,6 +471,9 @@ impl Postgres {
             self.ownership.answered(head.own, head.failed && head.pending != 0);
         }
         self.ownership.check_shared(self.status, self.session_changed);
+        if self.is_foreign {
+            self.ownership.is_foreign();
+        }
         Ok(match std::mem::take(&mut self.unconfirmed) {
             // Each row of the run is answered by itself, and those in front of it stand.
             true if head.isolated => Step::Unusable(NOT_REPLICATED),

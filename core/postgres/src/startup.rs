@@ -29,6 +29,7 @@ use crate::message::{
     Violation, frame, max_len, startup_message,
 };
 
+pub(crate) use config::is_utf8;
 pub use config::{AuthMethods, ProtocolVersion, StartupConfig};
 pub use error::{PlainMethod, StartupError};
 

@@ -116,3 +116,15 @@ test('a caller that gets no connection has the outcome NotSent', async () => {
   }
   silent.close()
 })
+
+test('a client that was given another encoding ends, and says why', async () => {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  const ended = new Promise<Error>((resolve) => client.once('error', resolve))
+  await client.query("set client_encoding = 'utf8'")
+  const result = (await client.query('select $1 as a', ['ä'])) as unknown as { rows: unknown[] }
+  assert.deepEqual(result.rows, [{ a: 'ä' }])
+  await client.query("set client_encoding = 'latin1'")
+  assert.match((await ended).message, /client_encoding/)
+  await assert.rejects(client.query('select $1', ['ä']))
+})

@@ -2,7 +2,7 @@
 //! and nothing is decided.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 
 use crate::call::{Call, Progress, Stage, Want, closed, unsent};
 use crate::deed::{Deed, Said};
-use crate::failure::Failure;
+use crate::failure::{Failure, Loss};
 use crate::link::Link;
 use crate::redis;
 use crate::replicas::Replicas;
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) generation: Generation,
     /// Those of descriptions; 1 is the client's own question.
     pub(crate) ids: u32,
+    /// What became of the connections that were lost last, for who still has one.
+    losses: VecDeque<(u32, Loss)>,
     /// Why a connection could not be opened last.
     last_error: Option<(Py<PyAny>, String)>,
     pub(crate) is_closing: bool,
@@ -106,6 +108,7 @@ impl State {
             types: Types::default(),
             generation: Generation::default(),
             ids: 1,
+            losses: VecDeque::new(),
             last_error: None,
             is_closing: false,
             alone: 0,
@@ -198,7 +201,7 @@ impl State {
     /// Hands a call to the engine. False if it waits in the pool, which is to be walked then.
     fn submit(&mut self, py: Python<'_>, now: Time, number: u32, call: &Bound<'_, Call>) -> bool {
         let Some(link) = self.links.get_mut(&number) else {
-            self.fail(py, call, unsent("connection_lost", "the connection was lost"));
+            self.fail(py, call, self.lost_before(number));
             return true;
         };
         self.counts.statements += 1;

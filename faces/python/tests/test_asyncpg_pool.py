@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import pathlib
 from typing import Any
 from urllib.parse import urlsplit
@@ -287,13 +288,41 @@ async def test_who_bounds_a_close_learns_that_the_server_is_frozen(line: Line) -
     assert con.is_closed()
 
 
-async def test_a_text_of_another_encoding_is_an_error_with_a_name() -> None:
+async def test_a_session_of_another_encoding_ends_and_says_why() -> None:
     con = await onetrip.asyncpg.connect(URL)
+    await con.execute("set client_encoding to utf8")
+    assert await con.fetchval("select chr(228)") == "ä"
     await con.execute("set client_encoding to latin1")
-    with pytest.raises(onetrip.asyncpg.InterfaceError, match="not in UTF-8") as caught:
-        await con.fetchval("select chr(228)")
-    assert caught.value.outcome == "Applied"
-    await con.close()
+    assert con.is_closed()
+    with pytest.raises(onetrip.asyncpg.InterfaceError, match="connection is closed") as caught:
+        await con.fetchval("select $1", "ä")
+    assert "client_encoding" in caught.value.hint
+
+
+async def test_a_native_session_of_another_encoding_says_why_it_has_ended() -> None:
+    async with await onetrip.connect(URL) as db:
+        async with db.session() as session:
+            await session.execute("set client_encoding to latin1")
+            with pytest.raises(onetrip.ConnectionLostError, match="client_encoding") as caught:
+                await session.fetchval("select $1", "ä")
+            assert caught.value.outcome == "NotSent"
+        assert await db.fetchval("select $1", "ä") == "ä"
+
+
+async def test_a_text_that_is_not_in_utf_8_is_an_error_with_a_name() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    name = f"bytes_{os.urandom(4).hex()}"
+    create = f"create database {name} encoding sql_ascii locale 'C' template template0"
+    await con.execute(create)
+    try:
+        other = await onetrip.asyncpg.connect(URL, database=name)
+        with pytest.raises(onetrip.asyncpg.InterfaceError, match="not in UTF-8") as caught:
+            await other.fetchval("select chr(228)")
+        assert caught.value.outcome == "Applied"
+        await other.close()
+    finally:
+        await con.execute(f"drop database {name}")
+        await con.close()
 
 
 async def test_results_have_no_bound_but_one_that_is_given() -> None:

@@ -152,6 +152,10 @@ const BEGAN: &str = "a statement on a shared connection began a transaction (suc
 const CHANGED: &str = "a statement on a shared connection changed the state of its session (such \
      statements belong in a session)";
 
+/// Why it ends when its texts are in another encoding.
+const FOREIGN: &str = "a statement set a client_encoding other than UTF8, in which alone texts are \
+     sent and read (leave it as it is, and convert in the statement: convert_to, convert_from)";
+
 impl Ownership {
     pub(super) fn new() -> Ownership {
         Ownership {
@@ -549,6 +553,12 @@ impl Ownership {
     /// Whether the server is certain to skip a request with an unanswered guard.
     pub(super) fn is_guard_gone(&self) -> bool {
         matches!(self.reset, Reset::Owed { failed } if failed > 0)
+    }
+
+    /// The session has another encoding than ours: texts would be stored and read as others.
+    #[cold]
+    pub(super) fn is_foreign(&mut self) {
+        self.unusable = Some(FOREIGN);
     }
 
     /// The session is idle in this state for the next of the callers that share it.

@@ -123,7 +123,7 @@ impl StartupConfig {
 
 /// Whether this names UTF-8, in any spelling that the server accepts (pg_char_to_encoding in
 /// src/common/encnames.c ignores case and all characters except letters and digits).
-pub(super) fn is_utf8(encoding: &str) -> bool {
+pub(crate) fn is_utf8(encoding: &str) -> bool {
     let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
     plain.eq_ignore_ascii_case("utf8") || plain.eq_ignore_ascii_case("unicode")
 }

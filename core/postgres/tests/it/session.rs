@@ -132,6 +132,25 @@ fn a_row_of_an_isolated_run_that_is_not_confirmed_ends_the_connection_in_front_o
     assert!(matches!(end, Ok(Step::Unusable(_))), "{end:?}");
 }
 
+/// P72. The server reports it in front of the ReadyForQuery (from PostgreSQL 14 on).
+#[test]
+fn a_session_that_has_another_encoding_is_used_no_further() {
+    for (encoding, is_ours) in [("LATIN1", false), ("SQL_ASCII", false), ("UTF8", true)] {
+        let (mut session, mut expect) = (session(), Expect::simple());
+        session.lend();
+        let report = format!("client_encoding\0{encoding}\0");
+        assert!(session.step(&message(b'C', b"SET\0"), Some(&mut expect)).is_ok());
+        assert!(session.step(&message(b'S', report.as_bytes()), Some(&mut expect)).is_ok());
+        let end = session.step(&message(b'Z', b"I"), Some(&mut expect));
+        assert!(matches!(end, Ok(Step::Settled(6))), "what has set it is answered: {end:?}");
+        let next = session.step(&[], None);
+        match next {
+            Ok(Step::Unusable(why)) => assert!(!is_ours && why.contains("client_encoding")),
+            next => assert!(is_ours, "{encoding}: {next:?}"),
+        }
+    }
+}
+
 #[test]
 fn a_copy_in_is_begun_by_the_server_and_sends_nothing() {
     let (mut session, mut expect) = (session(), Expect::copy_in());

@@ -256,6 +256,12 @@ class DropInHost(Host):
         where = self.origin or "; run in asyncio debug mode to show the traceback of its origin"
         return f"unclosed connection of onetrip.asyncpg{where}"
 
+    def lost(self, number: int, why: bytes) -> None:
+        super().lost(number, why)
+        connection = self.connections.get(number)
+        if connection is not None:
+            connection._why_lost = why.decode("utf-8", "replace")
+
     def gone(self, number: int) -> None:
         super().gone(number)
         self._over_now(number)

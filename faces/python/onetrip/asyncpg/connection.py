@@ -93,6 +93,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         "_reset_query",
         "_server_version",
         "_termination_listeners",
+        "_why_lost",
         "_top_xact",
         "_transport",
     )
@@ -118,6 +119,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         self._listeners: dict[str, set[Callable[..., Any]]] = {}
         self._log_listeners: set[Callable[..., Any]] = set()
         self._termination_listeners: set[Callable[..., Any]] = set()
+        self._why_lost: str | None = None
         self._query_loggers: set[Callable[..., Any]] = set()
 
     # --- statements ---
@@ -453,7 +455,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
 
     def _check_open(self) -> None:
         if self.is_closed():
-            raise exceptions.InterfaceError("connection is closed")
+            raise exceptions.InterfaceError("connection is closed", hint=self._why_lost)
 
     # --- its end ---
 

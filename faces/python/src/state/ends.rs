@@ -9,8 +9,12 @@ use onetrip_engine::{CancelEnd, Time};
 use pyo3::prelude::*;
 
 use super::{APART, State};
+use crate::call::unsent;
 use crate::deed::Said;
-use crate::failure::Loss;
+use crate::failure::{Failure, Loss};
+
+/// The reasons of so many lost connections are kept.
+const LOSSES_KEPT: usize = 64;
 
 impl State {
     // --- ends of connections ---
@@ -130,6 +134,8 @@ impl State {
         let line: VecDeque<_> = std::mem::take(&mut link.line);
         if was_ready && !link.is_forgotten {
             self.counts.lost += 1;
+            self.losses.truncate(LOSSES_KEPT - 1);
+            self.losses.push_front((number, why.clone()));
             let why = Bytes::copy_from_slice(why.message().as_bytes());
             self.tell("lost", number, Some(Said::Bytes(why)));
             self.pool.lost(now, number);
@@ -138,6 +144,15 @@ impl State {
             self.fail(py, &call.into_bound(py), why.failure(outcome::NOT_SENT));
         }
         self.walk_pool(py, now);
+    }
+
+    /// The failure of a call on a connection that is gone.
+    pub(super) fn lost_before(&self, number: u32) -> Failure {
+        let loss = self.losses.iter().find(|(lost, _)| *lost == number);
+        match loss {
+            Some((_, why)) => why.failure(outcome::NOT_SENT),
+            None => unsent("connection_lost", "the connection was lost"),
+        }
     }
 
     // --- cancels ---

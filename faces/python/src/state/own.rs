@@ -8,7 +8,7 @@ use onetrip_postgres::sql::Refusal;
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Call, Stage, Want, unsent};
+use crate::call::{Call, Stage, Want};
 use crate::deed::Deed;
 use crate::failure::Failure;
 use crate::link::Link;
@@ -21,7 +21,7 @@ impl State {
                 link.line.push_back(call.clone().unbind());
                 self.deeds.push(Deed::Advance(number));
             }
-            _ => self.fail(py, call, unsent("connection_lost", "the connection was lost")),
+            _ => self.fail(py, call, self.lost_before(number)),
         }
     }
 

@@ -125,7 +125,6 @@ fn no_setting_of_its_own_keeps_a_session_from_being_reset() {
             "set session authorization pg_monitor",
             "set session_replication_role = replica",
             "set standard_conforming_strings = off; set backslash_quote = off",
-            "set client_encoding = latin1",
             "set client_min_messages = error",
             "set exit_on_error = on",
             "set plan_cache_mode = force_generic_plan",
@@ -144,6 +143,30 @@ fn no_setting_of_its_own_keeps_a_session_from_being_reset() {
             assert_clean(&client, setting).await;
             assert_eq!(pid_of(&client).await, mine, "{setting} ended the connection");
         }
+    });
+}
+
+/// P72. A function hides it, so that no text shows it.
+#[test]
+fn a_session_with_another_encoding_ends_and_says_why() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        for sql in [
+            "set client_encoding = latin1",
+            "select set_config('client_encoding', 'latin1', false)",
+        ] {
+            let session = client.session().await.unwrap();
+            session.query(sql, &[]).await.unwrap();
+            let error = error(session.query("select $1::text", &[&"ä"]).await);
+            assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
+            assert!(error.to_string().contains("client_encoding"), "{error}");
+            drop(session);
+            assert_clean(&client, sql).await;
+        }
+        let session = client.session().await.unwrap();
+        session.query("set client_encoding = 'utf8'", &[]).await.unwrap();
+        let row = session.query_one("select $1::text, chr(228)", &[&"ä"]).await.unwrap();
+        assert_eq!(row.get::<&str>(0), row.get::<&str>(1));
     });
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
-    Requeue, Served, TextKey, Ticket,
+    Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, OpenFailure, Output,
+    Pool as Policy, Requeue, Served, TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::connect::TargetSessionAttrs;
@@ -37,11 +37,6 @@ pub struct Pool<H> {
     placed: Vec<u32>,
     /// The counts of texts that its connections share.
     texts: Option<SharedTexts>,
-    /// Whether its server is a node of a cluster: then nobody waits for it once it can't be reached,
-    /// since another one may have taken over.
-    is_node: bool,
-    /// Somebody opens the client by its first connection, and none was opened yet.
-    is_new: bool,
     /// Whether its end was announced.
     closed: bool,
     completions: Completions,
@@ -81,11 +76,15 @@ impl<H: Lent> Pool<H> {
             waiting: NumberMap::default(),
             placed: Vec::new(),
             texts: None,
-            is_node,
-            is_new,
             closed: false,
             completions: Completions::default(),
         };
+        if is_node {
+            pool.policy.serves_node();
+        }
+        if is_new {
+            pool.policy.connects();
+        }
         match invalid {
             None => pool.settle(now),
             Some(invalid) => {
@@ -211,20 +210,18 @@ impl<H: Lent> Pool<H> {
         let Some(member) = self.members.get_mut(&number) else { return };
         connection.join_pool(&mut self.texts, self.policy.timings());
         member.connection = Some(connection);
-        self.is_new = false;
         let id = member.id;
         self.policy.handle_opened(now, id);
         self.settle(now);
     }
 
     /// It could not be opened. `permanent`: time does not mend it. `may_pass`: another attempt may
-    /// fare better soon. Otherwise who opens the client is told of it at once; later callers wait,
-    /// since there was a server.
+    /// fare better soon.
     pub fn open_failed(&mut self, now: Time, number: u32, permanent: bool, may_pass: bool) {
         let Some(id) = self.id(number) else { return };
         self.forget(number);
-        let ends = permanent || self.is_node || (self.is_new && !may_pass);
-        self.policy.handle_open_failed(now, id, ends);
+        let failure = OpenFailure { is_permanent: permanent, may_pass };
+        self.policy.handle_open_failed(now, id, failure);
         self.settle(now);
     }
 

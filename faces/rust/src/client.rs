@@ -71,7 +71,9 @@ impl Client {
     ///
     /// # Errors
     /// The text can't be read; no server answered (the message names each address that was tried);
-    /// or the server refused. The password is never shown.
+    /// or the server refused. If a server was met that ended the login by itself, since it starts or
+    /// has no connection free, it is tried again for up to `wait_timeout`. The password is never
+    /// shown.
     pub async fn connect(config: &str) -> Result<Client, Error> {
         let config: Config = config.parse().map_err(Error::config)?;
         Client::connect_with(&config.or_env().map_err(Error::config)?).await

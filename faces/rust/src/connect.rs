@@ -1,6 +1,7 @@
 //! From a configuration to a ready connection. Carries out the plan of
 //! `onetrip_postgres::client::connect`, which decides what is tried, in which order.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,9 +29,9 @@ pub(crate) async fn connect(
     config: &Config,
     context: &Arc<Context>,
     pool_slot: PoolSlot,
-) -> Result<Arc<Connection>, Error> {
+) -> Result<Arc<Connection>, Unopened> {
     let settings = config.settings();
-    let opened = establish(config, &context.lineage).await;
+    let opened = establish_as(config, &context.lineage, false).await;
     let connection = opened.map(|opened| spawn(opened, settings, context, pool_slot));
     // One that was refused may have taught something, too.
     close_former(context);
@@ -68,7 +69,21 @@ fn seen(lineage: &Mutex<Lineage>) -> MutexGuard<'_, Lineage> {
 
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
 pub(crate) async fn establish(config: &Config, lineage: &Mutex<Lineage>) -> Result<Opened, Error> {
-    establish_as(config, lineage, false).await
+    establish_as(config, lineage, false).await.map_err(|unopened| unopened.error)
+}
+
+/// Why no connection was opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Unopened {
+    pub(crate) error: Error,
+    /// A server was met, and another attempt may fare better soon.
+    pub(crate) may_pass: bool,
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Unopened {
+        Unopened { error, may_pass: false }
+    }
 }
 
 /// The same, for a scout as well.
@@ -76,7 +91,7 @@ async fn establish_as(
     config: &Config,
     lineage: &Mutex<Lineage>,
     scouts: bool,
-) -> Result<Opened, Error> {
+) -> Result<Opened, Unopened> {
     let resolved = config.resolve().map_err(Error::config)?;
     let no_host = || Error::misuse("config", "there is no host to connect to");
     let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
@@ -168,7 +183,7 @@ impl Connecting<'_> {
         Time::ZERO.after(self.begin.elapsed())
     }
 
-    async fn run(&mut self, mut plan: Plan) -> Result<Opened, Error> {
+    async fn run(&mut self, mut plan: Plan) -> Result<Opened, Unopened> {
         while !matches!(plan.action(), Action::Done | Action::Failed) {
             if let Err(failure) = self.in_time(&mut plan).await {
                 let text = failure.error().to_string();
@@ -181,7 +196,7 @@ impl Connecting<'_> {
             (Some((stream, route)), Some((ready, trip))) if plan.action() == Action::Done => {
                 Ok(Opened { stream, ready, route, identity: self.identity, trip })
             }
-            _ => Err(self.error(plan.verdict())),
+            _ => Err(self.unopened(plan.verdict())),
         }
     }
 
@@ -268,16 +283,23 @@ impl Connecting<'_> {
         Error::new(Kind::Timeout, Outcome::NotSent, "connect_timeout", message)
     }
 
-    fn error(&mut self, verdict: Option<Verdict>) -> Error {
-        let Some(Verdict { error, text, is_of_many, .. }) = verdict else {
-            return Error::misuse("config", "there is no host to connect to");
+    fn unopened(&mut self, verdict: Option<Verdict>) -> Unopened {
+        let Some(Verdict { error, text, is_of_many, may_pass }) = verdict else {
+            return Error::misuse("config", "there is no host to connect to").into();
         };
         let error = self.errors.swap_remove(error);
-        match is_of_many {
+        let error = match is_of_many {
             true => Error::new(error.kind(), Outcome::NotSent, error.code(), text),
             false if error.to_string() == text => error,
             false => error.with_message(text),
-        }
+        };
+        // What this side refuses at the login, it refuses again, and so does a server that does not
+        // trust our certificate, which TLS 1.3 tells behind the handshake.
+        let is_refused = !matches!(error.kind(), Kind::Transport | Kind::Server);
+        let io = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<io::Error>());
+        let is_refused = is_refused || io.and_then(tls::explain_io).is_some();
+        let may_pass = may_pass && !is_refused;
+        Unopened { error, may_pass }
     }
 }
 

@@ -178,6 +178,18 @@ impl Pool {
         }
     }
 
+    /// Its server is a node of a cluster: nobody waits for it once it can't be reached, since another
+    /// one may have taken over.
+    pub fn serves_node(&mut self) {
+        self.is_node = true;
+    }
+
+    /// Somebody opens the client by its first connection. Until there is one, he is told of the first
+    /// failure that does not look as if it would pass; later callers wait, since there was a server.
+    pub fn connects(&mut self) {
+        self.is_new = true;
+    }
+
     /// Ends the pool: callers that come from now on fail. Those in line, of both kinds, are served
     /// as before, each until its deadline, and connections are opened for them. If none is left that
     /// could serve them and the last attempt to open one failed, they fail with

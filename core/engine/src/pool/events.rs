@@ -4,6 +4,16 @@ use super::connections::State;
 use super::{Cause, ConnectionId, Output, Pool};
 use crate::Time;
 
+/// What is known of a failed attempt to open a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFailure {
+    /// Time does not mend it: a wrong password, no such database.
+    pub is_permanent: bool,
+    /// A server was met, and another attempt may fare better soon. Otherwise there is none at the
+    /// place that was named, or not the one that was asked for.
+    pub may_pass: bool,
+}
+
 impl Pool {
     /// A connection that [`Output::Open`] asked for is open and ready. It goes to the front of the
     /// line; if no caller waits, it is idle.
@@ -18,6 +28,7 @@ impl Pool {
         }
         self.undecided = true;
         self.opens += 1;
+        self.is_new = false;
         let slot = self.connections.slot_mut(index);
         self.backoff.succeeded(now.since(slot.since));
         if now >= slot.expires {
@@ -36,17 +47,28 @@ impl Pool {
     /// An attempt that [`Output::Open`] asked for failed. The connection no longer counts, and the
     /// next attempt is made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
     ///
-    /// `permanent` says that time does not mend it: a wrong password, no such database. If no
-    /// connection is left that could serve them, all callers in line then fail with
-    /// [`Cause::OpenFailed`], and so do callers that come during the pause. After any other failure
-    /// callers wait until their deadlines. The host keeps the error for them.
-    pub fn handle_open_failed(&mut self, now: Time, id: ConnectionId, permanent: bool) {
-        let Some(index) = self.find(id, State::Opening) else { return };
+    /// Callers don't wait for that one if the failure [is
+    /// permanent](OpenFailure::is_permanent); if the server is [a node](Self::serves_node), since
+    /// another may have taken over; or if [nobody has met a server yet](Self::connects) and it [may
+    /// not pass](OpenFailure::may_pass). If no connection is left that could serve them, all callers
+    /// in line then fail with [`Cause::OpenFailed`], and so do callers that come during the pause.
+    /// After any other failure callers wait until their deadlines. The host keeps the error for
+    /// them. Returns whether nobody waits for the next attempt.
+    pub fn handle_open_failed(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        failure: OpenFailure,
+    ) -> bool {
+        let OpenFailure { is_permanent, may_pass } = failure;
+        let permanent = is_permanent || self.is_node || self.is_new && !may_pass;
+        let Some(index) = self.find(id, State::Opening) else { return permanent };
         self.undecided = true;
         self.open_failures += 1;
         let started = self.connections.slot(index).since;
         self.connections.leave(index);
         self.backoff.failed(now, started, permanent, &self.limits, &mut self.jitter);
+        permanent
     }
 
     /// The last failure says nothing of the next attempt, as that of a function of the host's. Who
@@ -66,7 +88,9 @@ impl Pool {
     pub fn handle_lost(&mut self, now: Time, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         if self.connections.slot(index).state == State::Opening {
-            return self.handle_open_failed(now, id, false);
+            let failure = OpenFailure { is_permanent: false, may_pass: true };
+            self.handle_open_failed(now, id, failure);
+            return;
         }
         self.undecided = true;
         let opened = self.connections.slot(index).opened;

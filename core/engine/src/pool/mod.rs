@@ -240,6 +240,7 @@ use waiters::Waiters;
 
 pub use backoff::Pauses;
 pub use connections::ConnectionId;
+pub use events::OpenFailure;
 pub use hedges::{Hedge, Hedges};
 pub use limits::{IdleOrder, Limits};
 pub use load::{Behind, Choice, Load, Patience, choose};
@@ -281,6 +282,9 @@ pub struct Pool {
     life: Life,
     opens: u64,
     open_failures: u64,
+    /// See [`serves_node`](Pool::serves_node) and [`connects`](Pool::connects).
+    is_node: bool,
+    is_new: bool,
     /// How long opening the last connection took.
     opening_time: Duration,
     timings: Arc<Timings>,
@@ -336,6 +340,8 @@ impl Pool {
             life: Life::Open,
             opens: 0,
             open_failures: 0,
+            is_node: false,
+            is_new: false,
             opening_time: Duration::ZERO,
             timings,
             hedges: Arc::default(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::pool::ConnectionId;
-use onetrip_engine::pool::Output;
+use onetrip_engine::Time;
+use onetrip_engine::pool::{ConnectionId, OpenFailure, Output};
 
 use super::Pool;
-use crate::connect::{connect, is_final, scout};
+use crate::connect::{Unopened, connect, is_final, scout};
 use crate::core::Connection;
 use crate::core::slot::PoolSlot;
 use crate::error::CLOSED;
@@ -43,7 +43,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_over {
-            self.pool.opened(self.id, Err(runtime_gone()));
+            self.pool.opened(self.id, Err(runtime_gone().into()));
         }
     }
 }
@@ -58,36 +58,56 @@ pub(crate) fn runtime_gone() -> Error {
 }
 
 impl Pool {
-    /// Opens the first connection. If it fails, opening the client fails.
+    /// Opens the first connection. If it fails, opening the client fails, unless the policy makes
+    /// another attempt in time.
     pub(super) async fn open_first(self: &Arc<Self>) -> Result<(), Error> {
-        let mut first = None;
-        {
-            let mut state = self.lock();
-            let now = self.now();
-            state.policy.grow();
-            while let Some(output) = state.policy.poll_output(now, |_| unreachable_load()) {
-                match output {
-                    Output::Open { id } if first.is_none() => first = Some(id),
-                    output => self.act(&mut state, now, output),
-                }
+        let until = self.now().after(self.limits.wait_timeout);
+        self.lock().policy.connects();
+        let mut last = None;
+        loop {
+            let (first, next) = self.first_attempt();
+            let Some(id) = first else {
+                let Some(next) = next.filter(|next| *next < until) else { break };
+                tokio::time::sleep(next.since(self.now())).await;
+                continue;
+            };
+            let pool_slot = PoolSlot { owner: self.clone(), id };
+            let result = connect(&self.config, &self.context, pool_slot).await;
+            let failure = result.as_ref().err().cloned();
+            let is_over = self.opened(id, result);
+            let Some(Unopened { error, .. }) = failure else { return Ok(()) };
+            last = Some(error);
+            if is_over {
+                break;
             }
         }
-        let Some(id) = first else { return Ok(()) };
-        let pool_slot = PoolSlot { owner: self.clone(), id };
-        let result = connect(&self.config, &self.context, pool_slot).await;
-        let failure = result.as_ref().err().cloned();
-        self.opened(id, result);
-        match failure {
-            Some(error) => {
-                self.close();
-                Err(error)
-            }
-            None => Ok(()),
-        }
+        self.close();
+        last.map_or(Ok(()), Err)
     }
 
-    fn opened(self: &Arc<Self>, id: ConnectionId, result: Result<Arc<Connection>, Error>) {
-        trace::opened(&result);
+    /// The attempt to open the first connection that is due, or when the next one is.
+    fn first_attempt(self: &Arc<Self>) -> (Option<ConnectionId>, Option<Time>) {
+        let mut first = None;
+        let mut state = self.lock();
+        let now = self.now();
+        state.policy.handle_time(now);
+        state.policy.grow();
+        while let Some(output) = state.policy.poll_output(now, |_| unreachable_load()) {
+            match output {
+                Output::Open { id } if first.is_none() => first = Some(id),
+                output => self.act(&mut state, now, output),
+            }
+        }
+        (first, state.policy.poll_deadline())
+    }
+
+    /// Returns whether the attempt failed and nobody waits for another.
+    fn opened(
+        self: &Arc<Self>,
+        id: ConnectionId,
+        result: Result<Arc<Connection>, Unopened>,
+    ) -> bool {
+        trace::opened(result.as_ref().map_err(|it| &it.error));
         if result.is_err() {
             self.context.totals.open_failed();
         }
@@ -104,15 +124,17 @@ impl Pool {
                         state.connections.remove(&id);
                         state.policy.handle_lost(now, id);
                     }
+                    false
                 }
-                Err(error) => {
+                Err(Unopened { error, may_pass }) => {
                     let refused = error.server().is_some_and(|error| !error.may_mend());
-                    let permanent = refused || is_final(&error) || error.code() == CLOSED;
-                    state.policy.handle_open_failed(now, id, permanent);
+                    let is_permanent = refused || is_final(&error) || error.code() == CLOSED;
                     state.last_error = Some(error);
+                    let failure = OpenFailure { is_permanent, may_pass };
+                    state.policy.handle_open_failed(now, id, failure)
                 }
             }
-        });
+        })
     }
 }
 

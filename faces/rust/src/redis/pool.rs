@@ -87,6 +87,10 @@ impl Pool {
         purpose: Purpose,
         seed: u64,
     ) -> Arc<Pool> {
+        let mut policy = policy::Pool::new(limits(config, &target, purpose), seed);
+        if target.is_node() {
+            policy.serves_node();
+        }
         let pool = Arc::new(Pool {
             config: config.clone(),
             context: context.clone(),
@@ -94,7 +98,7 @@ impl Pool {
             was_open: AtomicBool::new(false),
             current: RwLock::new(None),
             state: Mutex::new(State {
-                policy: policy::Pool::new(limits(config, &target, purpose), seed),
+                policy,
                 links: HashMap::new(),
                 opening: HashMap::new(),
                 to_open: Vec::new(),

@@ -45,7 +45,7 @@ impl Untold {
 
 pub(crate) fn notice(_: &Context, _: &[u8]) {}
 
-pub(crate) fn opened(_: &Result<Arc<Connection>, Error>) {}
+pub(crate) fn opened(_: Result<&Arc<Connection>, &Error>) {}
 
 pub(crate) fn open_failed(_: &Error) {}
 

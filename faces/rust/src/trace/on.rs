@@ -162,7 +162,7 @@ pub(crate) fn notice(context: &Context, block: &[u8]) {
     untold.tell();
 }
 
-pub(crate) fn opened(result: &Result<Arc<Connection>, Error>) {
+pub(crate) fn opened(result: Result<&Arc<Connection>, &Error>) {
     match result {
         Ok(connection) => {
             let (address, port) = server(connection);

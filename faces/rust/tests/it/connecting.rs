@@ -1,6 +1,7 @@
 //! Ways to connect, and the errors when that fails. No error shows a password.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use crate::pooled::shared;
 use onetrip::{Client, Config, Error, Kind, Outcome};
@@ -132,6 +133,48 @@ fn what_is_no_postgresql_server_is_found_out() {
         }
         let error = refused(&other_server(b"", true).await).await;
         assert_eq!((error.kind(), error.code()), (Kind::Transport, "connect_failed"));
+    });
+}
+
+/// A server that refuses this many logins with an error of this code, and then takes them.
+async fn reluctant(refusals: usize, code: &'static str) -> Config {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut come = 0;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            come += 1;
+            if come > refusals {
+                let mut server =
+                    tokio::net::TcpStream::connect(("127.0.0.1", shared().port())).await.unwrap();
+                let both =
+                    async move { tokio::io::copy_bidirectional(&mut stream, &mut server).await };
+                tokio::spawn(both);
+                continue;
+            }
+            assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+            let fields = format!("SFATAL\0C{code}\0Mnot yet\0\0");
+            let mut answer = vec![b'E'];
+            answer.extend((fields.len() as u32 + 4).to_be_bytes());
+            answer.extend(fields.as_bytes());
+            stream.write_all(&answer).await.unwrap();
+        }
+    });
+    hosts(&[port], "sslmode=disable")
+}
+
+#[test]
+fn who_connects_to_a_server_that_starts_waits_for_it() {
+    run(async {
+        for code in ["57P03", "53300"] {
+            let client = Client::connect_with(&reluctant(2, code).await).await.unwrap();
+            assert_usable(&client).await;
+        }
+        let config = reluctant(2, "3D000").await;
+        assert_eq!(error(Client::connect_with(&config).await).sqlstate(), Some("3D000"));
+        let config = reluctant(usize::MAX, "57P03").await.wait_timeout(Duration::from_millis(100));
+        let error = error(Client::connect_with(&config).await);
+        assert_eq!((error.outcome(), error.sqlstate()), (Outcome::NotSent, Some("57P03")));
     });
 }
 

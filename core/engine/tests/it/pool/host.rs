@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, Limits, Load, Output, Pool, Served, TextKey, Ticket,
+    Cause, Condition, ConnectionId, Limits, Load, OpenFailure, Output, Pool, Served, TextKey,
+    Ticket,
 };
 use onetrip_engine::{Time, Token};
 
@@ -154,13 +155,18 @@ impl Host {
         self.take()
     }
 
+    /// Returns whether nobody waits for the next attempt.
+    pub(crate) fn open_failed_so(&mut self, name: usize, failure: OpenFailure) -> bool {
+        self.pool.handle_open_failed(self.now, self.ids[name], failure)
+    }
+
     pub(crate) fn open_failed(&mut self, name: usize) -> Vec<Did> {
-        self.pool.handle_open_failed(self.now, self.ids[name], false);
+        self.open_failed_so(name, OpenFailure::default());
         self.take()
     }
 
     pub(crate) fn open_failed_for_good(&mut self, name: usize) -> Vec<Did> {
-        self.pool.handle_open_failed(self.now, self.ids[name], true);
+        self.open_failed_so(name, OpenFailure { is_permanent: true, may_pass: false });
         self.take()
     }
 

@@ -1,6 +1,6 @@
 //! Opening connections: how many at once, which caller gets them, and what failures mean.
 
-use onetrip_engine::pool::{Cause, Limits};
+use onetrip_engine::pool::{Cause, Limits, OpenFailure};
 
 use super::host::{Did, Host, max, millis, seconds};
 
@@ -173,4 +173,36 @@ fn a_report_about_an_opening_that_is_gone_changes_nothing() {
     assert_eq!(host.opened(1), [Did::Granted(1, 1)]);
     assert_eq!(host.opened(1), []);
     assert_eq!(host.pool.opens(), 1);
+}
+
+#[test]
+fn who_opens_a_client_waits_for_the_next_attempt_only_where_a_server_was_met() {
+    let passes = OpenFailure { is_permanent: false, may_pass: true };
+    let fails = OpenFailure::default();
+    let wrong = OpenFailure { is_permanent: true, may_pass: true };
+    for (failure, ends) in [(passes, false), (fails, true), (wrong, true)] {
+        let mut host = Host::new(max(2));
+        host.pool.connects();
+        host.wait_shared(1);
+        assert_eq!(host.take(), [Did::Open(0)]);
+        assert_eq!(host.open_failed_so(0, failure), ends);
+        let told: &[Did] = if ends { &[Did::Failed(1, Cause::OpenFailed)] } else { &[] };
+        assert_eq!(host.take(), told, "{failure:?}");
+    }
+    // Later callers wait: there was a server.
+    let mut host = Host::new(max(1));
+    host.pool.connects();
+    host.wait_shared(1);
+    host.take();
+    host.opened(0);
+    host.lost(0);
+    host.wait_shared(2);
+    host.later(seconds(10));
+    host.take();
+    assert!(!host.open_failed_so(1, fails));
+    let mut node = Host::new(max(1));
+    node.pool.serves_node();
+    node.wait_shared(1);
+    node.take();
+    assert!(node.open_failed_so(0, passes), "another node may have taken over");
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use onetrip_engine::pool::{ConnectionId, Limits, Load, Output, Pool};
+use onetrip_engine::pool::{ConnectionId, Limits, Load, OpenFailure, Output, Pool};
 use onetrip_engine::{Time, Token};
 
 use super::host::{IDLE, millis, seconds};
@@ -97,7 +97,9 @@ impl Storm {
                     *looks = Time::NEVER;
                     pool.handle_time(now);
                 }
-                Event::Failed(name) => pool.handle_open_failed(now, ids[name], false),
+                Event::Failed(name) => {
+                    _ = pool.handle_open_failed(now, ids[name], OpenFailure::default())
+                }
                 Event::Opened(name) => {
                     self.waiting -= 1;
                     pool.handle_opened(now, ids[name]);

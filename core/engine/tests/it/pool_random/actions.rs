@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Cause, Condition, ConnectionId, Expected, Limits, TextKey, choose};
+use onetrip_engine::pool::{
+    Cause, Condition, ConnectionId, Expected, Limits, OpenFailure, TextKey, choose,
+};
 use onetrip_engine::{Time, Token};
 
 use super::callers::{Caller, Kind};
@@ -240,7 +242,7 @@ impl Sim {
             pauses.failed = now;
             pauses.add(now, nominal(now.since(since), &self.limits));
         }
-        self.pool.handle_open_failed(now, id, permanent);
+        self.pool.handle_open_failed(now, id, failure_of(permanent));
         self.saw("attempt failed");
     }
 
@@ -269,7 +271,7 @@ impl Sim {
             0 => self.pool.handle_lost(self.now, id),
             1 => self.pool.handle_drained(id),
             2 => self.pool.release(self.now, id, Condition::Broken),
-            3 => self.pool.handle_open_failed(self.now, id, true),
+            3 => _ = self.pool.handle_open_failed(self.now, id, failure_of(true)),
             4 => self.pool.retire(id),
             _ => {
                 self.late.push(id);
@@ -365,4 +367,8 @@ pub(crate) fn nominal(failing_for: Duration, limits: &Limits) -> Duration {
     let (time, max) = (failing_for.as_secs_f64(), limits.backoff_max.as_secs_f64());
     let grown = Duration::from_secs_f64((time * time / (2.0 * max)).min(max));
     grown.clamp(limits.backoff_min, limits.backoff_max)
+}
+
+fn failure_of(is_permanent: bool) -> OpenFailure {
+    OpenFailure { is_permanent, may_pass: false }
 }

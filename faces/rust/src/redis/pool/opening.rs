@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{ConnectionId, Output};
+use onetrip_engine::pool::{ConnectionId, OpenFailure, Output};
 
 use super::{IDLE, Pool, Purpose};
 use crate::Error;
@@ -87,12 +87,9 @@ impl Pool {
                     closed
                 }
                 Err(error) => {
-                    // In a cluster another node may have taken over the slots, so nobody waits here
-                    // for this node.
-                    let permanent = self.target.is_node()
-                        || connect::is_final(&error)
-                        || error.code() == CLOSED;
-                    state.policy.handle_open_failed(now, id, permanent);
+                    let is_permanent = connect::is_final(&error) || error.code() == CLOSED;
+                    let failure = OpenFailure { is_permanent, may_pass: false };
+                    state.policy.handle_open_failed(now, id, failure);
                     state.last_error = Some(error);
                     false
                 }

@@ -312,9 +312,13 @@ impl Link {
         core.transport.notify();
     }
 
-    /// Closes the connection now, whatever is unanswered.
+    /// Closes the connection now, whatever is unanswered. Its end leaves in front of whatever its
+    /// caller sends next on other connections.
     pub(crate) fn abort(&self, error: Error) {
-        self.with(|core, _| core.close(error));
+        self.with(|core, _| {
+            core.close(error);
+            core.transport.let_go();
+        });
     }
 }
 

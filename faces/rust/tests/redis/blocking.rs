@@ -61,6 +61,36 @@ async fn a_dropped_one_takes_nothing_that_comes_later() {
     assert_eq!(client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap(), 1);
 }
 
+/// The server sees the end of the connection in front of the push, which is sent behind it.
+#[tokio::test]
+async fn an_element_that_is_pushed_right_behind_a_drop_stays() {
+    let Some(client) = client().await else { return };
+    let mut lost = 0;
+    for round in 0..50 {
+        let (list, other) = (key(&format!("list{round}")), key(&format!("other{round}")));
+        let popped = client.cmd("BRPOPLPUSH").arg(&list).arg(&other).arg(0).send::<String>();
+        let mut popped = Box::pin(popped);
+        while moving(&client).await == 0 {
+            std::future::poll_fn(|cx| {
+                let _ = popped.as_mut().poll(cx);
+                std::task::Poll::Ready(())
+            })
+            .await;
+        }
+        drop(popped);
+        client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
+        lost += 1 - client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap();
+        while moving(&client).await > 0 {}
+    }
+    assert_eq!(lost, 0, "of 50");
+}
+
+/// How many connections wait in BRPOPLPUSH, which no other test uses.
+async fn moving(client: &Client) -> usize {
+    let list: String = client.cmd("CLIENT LIST").send().await.unwrap();
+    list.lines().filter(|line| line.contains("cmd=brpoplpush") && line.contains("flags=b")).count()
+}
+
 /// How many connections wait in BLPOP. Other tests may have some as well, so the connections of
 /// this test are named after the key: the list of clients shows the command, but not its arguments.
 async fn blocked_on(client: &Client, _: &str) -> usize {

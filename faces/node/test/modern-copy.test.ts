@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import { Readable, type Writable } from 'node:stream'
+import { finished, pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 
 import { client, failure, url } from './modern/client'
@@ -221,6 +221,53 @@ test('a pipeline to a COPY in that is destroyed fails, also before it has a conn
   }
   await assert.rejects(pipeline(Readable.from(rows()), into), { code: 'ERR_STREAM_PREMATURE_CLOSE' })
   assert.equal((await sql`select 1`).count, 1)
+})
+
+test('the error of a COPY in that is aborted says what became of its rows', limits, async () => {
+  const [sql, other] = [client({ connectionsMax: 1 }), client()]
+  const table = sql.id('modern_copy_aborted')
+  await sql`create table ${table} (n int)`
+  const rows = async (): Promise<number> =>
+    (await other<{ n: number }>`select count(*)::int as n from ${table}`.one()).n
+  // The server takes the data, and waits for the table.
+  const locked = async (run: (into: Writable) => Promise<void>): Promise<void> => {
+    const holder = await other.session()
+    await holder`begin`
+    await holder`lock table ${table}`
+    await run(sql.copyFrom`copy ${table} from stdin`)
+    await holder`commit`
+    await holder[Symbol.asyncDispose]()
+    await sql`select 1`
+  }
+  const waits = async (): Promise<void> => {
+    while ((await other`select from pg_locks where not granted`).count === 0);
+  }
+  await locked(async (into) => {
+    const stop = new AbortController()
+    const copied = pipeline(Readable.from(['1\n']), into, { signal: stop.signal })
+    await waits()
+    stop.abort()
+    const { name, outcome } = await failure(copied)
+    assert.deepEqual([name, outcome], ['AbortError', 'Unknown'])
+  })
+  assert.equal(await rows(), 1, 'its end was sent')
+  await locked(async (into) => {
+    into.write('2\n')
+    await waits()
+    const ended = failure(finished(into))
+    into.destroy(new Error('mine'))
+    const { message, outcome } = await ended
+    assert.deepEqual([message, outcome], ['mine', 'Rejected'])
+  })
+  const unsent = sql.copyFrom`copy ${table} from stdin`
+  const ended = failure(finished(unsent))
+  unsent.destroy(Object.freeze(new Error('frozen')))
+  assert.equal((await ended).message, 'frozen')
+  const mine = new Error('mine')
+  sql.copyFrom`copy ${table} from stdin`.on('error', () => {}).destroy(mine)
+  assert.equal((mine as { outcome?: string }).outcome, 'NotSent')
+  assert.equal(await rows(), 1)
+  await sql`drop table ${table}`
 })
 
 test('a malformed description of columns for a caller that has gone does not end the process', limits, async () => {

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 
 import { onLoan, type Loan } from '../engine/abandoned'
-import { CopyPart, Refused } from '../engine/exports'
+import { CopyPart, Refused, type Outcome } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
 import { again, misuse, type PostgresError } from './error'
@@ -15,7 +15,8 @@ type Callback = (error?: Error | null) => void
 
 /**
  * Sends the data of a COPY … FROM STDIN. The statement is sent with the first of it. The stream
- * finishes when the server has answered. If it is destroyed before that, the COPY has no effect.
+ * finishes when the server has answered. If it is destroyed before its end was sent, the COPY has no
+ * effect. The error that it is destroyed with is given an `outcome`.
  */
 export class CopyingIn extends Writable {
   readonly #scope: LendingScope
@@ -42,7 +43,11 @@ export class CopyingIn extends Writable {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    const outcome = this.#feed.outcome
     this.#feed.destroy()
+    // It is the caller's own, or that of `pipeline`, which rejects with it.
+    if (error !== null && Object.isExtensible(error) && !('outcome' in error))
+      Object.assign(error, { outcome })
     callback(error)
   }
 }
@@ -56,6 +61,8 @@ class Feed implements Receiver, Occupant, Loan {
   readonly #text: string
   #checkout: Checkout | undefined
   #isSent = false
+  /** The end of the data was handed over: the server stores it, whoever is still there. */
+  #isDone = false
   #isDestroyed = false
   #isOver = false
   #error: PostgresError | undefined
@@ -69,6 +76,13 @@ class Feed implements Receiver, Occupant, Loan {
     this.#stream = new WeakRef(stream)
     this.#occupants = _occupants
     this.#text = text
+  }
+
+  /** What became of it, as far as that is known. */
+  get outcome(): Outcome {
+    if (this.#isOver) return this.#error?.outcome ?? 'Applied'
+    if (!this.#isSent) return 'NotSent'
+    return this.#isDone ? 'Unknown' : 'Rejected'
   }
 
   /**
@@ -96,7 +110,8 @@ class Feed implements Receiver, Occupant, Loan {
   }
 
   finish(callback: Callback): void {
-    if (this.#give(CopyPart.DONE, NOTHING)) this.#wait(callback, undefined)
+    this.#isDone = this.#give(CopyPart.DONE, NOTHING)
+    if (this.#isDone) this.#wait(callback, undefined)
     else this.#wait(callback, () => this.finish(callback))
   }
 

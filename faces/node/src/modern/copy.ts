@@ -15,8 +15,10 @@ import { shownBy } from './traits'
 
 /**
  * The stream of a COPY … FROM STDIN. The statement is sent with the first data that is written.
- * `finish` is emitted when the server has confirmed the COPY. Destroying the stream before that
- * cancels the COPY, and none of its rows are stored.
+ * `finish` is emitted when the server has confirmed the COPY. Destroying the stream before its end
+ * was sent cancels the COPY, and none of its rows are stored. Behind `end()` all of them may be. The
+ * error that the stream is destroyed with, as that of a `pipeline` whose signal aborts, is given an
+ * `outcome`, unless it has one.
  */
 export interface CopyIn extends Writable {
   /** Rows that the server has copied; undefined until `finish`. */

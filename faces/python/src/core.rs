@@ -1082,9 +1082,9 @@ impl Scope {
     ) -> PyResult<Bound<'py, Call>> {
         let py = query.py();
         if matches!(self.place, Where::Pipeline(..)) {
-            return Err(PyTypeError::new_err(
-                "many sets are a pipeline themselves: call it outside",
-            ));
+            const MESSAGE: &str = "executemany and fetchmany have a sync point of their own, and \
+                 this is a pipeline: call them outside of it, or execute for each set in it";
+            return Err(unsent("pipeline", MESSAGE).raised(py));
         }
         let set = |set: PyResult<Bound<'_, PyAny>>| match set?.cast_into::<PyTuple>() {
             Ok(set) => Ok(set.unbind()),

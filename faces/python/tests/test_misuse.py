@@ -413,6 +413,16 @@ async def test_a_call_that_two_await(db: onetrip.Database) -> None:
     assert await first == 1
 
 
+async def test_many_sets_in_a_pipeline_are_refused_by_name(db: onetrip.Database) -> None:
+    async with db.pipeline() as pipeline:
+        for call in (pipeline.executemany, pipeline.fetchmany):
+            with pytest.raises(onetrip.MisuseError, match="outside") as caught:
+                call("select $1::int4", [(1,), (2,)])
+            assert (caught.value.code, caught.value.outcome) == ("pipeline", "NotSent")
+        goes_on = pipeline.fetchval("select 1")
+    assert await goes_on == 1
+
+
 async def test_blocks_that_are_used_behind_their_end(db: onetrip.Database) -> None:
     async with db.session() as session, db.begin() as tx, db.pipeline() as pipeline:
         pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import pathlib
 from typing import Any
 from urllib.parse import urlsplit
@@ -307,22 +306,6 @@ async def test_a_native_session_of_another_encoding_says_why_it_has_ended() -> N
                 await session.fetchval("select $1", "ä")
             assert caught.value.outcome == "NotSent"
         assert await db.fetchval("select $1", "ä") == "ä"
-
-
-async def test_a_text_that_is_not_in_utf_8_is_an_error_with_a_name() -> None:
-    con = await onetrip.asyncpg.connect(URL)
-    name = f"bytes_{os.urandom(4).hex()}"
-    create = f"create database {name} encoding sql_ascii locale 'C' template template0"
-    await con.execute(create)
-    try:
-        other = await onetrip.asyncpg.connect(URL, database=name)
-        with pytest.raises(onetrip.asyncpg.InterfaceError, match="not in UTF-8") as caught:
-            await other.fetchval("select chr(228)")
-        assert caught.value.outcome == "Applied"
-        await other.close()
-    finally:
-        await con.execute(f"drop database {name}")
-        await con.close()
 
 
 async def test_results_have_no_bound_but_one_that_is_given() -> None:

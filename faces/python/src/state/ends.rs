@@ -31,6 +31,8 @@ impl State {
             return true;
         }
         self.last_error = None;
+        // Whoever prepared it for the others had it alone.
+        (link.is_lent, link.is_left) = (false, false);
         let connection = link.connection.clone();
         connection.borrow_mut().hold(Holder::All);
         if let Some((replicas, None)) = &self.replicas {

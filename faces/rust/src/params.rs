@@ -18,7 +18,8 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 use crate::Error;
 use crate::oids::type_of;
 use crate::types::{
-    SystemTimes, TypeCache, check_one_more, check_written, has_times, is_moment, plain_reason,
+    SystemTimes, TypeCache, ValueError, check_one_more, check_written, has_times, is_moment,
+    plain_reason,
 };
 
 /// The parameters of one call.
@@ -304,26 +305,47 @@ pub(crate) fn encode(
     value.to_sql_checked(type_, out)
 }
 
-/// The same for one of many values of a column. `follows_one`: whether the one before it was a
-/// `SystemTime`, as the next ones are, too: to ask for the name of a type costs as much as a row.
-#[inline]
-pub(crate) fn encode_next(
-    value: &(dyn ToSql + Sync),
-    type_: &Type,
-    follows_one: &mut bool,
-    out: &mut BytesMut,
-) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-    if has_times(type_) {
-        match Some(value).filter(|_| *follows_one).and_then(check_one_more) {
-            Some(checked) => checked?,
-            None => {
-                let times = system_times(value);
-                *follows_one = times == SystemTimes::One && is_moment(type_);
-                check_written(value, times)?;
-            }
-        }
+/// What is known of the values of a column, of which there are many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// They have no times that are checked.
+    Plain,
+    Times,
+    /// The last one was a `SystemTime`, as the next ones are, too: to ask for the name of a type
+    /// costs as much as a row.
+    SystemTimes,
+}
+
+impl Column {
+    pub(crate) fn of(type_: &Type) -> Column {
+        if has_times(type_) { Column::Times } else { Column::Plain }
     }
-    value.to_sql_checked(type_, out)
+
+    /// The same as [`encode`], for the next value.
+    #[inline]
+    pub(crate) fn encode(
+        &mut self,
+        value: &(dyn ToSql + Sync),
+        type_: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        if *self != Column::Plain {
+            self.check(value, type_)?;
+        }
+        value.to_sql_checked(type_, out)
+    }
+
+    fn check(&mut self, value: &(dyn ToSql + Sync), type_: &Type) -> Result<(), ValueError> {
+        if *self == Column::SystemTimes
+            && let Some(checked) = check_one_more(value)
+        {
+            return checked;
+        }
+        let times = system_times(value);
+        let is_one = times == SystemTimes::One && is_moment(type_);
+        *self = if is_one { Column::SystemTimes } else { Column::Times };
+        check_written(value, times)
+    }
 }
 
 /// Appends one parameter's value.

@@ -6,7 +6,7 @@ use postgres_types::{IsNull, ToSql, Type};
 
 use super::copy_in::CopyIn;
 use super::{Lease, Progress};
-use crate::params::{self, Params};
+use crate::params::{self, Column, Params};
 use crate::{Error, Kind, Outcome};
 
 /// Writes rows to a COPY FROM STDIN in the binary format, from the same types of values as
@@ -29,9 +29,7 @@ use crate::{Error, Kind, Outcome};
 #[derive(Debug)]
 pub struct BinaryCopyIn<'a> {
     copy: CopyIn<'a>,
-    types: Box<[Type]>,
-    /// Which columns had a `SystemTime` in the row before.
-    times: Box<[bool]>,
+    columns: Box<[(Type, Column)]>,
     /// The names of the columns, if they are known.
     names: Box<[Box<str>]>,
 }
@@ -43,8 +41,8 @@ impl<'a> BinaryCopyIn<'a> {
         copy.message.put_slice(SIGNATURE);
         // Flags, and the length of the header's extension.
         copy.message.put_u64(0);
-        let times = vec![false; types.len()].into();
-        BinaryCopyIn { copy, types: types.into(), times, names: Box::default() }
+        let columns = types.iter().map(|type_| (type_.clone(), Column::of(type_))).collect();
+        BinaryCopyIn { copy, columns, names: Box::default() }
     }
 
     /// Asks for the types of a table's columns, and begins a COPY into them.
@@ -115,12 +113,12 @@ impl<'a> BinaryCopyIn<'a> {
 
     /// Adds a row to the current message, or leaves the message as it was.
     fn write(&mut self, values: Params<'_>) -> Result<(), Error> {
-        if values.len() != self.types.len() {
+        if values.len() != self.columns.len() {
             return Err(Error::misuse(
                 "column_count",
                 format!(
                     "the COPY has {} columns, but {} values were given",
-                    self.types.len(),
+                    self.columns.len(),
                     values.len()
                 ),
             ));
@@ -128,8 +126,8 @@ impl<'a> BinaryCopyIn<'a> {
         let start = self.copy.message.len();
         self.copy.message.put_u16(values.len() as u16);
         for (number, value) in values.iter().enumerate() {
-            let (type_, times) = (&self.types[number], &mut self.times[number]);
-            if let Err(source) = put_value(*value, type_, times, &mut self.copy.message) {
+            let (type_, column) = &mut self.columns[number];
+            if let Err(source) = put_value(*value, (type_, column), &mut self.copy.message) {
                 self.copy.message.truncate(start);
                 return Err(self.unencodable(number, *value, source));
             }
@@ -152,7 +150,7 @@ impl<'a> BinaryCopyIn<'a> {
             return Error::new(Kind::Misuse, Outcome::NotSent, code, format!("{what}: {source}"));
         }
         let of = params::of_rust_type(value);
-        params::unconvertible(format_args!("{what}{of}"), &self.types[number], source)
+        params::unconvertible(format_args!("{what}{of}"), &self.columns[number].0, source)
     }
 }
 
@@ -165,13 +163,12 @@ fn quoted(name: &str) -> String {
 #[inline]
 fn put_value(
     value: &(dyn ToSql + Sync),
-    type_: &Type,
-    follows_one: &mut bool,
+    (type_, column): (&Type, &mut Column),
     out: &mut BytesMut,
 ) -> Result<(), Box<dyn std::error::Error + Sync + Send>> {
     let at = out.len();
     out.put_i32(-1);
-    match params::encode_next(value, type_, follows_one, out)? {
+    match column.encode(value, type_, out)? {
         IsNull::Yes => out.truncate(at + 4),
         IsNull::No => {
             let len = out.len() - at - 4;

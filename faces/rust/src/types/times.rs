@@ -109,12 +109,41 @@ pub(crate) fn check_written(
     seconds.checked()
 }
 
-/// The same for a value of `timestamp` or `timestamptz` that follows a `SystemTime` in its column.
-/// `None` where it is none: then its type has to be asked for, which takes longer than this.
+/// The same for a value of `timestamp` or `timestamptz` that follows a `SystemTime` in its column,
+/// whose text was read whole. `None` where it is none: then its type has to be asked for, which takes
+/// longer than this.
 pub(crate) fn check_one_more(value: &(dyn ToSql + Sync)) -> Option<Result<(), ValueError>> {
-    let mut seconds = Seconds { is_one: true, is_first: true, ..Seconds::default() };
+    let mut seconds = OneMore::default();
     let _ = write!(seconds, "{value:?}");
-    seconds.has_ended.then(|| seconds.checked())
+    let Seconds { has_ended, .. } = seconds.0;
+    has_ended.then(|| seconds.0.checked())
+}
+
+/// Reads the seconds of a value that may be a `SystemTime`, from the first number in its text.
+#[derive(Default)]
+struct OneMore(Seconds);
+
+impl fmt::Write for OneMore {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let it = &mut self.0;
+        match (it.has_begun, text.as_bytes()) {
+            (false, text) => {
+                it.has_begun = text == b"SystemTime";
+                if it.has_begun { Ok(()) } else { Err(fmt::Error) }
+            }
+            (true, text @ [b'-' | b'0'..=b'9', ..]) => {
+                it.number.get_or_insert_default();
+                text.iter().for_each(|byte| it.read(*byte));
+                Ok(())
+            }
+            (true, [byte, ..]) if it.number.is_some() => {
+                it.read(*byte);
+                Err(fmt::Error)
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Reads the seconds of each `SystemTime` in a `Debug` text.
@@ -122,8 +151,6 @@ pub(crate) fn check_one_more(value: &(dyn ToSql + Sync)) -> Option<Result<(), Va
 struct Seconds {
     /// Whether the first is the only one, so that the rest of the text does not matter.
     is_one: bool,
-    /// Whether nothing may stand in front of it.
-    is_first: bool,
     has_ended: bool,
     has_begun: bool,
     /// How many bytes of the name were matched.
@@ -187,15 +214,8 @@ impl fmt::Write for Seconds {
         let is_other =
             !self.has_begun && text.starts_with(|it: char| !it.is_alphabetic() && it != '[');
         self.has_begun |= !text.is_empty();
-        let is_of_name = self.number.is_none()
-            && Seconds::NAME[self.matched..].starts_with(text.as_bytes())
-            && self.matched + text.len() < Seconds::NAME.len();
-        match is_of_name {
-            true => self.matched += text.len(),
-            false => text.bytes().for_each(|byte| self.read(byte)),
-        }
-        let is_none = self.is_first && self.matched == 0 && self.number.is_none();
-        let is_over = is_other || is_none || self.is_beyond || (self.is_one && self.has_ended);
+        text.bytes().for_each(|byte| self.read(byte));
+        let is_over = is_other || self.is_beyond || (self.is_one && self.has_ended);
         if is_over { Err(fmt::Error) } else { Ok(()) }
     }
 }

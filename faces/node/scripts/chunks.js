@@ -81,7 +81,7 @@ const CHUNKS = {
 
 /** Whether a source is put into each file that uses it: const enums, which leave no code behind. */
 function isOfAll(module) {
-  return module === 'engine/exports'
+  return module === 'engine/exports' || module === 'engine/choices'
 }
 
 /** The file that a source belongs to. */

@@ -4,7 +4,7 @@
  *
  * @module onetrip
  */
-export type { Outcome } from './engine/exports'
+export type { Outcome } from './engine/choices'
 export { PostgresError } from './modern/error'
 export { Position } from './modern/position'
 export { postgres } from './modern/sql'

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 
-import { End, Flag, OUTCOMES } from '../src/engine/exports'
+import { OUTCOMES } from '../src/engine/choices'
+import { End, Flag } from '../src/engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../src/engine/link'
 import { memory } from '../src/engine/memory'
 

@@ -1,9 +1,10 @@
+// The numbers and signatures of the ABI. Do not edit: written from the Rust of `faces/abi` and
+// `core/client` by `ONETRIP_WRITE=1 cargo test -p onetrip-lab --test tidy exports`.
+//
 // Numbers are const enums. The compiler puts their values where they are used, so packages hold no
 // tables of them.
 
-/**
- * The exports of the module: the functions of `faces/abi/include/onetrip.h`. Pointers are numbers.
- */
+/** The exports of the module. Pointers are numbers. */
 export interface Exports {
   readonly memory: WebAssembly.Memory
   onetrip_abi_version(): number
@@ -32,6 +33,10 @@ export interface Exports {
   onetrip_time(connection: number, now: number): void
   onetrip_request(connection: number, len: number): number
   onetrip_echo_submit(connection: number, token: number, len: number): number
+  onetrip_postgres_classify(text: number, len: number): number
+  onetrip_postgres_text_key(text: number, len: number): number
+  onetrip_postgres_refusal(shown: number, place: number): number
+  onetrip_postgres_may_mend(error: number, len: number): number
   onetrip_postgres_submit(
     connection: number,
     now: number,
@@ -43,10 +48,6 @@ export interface Exports {
     timeout: number,
     key: number,
   ): number
-  onetrip_postgres_classify(text: number, len: number): number
-  onetrip_postgres_text_key(text: number, len: number): number
-  onetrip_postgres_refusal(shown: number, place: number): number
-  onetrip_postgres_may_mend(error: number, len: number): number
   onetrip_postgres_feed(
     connection: number,
     now: number,
@@ -78,144 +79,30 @@ export interface Exports {
   onetrip_postgres_status(connection: number): number
   onetrip_in_flight(connection: number): number
   onetrip_queued(connection: number): number
-  onetrip_redis_new(now: number, settings: number, len: number): number
-  onetrip_redis_submit(
+  onetrip_cache_new(bytesMax: number): number
+  onetrip_cache_free(cache: number): void
+  onetrip_cache_opened(cache: number, connection: number): void
+  onetrip_cache_closed(cache: number, connection: number): void
+  onetrip_cache_look_up(
+    cache: number,
+    command: number,
+    len: number,
+    join: number,
+    fetch: number,
+  ): number
+  onetrip_cache_ended(
+    cache: number,
+    fetch: number,
     connection: number,
-    now: number,
-    token: number,
-    flags: number,
-    replies: number,
-    textLen: number,
+    reply: number,
     len: number,
-    timeout: number,
   ): number
-  onetrip_redis_scripts_as_texts(connection: number): void
-  onetrip_redis_look(command: number, len: number, traits: number): number
-  onetrip_redis_slot(key: number, len: number): number
-  onetrip_redis_line_wait(waitTimeout: number): number
-  onetrip_redis_outcome(error: number, len: number, leaves: number): number
-  onetrip_connect_new(
-    now: number,
-    settings: number,
-    len: number,
-    seed: number,
-    lineage: number,
-  ): number
-  onetrip_connect_free(plan: number): void
-  onetrip_connect_action(plan: number): number
-  onetrip_connect_host(plan: number): number
-  onetrip_connect_address(plan: number): number
-  onetrip_connect_until(plan: number): number
-  onetrip_connect_happened(plan: number, now: number, what: number, a: number): number
-  onetrip_replicas_new(count: number, reads: number, maxLag: number, waitTimeout: number): number
-  onetrip_replicas_free(replicas: number): void
-  onetrip_replicas_begin(
-    replicas: number,
-    now: number,
-    wanted: number,
-    token: number,
-    len: number,
-    bound: number,
-    timeout: number,
-  ): number
-  onetrip_replicas_see(replicas: number, at: number, pool: number, key: number): void
-  onetrip_replicas_step(replicas: number, now: number, read: number): number
-  onetrip_replicas_pause(replicas: number): number
-  onetrip_replicas_submit(
-    replicas: number,
-    read: number,
-    connection: number,
-    now: number,
-    token: number,
-    flags: number,
-    textLen: number,
-    len: number,
-    key: number,
-  ): number
-  onetrip_replicas_guarded(
-    replicas: number,
-    now: number,
-    at: number,
-    read: number,
-    kind: number,
-    a: number,
-    b: number,
-  ): void
-  onetrip_replicas_ended(
-    replicas: number,
-    now: number,
-    read: number,
-    outcome: number,
-    skipped: number,
-    isFinal: number,
-  ): number
-  onetrip_replicas_forget(replicas: number, read: number): void
-  onetrip_replicas_number(replicas: number, now: number, at: number, what: number): number
-  onetrip_replicas_to_probe(replicas: number, now: number): number
-  onetrip_replicas_probed(
-    replicas: number,
-    now: number,
-    at: number,
-    row: number,
-    len: number,
-    seed: number,
-  ): void
-  onetrip_replicas_uncertain(replicas: number, a: number): number
-  onetrip_replicas_positioned(replicas: number, b: number, block: number, len: number): void
-  onetrip_replicas_mark(replicas: number, connection: number): void
-  onetrip_replicas_say(replicas: number, what: number): number
-  onetrip_replicas_read(replicas: number, row: number, len: number): number
-  onetrip_replicas_text(replicas: number): number
-  onetrip_position_later(texts: number, firstLen: number, len: number): number
-  onetrip_connect_logged_in(plan: number, connection: number, lineage: number): number
-  onetrip_connect_identified(plan: number, connection: number, lineage: number): number
-  onetrip_lineage_new(): number
-  onetrip_lineage_free(lineage: number): void
-  onetrip_lineage_compare(lineage: number, connection: number): void
-  onetrip_connect_failed(
-    plan: number,
-    now: number,
-    what: number,
-    text: number,
-    len: number,
-    lineage: number,
-  ): void
-  onetrip_connect_verdict(plan: number): number
-  onetrip_connect_text(plan: number): number
-  onetrip_connect_said(plan: number): number
-  onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
-  onetrip_pool_free(pool: number): void
-  onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
-  onetrip_pool_place(pool: number, now: number, key: number): number
-  onetrip_pool_wait_shared(
-    pool: number,
-    now: number,
-    token: number,
-    key: number,
-    timeout: number,
-  ): number
-  onetrip_pool_may_hedge(pool: number): void
-  onetrip_pool_hedge(pool: number, now: number, connection: number, key: number): number
-  onetrip_pool_give_up(pool: number, now: number, token: number): number
-  onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
-  onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void
-  onetrip_pool_open_failed(pool: number, now: number, connection: number, permanent: number): void
-  onetrip_pool_lost(pool: number, now: number, connection: number): void
-  onetrip_pool_retire(pool: number, now: number, connection: number): void
-  onetrip_pool_repeat_pause(number: number, seed: number): number
-  onetrip_pool_again(pool: number, now: number, times: number, until: number, left: number): number
-  onetrip_pool_scouted(pool: number, now: number): void
-  onetrip_pool_answered(pool: number, now: number, connection: number): void
-  onetrip_pool_acted(pool: number, now: number): void
-  onetrip_pool_deadline(pool: number): number
-  onetrip_pool_time(pool: number, now: number): void
-  onetrip_pool_close(pool: number, now: number): void
-  onetrip_pool_cut(pool: number, now: number): void
-  onetrip_pool_connections(pool: number): number
-  onetrip_pool_idle(pool: number): number
-  onetrip_pool_waiting(pool: number): number
-  onetrip_pool_take(pool: number): number
-  onetrip_pool_completions(pool: number): number
+  onetrip_cache_joined(cache: number): number
+  onetrip_cache_left(cache: number, fetch: number): number
+  onetrip_cache_pushed(cache: number, push: number, len: number): number
+  onetrip_cache_submitted(cache: number, commands: number, len: number): number
+  onetrip_cache_written(cache: number, writes: number): void
+  onetrip_cache_counts_now(cache: number, counts: number): void
   onetrip_cluster_new(
     redirectsMax: number,
     heldMax: number,
@@ -281,6 +168,144 @@ export interface Exports {
   onetrip_cluster_time(cluster: number, now: number): void
   onetrip_cluster_take(cluster: number): number
   onetrip_cluster_completions(cluster: number): number
+  onetrip_connect_new(
+    now: number,
+    settings: number,
+    len: number,
+    seed: number,
+    lineage: number,
+  ): number
+  onetrip_connect_free(connect: number): void
+  onetrip_connect_action(connect: number): number
+  onetrip_connect_host(connect: number): number
+  onetrip_connect_address(connect: number): number
+  onetrip_connect_until(connect: number): number
+  onetrip_connect_happened(connect: number, now: number, what: number, a: number): number
+  onetrip_connect_logged_in(connect: number, connection: number, lineage: number): number
+  onetrip_connect_identified(connect: number, connection: number, lineage: number): number
+  onetrip_lineage_new(): number
+  onetrip_lineage_free(lineage: number): void
+  onetrip_lineage_compare(lineage: number, connection: number): void
+  onetrip_connect_failed(
+    connect: number,
+    now: number,
+    what: number,
+    text: number,
+    len: number,
+    lineage: number,
+  ): void
+  onetrip_connect_verdict(connect: number): number
+  onetrip_connect_text(connect: number): number
+  onetrip_connect_said(connect: number): number
+  onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_pool_free(pool: number): void
+  onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_place(pool: number, now: number, key: number): number
+  onetrip_pool_wait_shared(
+    pool: number,
+    now: number,
+    token: number,
+    key: number,
+    timeout: number,
+  ): number
+  onetrip_pool_again(pool: number, now: number, times: number, until: number, left: number): number
+  onetrip_pool_may_hedge(pool: number): void
+  onetrip_pool_hedge(pool: number, now: number, number: number, key: number): number
+  onetrip_pool_give_up(pool: number, now: number, token: number): number
+  onetrip_pool_release(pool: number, now: number, number: number, condition: number): void
+  onetrip_pool_opened(pool: number, now: number, number: number, connection: number): void
+  onetrip_pool_repeat_pause(number: number, seed: number): number
+  onetrip_pool_open_failed(pool: number, now: number, number: number, permanent: number): void
+  onetrip_pool_lost(pool: number, now: number, number: number): void
+  onetrip_pool_retire(pool: number, now: number, number: number): void
+  onetrip_pool_answered(pool: number, now: number, number: number): void
+  onetrip_pool_acted(pool: number, now: number): void
+  onetrip_pool_close(pool: number, now: number): void
+  onetrip_pool_cut(pool: number, now: number): void
+  onetrip_pool_deadline(pool: number): number
+  onetrip_pool_time(pool: number, now: number): void
+  onetrip_pool_scouted(pool: number, now: number): void
+  onetrip_pool_connections(pool: number): number
+  onetrip_pool_idle(pool: number): number
+  onetrip_pool_waiting(pool: number): number
+  onetrip_pool_take(pool: number): number
+  onetrip_pool_completions(pool: number): number
+  onetrip_redis_new(now: number, settings: number, len: number): number
+  onetrip_redis_submit(
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    replies: number,
+    textLen: number,
+    len: number,
+    timeout: number,
+  ): number
+  onetrip_redis_scripts_as_texts(connection: number): void
+  onetrip_redis_look(command: number, len: number, traits: number): number
+  onetrip_redis_slot(key: number, len: number): number
+  onetrip_redis_line_wait(waitTimeout: number): number
+  onetrip_redis_outcome(error: number, len: number, leaves: number): number
+  onetrip_replicas_new(count: number, reads: number, maxLag: number, waitTimeout: number): number
+  onetrip_replicas_free(held: number): void
+  onetrip_replicas_begin(
+    held: number,
+    now: number,
+    wanted: number,
+    token: number,
+    len: number,
+    bound: number,
+    timeout: number,
+  ): number
+  onetrip_replicas_see(held: number, at: number, pool: number, key: number): void
+  onetrip_replicas_step(held: number, now: number, read: number): number
+  onetrip_replicas_pause(held: number): number
+  onetrip_replicas_submit(
+    held: number,
+    read: number,
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    textLen: number,
+    len: number,
+    key: number,
+  ): number
+  onetrip_replicas_guarded(
+    held: number,
+    now: number,
+    at: number,
+    read: number,
+    kind: number,
+    a: number,
+    b: number,
+  ): void
+  onetrip_replicas_ended(
+    held: number,
+    now: number,
+    read: number,
+    outcome: number,
+    skipped: number,
+    isFinal: number,
+  ): number
+  onetrip_replicas_forget(held: number, read: number): void
+  onetrip_replicas_number(held: number, now: number, at: number, what: number): number
+  onetrip_replicas_to_probe(held: number, now: number): number
+  onetrip_replicas_probed(
+    held: number,
+    now: number,
+    at: number,
+    row: number,
+    len: number,
+    seed: number,
+  ): void
+  onetrip_replicas_uncertain(held: number, a: number): number
+  onetrip_replicas_positioned(held: number, b: number, block: number, len: number): void
+  onetrip_replicas_mark(held: number, connection: number): void
+  onetrip_replicas_say(held: number, what: number): number
+  onetrip_replicas_read(held: number, row: number, len: number): number
+  onetrip_replicas_text(held: number): number
+  onetrip_position_later(texts: number, firstLen: number, len: number): number
   onetrip_sentinel_new(settings: number, len: number, seed: number): number
   onetrip_sentinel_free(sentinel: number): void
   onetrip_sentinel_connect(sentinel: number, now: number, seat: number, role: number): void
@@ -314,39 +339,12 @@ export interface Exports {
   onetrip_sentinel_time(sentinel: number, now: number): void
   onetrip_sentinel_take(sentinel: number): number
   onetrip_sentinel_completions(sentinel: number): number
-  onetrip_cache_new(bytesMax: number): number
-  onetrip_cache_free(cache: number): void
-  onetrip_cache_opened(cache: number, connection: number): void
-  onetrip_cache_closed(cache: number, connection: number): void
-  onetrip_cache_look_up(
-    cache: number,
-    command: number,
-    len: number,
-    join: number,
-    fetch: number,
-  ): number
-  onetrip_cache_ended(
-    cache: number,
-    fetch: number,
-    connection: number,
-    reply: number,
-    len: number,
-  ): number
-  onetrip_cache_joined(cache: number): number
-  onetrip_cache_left(cache: number, fetch: number): number
-  onetrip_cache_pushed(cache: number, push: number, len: number): number
-  onetrip_cache_submitted(cache: number, commands: number, len: number): number
-  onetrip_cache_written(cache: number, writes: number): void
-  onetrip_cache_counts_now(cache: number, counts: number): void
 }
 
-/** The version of the ABI that this package needs. */
+/** The version of the ABI. */
 export const ABI_VERSION = 1
 
-/** Words of 32 bits in a completion. */
-export const RECORD = 6
-
-/** Kinds of completions. */
+/** From `core/client/src/completion.rs`. */
 export const enum Kind {
   READY = 1,
   DATA = 2,
@@ -396,13 +394,7 @@ export const enum Kind {
   SENTINEL_NOT_FOUND = 68,
 }
 
-/** Options of a command of a cluster. */
-export const enum ClusterFlag { REPEATABLE = 1, FROM_REPLICA = 2, OWN = 4, WHOLE = 8 }
-
-/** Why a flight of a command has no reply. */
-export const enum Unanswered { LOST = 0, EXPIRED = 1, TAKEN_BACK = 2 }
-
-/** Why a command of a cluster has no reply. */
+/** From `core/client/src/completion.rs`. */
 export const enum ClusterWhy {
   LOST = 1,
   REDIRECTS = 2,
@@ -420,40 +412,13 @@ export const enum ClusterWhy {
   FULL = 14,
 }
 
-/** The next action of a connect plan. */
-export const enum Connect {
-  RESOLVE = 1,
-  DIAL = 2,
-  ASK_FOR_TLS = 3,
-  BEGIN_TLS = 4,
-  LOG_IN = 5,
-  DONE = 6,
-  FAILED = 7,
-  IDENTIFY = 8,
+/** From `core/client/src/completion.rs`. */
+export const enum Role {
+  MASTER = 1,
+  REPLICA = 2,
 }
 
-/** An action that succeeded. */
-export const enum ConnectEvent {
-  RESOLVED = 1,
-  CONNECTED = 2,
-  ANSWERED = 3,
-  SECURED = 4,
-}
-
-/** A bit of `ANSWERED`: the server sent more than the one byte of its answer. */
-export const EARLY = 256
-
-/** An action that failed. */
-export const enum ConnectFault {
-  UNREACHABLE = 1,
-  HANDSHAKE = 2,
-  LOG_IN = 3,
-  SERVER = 4,
-  OURS = 5,
-  LATE = 6,
-}
-
-/** How a request ended. */
+/** From `core/client/src/completion.rs`. */
 export const enum End {
   COMPLETE = 0,
   PROVISIONAL = 1,
@@ -468,19 +433,15 @@ export const enum End {
   UNCONFIRMED = 10,
 }
 
-/** Why a caller got no connection. `LOST`, the module failed, is of this side only. */
-export const enum PoolCause { LINE_FULL = 1, DEADLINE = 2, OPEN_FAILED = 3, CLOSED = 4, LOST = 5 }
+/** From `core/client/src/completion.rs`. */
+export const enum Event {
+  NOTICE = 1,
+  NOTIFICATION = 2,
+  PARAMETER_STATUS = 3,
+  PUSH = 4,
+}
 
-/** The condition in which a connection comes back to its pool. */
-export const enum Condition { CLEAN = 0, DIRTY = 1, DIRTY_HOLDING = 2, BROKEN = 3 }
-
-/** How the server asks for a password. */
-export const enum PasswordRequest { CLEARTEXT = 3, MD5 = 5, SASL = 10 }
-
-/** Messages that belong to no request. */
-export const enum Event { NOTICE = 1, NOTIFICATION = 2, PARAMETER_STATUS = 3, PUSH = 4 }
-
-/** Why a connection ended. `LOST`, the module failed, is of this side only. */
+/** From `core/client/src/completion.rs`. */
 export const enum Close {
   HOST = 1,
   SERVER = 2,
@@ -489,105 +450,133 @@ export const enum Close {
   LOGIN = 5,
   NO_MEMORY = 6,
   UNUSABLE = 7,
-  LOST = 8,
   NOT_RESET = 9,
   OTHER_ROLE = 10,
   REFUSED = 11,
+  LOST = 8,
 }
 
-/** The holder of a session. */
-export const enum Holder { ALL = 0, ONE = 1, NOBODY = 2, PASSED = 3 }
+/** From `core/client/src/completion.rs`. */
+export const enum PoolCause {
+  LINE_FULL = 1,
+  DEADLINE = 2,
+  OPEN_FAILED = 3,
+  CLOSED = 4,
+  LOST = 5,
+}
 
-/** Options of a request. */
+/** From `core/client/src/connect.rs`. */
+export const enum Connect {
+  RESOLVE = 1,
+  DIAL = 2,
+  ASK_FOR_TLS = 3,
+  BEGIN_TLS = 4,
+  LOG_IN = 5,
+  DONE = 6,
+  FAILED = 7,
+  IDENTIFY = 8,
+}
+
+/** From `core/client/src/connect.rs`. */
+export const enum ConnectEvent {
+  RESOLVED = 1,
+  CONNECTED = 2,
+  ANSWERED = 3,
+  SECURED = 4,
+  EARLY = 256,
+}
+
+/** From `core/client/src/connect.rs`. */
+export const enum ConnectFault {
+  UNREACHABLE = 1,
+  HANDSHAKE = 2,
+  LOG_IN = 3,
+  SERVER = 4,
+  OURS = 5,
+  LATE = 6,
+}
+
+/** From `core/client/src/flag.rs`. */
 export const enum Flag {
   SIMPLE = 1,
-  BINARY = 2,
-  MEMBER = 4,
-  UNPREPARED = 8,
-  COPY_IN = 16,
-  STREAM = 32,
-  REPEATABLE = 64,
+  BINARY = 1 << 1,
+  MEMBER = 1 << 2,
+  UNPREPARED = 1 << 3,
+  COPY_IN = 1 << 4,
+  STREAM = 1 << 5,
+  REPEATABLE = 1 << 6,
+  DESCRIBE = 1 << 7,
+  ELSEWHERE = 1 << 8,
+  ANEW = 1 << 9,
 }
 
-/** A part of a COPY FROM STDIN. */
-export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
-
-/** An act on a transaction. */
-export const enum Act {
-  SAVEPOINT = 0,
-  RELEASE = 1,
-  UNDO = 2,
-  COMMIT = 3,
-  ROLLBACK = 4,
-  FLUSH = 5,
-  IS_KNOWN = 6,
-  RUNS_AGAIN = 7,
-  WITH_COMMIT = 8,
-  FORGET = 9,
+/** From `core/client/src/cluster.rs`. */
+export const enum ClusterFlag {
+  REPEATABLE = 1,
+  FROM_REPLICA = 1 << 1,
+  OWN = 1 << 2,
+  WHOLE = 1 << 3,
 }
 
-/** The rest of a stream that is left: read it, cancel it, or close the connection if it is long. */
-export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
+/** From `core/client/src/redis/submission.rs`. */
+export const enum RedisFlag {
+  LEAVES = 1,
+  CONFIRMED = 1 << 1,
+  ATOMIC = 1 << 2,
+}
 
-/** The place where a statement is to be sent. */
+/** From `core/client/src/redis/look.rs`. */
+export const enum Traits {
+  KNOWN = 1,
+  READONLY = 1 << 1,
+  WRITE = 1 << 2,
+  LEAVES = 1 << 3,
+  NO_MULTI = 1 << 4,
+  KEYS_KNOWN = 1 << 5,
+  DEPENDS = 1 << 6,
+  CACHEABLE = 1 << 10,
+  CHANGES = 1 << 11,
+  PLACE = 8,
+}
+
+/** From `core/client/src/redis/look.rs`. */
+export const enum Place {
+  SHARED = 0,
+  OWN = 1,
+  SESSION = 2,
+  REFUSED = 3,
+}
+
+/** From `faces/abi/src/codes.rs`. */
+export const enum Trait {
+  CONTROL = 1,
+  LOCAL = 1 << 1,
+  SESSION = 1 << 2,
+  ALONE = 1 << 3,
+  COPY = 1 << 4,
+  CALL = 1 << 5,
+  SEVERAL = 1 << 6,
+  READ = 1 << 7,
+  SAVEPOINT = 1 << 8,
+  COMMIT = 1 << 9,
+  COPY_IN = 1 << 10,
+  QUERY = 1 << 11,
+  MAY_LEAVE = 1 << 12,
+  RENAMES = 1 << 15,
+  SHAREABLE = 1 << 16,
+}
+
+/** From `faces/abi/src/codes.rs`. */
 export const enum StatementPlace {
   SHARED = 0,
   PIPELINE = 1,
+  ALONE = 2,
   SESSION = 3,
   TRANSACTION = 4,
   READ = 5,
 }
 
-/** What a read must show. */
-export const enum Shows { OWN = 0, AFTER = 1, ANYTHING = 2 }
-
-/**
- * What a read does next. `REPLICA`: twice the number of the replica is added, and 1 if the read
- * waits in line there.
- */
-export const enum Step { PRIMARY = 0, PAUSE = 1, LATE = 2, NO_REPLICA = 3, REPLICA = 4 }
-
-/** The traits that the text of a statement shows. */
-export const enum Trait {
-  ALONE = 8,
-  COPY = 16,
-  CALL = 32,
-  SEVERAL = 64,
-  READ = 128,
-  COPY_IN = 1024,
-  SHAREABLE = 0x10000,
-}
-
-/** Options of a request of Redis. */
-export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2, ATOMIC = 4 }
-
-/** The traits of a command of Redis. Its `Place` is in the bits from `PLACE_SHIFT` on. */
-export const enum Traits {
-  KNOWN = 1,
-  READONLY = 2,
-  WRITE = 4,
-  LEAVES = 8,
-  NO_MULTI = 16,
-  KEYS_KNOWN = 32,
-  DEPENDS = 64,
-  PLACE_SHIFT = 8,
-  CACHEABLE = 1024,
-  CHANGES = 2048,
-}
-
-/** What a server is to be, of those that Sentinels name. */
-export const enum Role { MASTER = 1, REPLICA = 2 }
-
-/** What a cache of Redis has of a command. A greater number is the address of its reply. */
-export const enum Found { NOTHING = 0, JOINED = 1, FETCH = 2 }
-
-/** The place where a command of Redis may be sent. */
-export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }
-
-/** How a cancel ended: no byte was sent, the server closed the socket, or the end is unknown. */
-export const enum CancelEnd { NOT_SENT = 0, CLOSED = 1, LOST = 2 }
-
-/** Why a request was not taken. `TOO_LONG`, for a message, is of this side only. */
+/** From `faces/abi/src/codes.rs`. */
 export const enum Refused {
   CLOSED = -1,
   FULL = -2,
@@ -597,19 +586,55 @@ export const enum Refused {
   TOO_LONG = -6,
 }
 
-/**
- * What is known of the effect of a request that failed. `NotSent`: no byte of it was sent.
- * `Rejected`: the server answered that it has no effect. `Applied`: it took effect, and only
- * reading the answer failed. `Unknown`: it was sent, and may have run. The list is complete, so a
- * `switch` needs no default.
- */
-export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
+/** From `faces/abi/src/export_cache.rs`. */
+export const enum Found {
+  NOTHING = 0,
+  JOINED = 1,
+  FETCH = 2,
+}
 
-/** The outcomes by their numbers in the ABI; 0 is none. */
-export const OUTCOMES: readonly (Outcome | undefined)[] = [
-  undefined,
-  'NotSent',
-  'Rejected',
-  'Applied',
-  'Unknown',
-]
+/** From `faces/abi/src/export_cluster.rs`. */
+export const enum Unanswered {
+  LOST = 0,
+  EXPIRED = 1,
+  TAKEN_BACK = 2,
+}
+
+/** From `faces/abi/src/export_pool.rs`. */
+export const enum Condition {
+  CLEAN = 0,
+  DIRTY = 1,
+  DIRTY_HOLDING = 2,
+  BROKEN = 3,
+}
+
+/** From `faces/abi/src/export_replicas.rs`. */
+export const enum Shows {
+  OWN = 0,
+  AFTER = 1,
+  ANYTHING = 2,
+}
+
+/** From `faces/abi/src/export_replicas.rs`. */
+export const enum Step {
+  PRIMARY = 0,
+  PAUSE = 1,
+  LATE = 2,
+  NO_REPLICA = 3,
+  REPLICA = 4,
+}
+
+/** From `faces/abi/src/export_replicas.rs`. */
+export const enum Say {
+  NEWEST = 0,
+  QUESTION = 1,
+  PROBE = 2,
+}
+
+/** From `faces/abi/src/export_replicas.rs`. */
+export const enum ReplicaNumber {
+  READS = 0,
+  BEHIND = 1,
+  SERVES = 2,
+  LAG = 3,
+}

@@ -1,18 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 
-import {
-  type Act,
-  type CancelEnd,
-  type CopyPart,
-  End,
-  Event,
-  Flag,
-  type Holder,
-  Kind,
-  Refused,
-  type Rest,
-} from './exports'
+import { type Act, type CancelEnd, type CopyPart, type Holder, type Rest } from './choices'
+import { End, Event, Flag, Kind, Refused } from './exports'
 import type { Lineage } from './lineage'
 import { memory } from './memory'
 import { UNTOLD } from './text-key'

@@ -1,4 +1,4 @@
-import { OUTCOMES, type Outcome } from './exports'
+import { OUTCOMES, type Outcome } from './choices'
 import { memory } from './memory'
 
 /**

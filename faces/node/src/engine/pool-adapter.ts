@@ -1,5 +1,6 @@
 import { timeUntil } from './clock'
-import { Close, Kind, PoolCause, RECORD, type Exports } from './exports'
+import { RECORD } from './choices'
+import { Close, Kind, PoolCause, type Exports } from './exports'
 import { rethrow, safely } from './guard'
 import { memory, NO_MEMORY, type Handle } from './memory'
 

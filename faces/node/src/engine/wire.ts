@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream'
 
 import { clock, timeUntil } from './clock'
-import { Close, End, RECORD, Refused, type Exports } from './exports'
+import { RECORD } from './choices'
+import { Close, End, Refused, type Exports } from './exports'
 import { lifeless, rethrow, safely } from './guard'
 import { memory, type Handle } from './memory'
 

@@ -1,4 +1,5 @@
-import { Act, Close, ConnectFault, CopyPart, Holder, type Rest } from '../engine/exports'
+import { Act, CopyPart, Holder, type Rest } from '../engine/choices'
+import { Close, ConnectFault } from '../engine/exports'
 import type { Lineage } from '../engine/lineage'
 import { Link, type Owner, type Parameters, type Reader, type Receiver } from '../engine/link'
 import { UNTOLD } from '../engine/text-key'

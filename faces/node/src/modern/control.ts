@@ -1,4 +1,4 @@
-import type { Act } from '../engine/exports'
+import type { Act } from '../engine/choices'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
 import { again, type PostgresError } from './error'

@@ -1,7 +1,8 @@
 import { Writable } from 'node:stream'
 
 import { onLoan, type Loan } from '../engine/abandoned'
-import { CopyPart, Refused, type Outcome } from '../engine/exports'
+import { CopyPart, type Outcome } from '../engine/choices'
+import { Refused } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
 import { again, misuse, type PostgresError } from './error'

@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import type { DatabaseError } from '../pg/error'
 
 /** The fields of an error of the server, by the names in PostgreSQL's documentation. */

@@ -1,6 +1,7 @@
 // Makes errors of the ends that the engine reports.
 
-import { End, OUTCOMES, Refused, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { End, Refused } from '../engine/exports'
 import { memory, NO_MEMORY } from '../engine/memory'
 import { NOT_REPLICATED, UNCONFIRMED } from '../pg/error'
 import { databaseError } from '../pg/report'

@@ -1,5 +1,6 @@
 import { onLoan, type Loan } from '../engine/abandoned'
-import { Rest, StatementPlace } from '../engine/exports'
+import { Rest } from '../engine/choices'
+import { StatementPlace } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'

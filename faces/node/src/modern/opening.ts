@@ -2,7 +2,7 @@ import { lookup } from 'node:dns'
 import type { ConnectionOptions } from 'node:tls'
 
 import { timeUntil } from '../engine/clock'
-import { Close, Connect, ConnectEvent, ConnectFault, EARLY } from '../engine/exports'
+import { Close, Connect, ConnectEvent, ConnectFault } from '../engine/exports'
 import { NO_MEMORY, reason } from '../engine/memory'
 import type { Lineage } from '../engine/lineage'
 import type { Link } from '../engine/link'
@@ -180,7 +180,8 @@ export class Opening implements Opener, Guide {
   }
 
   answered(byte: number, early: boolean): Step | undefined {
-    const refusal = this.#plan.happened(ConnectEvent.ANSWERED, byte | (early ? EARLY : 0))
+    const a = byte | (early ? ConnectEvent.EARLY : 0)
+    const refusal = this.#plan.happened(ConnectEvent.ANSWERED, a)
     if (refusal === undefined) return this.#step()
     this.#refuse(refusal)
     return undefined

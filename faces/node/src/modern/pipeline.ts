@@ -1,4 +1,5 @@
-import { End, Flag, OUTCOMES, Refused, StatementPlace, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { End, Flag, Refused, StatementPlace } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { outcomeOfPipeline } from '../engine/outcome'
 import { UNTOLD } from '../engine/text-key'

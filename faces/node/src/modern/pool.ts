@@ -1,5 +1,6 @@
 import { delay } from '../engine/clock'
-import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/exports'
+import { type Outcome } from '../engine/choices'
+import { Condition, PoolCause, StatementPlace } from '../engine/exports'
 import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { Lineage } from '../engine/lineage'
 import { ENGINE_LOST } from '../engine/memory'

@@ -1,5 +1,6 @@
 import { delay } from '../engine/clock'
-import { OUTCOMES, Shows, StatementPlace, Step, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { Shows, StatementPlace, Step } from '../engine/exports'
 import { Replicas } from '../engine/replicas'
 import type { Settings } from './config'
 import type { Connection } from './connection'

@@ -1,4 +1,5 @@
-import { End, Flag, OUTCOMES, Refused, Trait, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { End, Flag, Refused, Trait } from '../engine/exports'
 import type { Parameters, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { outcomeOverAttempts } from '../engine/outcome'

@@ -1,5 +1,6 @@
 import { onLoan, type Loan } from '../engine/abandoned'
-import { Act, Flag, OUTCOMES, StatementPlace } from '../engine/exports'
+import { Act, OUTCOMES } from '../engine/choices'
+import { Flag, StatementPlace } from '../engine/exports'
 import { outcomeLeft } from '../engine/outcome'
 import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'

@@ -1,4 +1,4 @@
-import { CancelEnd } from '../engine/exports'
+import { CancelEnd } from '../engine/choices'
 import type { Link } from '../engine/link'
 import type { Connection, Opener } from './connect'
 

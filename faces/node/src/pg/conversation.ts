@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import type { Connection, Lessee } from './connect'
 import { Effect } from './effect'
 import { DatabaseError, type NoticeMessage } from './error'

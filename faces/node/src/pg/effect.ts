@@ -1,4 +1,5 @@
-import { Trait, type Outcome } from '../engine/exports'
+import { type Outcome } from '../engine/choices'
+import { Trait } from '../engine/exports'
 import { traitsOf } from '../engine/traits'
 import { BIND, PARSE, QUERY } from './wire-write'
 

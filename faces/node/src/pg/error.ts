@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import { hide } from './hidden'
 
 /** An error that the server reported. Its fields are strings, as the server sent them. */

@@ -1,4 +1,4 @@
-import { PasswordRequest } from '../engine/exports'
+import { PasswordRequest } from '../engine/choices'
 import type { ConnectionParameters, Password } from './parameters'
 import { passwordOfFile } from './pgpass'
 import { saslprep } from './saslprep'

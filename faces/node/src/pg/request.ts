@@ -1,4 +1,5 @@
-import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { End } from '../engine/exports'
 import { rethrow } from '../engine/guard'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'

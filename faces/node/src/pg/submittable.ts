@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import type { Connection } from './connect'
 import { tellOutcome } from './error'
 import { guarded, type Callback } from './request'

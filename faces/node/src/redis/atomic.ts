@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import { Call, type How, type ScriptText, type Shape } from './call'
 import { type Argument, COMMAND_BYTES_MAX, sizeOf, tooLarge, Words, write } from './encode'
 import { RedisError } from './error'

@@ -1,4 +1,5 @@
-import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { End } from '../engine/exports'
 import type { RedisReceiver } from '../engine/redis-link'
 import type { Call } from './call'
 import { RedisError } from './error'

@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import { heed, heedNoMore } from '../engine/signal'
 import { type Argument, sizeOf, write } from './encode'
 import { aborted, RedisError } from './error'

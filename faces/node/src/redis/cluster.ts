@@ -1,13 +1,6 @@
 import { timeUntil } from '../engine/clock'
-import {
-  ClusterFlag,
-  ClusterWhy,
-  type Exports,
-  Kind,
-  OUTCOMES,
-  RECORD,
-  Unanswered,
-} from '../engine/exports'
+import { OUTCOMES, RECORD } from '../engine/choices'
+import { ClusterFlag, ClusterWhy, type Exports, Kind, Unanswered } from '../engine/exports'
 import { rethrow, safely } from '../engine/guard'
 import { ENGINE_LOST, memory, NO_MEMORY, type Handle } from '../engine/memory'
 import { Atomic } from './atomic'

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 
-import { type Outcome, Role } from '../engine/exports'
+import { type Outcome } from '../engine/choices'
+import { Role } from '../engine/exports'
 import { memory, reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { FailureListener } from './batch'

@@ -158,7 +158,7 @@ function sendOn(lease: Lease, call: Call): void {
 /** The error of a command that can't be sent in this place. */
 export function misplaced(name: string, { place, advice }: Known): RedisError {
   const why =
-    place === Place.NOWHERE ? "can't be sent as a command" : "can't go over the shared connection"
+    place === Place.REFUSED ? "can't be sent as a command" : "can't go over the shared connection"
   return misuse('wrong_place', `${name} ${why}: ${advice}`, name)
 }
 

@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 
 /** Why a command failed, and what is known of its effect. */
 export class RedisError extends Error {

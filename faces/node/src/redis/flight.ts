@@ -1,4 +1,5 @@
-import { OUTCOMES, Unanswered, type Outcome } from '../engine/exports'
+import { OUTCOMES, type Outcome } from '../engine/choices'
+import { Unanswered } from '../engine/exports'
 import { memory } from '../engine/memory'
 import { Atomic } from './atomic'
 import { Call } from './call'

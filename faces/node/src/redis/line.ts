@@ -1,4 +1,4 @@
-import type { Outcome } from '../engine/exports'
+import type { Outcome } from '../engine/choices'
 import { memory } from '../engine/memory'
 import type { Call } from './call'
 import type { Config, Server } from './config'

@@ -1,4 +1,4 @@
-import { OUTCOMES } from '../engine/exports'
+import { OUTCOMES } from '../engine/choices'
 import { memory } from '../engine/memory'
 import { fromText, RedisError } from './error'
 

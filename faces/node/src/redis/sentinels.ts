@@ -1,5 +1,6 @@
 import { timeUntil } from '../engine/clock'
-import { type Exports, Kind, RECORD, Role } from '../engine/exports'
+import { RECORD } from '../engine/choices'
+import { type Exports, Kind, Role } from '../engine/exports'
 import { safely } from '../engine/guard'
 import { ENGINE_LOST, type Handle, memory, NO_MEMORY } from '../engine/memory'
 import type { Config, Server } from './config'

@@ -159,7 +159,7 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   #admit({ spec, args }: Pick<Item, 'spec' | 'args'>, inList = false): Known {
     const known = spec.with(args)
     const { place } = known
-    if (place === Place.NOWHERE || (inList && place === Place.SESSION))
+    if (place === Place.REFUSED || (inList && place === Place.SESSION))
       throw misplaced(spec.name, known)
     // An unknown command may change the connection.
     if (place === Place.SESSION || !known.isKnown) this.#note(spec.name)

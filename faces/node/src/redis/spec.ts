@@ -91,7 +91,7 @@ function look(
     leaves: (bits & Traits.LEAVES) !== 0,
     isCacheable: (bits & Traits.CACHEABLE) !== 0,
     changes: (bits & Traits.CHANGES) !== 0,
-    place: (bits >>> Traits.PLACE_SHIFT) & 3,
+    place: (bits >>> Traits.PLACE) & 3,
     advice: len === 0 ? '' : memory.text(advice, advice + len),
   }
   return { traits, known }

@@ -5,6 +5,7 @@
 mod circles;
 mod documents;
 mod examples;
+mod exports;
 mod functions;
 mod lines;
 mod published;

@@ -26,6 +26,9 @@ struct OfText<T> {
     text: Box<str>,
     traits: Traits,
     prepared: Arc<Prepared<T>>,
+    /// Whether one of this text was prepared before it. The server still has that, or is told to
+    /// close it, where this one's Parse has failed.
+    has_stood: bool,
     /// The epoch in which it was parsed ([`Statements::renamed`]), the one of its last use, and how
     /// often it was used in that.
     parsed_in: u64,
@@ -84,7 +87,7 @@ impl<T> Named<T> {
         (name, text): (&str, &str),
         wanted: &Wanted<'_, T>,
     ) -> Result<Result<Plan<T>, NameTaken>, EncodeError> {
-        let (mut traits, mut closes) = (None, false);
+        let (mut traits, mut closes, mut has_stood) = (None, false, false);
         // It has the protocol find out what is on the other end.
         let _ = protocol.names();
         let may_name = statements.may_name(protocol, wanted);
@@ -97,7 +100,7 @@ impl<T> Named<T> {
             let plan = |way| Ok(Ok(Plan { way, closes: false, traits: of }));
             let is_ready = prepared.is_ready() && !prepared.is_old(wanted.now);
             match is_same {
-                false if !prepared.has_failed() => return Ok(Err(NameTaken)),
+                false if known.has_stood || !prepared.has_failed() => return Ok(Err(NameTaken)),
                 true if !may_name => return plan(Way::Unnamed),
                 true if !is_current && known.uses < USES_BEFORE_OWN => return plan(Way::Unnamed),
                 true if is_ready && is_current && prepared.takes(&wanted.parameters) => {
@@ -110,6 +113,7 @@ impl<T> Named<T> {
             }
             closes = is_same;
             traits = is_same.then_some(of);
+            has_stood = known.has_stood || !prepared.has_failed();
             prepared.replace();
         }
         let traits = traits.unwrap_or_else(|| classify(text));
@@ -119,7 +123,7 @@ impl<T> Named<T> {
         let prepared = statements.prepare_as(protocol, name.to_owned(), wanted, None)?;
         let way = Way::Named(Use::that_parses(prepared.clone()));
         let text = text.into();
-        let of_text = OfText { text, traits, prepared, parsed_in: epoch, epoch, uses: 0 };
+        let of_text = OfText { text, traits, prepared, has_stood, parsed_in: epoch, epoch, uses: 0 };
         self.by_name.insert(key.into(), of_text);
         Ok(Ok(Plan { way, closes, traits }))
     }

@@ -420,6 +420,21 @@ fn a_name_of_the_users_stands_for_one_text_unless_its_parse_failed() {
     assert!(connection.closed().is_empty(), "a Close of the old would close the new");
 }
 
+/// P57. The Close in front of the Parse was skipped with it, so the server has the one of before.
+#[test]
+fn a_name_of_the_users_stays_taken_where_its_statement_could_not_be_prepared_anew() {
+    let mut connection = Connection::new(10);
+    connection.named("mine", "select 1").unwrap().0.used().unwrap().ended(&prepared(), None);
+    let used = connection.named("mine", "select 1").unwrap().0.used().unwrap();
+    used.ended(&Seen::default(), Some(Fault::Changed));
+    for _ in 0..2 {
+        let (way, closes) = connection.named("mine", "select 1").unwrap();
+        assert!(closes);
+        way.used().unwrap().ended(&Seen::default(), Some(Fault::Other));
+        assert_eq!(connection.named("mine", "select 2").unwrap_err(), NameTaken);
+    }
+}
+
 #[test]
 fn a_text_is_worth_a_name_when_it_came_often_and_is_not_long() {
     let mut texts = Texts::new(3, 10);

@@ -13,6 +13,13 @@ pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     }
 }
 
+/// Whether the server refused a statement since it has more or fewer columns than it was asked for
+/// (`PortalSetResultFormat` in src/backend/tcop/pquery.c).
+#[must_use]
+pub fn is_miscounted(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    code == Some(b"08P01") && routine == Some(b"PortalSetResultFormat")
+}
+
 /// Whether the server could not make sense of a text with the types that it names: undefined,
 /// ambiguous or mismatched types, an object that is gone.
 #[must_use]

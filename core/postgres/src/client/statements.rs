@@ -37,7 +37,7 @@ use crate::message::{
     Close, Describe, EncodeError, ErrorResponse, Header, ParameterDescription, Target,
     error_response::field, execute,
 };
-use crate::outdated::{is_meaningless, may_be_outdated, means_stale};
+use crate::outdated::{is_meaningless, is_miscounted, may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::{Expect, Names, Postgres, StatementId};
 
@@ -222,6 +222,9 @@ pub enum Fault {
     Lost,
     /// The server can't use it as it is, since its columns have changed.
     Changed,
+    /// It has more or fewer columns than it was asked for, so they have changed since its client
+    /// learned of them, which may have been on another connection.
+    Miscounted,
 }
 
 /// What the server says of a statement.
@@ -726,6 +729,10 @@ impl<T> Use<T> {
                 }
                 prepared.set(STALE);
             }
+            // It may have been parsed just now: what is wrong is older than that.
+            Some(Fault::Miscounted) => {
+                prepared.generation.advance();
+            }
             Some(Fault::Lost) => prepared.set(STALE),
             // What fails while it runs may come from the text of a function.
             _ if self.parses || seen.parsed || seen.bound => {}
@@ -908,6 +915,7 @@ pub fn fault(code: Option<&[u8]>, routine: Option<&[u8]>) -> Fault {
     match () {
         () if code == Some(b"26000") => Fault::Lost,
         () if means_stale(code, routine) => Fault::Changed,
+        () if is_miscounted(code, routine) => Fault::Miscounted,
         () if is_meaningless(code) => Fault::Meaningless,
         () if may_be_outdated(code, routine) => Fault::Suspect,
         () => Fault::Other,

@@ -7,7 +7,7 @@ use onetrip_engine::{Connection as Engine, Limits, Time};
 use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named};
 use onetrip_postgres::client::statements::{
-    Fault, Generation, Scope, Seen, Statements, Use, Wanted, Way,
+    Fault, Generation, Scope, Seen, Statements, Use, Wanted, Way, fault,
 };
 use onetrip_postgres::client::texts::{TEXT_LEN_MAX, Texts};
 use onetrip_postgres::message::{EncodeError, TransactionStatus, parse};
@@ -271,6 +271,18 @@ fn what_one_connection_finds_out_all_know() {
             }
         }
     }
+}
+
+/// P56. The columns were learned before, and by a Parse that knows nothing of that.
+#[test]
+fn a_number_of_columns_that_was_not_asked_for_all_know() {
+    let mut connection = Connection::new(10);
+    connection.used(1, Scope::Fixed).ended(&prepared_of(INT4), None);
+    let fault = fault(Some(b"08P01"), Some(b"PortalSetResultFormat"));
+    let bound = seen(&[PARSE_COMPLETE, PARAMETERS, COLUMNS]);
+    connection.used(2, Scope::Fixed).ended(&bound, Some(fault));
+    assert!(connection.used(1, Scope::Fixed).parses());
+    assert!(!fault.is_stale(), "the statement itself is as it was parsed");
 }
 
 /// P56. The pooler answers a Parse by a statement that it parsed before the column's type changed.

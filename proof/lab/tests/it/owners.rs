@@ -141,7 +141,7 @@ fn nothing_of_another_is_there_behind_a_reset() {
 
 #[test]
 fn nothing_runs_behind_a_reset_that_failed_wherever_it_did() {
-    let statements = (0..11).map(Sabotage::Statement);
+    let statements = (0..9).map(Sabotage::Statement);
     for sabotage in statements.chain([Sabotage::Commit]) {
         let mut pair = Pair::touched();
         pair.server.sabotage(&[sabotage]);

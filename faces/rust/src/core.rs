@@ -62,7 +62,7 @@ use crate::pool::load::LoadCell;
 use crate::replies::{AwaitingRoom, Part, Replies};
 use crate::room_waiters::RoomWaiters;
 use crate::socket::{Reader, Writer};
-use crate::statements::Statements;
+use crate::statements::{Statements, fault_of};
 use crate::transport::{self, Transport};
 use crate::types::TypeCache;
 use crate::{Error, Kind, trace};
@@ -811,6 +811,9 @@ impl Core {
             End::Failed(failure) => {
                 self.keep_unsent(token, failure);
                 let error = self.error_of(failure, &block);
+                if self.replies.entry(token).is_some_and(|entry| entry.statement.is_none()) {
+                    self.statements.failed_unnamed(fault_of(&error));
+                }
                 if self.left_room_waiters(token, &error) {
                     return;
                 }

@@ -150,7 +150,8 @@ pub(crate) fn shows_stale(error: &Error) -> bool {
     fault_of(error).is_stale()
 }
 
-fn fault_of(error: &Error) -> Fault {
+/// What an error says of the statement that its request named.
+pub(crate) fn fault_of(error: &Error) -> Fault {
     let routine = error.server().and_then(|server| server.routine.as_deref());
     fault(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
 }

@@ -176,10 +176,12 @@ impl Postgres {
             (None, _) => {}
         }
         let (mut number, mut has_missed) = (0, false);
+        let failed = matches!(end, End::Failed(_));
+        let fault = failed.then(|| fault_of(block.get(5..).unwrap_or_default()));
+        if let (None, Some(fault)) = (&used.statement, fault) {
+            self.statements.failed_unnamed(fault);
+        }
         if let Some(statement) = &used.statement {
-            let failed = matches!(end, End::Failed(_));
-            let body = block.get(5..).unwrap_or_default();
-            let fault = failed.then(|| fault_of(body));
             statement.ended(&used.seen, fault);
             has_missed = used.is_behind && fault.is_some_and(Fault::is_stale);
             number = statement.prepared().data.number;

@@ -9,7 +9,9 @@ use onetrip_postgres::Postgres;
 use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
 use onetrip_postgres::client::replicas::GuardText;
-use onetrip_postgres::client::statements::{self, Closing, Scope, Wanted, Way, is_preparable};
+use onetrip_postgres::client::statements::{
+    self, Closing, Fault, Scope, Wanted, Way, is_preparable,
+};
 use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
 use onetrip_postgres::sql::Traits;
@@ -176,6 +178,11 @@ impl Statements {
         if traits.renames() {
             self.counted.renamed(protocol);
         }
+    }
+
+    /// A request that named no statement has failed so.
+    pub(crate) fn failed_unnamed(&self, fault: Fault) {
+        self.counted.failed_unnamed(fault);
     }
 
     /// A name that the server must forget, if there is one.

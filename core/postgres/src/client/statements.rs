@@ -497,6 +497,15 @@ impl<T> Statements<T> {
         forget_some(self.current(is_own), max);
     }
 
+    /// A request that named none has failed so. If that shows that columns are others than its client
+    /// has learned, all connections prepare their texts anew, as where a statement was named
+    /// ([`Use::ended`]).
+    pub fn failed_unnamed(&self, fault: Fault) {
+        if fault == Fault::Miscounted {
+            self.generation.advance();
+        }
+    }
+
     /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
     pub fn lost(&mut self) {
         for known in self.known.values().chain(self.own.known.values()) {

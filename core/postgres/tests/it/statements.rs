@@ -340,6 +340,18 @@ fn behind_a_pooler_nothing_is_named_once_something_has_changed() {
 }
 
 #[test]
+fn behind_a_pooler_nothing_is_named_once_an_unnamed_text_has_other_columns() {
+    let mut connection = Connection::behind_a_pooler();
+    connection.used(1, Scope::Heals).ended(&prepared(), None);
+    for fault in [Fault::Other, Fault::Meaningless, Fault::Suspect] {
+        connection.statements.failed_unnamed(fault);
+        assert!(connection.way(1, Scope::Heals).used().is_some(), "the text may be wrong: {fault:?}");
+    }
+    connection.statements.failed_unnamed(Fault::Miscounted);
+    assert!(matches!(connection.way(1, Scope::Heals), Way::Unnamed));
+}
+
+#[test]
 fn an_error_of_what_runs_says_nothing_of_the_statement() {
     let mut connection = Connection::new(10);
     connection.used(1, Scope::Fixed).ended(&prepared_of(INT4), None);

@@ -123,7 +123,8 @@ impl<T> Named<T> {
         let prepared = statements.prepare_as(protocol, name.to_owned(), wanted, None)?;
         let way = Way::Named(Use::that_parses(prepared.clone()));
         let text = text.into();
-        let of_text = OfText { text, traits, prepared, has_stood, parsed_in: epoch, epoch, uses: 0 };
+        let of_text =
+            OfText { text, traits, prepared, has_stood, parsed_in: epoch, epoch, uses: 0 };
         self.by_name.insert(key.into(), of_text);
         Ok(Ok(Plan { way, closes, traits }))
     }

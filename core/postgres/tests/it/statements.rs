@@ -345,7 +345,10 @@ fn behind_a_pooler_nothing_is_named_once_an_unnamed_text_has_other_columns() {
     connection.used(1, Scope::Heals).ended(&prepared(), None);
     for fault in [Fault::Other, Fault::Meaningless, Fault::Suspect] {
         connection.statements.failed_unnamed(fault);
-        assert!(connection.way(1, Scope::Heals).used().is_some(), "the text may be wrong: {fault:?}");
+        assert!(
+            connection.way(1, Scope::Heals).used().is_some(),
+            "the text may be wrong: {fault:?}"
+        );
     }
     connection.statements.failed_unnamed(Fault::Miscounted);
     assert!(matches!(connection.way(1, Scope::Heals), Way::Unnamed));

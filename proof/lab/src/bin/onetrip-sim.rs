@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use onetrip_lab::sim::{
-    Clustered, FailedSeed, Postgres, Redis, Report, Run, SENTINEL_OPTION, Side, Trace, run,
-    run_sentinel, sweep, sweep_sentinel,
+    Clustered, FailedSeed, MIGRATIONS_OPTION, Postgres, Redis, Report, Run, SENTINEL_OPTION, Side,
+    Trace, run, run_migrations, run_sentinel, sweep, sweep_migrations, sweep_sentinel,
 };
 
 const USAGE: &str = "\
-usage: onetrip-sim [--redis | --cluster | --sentinel] [--seeds N] [--from S]
+usage: onetrip-sim [--redis | --cluster | --sentinel | --migrations] [--seeds N] [--from S]
          runs N seeds (default 2000) from S (default 1) on
-       onetrip-sim [--redis | --cluster | --sentinel] --seed S [--trace]
+       onetrip-sim [--redis | --cluster | --sentinel | --migrations] --seed S [--trace]
          runs one seed; --trace prints all that happens in it
 
---redis, --cluster and --sentinel choose one simulation. Without them, --seeds runs all four, and
---seed runs that of PostgreSQL.";
+--redis, --cluster, --sentinel and --migrations choose one simulation. Without them, --seeds runs all
+five, and --seed runs that of PostgreSQL.";
 
 struct Arguments {
     seeds: u64,
@@ -33,6 +33,7 @@ enum Kind {
     Redis,
     Cluster,
     Sentinel,
+    Migrations,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Kind::Redis => show::<Redis>(&arguments),
         Kind::Cluster => show::<Clustered>(&arguments),
         Kind::Sentinel => show_run(&arguments, &SENTINEL),
+        Kind::Migrations => show_run(&arguments, &MIGRATIONS),
     });
     match shown {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,7 +65,8 @@ fn main() -> ExitCode {
     }
 }
 
-const ALL: [Kind; 4] = [Kind::Postgres, Kind::Redis, Kind::Cluster, Kind::Sentinel];
+const ALL: [Kind; 5] =
+    [Kind::Postgres, Kind::Redis, Kind::Cluster, Kind::Sentinel, Kind::Migrations];
 
 impl Arguments {
     fn asks_for(&self, kind: Kind) -> bool {
@@ -91,6 +94,13 @@ const SENTINEL: Simulation = Simulation {
     option: SENTINEL_OPTION,
     one: |seed, trace| run_sentinel(seed, None, trace),
     many: |from, seeds, progress| sweep_sentinel(from, seeds, progress),
+};
+
+const MIGRATIONS: Simulation = Simulation {
+    name: "PostgreSQL, with migrations",
+    option: MIGRATIONS_OPTION,
+    one: |seed, trace| run_migrations(seed, None, trace),
+    many: |from, seeds, progress| sweep_migrations(from, seeds, progress),
 };
 
 fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
@@ -133,6 +143,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--redis" => arguments.only = Some(Kind::Redis),
             "--cluster" => arguments.only = Some(Kind::Cluster),
             "--sentinel" => arguments.only = Some(Kind::Sentinel),
+            "--migrations" => arguments.only = Some(Kind::Migrations),
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("unknown argument {name}; see --help")),
         }

@@ -2,7 +2,7 @@
 
 use onetrip_postgres::auth::Password;
 
-use super::Rng;
+use super::{Rng, Schema};
 
 /// How a model server behaves, apart from what the statements ask for.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +11,8 @@ pub struct Config {
     pub auth: Auth,
     /// Messages between the messages of replies. Default: none.
     pub noise: Option<Noise>,
+    /// The tables that its sessions share. Default: none.
+    pub schema: Option<Schema>,
 }
 
 /// How a client has to authenticate.

@@ -4,7 +4,8 @@ use onetrip_postgres::message::{
     Bind, CommandComplete, Execute, Format, Parse, Target, empty, parameter_description,
 };
 
-use super::reply::{self, code};
+use super::reply::{self, Routine, code};
+use super::tables::analysis::{Analysed, Bound};
 use super::{Effect, Fail, Server, Statement, Verb, rows};
 
 /// A prepared statement.
@@ -13,6 +14,9 @@ pub(super) struct Prepared {
     types: Vec<u32>,
     /// Whether its plan now returns other columns than when it was prepared.
     pub(super) stale: bool,
+    /// The types that its Parse names, and what it takes and returns, if it is on a table.
+    named: Vec<u32>,
+    analysed: Option<Analysed>,
 }
 
 /// A statement with its parameters, and how far it ran.
@@ -21,6 +25,8 @@ pub(super) struct Portal {
     formats: [Format; 3],
     /// The number of the next row; `None` before it began.
     next: Option<u32>,
+    /// What it is on a table.
+    bound: Option<Bound>,
 }
 
 /// How a run of a portal ended.
@@ -37,7 +43,7 @@ pub(super) enum Ran {
 
 impl Portal {
     pub(super) fn new(statement: Statement, formats: [Format; 3]) -> Portal {
-        Portal { statement, formats, next: None }
+        Portal { statement, formats, next: None, bound: None }
     }
 }
 
@@ -53,7 +59,9 @@ impl Server {
             Some(code::CANCELLED)
         } else if self.is_refused(statement.verb) {
             Some(code::ABORTED)
-        } else if !parse.statement.is_empty() && self.statements.contains_key(parse.statement) {
+        } else if !parse.statement.is_empty()
+            && self.statements.contains_key(&seen(parse.statement))
+        {
             Some(code::STATEMENT_TAKEN)
         } else if statement.fail == Some(Fail::Parse) {
             Some(code::SYNTAX)
@@ -66,20 +74,26 @@ impl Server {
         if statement.verb == Verb::Empty {
             self.transaction.session.guard_reset(&self.log);
         }
-        let mut types = Statement::parameter_types(parse.sql);
-        for (at, oid) in parse.parameter_types.enumerate() {
+        let (mut types, named) = (Statement::parameter_types(parse.sql), parse.parameter_types);
+        let named: Vec<u32> = named.collect();
+        for (at, oid) in named.iter().enumerate() {
             types.resize(types.len().max(at + 1), rows::INT8);
-            if oid != 0 {
-                types[at] = oid;
+            if *oid != 0 {
+                types[at] = *oid;
             }
         }
-        let prepared = Prepared { text: parse.sql.to_owned(), types, stale: false };
-        self.statements.insert(parse.statement.to_owned(), prepared);
+        let analysed = match self.analysed(parse.statement, parse.sql, &named) {
+            Ok(analysed) => analysed,
+            Err(code) => return self.fail(code, statement.op),
+        };
+        let text = parse.sql.to_owned();
+        let prepared = Prepared { text, types, stale: false, named, analysed };
+        self.statements.insert(seen(parse.statement), prepared);
         self.put_bytes(&empty::PARSE_COMPLETE);
     }
 
     pub(super) fn bind(&mut self, bind: Bind<'_>) {
-        let prepared = self.statements.get(bind.statement);
+        let prepared = self.statements.get(&seen(bind.statement));
         let parameters: Vec<Option<String>> = bind
             .parameters
             .enumerate()
@@ -101,7 +115,7 @@ impl Server {
             None => {}
         }
         let hit = self.is_hit();
-        let prepared = self.statements.get(bind.statement);
+        let prepared = self.statements.get(&seen(bind.statement));
         let refused = match (&statement, prepared) {
             (Some(_), _) if hit => Some(code::CANCELLED),
             (Some(statement), _) if self.is_refused(statement.verb) => Some(code::ABORTED),
@@ -122,7 +136,11 @@ impl Server {
         match (statement, refused) {
             (Some(statement), None) => {
                 let formats = [0, 1, 2].map(|at| bind.result_formats.of(at).unwrap_or_default());
-                let portal = Portal::new(statement, formats);
+                let mut portal = Portal::new(statement, formats);
+                portal.bound = match self.bound_to_table(&bind, op) {
+                    Ok(bound) => bound,
+                    Err((code, routine)) => return self.fail_in(code, routine, op),
+                };
                 self.portals.insert(bind.portal.to_owned(), portal);
                 self.put_bytes(&empty::BIND_COMPLETE);
             }
@@ -130,13 +148,71 @@ impl Server {
         }
     }
 
+    /// What a Bind of a statement on a table makes; nothing of any other.
+    fn bound_to_table(
+        &mut self,
+        bind: &Bind<'_>,
+        op: Option<u64>,
+    ) -> Result<Option<Bound>, (&'static str, Option<Routine>)> {
+        let Some((text, analysed)) = self.of_table(bind.statement).map_err(|code| (code, None))?
+        else {
+            return Ok(None);
+        };
+        self.bound(&text, &analysed, bind, op).map(Some)
+    }
+
+    /// The text of a prepared statement on a table, and what it was parsed as. A pooler parses it
+    /// first on a server that does not have it.
+    fn of_table(&mut self, name: &str) -> Result<Option<(String, Analysed)>, &'static str> {
+        let Some(prepared) = self.statements.get(&seen(name)) else { return Ok(None) };
+        let Some(analysed) = prepared.analysed.clone() else { return Ok(None) };
+        let (text, named) = (prepared.text.clone(), prepared.named.clone());
+        match self.pooled {
+            Some(_) if !name.is_empty() => {
+                let analysed = self.analysed(name, &text, &named)?;
+                Ok(analysed.map(|analysed| (text, analysed)))
+            }
+            _ => Ok(Some((text, analysed))),
+        }
+    }
+
+    /// Describes a statement on a table.
+    fn describe_of_table(&mut self, text: &str, analysed: &Analysed, op: Option<u64>) {
+        let now = match self.revalidated(text, analysed) {
+            Ok(now) => now,
+            Err((code, routine)) => return self.fail_in(code, routine, op),
+        };
+        self.put(|out| parameter_description::write(out, &now.types).expect("few parameters"));
+        match now.columns.is_empty() {
+            false => self.put(|out| now.describe(out, &[])),
+            true => self.put_bytes(&empty::NO_DATA),
+        }
+    }
+
     pub(super) fn describe(&mut self, target: Target<'_>) {
         if self.skipping {
             return;
         }
+        if let Target::Statement(name) = target {
+            match self.of_table(name) {
+                Ok(None) => {}
+                Ok(Some((text, analysed))) => {
+                    return self.describe_of_table(&text, &analysed, Statement::parse(&text).op);
+                }
+                Err(code) => return self.fail(code, None),
+            }
+        }
+        if let Target::Portal(name) = target
+            && let Some(bound) = self.portals.get(name).and_then(|portal| portal.bound.clone())
+        {
+            return match bound.returns_rows() {
+                true => self.put(|out| bound.describe(out)),
+                false => self.put_bytes(&empty::NO_DATA),
+            };
+        }
         let (statement, formats) = match target {
             Target::Statement(name) => {
-                let Some(prepared) = self.statements.get(name) else {
+                let Some(prepared) = self.statements.get(&seen(name)) else {
                     return self.fail(code::NO_STATEMENT, None);
                 };
                 let statement = Statement::parse(&prepared.text);
@@ -192,7 +268,7 @@ impl Server {
             return;
         }
         match target {
-            Target::Statement(name) => drop(self.statements.remove(name)),
+            Target::Statement(name) => drop(self.statements.remove(&seen(name))),
             Target::Portal(name) => drop(self.portals.remove(name)),
         }
         self.put_bytes(&empty::CLOSE_COMPLETE);
@@ -214,12 +290,15 @@ impl Server {
             }
         }
         self.transaction.session.sync(failed, &self.log);
+        if let (true, Some(schema)) = (self.is_outside_block(), &self.config.schema) {
+            self.pooled = schema.next_server();
+        }
         self.put_ready();
     }
 
     /// Runs a portal for at most `rows_max` rows; zero means all.
     pub(super) fn run_portal(&mut self, portal: &mut Portal, rows_max: u32) -> Ran {
-        let Portal { statement, formats, next } = portal;
+        let Portal { statement, formats, next, bound } = portal;
         if statement.verb == Verb::Empty {
             return Ran::Empty;
         }
@@ -237,6 +316,15 @@ impl Server {
         if self.finds_fault(statement) {
             self.fail_running(statement, code::DIVISION);
             return Ran::Failed;
+        }
+        if let Some(bound) = bound {
+            return match self.run_on_table(statement, bound) {
+                Ok(rows) => Ran::Complete { tag: statement.tag(rows) },
+                Err(code) => {
+                    self.fail_running(statement, code);
+                    Ran::Failed
+                }
+            };
         }
         if self.put_answer(statement) {
             return Ran::Complete { tag: statement.tag(1) };
@@ -302,10 +390,20 @@ impl Server {
 
     /// Sends an error instead of the rest of the reply. Messages up to the next Sync are skipped.
     pub(super) fn fail(&mut self, code: &str, op: Option<u64>) {
+        self.fail_in(code, None, op);
+    }
+
+    /// The same, with the function that reports it, if that matters.
+    fn fail_in(&mut self, code: &str, routine: Option<Routine>, op: Option<u64>) {
         self.transaction.fail(&self.log);
         self.transaction.session.end_reset(true, &self.log);
         self.skipping = true;
-        self.put_error(&reply::error("ERROR", code, op));
+        let mut error = reply::error("ERROR", code, op);
+        if let Some(routine) = routine {
+            error.routine = Some(routine.name().to_owned());
+        }
+        error.detail = self.config.schema.as_ref().map(|schema| schema.version().to_string());
+        self.put_error(&error);
     }
 
     /// A statement begins to run.
@@ -348,6 +446,12 @@ impl Server {
     fn is_refused(&self, verb: Verb) -> bool {
         self.transaction.has_failed() && !verb.ends_transaction()
     }
+}
+
+/// The part of a statement's name that a server looks at (NAMEDATALEN, as in
+/// src/backend/commands/prepare.c).
+fn seen(name: &str) -> String {
+    (0..=63).rev().find_map(|end| name.get(..end)).unwrap_or(name).to_owned()
 }
 
 /// A parameter as text.

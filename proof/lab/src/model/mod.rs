@@ -10,8 +10,11 @@
 //! Two hosts drive it: the simulation ([`crate::sim`]), in memory and in virtual time, and
 //! [`serve`], on a real socket, for tests of clients.
 //!
-//! Deliberately absent: types other than int8 and text, COPY, savepoints, TLS, and everything about
-//! a server that a client can't see.
+//! If its configuration has a [`Schema`], its sessions share tables, which may be migrated between any
+//! two messages; `tables` says how.
+//!
+//! Deliberately absent: types other than int8 and text outside of tables, COPY, savepoints, TLS, and
+//! everything about a server that a client can't see.
 
 mod config;
 mod extended;
@@ -23,6 +26,7 @@ mod session;
 mod simple;
 mod startup;
 mod statement;
+mod tables;
 mod transaction;
 
 pub use crate::seeded::{Effect, Entry, Log, Rng, Seen};
@@ -33,3 +37,4 @@ pub use serve::{Fault, Model, serve};
 pub use server::{SEND_BUFFER_LEN, Server};
 pub use session::{Act, Kind, Sabotage};
 pub use statement::{Fail, Statement, Verb};
+pub use tables::{Change, Column, LABELS, NAMES, PATHS, Schema, Stored, Table, Told, Type, Value};

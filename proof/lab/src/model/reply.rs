@@ -31,14 +31,41 @@ pub mod code {
     pub const NO_TRANSACTION: &str = "25P01";
     /// A cancel request ended the statement.
     pub const CANCELLED: &str = "57014";
+    /// A value that the type of a parameter has no room for.
+    pub const OUT_OF_RANGE: &str = "22003";
+    /// A text that is no date or time.
+    pub const INVALID_TIME: &str = "22007";
+    /// The bytes of a parameter are no value of its type.
+    pub const INVALID_BINARY: &str = "22P03";
+    /// There is no cast from the type of a parameter to that of its column.
+    pub const DATATYPE: &str = "42804";
+    /// There is no such table.
+    pub const NO_TABLE: &str = "42P01";
+    /// A type was dropped.
+    pub const LOOKUP: &str = "XX000";
     /// The client broke the protocol.
     pub const PROTOCOL: &str = "08P01";
     /// The password is wrong.
     pub const PASSWORD: &str = "28P01";
 }
 
-/// The name of the function that reports a stale plan. Only this and the code identify that error.
-const STALE_ROUTINE: &str = "RevalidateCachedQuery";
+/// The function that reports an error. Only this and the code identify some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Routine {
+    /// The plan is stale.
+    Plan,
+    /// There are not so many columns as formats.
+    Formats,
+}
+
+impl Routine {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Routine::Plan => "RevalidateCachedQuery",
+            Routine::Formats => "PortalSetResultFormat",
+        }
+    }
+}
 
 /// An error about a statement. If the statement has an identity, the message begins with `op=` and
 /// it.
@@ -58,13 +85,19 @@ pub(super) fn error(severity: &str, code: &str, op: Option<u64>) -> ServerError 
         code::NO_TRANSACTION => "there is no transaction in progress",
         code::CANCELLED => "canceling statement due to user request",
         code::PASSWORD => "password authentication failed",
+        code::OUT_OF_RANGE => "value is out of range",
+        code::INVALID_TIME => "invalid input syntax for a date or time",
+        code::INVALID_BINARY => "incorrect binary data format",
+        code::DATATYPE => "column is of one type but expression is of another",
+        code::NO_TABLE => "relation does not exist",
+        code::LOOKUP => "cache lookup failed for type",
         _ => "protocol violation",
     };
     ServerError {
         severity: severity.to_owned(),
         code: code.to_owned(),
         message: op.map_or_else(|| what.to_owned(), |op| format!("op={op}: {what}")),
-        routine: (code == code::STALE).then(|| STALE_ROUTINE.to_owned()),
+        routine: (code == code::STALE).then(|| Routine::Plan.name().to_owned()),
         ..ServerError::default()
     }
 }

@@ -13,7 +13,7 @@ use super::extended::{Portal, Prepared};
 use super::reply::{self, code};
 use super::startup::Startup;
 use super::transaction::Transaction;
-use super::{Config, Log, Noise};
+use super::{Config, Log, Noise, Schema};
 
 /// Replies are buffered until a Sync, a Flush, an error or a notice, or until there are this many
 /// bytes: PqSendBuffer in src/backend/libpq/pqcomm.c.
@@ -52,6 +52,8 @@ pub struct Server {
     pub(super) transaction: Transaction,
     pub(super) statements: HashMap<String, Prepared>,
     pub(super) portals: HashMap<String, Portal>,
+    /// Behind a pooler, the server of this transaction.
+    pub(super) pooled: Option<usize>,
 }
 
 /// The phase of a session.
@@ -65,6 +67,7 @@ impl Server {
     /// A session that waits for the first packet.
     pub fn new(config: Config, log: Log) -> Server {
         Server {
+            pooled: config.schema.as_ref().and_then(Schema::next_server),
             config,
             log,
             phase: Phase::Startup(Startup::default()),

@@ -84,6 +84,8 @@ struct Mark {
     op: u64,
     /// Whether the transaction of that statement is still open.
     pending: bool,
+    /// The path that it has set.
+    path: Option<usize>,
 }
 
 impl Kind {
@@ -222,8 +224,13 @@ impl Session {
         self.process_id ^= i32::from(self.changes);
     }
 
-    fn leave(&mut self, kind: Kind, op: u64) {
-        self.marks.push(Mark { kind, op, pending: true });
+    fn leave(&mut self, kind: Kind, op: u64, path: Option<usize>) {
+        self.marks.push(Mark { kind, op, pending: true, path });
+    }
+
+    /// The schema whose tables a text means.
+    pub(super) fn path(&self) -> usize {
+        self.marks.iter().rev().find_map(|mark| mark.path).unwrap_or(0)
     }
 
     fn forget(&mut self, kinds: &[Kind]) {
@@ -263,7 +270,7 @@ impl Server {
             self.log.saw(op, left_by, session.unreset);
         }
         match (&statement.act, statement.op) {
-            (Act::Leave(kind), Some(op)) => session.leave(*kind, op),
+            (Act::Leave(kind), Some(op)) => session.leave(*kind, op, statement.path),
             (Act::Check, _) => session.forget(&[Kind::Lock]),
             (Act::Forget(kinds), _) => {
                 session.forget(kinds);

@@ -1,7 +1,7 @@
 //! What the text of a statement asks the model to do.
 
 use super::rows::{INT8, TEXT};
-use super::{Act, Kind};
+use super::{Act, Kind, PATHS};
 
 /// A statement, read from its text: a verb, then words of the form `key=value` in any order.
 ///
@@ -37,6 +37,12 @@ pub struct Statement {
     pub act: Act,
     /// Whether it belongs to a reset: it has no identity, and is no probe.
     pub resets: bool,
+    /// The table that it is on: `into=` and `from=`.
+    pub table: Option<String>,
+    /// The number of the parameter that is the value of its column: `v=$2`.
+    pub value: Option<usize>,
+    /// The path that it sets, by its place in [`PATHS`](super::PATHS): `search_path=`.
+    pub path: Option<usize>,
 }
 
 /// Which command a statement is.
@@ -93,6 +99,9 @@ impl Statement {
         let is_probe = matches!(statement.act, Act::Probe(_));
         statement.resets = statement.verb != Verb::Empty && !is_probe && !text.contains("op=");
         for (key, value) in words(text) {
+            if key == "v" {
+                statement.value = placeholder(value);
+            }
             let value = match placeholder(value) {
                 Some(number) => parameters.get(number - 1).and_then(Option::as_deref),
                 None => Some(value),
@@ -139,6 +148,15 @@ impl Statement {
             "after" => self.after = value.parse().unwrap_or(0),
             "notices" => self.notices = value.parse().unwrap_or(0),
             "fail" => self.fail = Fail::of(value),
+            "into" | "from" => {
+                self.table = Some(value.to_owned());
+                self.returns_rows |= key == "from";
+            }
+            "returning" => self.returns_rows = true,
+            "search_path" => {
+                self.path = PATHS.iter().position(|path| *path == value);
+                self.act = Act::Leave(Kind::Setting);
+            }
             "leaves" => self.act = Kind::of(value).map_or(Act::Nothing, Act::Leave),
             _ => {}
         }

@@ -1,10 +1,12 @@
 //! Transactions: which statements are committed or rolled back together.
 
+use std::collections::HashSet;
+
 use onetrip_postgres::message::TransactionStatus;
 
 use super::session::Session;
 use super::startup::PROCESS_ID;
-use super::{Effect, Log};
+use super::{Effect, Log, Table};
 
 /// The transaction of a session: the one between two Syncs, or one with BEGIN.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(super) struct Transaction {
     ops: Vec<Option<u64>>,
     /// One of them makes the commit fail.
     deferred: Option<Option<u64>>,
+    /// The tables that it has used, and holds.
+    pub(super) tables: HashSet<Table>,
     /// The state that outlives the transaction.
     pub(super) session: Session,
 }
@@ -22,7 +26,8 @@ pub(super) struct Transaction {
 impl Transaction {
     pub(super) fn new() -> Transaction {
         let session = Session::new(PROCESS_ID);
-        Transaction { block: TransactionStatus::Idle, ops: Vec::new(), deferred: None, session }
+        let (ops, tables) = (Vec::new(), HashSet::new());
+        Transaction { block: TransactionStatus::Idle, ops, deferred: None, tables, session }
     }
 
     pub(super) fn is_explicit(&self) -> bool {
@@ -53,6 +58,7 @@ impl Transaction {
             return Err(culprit);
         }
         self.block = TransactionStatus::Idle;
+        self.tables.clear();
         self.session.commit();
         self.ops.drain(..).for_each(|op| log.settled(op, Effect::Committed));
         Ok(())
@@ -62,6 +68,7 @@ impl Transaction {
     pub(super) fn roll_back(&mut self, log: &Log) {
         self.block = TransactionStatus::Idle;
         self.deferred = None;
+        self.tables.clear();
         self.session.roll_back();
         self.ops.drain(..).for_each(|op| log.settled(op, Effect::RolledBack));
     }

@@ -1,7 +1,8 @@
 //! A simulation that tests the contract of the engine. It joins the tested state machine and a
 //! model server in memory, with a virtual clock; everything that happens follows from a seed. All
 //! protocols share one simulation; the parts of one protocol are in `postgres`, `redis` and
-//! `cluster`. The policy of Redis Sentinel has a simulation of its own, `sentinel`.
+//! `cluster`. The policy of Redis Sentinel has a simulation of its own, `sentinel`, and so has what a
+//! client of PostgreSQL remembers while tables are migrated, `migrations`.
 //!
 //! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, faults) and then
 //! does anything that a host may do. The network cuts at any byte, stalls and falls silent; the
@@ -31,6 +32,7 @@ mod cluster;
 mod driven;
 mod host;
 mod link;
+mod migrations;
 mod mutation;
 mod network;
 mod outputs;
@@ -45,6 +47,7 @@ mod sweep;
 mod world;
 
 pub use cluster::{Clustered, Own as OfCluster};
+pub use migrations::{MIGRATIONS_OPTION, OfMigrations, run_migrations, sweep_migrations};
 pub use mutation::{Mutation, OwnMutation};
 pub use postgres::{Own as OfPostgres, Postgres};
 pub use redis::{Own as OfRedis, Redis};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster_sim;
+mod migrations_sim;
 mod model;
 mod model_session;
 mod owners;

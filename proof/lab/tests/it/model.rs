@@ -267,7 +267,7 @@ fn a_startup_ends_ready_with_and_without_a_password() {
         (Auth::Scram("secret".into()), "secret", true),
         (Auth::Scram("secret".into()), "guess", false),
     ] {
-        let mut server = Server::new(Config { auth, noise: None }, Log::default());
+        let mut server = Server::new(Config { auth, ..Config::default() }, Log::default());
         let mut config = StartupConfig::new("user");
         config.password = Some(password.into());
         let mut startup = Startup::new(config, [1; 18]).unwrap();

@@ -158,7 +158,7 @@ impl World {
 
     fn send_written(&mut self, call: &mut Call, written: Written) -> Result<(), ()> {
         let is_utc = self.lines[call.line].engine.protocol().is_utc();
-        let loose = self.parameters(&written, is_utc).loosened();
+        let loose = World::parameters(&call.text, &written, is_utc).loosened();
         let loose = loose.filter(|_| !self.is(OfMigrations::NotLoosened));
         let is_loose = loose.is_some();
         let written = match loose {
@@ -169,7 +169,7 @@ impl World {
             }
             None => written,
         };
-        let parameters = self.parameters(&written, is_utc);
+        let parameters = World::parameters(&call.text, &written, is_utc);
         let Plan { way, closes, traits } = self.plan(call, &written, parameters, is_loose)?;
         self.note_way(&way);
         let line = &mut self.lines[call.line];
@@ -241,9 +241,10 @@ impl World {
         }
     }
 
-    fn parameters<'a>(&self, written: &'a Written, is_utc: bool) -> Parameters<'a> {
+    fn parameters<'a>(text: &'a str, written: &'a Written, is_utc: bool) -> Parameters<'a> {
         let Written { oids, are_learned, values, .. } = written;
-        Parameters { named: oids, are_learned: *are_learned, first: values, more: &[], is_utc }
+        let (are_learned, more) = (*are_learned, &[]);
+        Parameters { named: oids, are_learned, first: values, more, is_utc, text }
     }
 
     /// How a text runs.
@@ -333,13 +334,10 @@ impl World {
             Output::Ended { token, block, end, .. } => self.ended(token.0, &block, end),
             Output::Restarted { token } => {
                 self.report.count("restarted");
-                let keeps_seen = self.is(OfMigrations::KeepsSeen);
                 if let Some(call) = self.calls.get_mut(&(token.0 & !QUESTION)) {
                     call.sent.reply.clear();
                     call.sent.restarts += 1;
-                    if !keeps_seen {
-                        call.sent.seen = Default::default();
-                    }
+                    call.sent.seen = Default::default();
                 }
             }
             Output::Closed(reason) => {

@@ -69,8 +69,6 @@ pub enum OfMigrations {
     NoGeneration,
     /// What an error says of its statement is not told.
     NoFault,
-    /// What a reply has shown of its statement counts on when the reply begins anew.
-    KeepsSeen,
     /// Rows are read by the columns that were described first.
     FirstColumns,
     /// Learned types are named for any value.
@@ -81,12 +79,11 @@ pub enum OfMigrations {
 
 impl OfMigrations {
     /// All of them.
-    pub const ALL: [OfMigrations; 8] = [
+    pub const ALL: [OfMigrations; 7] = [
         OfMigrations::AllExact,
         OfMigrations::NoPath,
         OfMigrations::NoGeneration,
         OfMigrations::NoFault,
-        OfMigrations::KeepsSeen,
         OfMigrations::FirstColumns,
         OfMigrations::NotLoosened,
         OfMigrations::NoFit,

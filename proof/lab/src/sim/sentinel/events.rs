@@ -93,11 +93,22 @@ impl World {
                 let it = &mut self.sentinels[sentinel];
                 (it.is_joined, it.is_blank, it.epoch, it.master) = (false, true, 0, 0);
                 self.schedule(wait, Event::Join(sentinel));
+                self.forget_epochs();
             }
             _ => {
                 self.say("the connection to the master is lost");
                 self.lose("it was lost");
             }
+        }
+    }
+
+    /// If the Sentinel that has lost its memory was the only one that knew of the last failover, all of
+    /// them agree on the master of before, and the client may believe that.
+    fn forget_epochs(&mut self) {
+        let known = self.sentinels.iter().map(|it| it.epoch).max().unwrap_or(0);
+        if known < self.learned {
+            self.learned = known;
+            self.report.count("an epoch that no Sentinel knows any more");
         }
     }
 

@@ -2,7 +2,8 @@
 //! among [model] Sentinels that are cut off, know old masters, lose their memory or fall silent,
 //! and servers that crash, come back as they were, and are demoted late. In each run:
 //!
-//! * after a Sentinel told of a newer master, nothing is written to an older one;
+//! * after a Sentinel told of a newer master, nothing is written to an older one, unless no Sentinel
+//!   knows of the newer one any more;
 //! * the Sentinels are asked before a master whose connection was lost is connected to again;
 //! * nothing is written to a server that said, when it was connected to, that it is a replica;
 //! * the client is connected to the master once a majority of the Sentinels can be reached and
@@ -68,7 +69,7 @@ struct World {
     /// Lines that have answered, on which announcements come.
     subscribed: HashSet<LineId>,
     connection: Connection,
-    /// The newest epoch that a Sentinel told the client.
+    /// The newest epoch that a Sentinel told the client, and that one still knows.
     learned: u64,
     /// Since when the client should be able to find the master.
     findable_since: Option<Time>,

@@ -45,9 +45,9 @@ docs: ## build the documentation as a site with search, target/site/index.html, 
 	@scripts/setup docs
 	@scripts/docs
 
-sim: ## simulate networks and faults; SEEDS=2000 sets how many, SEED=n traces one; REDIS=1, CLUSTER=1 or SENTINEL=1 chooses a simulation
+sim: ## simulate networks and faults; SEEDS=2000 sets how many, SEED=n traces one; REDIS=1, CLUSTER=1, SENTINEL=1 or MIGRATIONS=1 chooses a simulation
 	@scripts/setup build
-	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(REDIS),--redis) $(if $(CLUSTER),--cluster) $(if $(SENTINEL),--sentinel) $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
+	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(REDIS),--redis) $(if $(CLUSTER),--cluster) $(if $(SENTINEL),--sentinel) $(if $(MIGRATIONS),--migrations) $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
 
 fuzz: ## run the fuzz targets; TARGET=name for one, SECONDS=30 sets the time for each
 	@scripts/setup build

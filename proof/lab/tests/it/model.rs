@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 
 use bytes::BytesMut;
 use onetrip_lab::model::{
-    Auth, Config, Effect, Entry, Fault, Log, Model, SEND_BUFFER_LEN, Server, code, fatal, serve,
+    Auth, Change, Config, Effect, Entry, Fault, Log, Model, Rng, SEND_BUFFER_LEN, Schema, Server,
+    Type, code, fatal, serve,
 };
 use onetrip_postgres::message::{
     BackendMessage, Close, Describe, Execute, FLUSH, Formats, Query, SYNC, ServerError, TERMINATE,
@@ -23,6 +24,12 @@ impl Session {
     fn new() -> Session {
         let server = Server::ready(Config::default(), Log::default());
         Session { server, out: BytesMut::new() }
+    }
+
+    /// One of those that share these tables.
+    fn on(schema: &Schema) -> Session {
+        let config = Config { schema: Some(schema.clone()), ..Config::default() };
+        Session { server: Server::ready(config, Log::default()), out: BytesMut::new() }
     }
 
     fn parse(mut self, name: &str, sql: &str) -> Session {
@@ -405,4 +412,84 @@ fn a_deaf_model_stops_reading_and_still_answers_what_it_read() {
     client.send("insert op=2");
     assert_eq!(client.read(REPLY_LEN).len(), REPLY_LEN);
     assert_eq!(model.log().order(), [1]);
+}
+
+const INSERT: &str = "insert op=$1 into=t v=$2";
+const READ: &str = "select op=$1 from=t";
+
+/// Four tables of this type.
+fn schema(type_: Type) -> Schema {
+    Schema::new(0, &[type_; 4])
+}
+
+fn stored(schema: &Schema, op: u64) -> String {
+    schema.stored(op).unwrap().text
+}
+
+#[test]
+fn a_statement_keeps_the_types_of_its_parse_and_an_unnamed_one_is_of_now() {
+    let schema = schema(Type::Timestamp);
+    let mut session = Session::on(&schema).parse("s", INSERT).sync();
+    assert_eq!(session.answer(), "parsed, Idle");
+    schema.migrate((0, 0), Change::Type(Type::Timestamptz));
+    let moment = "2020-01-01 12:00:00+05";
+    let session = session.bind("", "s", &["1", moment]).execute("", 0).sync();
+    let mut session = session.parse("", INSERT).bind("", "", &["2", moment]).execute("", 0).sync();
+    session.answer();
+    assert_eq!(stored(&schema, 1), "2020-01-01 12:00:00+00");
+    assert_eq!(stored(&schema, 2), "2020-01-01 07:00:00+00");
+}
+
+#[test]
+fn a_migration_refuses_plans_whose_columns_or_casts_it_has_changed() {
+    let schema = schema(Type::Enum(0));
+    let session = Session::on(&schema).parse("s", INSERT).parse("r", READ);
+    let mut session = session.parse("i", &format!("{INSERT} returning=*")).sync();
+    session.answer();
+    schema.migrate((0, 0), Change::Add(Type::Int4));
+    let session = session.bind("", "r", &["1"]).sync().bind("", "i", &["2", "red"]).sync();
+    let mut session = session.bind("", "s", &["3", "red"]).execute("", 0).sync();
+    let refused = format!("ERROR {}, Idle, ", code::STALE);
+    assert_eq!(session.answer(), format!("{refused}{refused}bound, INSERT 3 1, Idle"));
+    schema.migrate((0, 0), Change::Type(Type::Enum(0)));
+    let mut session = session.bind("", "s", &["4", "red"]).sync();
+    assert_eq!(session.answer(), format!("ERROR {}, Idle", code::LOOKUP));
+    schema.migrate((0, 1), Change::Type(Type::Text));
+    let mut session = session.parse("u", "insert op=$1 into=u v=$2").sync();
+    session.answer();
+    schema.migrate((0, 1), Change::Type(Type::Int4));
+    let mut session = session.bind("", "u", &["5", "7"]).sync();
+    assert_eq!(session.answer(), format!("ERROR {}, Idle", code::DATATYPE));
+}
+
+#[test]
+fn a_table_is_that_of_the_path_and_held_until_its_transaction_ends() {
+    let schema = Schema::new(0, &[Type::Int4, Type::Int4, Type::Text, Type::Int4]);
+    let mut session = Session::on(&schema).parse("s", INSERT);
+    session.answer();
+    assert!(session.server.holds((0, 0)) && !session.server.holds((0, 1)));
+    let mut session = session.sync();
+    session.answer();
+    assert!(!session.server.holds((0, 0)));
+    let session = session.statement("set search_path=b op=1").sync();
+    let session = session.bind("", "s", &["2", "007"]).execute("", 0).sync();
+    let mut session = session.parse("", INSERT).bind("", "", &["3", "007"]).execute("", 0).sync();
+    session.answer();
+    assert_eq!([2, 3].map(|op| stored(&schema, op)), ["7", "007"]);
+}
+
+#[test]
+fn a_pooler_answers_a_parse_by_a_statement_of_an_older_schema() {
+    let schema = schema(Type::Int4);
+    schema.pool(Rng::new(1));
+    // Both servers have it.
+    for _ in 0..8 {
+        Session::on(&schema).parse("one", INSERT).sync().answer();
+    }
+    schema.migrate((0, 0), Change::Type(Type::Text));
+    let session = Session::on(&schema).parse("two", INSERT);
+    let session = session.bind("", "two", &["1", "007"]).execute("", 0).sync();
+    let mut session = session.parse("", INSERT).bind("", "", &["2", "007"]).execute("", 0).sync();
+    session.answer();
+    assert_eq!([1, 2].map(|op| stored(&schema, op)), ["7", "007"]);
 }

@@ -335,9 +335,8 @@ impl World {
             Output::Restarted { token } => {
                 self.report.count("restarted");
                 if let Some(call) = self.calls.get_mut(&(token.0 & !QUESTION)) {
-                    call.sent.reply.clear();
+                    (call.sent.seen, call.sent.reply) = Default::default();
                     call.sent.restarts += 1;
-                    call.sent.seen = Default::default();
                 }
             }
             Output::Closed(reason) => {

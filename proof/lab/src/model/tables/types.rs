@@ -386,7 +386,7 @@ mod tests {
             (Type::Inet, "10.0.0.1"),
             (Type::Enum(16_384), "green"),
         ] {
-            let value = type_.read(text, 3).expect("a value of the type");
+            let value = type_.read(text, 3).expect("it is one of its values");
             assert_eq!(type_.write(&value, 3), text);
             assert_eq!(type_.receive(&type_.send(&value)), Ok(value), "{type_:?}");
         }

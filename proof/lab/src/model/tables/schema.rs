@@ -65,7 +65,8 @@ struct Inner {
     /// The types that `v` has had, and since which version.
     types: Vec<(u32, Table, Type)>,
     stored: BTreeMap<u64, Stored>,
-    told: BTreeMap<u64, Told>,
+    /// With the version at that time.
+    told: BTreeMap<u64, (u32, Told)>,
     pooler: Option<Pooler>,
 }
 
@@ -171,9 +172,9 @@ impl Schema {
         self.lock().stored.get(&op).cloned()
     }
 
-    /// What this statement returned when it ran last.
+    /// What this statement returned when it ran last, and how many migrations there had been.
     #[must_use]
-    pub fn told(&self, op: u64) -> Option<Told> {
+    pub fn told(&self, op: u64) -> Option<(u32, Told)> {
         self.lock().told.get(&op).cloned()
     }
 
@@ -191,7 +192,9 @@ impl Schema {
     }
 
     pub(in super::super) fn tell(&self, op: u64, rows: Told) {
-        self.lock().told.insert(op, rows);
+        let mut inner = self.lock();
+        let version = inner.version;
+        inner.told.insert(op, (version, rows));
     }
 
     /// Whether its sessions are those of a pooler, and if so a server of it for the next

@@ -16,7 +16,7 @@ impl World {
     /// the server had.
     pub(super) fn check_rows(&mut self, call: &Call, columns: &Columns) {
         let (rows, told) = (read::rows(&call.sent.reply), self.schema.told(call.id));
-        let told = told.unwrap_or_default();
+        let (_, told) = told.unwrap_or_default();
         if rows.is_empty() || !matches!(call.what, What::Insert | What::Select) {
             return;
         }
@@ -47,7 +47,8 @@ impl World {
             Ended::Told(End::Failed(failure), error) => self.judge_failure(call, *failure, error),
             Ended::Misread => {
                 self.report.count("misread");
-                let version = self.schema.version();
+                let told = self.schema.told(call.id);
+                let version = told.map_or(self.schema.version(), |(version, _)| version);
                 self.judge_migration(call, version, "its columns have changed");
             }
             Ended::Refused => {}

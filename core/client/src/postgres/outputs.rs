@@ -5,7 +5,7 @@ use onetrip_engine::memory::is_there;
 use onetrip_engine::pool::Task;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
-use onetrip_postgres::client::statements::{Fault, fault_of};
+use onetrip_postgres::client::statements::{Fault, Seen, fault_of};
 use onetrip_postgres::client::transaction::pending::PendingBegin;
 use onetrip_postgres::message::bind;
 
@@ -110,11 +110,13 @@ impl Postgres {
         }
     }
 
-    /// A request is sent again, so what came of its reply is void.
+    /// A request is sent again, so what came of its reply is void, and so is what was learned of its
+    /// statement from it.
     fn restarted(&mut self, token: u32, to: &mut Completions) {
         self.gathered = None;
-        if let Some(task) = self.uses.get_mut(token as usize).and_then(|it| it.task.as_mut()) {
-            self.workload.restart(task);
+        if let Some(used) = self.uses.get_mut(token as usize) {
+            used.seen = Seen::default();
+            used.task.iter_mut().for_each(|task| self.workload.restart(task));
         }
         to.push(kind::RESTARTED, token, (0, 0), Bytes::new());
     }

@@ -232,6 +232,9 @@ pub mod role {
 
 /// How a request ended.
 pub mod end {
+    use onetrip_engine::Cause;
+    use onetrip_postgres::client::said::{self, Said};
+
     /// It succeeded.
     pub const COMPLETE: u32 = 0;
     /// It succeeded, provided that the end of its segment does.
@@ -256,6 +259,19 @@ pub mod end {
     pub const ROLLED_BACK: u32 = 9;
     /// The server committed it, but no longer waited for a synchronous standby to confirm it.
     pub const UNCONFIRMED: u32 = 10;
+
+    /// What is said of a request that ended so, for hosts in Rust; `None` if it succeeded, if the
+    /// server has said why it did not, or if its connection ended.
+    pub fn said(how: u32, outcome: u32) -> Option<Said> {
+        let cause = match how {
+            ABORTED => Cause::Aborted,
+            UNCONFIRMED => Cause::Unconfirmed,
+            DEADLINE => Cause::Deadline,
+            CANCELLED => Cause::Cancelled,
+            _ => return None,
+        };
+        said::of(cause, super::outcome_of(outcome))
+    }
 }
 
 /// The outcome of a request: what is known of the effect of one that failed.

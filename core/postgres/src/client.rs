@@ -13,6 +13,7 @@
 //! * [`pipeline`]: statements that share sync points, and leave while further ones are issued.
 //! * [`position`]: where in the log a write was, and which of the client's are known.
 //! * [`replicas`], [`moving`]: which server a read goes to, behind which guard, and where next.
+//! * [`said`]: the code and the line of what fails without an error of the server.
 //! * [`retry`]: the requests that the engine may send again by itself.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
 //! * [`texts`]: how often a text was used, and what it shows.
@@ -33,6 +34,7 @@ pub mod pipeline;
 pub mod position;
 pub mod replicas;
 pub mod retry;
+pub mod said;
 pub mod statements;
 pub mod stream;
 pub mod texts;

@@ -450,9 +450,12 @@ double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed
  * has answered the ROLLBACK. */
 uint32_t onetrip_outcome_left(uint32_t failure, bool undone);
 
-/* What is known of a pipeline of which a statement failed with the outcome statement. end: the outcome
- * of its sync point, or 0 if that was answered. */
-uint32_t onetrip_outcome_of_pipeline(uint32_t statement, uint32_t end);
+/* What becomes of a segment. members: a byte for each of its len statements: an ONETRIP_OUTCOME, or
+ * ONETRIP_MEMBER_SKIPPED if the server skipped it. end: the outcome of its sync point, or 0 if that
+ * was answered. Returns 0 if it succeeded; else the outcome of the whole, and in the bits above the
+ * first three the number of the statement that is the cause, from 1, or 0 if none is. */
+enum { ONETRIP_MEMBER_SKIPPED = 5 };
+uint32_t onetrip_segment_failure(const uint8_t *members, size_t len, uint32_t end);
 
 /* What is known of a statement over all its attempts, of which the last one failed with the outcome
  * last. may_have_run: an earlier one was sent and not answered. */

@@ -50,6 +50,12 @@ pub mod place {
     pub const READ: u32 = 5;
 }
 
+/// How a statement of a segment ended, beside the outcomes.
+pub mod member {
+    /// The server skipped it.
+    pub const SKIPPED: u32 = 5;
+}
+
 /// Why a request is refused. Nothing of it was sent, and nothing comes under its token.
 pub mod refused {
     /// The connection has ended, or takes no new requests.

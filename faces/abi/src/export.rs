@@ -18,14 +18,14 @@ use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
-use onetrip_postgres::client::transaction::verdict;
+use onetrip_postgres::client::transaction::verdict::{self, MemberEnd};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{
     Place, Refusal, Traits, classify, is_shareable, refusal_of_one, refusal_of_read,
 };
 
-pub use crate::codes::{place, refused, shows};
+pub use crate::codes::{member, place, refused, shows};
 use crate::memory;
 use crate::room::Connection;
 use crate::time::{deadline, millis, time};
@@ -488,12 +488,24 @@ pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
     outcome_code(verdict::left(outcome_of(failure), undone))
 }
 
-/// What is known of a pipeline of which a statement failed with the outcome `statement`. `end`: the
-/// outcome of its sync point, or `NONE` if that was answered.
+/// What becomes of a segment. `members`: a byte for each of its `len` statements: [`outcome`], or
+/// [`member::SKIPPED`]. `end`: the outcome of its sync point, or `NONE` if that was answered. Returns
+/// 0 if it succeeded; else the [`outcome`] of the whole, and in the bits above the first three the
+/// number of the statement that is the cause, from 1, or 0 if none is.
 #[unsafe(no_mangle)]
-pub extern "C" fn onetrip_outcome_of_pipeline(statement: u32, end: u32) -> u32 {
+pub unsafe extern "C" fn onetrip_segment_failure(members: *const u8, len: usize, end: u32) -> u32 {
     let end = (end != outcome::NONE).then(|| outcome_of(end));
-    outcome_code(verdict::of_pipeline(outcome_of(statement), end))
+    // SAFETY: the host's promise at the top.
+    let members =
+        unsafe { memory::bytes(members, len) }.iter().map(|member| match u32::from(*member) {
+            outcome::NONE => MemberEnd::Whole,
+            member::SKIPPED => MemberEnd::Skipped,
+            outcome => MemberEnd::Failed(outcome_of(outcome)),
+        });
+    verdict::of_segment(members, end).map_or(0, |failure| {
+        let cause = failure.cause.map_or(0, |number| number as u32 + 1);
+        cause << 3 | outcome_code(failure.outcome)
+    })
 }
 
 /// What is known of a statement over all its attempts, of which the last one failed with the outcome

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use onetrip_client::completion::{end, outcome};
+use onetrip_client::completion::{end, outcome, outcome_of};
 use onetrip_client::postgres::Refused;
 use onetrip_engine::Outcome;
+use onetrip_postgres::client::said::{self, Said};
 use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::outdated::means_stale;
-use onetrip_postgres::session::NOT_REPLICATED;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -65,6 +65,11 @@ impl Failure {
         Failure::Said { code, outcome, message: message.into(), cause: Cause::Nothing }
     }
 
+    /// What every language says of it.
+    fn told(said: Said, outcome: u32) -> Failure {
+        Failure::said(said.code, outcome, said.text)
+    }
+
     /// The same for another, of which this is known.
     pub(crate) fn again(&self, py: Python<'_>, outcome: u32) -> Failure {
         match self {
@@ -79,6 +84,22 @@ impl Failure {
                 Failure::Said { code, outcome, message: message.clone(), cause }
             }
             Failure::Raised(error) => Failure::Raised(error.clone_ref(py)),
+        }
+    }
+
+    /// The failure of a statement that was completed, and undone for this reason.
+    pub(crate) fn undoing(&self, py: Python<'_>) -> Failure {
+        match self {
+            Failure::Server { block, outcome: outcome::REJECTED, .. } => {
+                let Said { code, text } = said::ROLLED_BACK;
+                let cause = Cause::Server(block.clone());
+                let outcome = outcome::REJECTED;
+                Failure::Said { code, outcome, message: text.to_owned(), cause }
+            }
+            _ if self.outcome() == outcome::REJECTED => {
+                Failure::told(said::ROLLED_BACK, outcome::REJECTED)
+            }
+            _ => self.again(py, self.outcome()),
         }
     }
 
@@ -98,23 +119,11 @@ impl Failure {
     /// connection.
     pub(crate) fn of_end(how: u32, block: &Bytes, lost: &Loss) -> Option<Failure> {
         let (how, outcome) = (how & 0xff, how >> 8);
+        if let Some(said) = end::said(how, outcome) {
+            return Some(Failure::told(said, outcome));
+        }
         let about = match how {
             end::COMPLETE | end::PROVISIONAL => return None,
-            end::ABORTED => {
-                const WHY: &str =
-                    "it was skipped, since a statement before it in its pipeline failed";
-                return Some(Failure::said("aborted", outcome, WHY));
-            }
-            end::UNCONFIRMED => {
-                let why = format!("{NOT_REPLICATED}: a failover may lose what this statement did");
-                return Some(Failure::said("sync_replication_canceled", outcome, why));
-            }
-            end::DEADLINE => {
-                return Some(Failure::said("timeout", outcome, "it was not answered in time"));
-            }
-            end::CANCELLED => {
-                return Some(Failure::said("cancelled", outcome, "it was taken back"));
-            }
             end::CLOSED => return Some(lost.failure(outcome)),
             end::BEGIN => "BEGIN failed: ",
             end::SAVEPOINT => "SAVEPOINT failed: ",
@@ -139,16 +148,14 @@ impl Failure {
 
     /// Nothing of it was sent.
     pub(crate) fn refused(refused: Refused, lost: &Loss) -> Failure {
-        let (code, message) = match refused {
+        let said = match refused {
             Refused::Closed => return lost.failure(outcome::NOT_SENT),
-            Refused::Full => ("queue_full", "too many statements wait on this connection"),
-            Refused::Malformed => {
-                ("unencodable", "its text has a zero byte, or it has more than 1 GiB")
-            }
-            Refused::NameTaken => ("name_taken", "the name stands for another statement"),
-            Refused::NoMemory => ("no_memory", "there is no memory for it"),
+            Refused::Full => said::QUEUE_FULL,
+            Refused::Malformed => said::UNENCODABLE,
+            Refused::NameTaken => said::NAME_TAKEN,
+            Refused::NoMemory => said::NO_MEMORY,
         };
-        Failure::said(code, outcome::NOT_SENT, message)
+        Failure::told(said, outcome::NOT_SENT)
     }
 
     /// The same, said of this statement of a pipeline; they count from 0 here.
@@ -178,12 +185,7 @@ impl Failure {
 
     /// The same as the layer below has it.
     pub(crate) fn known(&self) -> Outcome {
-        match self.outcome() {
-            outcome::NOT_SENT => Outcome::NotSent,
-            outcome::REJECTED => Outcome::Rejected,
-            outcome::APPLIED => Outcome::Applied,
-            _ => Outcome::Unknown,
-        }
+        outcome_of(self.outcome())
     }
 
     /// Whether a value did not fit.

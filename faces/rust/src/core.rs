@@ -35,6 +35,7 @@ use onetrip_postgres::client::identity::{Identity, Lineage};
 use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
 use onetrip_postgres::client::position::Newest;
 use onetrip_postgres::client::replicas::Proof;
+use onetrip_postgres::client::said;
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::types::look_up::LookUps;
 use onetrip_postgres::message::{
@@ -47,7 +48,7 @@ use tokio::sync::watch;
 use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
-use crate::error::{ABORTED, CLOSED, CONNECTION_LOST, SYNC_REPLICATION_CANCELED};
+use crate::error::{CLOSED, CONNECTION_LOST};
 use crate::guard::Standing;
 use crate::kept::Kept;
 use crate::metadata::MetadataCache;
@@ -856,8 +857,16 @@ impl Core {
     }
 
     pub(crate) fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
-        match cause {
-            Cause::Server => match server_error(block) {
+        let kind = match cause {
+            Cause::Deadline => Kind::Timeout,
+            Cause::Cancelled => Kind::Cancelled,
+            _ => Kind::Server,
+        };
+        if let Some(said) = said::of(cause, outcome) {
+            return Error::new(kind, outcome, said.code, said.text);
+        }
+        if cause == Cause::Server {
+            return match server_error(block) {
                 Some(error) => Error::server_error(error, outcome),
                 None => Error::new(
                     Kind::Protocol,
@@ -865,46 +874,10 @@ impl Core {
                     "malformed_error",
                     "an error of the server could not be read",
                 ),
-            },
-            Cause::Unconfirmed => Error::new(
-                Kind::Server,
-                outcome,
-                SYNC_REPLICATION_CANCELED,
-                format!("{NOT_REPLICATED}: a failover may lose what this statement did"),
-            ),
-            Cause::Aborted => Error::new(
-                Kind::Server,
-                outcome,
-                ABORTED,
-                "skipped, since an earlier statement of its pipeline failed",
-            ),
-            Cause::Deadline => Error::new(
-                Kind::Timeout,
-                outcome,
-                "timeout",
-                match outcome {
-                    Outcome::NotSent => "the deadline passed before the statement was sent",
-                    _ => {
-                        "the deadline passed before the server answered; the statement may have run"
-                    }
-                },
-            ),
-            Cause::Cancelled => Error::new(
-                Kind::Cancelled,
-                outcome,
-                "cancelled",
-                match outcome {
-                    Outcome::NotSent => "taken back before it was sent",
-                    _ => "cancelled, and not sent again",
-                },
-            ),
-            Cause::Closed => self
-                .ended
-                .clone()
-                .or_else(|| self.refusal())
-                .unwrap_or_else(|| self.lost("the connection ended"))
-                .with_outcome(outcome),
+            };
         }
+        let ended = self.ended.clone().or_else(|| self.refusal());
+        ended.unwrap_or_else(|| self.lost("the connection ended")).with_outcome(outcome)
     }
 
     fn room(&mut self, now: Time, token: Token) {

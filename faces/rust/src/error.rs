@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use onetrip_engine::Outcome;
 use onetrip_engine::pool::{Cause, Limits};
+use onetrip_postgres::client::said;
 use onetrip_postgres::message::ServerError;
 
 use crate::fate::Fate;
@@ -265,8 +266,7 @@ impl Error {
 pub(crate) const SERVER_ERROR: &str = "server_error";
 pub(crate) const RESULT_TOO_LARGE: &str = "result_too_large";
 pub(crate) const MALFORMED_REPLY: &str = "malformed_reply";
-pub(crate) const ABORTED: &str = "aborted";
-pub(crate) const SYNC_REPLICATION_CANCELED: &str = "sync_replication_canceled";
+pub(crate) const ABORTED: &str = said::ABORTED.code;
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 /// It was closed by this program.
 pub(crate) const CLOSED: &str = "closed";

@@ -288,7 +288,7 @@ pub(crate) fn of_rust_type(value: &(dyn ToSql + Sync)) -> String {
 
 /// A message that would break the protocol.
 pub(crate) fn unencodable(error: EncodeError) -> Error {
-    Error::misuse("unencodable_message", error.to_string())
+    Error::misuse("unencodable", error.to_string())
 }
 
 /// Appends a value in its type, unless the conversion would silently change the value.

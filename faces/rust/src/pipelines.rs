@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use onetrip_engine::{Outcome, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::{self, Around, Member, Refusal, Why, outcome_behind};
+use onetrip_postgres::client::said;
 use onetrip_postgres::message::EncodeError;
 
 use crate::first_use::FirstUse;
@@ -93,7 +94,7 @@ pub(crate) fn rolled_back(cause: &Error) -> Error {
     Error::new(
         Kind::Server,
         outcome_behind(cause.outcome()),
-        "rolled_back",
-        format!("rolled back, since its pipeline failed later: {cause}"),
+        said::ROLLED_BACK.code,
+        format!("{}: {cause}", said::ROLLED_BACK.text),
     )
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Group, Outcome, Request, SyncPoint, Time, Token};
 
+use crate::client::said;
 use crate::client::transaction::verdict::Failure;
 pub use crate::message::execute::failing;
 use crate::message::{EncodeError, SYNC};
@@ -115,8 +116,8 @@ impl Refusal {
             Refusal::Finished => "pipeline_finished",
             Refusal::TooLong => "pipeline_too_long",
             Refusal::UnreadReplies => "unread_replies",
-            Refusal::Late => "timeout",
-            Refusal::QueueFull => "queue_full",
+            Refusal::Late => said::LATE_UNSENT.code,
+            Refusal::QueueFull => said::QUEUE_FULL.code,
             Refusal::Unencodable => "unencodable_parameter",
             Refusal::Open => "pipeline_open",
             Refusal::Stream => "stream_open",
@@ -135,11 +136,8 @@ impl Refusal {
                 "the window is full of replies that nobody has taken: await replies of the pipeline \
                  before adding statements to it"
             }
-            Refusal::Late => "the deadline passed before the statement was sent",
-            Refusal::QueueFull => {
-                "the queue of the connection is full: wait for replies before sending more, or raise \
-                 queue_max"
-            }
+            Refusal::Late => said::LATE_UNSENT.text,
+            Refusal::QueueFull => said::QUEUE_FULL.text,
             Refusal::Unencodable => "the guard of the transaction can't be written",
             Refusal::Open => {
                 "a pipeline of this session or transaction has begun to send, and what comes behind \

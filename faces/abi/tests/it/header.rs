@@ -6,7 +6,7 @@ use std::process::Command;
 use onetrip_abi::completion::{
     Completion, close, cluster_why, end, event, kind, outcome, pool_cause, role,
 };
-use onetrip_abi::export::{flag, place, refused, shows};
+use onetrip_abi::export::{flag, member, place, refused, shows};
 use onetrip_abi::export_cache::found;
 use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_connect::{action, event as connect_event, fault};
@@ -220,6 +220,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("PLACE_SESSION", place::SESSION),
         ("PLACE_TRANSACTION", place::TRANSACTION),
         ("PLACE_READ", place::READ),
+        ("MEMBER_SKIPPED", member::SKIPPED),
         ("READ_OWN", read::OWN),
         ("READ_AFTER", read::AFTER),
         ("READ_ANYTHING", read::ANYTHING),

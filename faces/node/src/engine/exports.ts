@@ -66,7 +66,7 @@ export interface Exports {
   onetrip_postgres_act(connection: number, now: number, act: number, token: number): number
   onetrip_retry_pause(failures: number, attemptsMax: number, seed: number): number
   onetrip_outcome_left(failure: number, undone: number): number
-  onetrip_outcome_of_pipeline(statement: number, end: number): number
+  onetrip_segment_failure(members: number, len: number, end: number): number
   onetrip_outcome_over_attempts(last: number, mayHaveRun: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void
@@ -574,6 +574,11 @@ export const enum StatementPlace {
   SESSION = 3,
   TRANSACTION = 4,
   READ = 5,
+}
+
+/** From `faces/abi/src/codes.rs`. */
+export const enum Member {
+  SKIPPED = 5,
 }
 
 /** From `faces/abi/src/codes.rs`. */

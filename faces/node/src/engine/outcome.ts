@@ -1,4 +1,5 @@
 import { OUTCOMES, type Outcome } from './choices'
+import { Member } from './exports'
 import { memory } from './memory'
 
 /**
@@ -9,12 +10,30 @@ export function outcomeLeft(failure: Outcome, isUndone: boolean): Outcome {
   return outcomeAt(memory.engine.onetrip_outcome_left(numberOf(failure), Number(isUndone)))
 }
 
+/** How a statement of a segment ended by itself; `undefined`: without an error, as far as it went. */
+export type MemberEnd = Outcome | 'skipped' | undefined
+
+/** Why a segment failed. */
+export interface SegmentFailure {
+  /** The place of the statement that is the cause; -1 if none is. */
+  readonly cause: number
+  /** What is known of the whole, and so of each statement that has no error of its own. */
+  readonly outcome: Outcome
+}
+
 /**
- * The outcome of a pipeline of which a statement failed so. `end`: the outcome of its sync point,
- * if that failed, too.
+ * What becomes of a segment. `end`: the outcome of its sync point, if that failed, or that of the
+ * refusal because of which nothing was sent. `undefined` if it succeeded.
  */
-export function outcomeOfPipeline(statement: Outcome, end: Outcome | undefined): Outcome {
-  return outcomeAt(memory.engine.onetrip_outcome_of_pipeline(numberOf(statement), numberOf(end)))
+export function failureOfSegment(
+  members: readonly MemberEnd[],
+  end: Outcome | undefined,
+): SegmentFailure | undefined {
+  const ends = Uint8Array.from(members, (it) => (it === 'skipped' ? Member.SKIPPED : numberOf(it)))
+  const said = memory.lend(ends, (start) =>
+    memory.engine.onetrip_segment_failure(start, ends.length, numberOf(end)),
+  )
+  return said === 0 ? undefined : { cause: (said >> 3) - 1, outcome: outcomeAt(said & 7) }
 }
 
 /** The outcome of a statement over all its attempts, of which the last one failed so. */

@@ -3,7 +3,17 @@
 import { OUTCOMES, type Outcome } from '../engine/choices'
 import { End, Refused } from '../engine/exports'
 import { memory, NO_MEMORY } from '../engine/memory'
-import { NOT_REPLICATED, UNCONFIRMED } from '../pg/error'
+import {
+  ABORTED,
+  CANCELLED,
+  CANCELLED_REJECTED,
+  QUEUE_FULL,
+  type Said,
+  TOO_LONG,
+  UNCONFIRMED,
+  UNENCODABLE,
+  WITHDRAWN,
+} from '../engine/said'
 import { databaseError } from '../pg/report'
 import { again, FIELDS, misuse, PostgresError } from './error'
 import { LOST } from './loss'
@@ -21,19 +31,17 @@ export function serverError(start: number, end: number, outcome: Outcome): Postg
 
 /** Why the engine did not take a request. `why` is the error of its connection, if it has ended. */
 export function refused(place: number, why = LOST): PostgresError {
-  if (place === Refused.FULL)
-    return misuse(
-      'queue_full',
-      'too many statements wait on this connection: wait for answers, or raise queue_max',
-    )
+  if (place === Refused.FULL) return unsent(QUEUE_FULL)
   if (place === Refused.CLOSED) {
     const reason = why === LOST ? '' : `: ${why.message}`
     return misuse('connection_lost', `the connection was gone before the statement was sent${reason}`)
   }
   if (place === Refused.NO_MEMORY) return misuse('no_memory', NO_MEMORY)
-  if (place === Refused.TOO_LONG)
-    return misuse('unencodable', 'the statement has 1 GiB or more, and PostgreSQL takes less')
-  return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
+  return unsent(place === Refused.TOO_LONG ? TOO_LONG : UNENCODABLE)
+}
+
+function unsent({ code, text }: Said): PostgresError {
+  return misuse(code, text)
 }
 
 /**
@@ -72,10 +80,13 @@ function rolledBack(start: number, end: number, outcome: Outcome): PostgresError
 
 /** The error of a request that neither the server nor the end of its connection failed. */
 export function ended(how: number, outcome: Outcome): PostgresError {
-  if (how === End.ABORTED) {
-    const message = 'skipped, since an earlier statement of the same pipeline or transaction failed'
-    return new PostgresError('aborted', outcome, message)
-  }
-  if (how === End.UNCONFIRMED) return new PostgresError(UNCONFIRMED, outcome, NOT_REPLICATED)
-  return new PostgresError('cancelled', outcome, 'the statement was withdrawn')
+  const { code, text } = saidOf(how, outcome)
+  return new PostgresError(code, outcome, text)
+}
+
+function saidOf(how: number, outcome: Outcome): Said {
+  if (how === End.ABORTED) return ABORTED
+  if (how === End.UNCONFIRMED) return UNCONFIRMED
+  if (outcome === 'NotSent') return WITHDRAWN
+  return outcome === 'Rejected' ? CANCELLED_REJECTED : CANCELLED
 }

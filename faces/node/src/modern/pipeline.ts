@@ -1,7 +1,8 @@
 import { OUTCOMES, type Outcome } from '../engine/choices'
 import { End, Flag, Refused, StatementPlace } from '../engine/exports'
 import type { Receiver } from '../engine/link'
-import { outcomeOfPipeline } from '../engine/outcome'
+import { failureOfSegment, type MemberEnd } from '../engine/outcome'
+import { ABORTED, ROLLED_BACK } from '../engine/said'
 import { UNTOLD } from '../engine/text-key'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
@@ -153,47 +154,34 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     if (this.isOver) return
     this.isOver = true
     const statements = this.#statements
-    // What can't be read is of no account where all is undone, for another reason.
-    const causes = [isCause, last === undefined ? isReading : () => false]
-    const at = causes.map((is) => statements.findIndex((it) => is(this.#failures.get(it))))
-    const first = at.find((it) => it >= 0) ?? -1
-    const failure = this.#failures.get(statements[first] as Statement)
+    const ends = statements.map((it) => endOf(this.#failures.get(it)))
+    const failed = failureOfSegment(ends, last?.outcome)
+    const at = failed?.cause ?? -1
+    const failure = this.#failures.get(statements[at] as Statement)
     const cause = failure ?? last ?? ended(End.ABORTED, 'Rejected')
     for (const statement of statements) {
       const own = this.#failures.get(statement)
-      const stands = own !== undefined && (last === undefined || !isReading(own))
+      // What can't be read is of no account where all is undone.
+      const stands = own !== undefined && (last === undefined || own.outcome !== 'Applied')
       statement.finishWith(stands ? own : undone(cause))
     }
     if (failure === undefined) return this.#reject?.(cause)
-    const error = again(failure, outcomeOfPipeline(failure.outcome, last?.outcome))
+    const error = again(failure, failed?.outcome ?? failure.outcome)
     // With one statement its number says nothing, as in Rust.
     if (statements.length > 1)
-      error.message = `statement ${first + 1} of the pipeline: ${failure.message}`
-    error.statement = first
-    this.#reject?.(error.about(statements[first]?.text ?? ''))
+      error.message = `statement ${at + 1} of the pipeline: ${failure.message}`
+    error.statement = at
+    this.#reject?.(error.about(statements[at]?.text ?? ''))
   }
 }
 
-/**
- * Whether the error is a cause, and not that of a statement that was skipped because of another, or
- * that succeeded and can't be read.
- */
-function isCause(error: PostgresError | undefined): boolean {
-  return error !== undefined && error.code !== 'aborted' && !isReading(error)
-}
-
-/** Whether the statement succeeded, and only its answer can't be read. */
-function isReading(error: PostgresError | undefined): boolean {
-  return error?.outcome === 'Applied'
+function endOf(error: PostgresError | undefined): MemberEnd {
+  return error?.code === ABORTED.code ? 'skipped' : error?.outcome
 }
 
 /** The error of a statement that was complete when another one failed. */
 function undone(cause: PostgresError): PostgresError {
   if (cause.outcome !== 'Rejected') return again(cause, cause.outcome)
-  return new PostgresError(
-    'rolled_back',
-    'Rejected',
-    `rolled back with its pipeline: ${cause.message}`,
-    cause,
-  )
+  const message = `${ROLLED_BACK.text}: ${cause.message}`
+  return new PostgresError(ROLLED_BACK.code, 'Rejected', message, cause)
 }

@@ -31,18 +31,6 @@ export class DatabaseError extends Error {
   }
 }
 
-/** The code of the error for a commit that may not have reached a synchronous standby. */
-export const UNCONFIRMED = 'sync_replication_canceled'
-
-export const NOT_REPLICATED =
-  'the server committed, but no longer waited for a synchronous standby to confirm it: a ' +
-  'failover may lose what this statement did'
-
-/** The error for it. */
-export function unconfirmed(): Error {
-  return Object.assign(new Error(NOT_REPLICATED), { code: UNCONFIRMED })
-}
-
 /**
  * Sets the outcome of an error. It is not enumerable, so that errors are printed, copied and
  * compared like those of pg.

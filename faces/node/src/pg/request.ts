@@ -3,10 +3,11 @@ import { End } from '../engine/exports'
 import { rethrow } from '../engine/guard'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
+import { UNCONFIRMED } from '../engine/said'
 import type { Abort } from './abort'
 import type { ColumnsCache, Columns, RowReader } from './columns'
 import { beginError } from './begin'
-import { tellOutcome, unconfirmed } from './error'
+import { tellOutcome } from './error'
 import type { Named, Names } from './names'
 import type { Query } from './query'
 import { Misfit } from './readers'
@@ -230,6 +231,11 @@ export function guarded<A extends unknown[]>(call: (...args: A) => unknown, ...a
   } catch (error) {
     process.nextTick(rethrow, error)
   }
+}
+
+/** The error for a commit that may not have reached a synchronous standby. */
+function unconfirmed(): Error {
+  return Object.assign(new Error(UNCONFIRMED.text), { code: UNCONFIRMED.code })
 }
 
 function emitError(query: Query, error: Error): void {

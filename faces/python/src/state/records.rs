@@ -6,7 +6,7 @@ use onetrip_engine::Outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::Repeats;
 use onetrip_postgres::client::migrated;
-use onetrip_postgres::client::transaction::verdict::of_pipeline;
+use onetrip_postgres::client::transaction::verdict::{MemberEnd, of_segment};
 use pyo3::prelude::*;
 
 use super::State;
@@ -366,23 +366,16 @@ impl State {
         parts: &[Py<Call>],
         failure: Option<Failure>,
     ) {
-        // What can't be read is of no account where all is undone, for another reason.
-        let is_undone = failure.is_some();
-        let stands = |it: &Failure| !(is_undone && it.is_of_reading());
-        let cause = parts.iter().enumerate().find_map(|(number, part)| {
-            let own = |it: &mut Progress| {
-                let own = it.failure.as_ref().filter(|it| !it.is_aborted() && stands(it));
-                own.map(|it| match &failure {
-                    Some(end) => {
-                        let known = of_pipeline(it.known(), Some(end.known()));
-                        it.again(py, number_of(known))
-                    }
-                    None => it.again(py, it.outcome()),
-                })
-            };
-            let own = part.get().now.with(own).ok().flatten()?;
+        let ends: Vec<MemberEnd> = parts.iter().map(end_of).collect();
+        let end = failure.as_ref().map(Failure::known);
+        let failed = of_segment(ends.iter().copied(), end);
+        let named = failed.and_then(|it| Some((it.cause?, number_of(it.outcome))));
+        let cause = named.and_then(|(number, outcome)| {
+            let again = |it: &mut Progress| it.failure.as_ref().map(|it| it.again(py, outcome));
+            let own = parts[number].get().now.with(again).ok().flatten()?;
             Some(if parts.len() > 1 { own.of_statement(number) } else { own })
         });
+        let is_undone = failure.is_some();
         let cause = cause.or(failure);
         if cause.is_none() && !parts.iter().all(|part| part.get().is_known()) {
             let _ = call.get().now.with(|it| it.stage = Stage::Answered);
@@ -399,21 +392,25 @@ impl State {
             texts.for_each(|text| text.get().forget());
         }
         for part in parts {
+            // What can't be read is of no account where all is undone.
+            let stands = |it: &Failure| !(is_undone && it.is_of_reading());
             let has_failed = |it: &mut Progress| it.failure.as_ref().is_some_and(stands);
             let has_failed = part.get().now.with(has_failed).unwrap_or(true);
-            let undone =
-                cause.as_ref().filter(|_| !has_failed).map(|cause| match cause.outcome() {
-                    outcome::REJECTED => Failure::said(
-                        "rolled_back",
-                        outcome::REJECTED,
-                        "it was rolled back with its pipeline",
-                    ),
-                    of => cause.again(py, of),
-                });
+            let undone = cause.as_ref().filter(|_| !has_failed).map(|it| it.undoing(py));
             self.finish(py, part, undone);
         }
         self.finish(py, call, cause);
     }
+}
+
+/// How a statement of a pipeline ended by itself.
+fn end_of(part: &Py<Call>) -> MemberEnd {
+    let of = |it: &mut Progress| match &it.failure {
+        None => MemberEnd::Whole,
+        Some(failure) if failure.is_aborted() => MemberEnd::Skipped,
+        Some(failure) => MemberEnd::Failed(failure.known()),
+    };
+    part.get().now.with(of).unwrap_or(MemberEnd::Whole)
 }
 
 /// Whether a call was sent as its text was described before. What was described for it is not to

@@ -146,7 +146,7 @@ impl<'a> BinaryCopyIn<'a> {
         let name = self.names.get(number).map_or_else(String::new, |name| format!(" ({name})"));
         let what = format!("column {number}{name}");
         if source.is::<TooLong>() {
-            let code = "unencodable_message";
+            let code = "unencodable";
             return Error::new(Kind::Misuse, Outcome::NotSent, code, format!("{what}: {source}"));
         }
         let of = params::of_rust_type(value);

@@ -211,7 +211,7 @@ fn a_value_that_can_t_fit_is_refused_before_anything_is_sent() {
         let mut session = session().await;
         let sql = format!("insert into {t} values ($1)");
         let too_long = session.execute_large(&sql, &[], 1 << 30, tokio::io::empty()).await;
-        failed(too_long, Outcome::NotSent, "unencodable_message");
+        failed(too_long, Outcome::NotSent, "unencodable");
         let wrong_count = session.execute_large(&sql, &[&1], 1, tokio::io::empty()).await;
         failed(wrong_count, Outcome::NotSent, "parameter_count");
         assert_eq!(count(&session, &t).await, 0);

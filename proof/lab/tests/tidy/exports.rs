@@ -37,7 +37,7 @@ const CONNECT: &str = "core/client/src/connect.rs";
 const CODES: &str = "faces/abi/src/codes.rs";
 const REPLICAS: &str = "faces/abi/src/export_replicas.rs";
 const LOOK: &str = "core/client/src/redis/look.rs";
-const NUMBERS: [Numbers; 25] = [
+const NUMBERS: [Numbers; 26] = [
     ("Kind", COMPLETION, "kind", all, ""),
     ("ClusterWhy", COMPLETION, "cluster_why", all, ""),
     ("Role", COMPLETION, "role", all, ""),
@@ -56,6 +56,7 @@ const NUMBERS: [Numbers; 25] = [
     ("Place", LOOK, "traits", is_place, ""),
     ("Trait", CODES, "shows", all, ""),
     ("StatementPlace", CODES, "place", all, ""),
+    ("Member", CODES, "member", all, ""),
     // For a message.
     ("Refused", CODES, "refused", all, "  TOO_LONG = -6,\n"),
     ("Found", "faces/abi/src/export_cache.rs", "found", all, ""),

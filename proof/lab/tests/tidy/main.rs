@@ -9,6 +9,7 @@ mod exports;
 mod functions;
 mod lines;
 mod published;
+mod said;
 mod source;
 
 use std::path::{Path, PathBuf};

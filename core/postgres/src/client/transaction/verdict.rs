@@ -73,10 +73,52 @@ pub fn not_committed<E: Failure>(commit: E, is_lost: bool, is_doomed: bool) -> E
     }
 }
 
-/// The outcome of a pipeline of which a statement failed so. `end`: how its sync point ended, if that
-/// failed, too. What the server refused undoes the whole segment, also if its end was never sent.
+/// How a statement of a segment ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberEnd {
+    /// Without an error, as far as it went.
+    Whole,
+    /// The server skipped it.
+    Skipped,
+    /// It failed with this outcome. `Applied`: it was completed, and only its reply can't be read.
+    Failed(Outcome),
+}
+
+/// Why a segment failed, all of which stands or falls together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentFailure {
+    /// The number of the statement that is the cause, from 0. `None`: the end of the segment is, or
+    /// it is not known.
+    pub cause: Option<usize>,
+    /// What is known of the whole, and so of each statement that has no error of its own.
+    pub outcome: Outcome,
+}
+
+/// What becomes of a segment. `end`: the outcome of its sync point, if that failed, or that of the
+/// refusal because of which nothing was sent. `None` if it succeeded.
 #[must_use]
-pub fn of_pipeline(statement: Outcome, end: Option<Outcome>) -> Outcome {
+pub fn of_segment(
+    members: impl Iterator<Item = MemberEnd> + Clone,
+    end: Option<Outcome>,
+) -> Option<SegmentFailure> {
+    let failed = members.clone().enumerate().find_map(|(number, member)| match member {
+        // What can't be read is of no account where all is undone, for another reason.
+        MemberEnd::Failed(Outcome::Applied) if end.is_some() => None,
+        MemberEnd::Failed(outcome) => Some((number, outcome)),
+        MemberEnd::Whole | MemberEnd::Skipped => None,
+    });
+    if let Some((number, outcome)) = failed {
+        let outcome = of_pipeline(outcome, end);
+        return Some(SegmentFailure { cause: Some(number), outcome });
+    }
+    let is_skipped = members.clone().any(|member| member == MemberEnd::Skipped);
+    let outcome = end.or(is_skipped.then_some(Outcome::Rejected))?;
+    Some(SegmentFailure { cause: None, outcome })
+}
+
+/// The outcome of a segment of which a statement failed so. What the server refused undoes the whole
+/// segment, also if its end was never sent.
+fn of_pipeline(statement: Outcome, end: Option<Outcome>) -> Outcome {
     match (statement, end) {
         (_, None) | (Outcome::Rejected, _) => statement,
         // The end was not sent, but the statement may have been.
@@ -160,5 +202,22 @@ mod tests {
         assert_eq!(of_pipeline(Unknown, None), Unknown);
         assert_eq!(of_pipeline(NotSent, Some(Unknown)), Unknown);
         assert_eq!(of_pipeline(Applied, Some(Rejected)), Rejected);
+    }
+
+    #[test]
+    fn a_segment_fails_for_its_first_failure_and_for_what_cannot_be_read_only_where_it_stands() {
+        use MemberEnd::{Failed, Skipped, Whole};
+        use Outcome::{Applied, NotSent, Rejected, Unknown};
+        let ends = |members: &[MemberEnd], end| {
+            of_segment(members.iter().copied(), end).map(|it| (it.cause, it.outcome))
+        };
+        assert_eq!(ends(&[Whole, Whole], None), None);
+        assert_eq!(ends(&[Whole, Failed(Applied)], None), Some((Some(1), Applied)));
+        assert_eq!(ends(&[Failed(Applied), Whole], Some(Rejected)), Some((None, Rejected)));
+        let both = [Failed(Applied), Failed(Rejected), Skipped];
+        assert_eq!(ends(&both, Some(Unknown)), Some((Some(1), Rejected)));
+        assert_eq!(ends(&[Whole, Skipped], None), Some((None, Rejected)));
+        assert_eq!(ends(&[Whole, Whole], Some(NotSent)), Some((None, NotSent)));
+        assert_eq!(ends(&[Whole, Failed(Unknown)], Some(Unknown)), Some((Some(1), Unknown)));
     }
 }

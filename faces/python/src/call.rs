@@ -135,6 +135,8 @@ pub(crate) struct Progress {
     pub(crate) future: Option<Py<PyAny>>,
     /// A part of its reply has come, or more data is taken, of which its caller has not heard.
     pub(crate) is_told: bool,
+    /// All data of a COPY was taken. The blocks are its command tag, which the end of the call tells.
+    pub(crate) is_all_taken: bool,
     pub(crate) is_awaited: bool,
     /// Its pipeline or list sends it at the end of its block, which has not come.
     pub(crate) is_kept: bool,

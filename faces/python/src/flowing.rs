@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::awaiting::misread;
-use crate::call::{Call, Stage, Want};
+use crate::call::{Call, Progress, Stage, Want};
 use crate::core::Core;
 use crate::describe::{self, Look};
 use crate::messages::messages;
@@ -63,7 +63,7 @@ pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
         // The end of the call tells it.
         let len = (body.len() as u32 + 4).to_be_bytes();
         let message = [&[tag], &len[..], body].concat();
-        it.now.with(|now| now.blocks = vec![message.into()])?;
+        it.now.with(|now| (now.blocks, now.is_all_taken) = (vec![message.into()], true))?;
     }
     let data = messages(&reply.blocks).filter(|(tag, _)| *tag == backend::COPY_DATA);
     let data: Vec<_> = data.map(|(_, data)| data).collect();
@@ -79,7 +79,8 @@ pub(crate) fn arrived(call: &Bound<'_, Call>) -> PyResult<Option<Py<PyAny>>> {
     core.get().state.with(State::waits)?;
     // The first answer to a COPY that takes data says nothing of whether it takes more.
     let takes = !matches!(it.want, Want::CopyIn(_));
-    if it.is_over() || it.now.with(|now| now.is_told || (takes && !now.blocks.is_empty()))? {
+    let has_come = |now: &mut Progress| takes && !now.is_all_taken && !now.blocks.is_empty();
+    if it.is_over() || it.now.with(|now| now.is_told || has_come(now))? {
         return Ok(None);
     }
     let future = core.get().future(py)?.unbind();

@@ -10,6 +10,7 @@ import io
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -55,6 +56,38 @@ async def test_rows_longer_than_what_may_be_unread(db: onetrip.Database) -> None
     assert [len(row[0]) async for row in db.stream(text)] == [2_500_000] * 3
     data = [len(data) async for data in db.copy_out(f"copy ({text}) to stdout")]
     assert sum(data) == 3 * 2_500_001
+
+
+@pytest.mark.parametrize("size", [1, 5, 6, 20])
+async def test_replies_that_come_in_parts(size: int) -> None:
+    """However they are cut, as by a network: between the last data and the end of the reply, too."""
+    server = urlsplit(URL)
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int) -> None:
+        while data := await reader.read(65_536):
+            for at in range(0, len(data), most):
+                writer.write(data[at : at + most])
+                await writer.drain()
+                # The other side reads each part by itself.
+                for _ in range(5):
+                    await asyncio.sleep(0)
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(server.hostname, server.port)
+        await asyncio.gather(
+            pass_on(reader, there[1], 65_536), pass_on(there[0], writer, size)
+        )
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as line:
+        port = line.sockets[0].getsockname()[1]
+        async with onetrip.connect(URL.replace(f":{server.port}", f":{port}")) as db:
+            text = "select i from generate_series(1, 10) i"
+            for _ in range(3):
+                assert [row[0] async for row in db.stream(text)] == list(range(1, 11))
+                data = [bytes(part) async for part in db.copy_out(f"copy ({text}) to stdout")]
+                assert b"".join(data) == b"".join(b"%d\n" % i for i in range(1, 11))
+                assert await db.fetchval("select 1") == 1
 
 
 async def test_a_stream(db: onetrip.Database) -> None:

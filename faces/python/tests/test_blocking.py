@@ -28,6 +28,7 @@ import onetrip.blocking
 from onetrip import Gap, Notification
 from onetrip.blocking import Database, Timeout, connect
 from onetrip.blocking._loop import Loop
+from onetrip.errors import CancelledError
 
 from conftest import URL, Line
 
@@ -355,6 +356,21 @@ def test_a_call_whose_time_is_over_harms_nobody() -> None:
             limit.__enter__()
         assert db.fetchval("select to_regclass('never')::text") is None
         assert db.metrics().lost == 0
+
+
+def test_a_stream_that_is_given_up_amid_its_rows_does_not_say_that_nothing_was_sent(
+    db: Database, table: str
+) -> None:
+    text = f"insert into {table} select $1::int4 from generate_series(1, $2::int4) returning i"
+    for number, rows in enumerate((3, 300_000)):
+        with pytest.raises(CancelledError) as error:
+            with Timeout(30) as limit, db.stream(text, number, rows) as stream:
+                next(stream)
+                limit.cancel()
+                list(stream)
+        assert error.value.outcome in ("Applied", "Unknown")
+    # The first was whole before it was given up.
+    assert db.fetchval(f"select count(*) from {table} where i = 0") == 3
 
 
 def test_what_a_client_calls_can_not_use_it(db: Database) -> None:

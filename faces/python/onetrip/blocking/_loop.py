@@ -151,7 +151,7 @@ class Loop(asyncio.SelectorEventLoop):
             if not work.done():
                 assert limit is not None
                 self._give_up(work)
-                error = limit.error(_outcome(work))
+                error = limit.error(outcome_of(work))
                 if isinstance(work, _native.Call):
                     work._mark(error)
                 raise error
@@ -326,7 +326,7 @@ class Loop(asyncio.SelectorEventLoop):
             rest = asyncio.all_tasks(self) - before
         else:
             work.cancel()
-            work.add_done_callback(_outcome)
+            work.add_done_callback(outcome_of)
             rest = {work}
         if self._has_leader:
             return self.nudge()
@@ -454,7 +454,7 @@ class Timeout:
 _limit: ContextVar[Timeout | None] = ContextVar("onetrip_blocking_limit", default=None)
 
 
-def _outcome(work: Any) -> Outcome:
+def outcome_of(work: Any) -> Outcome:
     """What is known of what was given up."""
     if not work.done():
         return "Unknown"

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from .._flow import Stream as Flow
-from ..errors import Error, TimeoutError
-from ._loop import Loop, Timeout
+from ..errors import CancelledError, Error, TimeoutError
+from ._loop import Loop, Timeout, outcome_of
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Owner")
@@ -164,10 +164,16 @@ class Stream(Iterator[T]):
     def __next__(self) -> T:
         for one in self._source._come:
             return one
+        call = self._source._call
         try:
             come: T = self._loop.run(_next, self._source)
         except StopAsyncIteration:
             raise StopIteration from None
+        except (TimeoutError, CancelledError) as error:
+            # It may speak of this step alone, which was not taken any more.
+            if call is not None and error.outcome == "NotSent":
+                error.outcome = outcome_of(call)
+            raise
         return come
 
     def close(self) -> None:

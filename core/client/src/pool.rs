@@ -246,12 +246,13 @@ impl<H: Lent> Pool<H> {
         }
     }
 
-    /// Replies have come on a connection.
-    pub fn answered(&mut self, now: Time, number: u32) {
-        let Some(member) = self.members.get(&number) else { return };
+    /// Replies have come on a connection. To be called whenever they have: only the pool knows on
+    /// which connections it waits for the last one. Returns whether there may be something to do.
+    pub fn answered(&mut self, now: Time, number: u32) -> bool {
+        let Some(member) = self.members.get(&number) else { return false };
         let waits = self.policy.waiting() > 0;
         if !waits && !member.draining {
-            return;
+            return false;
         }
         if member.is_idle() {
             self.policy.handle_drained(member.id);
@@ -260,6 +261,7 @@ impl<H: Lent> Pool<H> {
             self.policy.handle_room();
         }
         self.settle(now);
+        true
     }
 
     /// The host has acted on all records: requests placed on a connection have been submitted

@@ -638,8 +638,10 @@ void onetrip_pool_opened(onetrip_pool *pool, double now, uint32_t number, onetri
 void onetrip_pool_open_failed(onetrip_pool *pool, double now, uint32_t number, bool permanent);
 void onetrip_pool_lost(onetrip_pool *pool, double now, uint32_t number);
 void onetrip_pool_retire(onetrip_pool *pool, double now, uint32_t number);
-/* Replies have arrived on a connection. A waiting request may have room there now. */
-void onetrip_pool_answered(onetrip_pool *pool, double now, uint32_t number);
+/* Replies have arrived on a connection: a waiting request may have room there now, or it may have
+ * answered the last that the pool waits for before it closes it. To be called whenever replies have
+ * arrived, and quick where nobody waits. Returns whether there may be completions. */
+bool onetrip_pool_answered(onetrip_pool *pool, double now, uint32_t number);
 /* The host has acted on all completions of the last table: each request of an ONETRIP_POOL_PLACED
  * was submitted, or never will be. Until this call the connections of these requests count as busy.
  * To be called after each table that holds an ONETRIP_POOL_PLACED. */

@@ -236,11 +236,13 @@ pub unsafe extern "C" fn onetrip_pool_retire(pool: *mut Pool, now: f64, number: 
     unsafe { of(pool) }.retire(time(now), number);
 }
 
-/// Replies have arrived on a connection. A waiting request may have room there now.
+/// Replies have arrived on a connection: a waiting request may have room there now, or it may have
+/// answered the last that the pool waits for before it closes it. To be called whenever replies
+/// have arrived, and quick where nobody waits. Returns whether there may be completions.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn onetrip_pool_answered(pool: *mut Pool, now: f64, number: u32) {
+pub unsafe extern "C" fn onetrip_pool_answered(pool: *mut Pool, now: f64, number: u32) -> bool {
     // SAFETY: the host's promise at the top.
-    unsafe { of(pool) }.answered(time(now), number);
+    unsafe { of(pool) }.answered(time(now), number)
 }
 
 /// The host has acted on all completions of the last table: each request of a `POOL_PLACED` was

@@ -415,3 +415,17 @@ test('a second transaction of a session beside an open one is an error at once',
   session.release()
   await drop()
 })
+
+test('a connection whose lifetime passes while it is busy is closed, and the next one serves', limits, async () => {
+  const sql = client({ connectionsMax: 1, lifetimeMs: 1000 })
+  const pids = await Promise.all(
+    Array.from({ length: 3 }, async () => {
+      const { pid } = await sql<{ pid: number }>`
+        select pg_backend_pid() as pid, pg_sleep(0.4)::text`.one()
+      return pid
+    }),
+  )
+  const { pid } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.one()
+  assert.ok(!pids.includes(pid))
+  await sql.end()
+})

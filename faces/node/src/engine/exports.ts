@@ -218,7 +218,7 @@ export interface Exports {
   onetrip_pool_open_failed(pool: number, now: number, number: number, permanent: number): void
   onetrip_pool_lost(pool: number, now: number, number: number): void
   onetrip_pool_retire(pool: number, now: number, number: number): void
-  onetrip_pool_answered(pool: number, now: number, number: number): void
+  onetrip_pool_answered(pool: number, now: number, number: number): number
   onetrip_pool_acted(pool: number, now: number): void
   onetrip_pool_close(pool: number, now: number): void
   onetrip_pool_cut(pool: number, now: number): void

@@ -244,11 +244,15 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     this.#schedule()
   }
 
-  /** Replies arrived on a connection: a caller in line may be placed there now. */
+  /**
+   * Replies arrived on a connection: a caller in line may be placed there now, or the pool closes
+   * it, which has waited for the last one.
+   */
   answered(connection: number): void {
-    this.#tellPolicy(connection, (now, number) =>
-      this.engine.onetrip_pool_answered(this.#pool, now, number),
-    )
+    if (this.#over || this.#isStale(connection)) return
+    const number = connection - this.#base
+    const now = performance.now()
+    if (this.engine.onetrip_pool_answered(this.#pool, now, number)) this.#schedule()
   }
 
   /** Tells the policy of a connection, unless that was lost with the module. */

@@ -296,9 +296,7 @@ export class Pool implements Opener, Host, Scope {
 
   answered(connection: Connection): void {
     const { number } = connection
-    // A pool that is ending is told too: it lets go of a connection once that has answered all.
-    const matters = this.#isClosing || this.#adapter.waiting > 0 || this.#retiring.has(number)
-    if (matters && this.#members.get(number) === connection) this.#adapter.answered(number)
+    if (this.#members.get(number) === connection) this.#adapter.answered(number)
   }
 
   changed(connection: Connection): void {

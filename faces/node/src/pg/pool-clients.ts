@@ -179,8 +179,7 @@ export class Clients extends Members implements Opener {
       return this.#listen(member)
     }
     if (this.shares) this.#rest(member)
-    const matters = this.adapter.waiting > 0 || member.isLeaving || this.pool.ending
-    if (matters) this.adapter.answered(member.number)
+    this.adapter.answered(member.number)
   }
 
   /**

@@ -3,6 +3,7 @@ import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 
+import type { Tag } from '../src/modern/tag'
 import { client, failure } from './modern/client'
 
 test('rows are iterated in their order, however many', { timeout: 120_000 }, async () => {
@@ -193,4 +194,28 @@ test('a COPY after a session of another user finds a clean one', async () => {
       .code,
     '42P01',
   )
+})
+
+test('a statement that is awaited beside or behind its stream is refused', async () => {
+  const sql = client({ connectionsMax: 1 })
+  // In an object, since an async function awaits what it returns.
+  const streamed = async (tag: Tag) => {
+    const query = tag`select 1 as a`
+    for await (const row of query) assert.deepEqual(row, { a: 1 })
+    return { query }
+  }
+  const beside = sql`select 1 as a`
+  for (const again of [
+    async () => await (await streamed(sql)).query,
+    async () => (await streamed(sql)).query.one(),
+    () => sql.begin(async (tx) => [(await streamed(tx)).query]),
+    () => {
+      void beside.stream().next()
+      return beside
+    },
+  ]) {
+    const { code, outcome } = await failure(again())
+    assert.deepEqual([code, outcome], ['sent_already', 'NotSent'])
+  }
+  assert.equal((await sql`select 1`).count, 1)
 })

@@ -488,3 +488,51 @@ test('a pipeline and a full queue wait for each other, and harm nobody', async (
   }
   assert.equal((await sql`select pg_backend_pid() as p`.one())['p'], pid)
 })
+
+test('a statement that would run outside of its transaction is refused', async () => {
+  const sql = client()
+  const other = client()
+  await sql`drop table if exists modern_outside`
+  await sql`create table modern_outside (n int)`
+  const stray = (tag: typeof sql) => tag`insert into modern_outside values (1)`
+  for (const refused of [
+    () => sql.begin(() => [stray(sql)]),
+    () => sql.begin((tx) => [tx`select 1`, stray(sql)]),
+    () => sql.begin((tx) => [stray(other), tx`select 1`]),
+    () => sql.begin((tx) => tx.pipeline([stray(sql)])),
+    () => sql.begin((tx) => sql.pipeline([tx`insert into modern_outside values (1)`])),
+    () => sql.begin((tx) => tx.savepoint(() => [stray(sql)])),
+  ]) {
+    const { code, outcome } = await failure(refused())
+    assert.deepEqual([code, outcome], ['wrong_place', 'NotSent'])
+  }
+  assert.deepEqual([...(await sql`select n from modern_outside`)], [])
+  await sql`drop table modern_outside`
+})
+
+test('statements that the function of a savepoint returns are sent in it', async () => {
+  const sql = client()
+  await sql`drop table if exists modern_returned`
+  await sql`create table modern_returned (n int)`
+  const results = await sql.begin((tx) =>
+    tx.savepoint((inner) => [
+      inner`insert into modern_returned values (1)`,
+      inner<{ n: number }>`select n from modern_returned`,
+    ]),
+  )
+  assert.deepEqual([...results[1]], [{ n: 1 }])
+  assert.deepEqual([...(await sql`select n from modern_returned`)], [{ n: 1 }])
+  await sql`drop table modern_returned`
+})
+
+test('a transaction is not committed without a statement that its function returned', async () => {
+  const sql = client()
+  await sql`drop table if exists modern_whole`
+  await sql`create table modern_whole (n int)`
+  const error = await failure(
+    sql.begin((tx) => [tx`insert into modern_whole values (1)`, tx`vacuum modern_whole`]),
+  )
+  assert.notEqual(error.outcome, 'Applied')
+  assert.deepEqual([...(await sql`select n from modern_whole`)], [])
+  await sql`drop table modern_whole`
+})

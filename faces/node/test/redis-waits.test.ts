@@ -138,3 +138,19 @@ test('close with a limit cuts what is left then, and its calls end as Unknown', 
   await idle.ping()
   await idle.close({ timeoutMs: 60_000 })
 })
+
+test('a stream with a window that takes nothing, or with what is no command, is an error', limits, async () => {
+  await using client = redis(server.url)
+  const read = async (commands: unknown, options: object) => {
+    for await (const reply of client.stream(commands as never, options)) void reply
+  }
+  for (const [commands, options] of [
+    [[['PING']], { window: 0 }],
+    [[['PING']], { window: NaN }],
+    [[['PING']], { windowBytes: -1 }],
+    [[['PING'], []], {}],
+    [[undefined, ['PING']], {}],
+  ] as const) {
+    await assert.rejects(read(commands, options), { code: 'wrong_argument', outcome: 'NotSent' })
+  }
+})

@@ -122,7 +122,7 @@ export class Settings {
     const password: unknown = await given()
     if (typeof password !== 'string')
       throw new TypeError('the password function must return a string, or a promise of one')
-    return password
+    return checked('password', password)
   }
 
   /** The options of TLS for this host; undefined if TLS is not used. */

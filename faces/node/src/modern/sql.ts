@@ -22,7 +22,7 @@ import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
 import { copyFrom, copyTo, type CopyIn, type CopyOut } from './copy'
 import type { TransactionOptions } from './begin'
-import { Borrowed, type Level, Transaction } from './transaction'
+import { Borrowed, Level, Transaction } from './transaction'
 
 /** The results of a list of statements, in their order. */
 export type Results<Q extends readonly unknown[]> = {
@@ -53,9 +53,13 @@ interface Streams {
 export interface Tx extends Tag, Streams {
   /**
    * Runs a function behind a savepoint. If the function throws, its statements are undone, and the
-   * transaction goes on.
+   * transaction goes on. If it returns an array of statements, they are sent, and `savepoint`
+   * resolves to their results.
    */
-  savepoint<T>(run: Run<T, Tx>): Promise<T>
+  savepoint<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(
+    run: Run<Q, Tx>,
+  ): Promise<Results<Q>>
+  savepoint<T>(run: Run<T, Tx>): Promise<Unwrapped<T>>
   /** Sends statements together. If one fails, the transaction can only be rolled back. */
   pipeline<const Q extends readonly Query<unknown>[]>(queries: Q): Promise<Results<Q>>
 }
@@ -199,7 +203,13 @@ function pipelineOn(pool: Pool, defaults: Defaults) {
       typeof given === 'function'
         ? await (given as (tag: Tag) => unknown)(tagOf(pipeline, bare, {}))
         : given
-    return pipeline.send(statementsOf(made))
+    const statements = statementsOf(made)
+    if (statements.some(({ scope }) => scope instanceof Level || scope instanceof SessionScope))
+      throw misuse(
+        'wrong_place',
+        'a statement of a session or a transaction runs on a connection of its own: use its pipeline, or await it',
+      )
+    return pipeline.send(statements)
   }
 }
 
@@ -251,12 +261,37 @@ async function runIn(
   run: Run<unknown, Tx>,
 ): Promise<unknown> {
   const value = await run(txOf(transaction.outermost, defaults))
-  const statements =
-    Array.isArray(value) && value.length > 0 && value.every((it) => it instanceof Statement)
-      ? value
-      : []
+  const statements = returned(transaction, value)
   await transaction.commit(statements)
   return statements.length === 0 ? value : Promise.all(statements.map((it) => it.settled()))
+}
+
+/** The statements that a function of the transaction has returned. */
+function returned(transaction: Transaction, value: unknown): readonly Statement[] {
+  const areStatements =
+    Array.isArray(value) && value.length > 0 && value.every((it) => it instanceof Statement)
+  return areStatements ? within(transaction, value) : []
+}
+
+/** Throws if one of them would run outside of the transaction, whatever becomes of that. */
+function within(
+  transaction: Transaction,
+  statements: readonly Statement[],
+): readonly Statement[] {
+  if (statements.every(({ scope, isSent }) => isSent || transaction.has(scope))) return statements
+  throw misuse(
+    'wrong_place',
+    'the statement would run outside of the transaction: make it by the argument of the function',
+  )
+}
+
+/** Sends statements of a transaction, and waits until all have ended, since it goes on behind them. */
+async function together(statements: readonly Statement[]): Promise<unknown[]> {
+  const promises = statements.map((it) => it.settled())
+  const ends = await Promise.allSettled(promises)
+  const failed = ends.find((it) => it.status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
+  return Promise.all(promises)
 }
 
 function txOf(level: Level, defaults: Defaults): Tx {
@@ -266,14 +301,13 @@ function txOf(level: Level, defaults: Defaults): Tx {
   })
   return tagOf(scope, defaults, {
     savepoint: <T>(run: Run<T, Tx>): Promise<T> =>
-      level.transaction.savepoint(level, async (inner) => run(txOf(inner, defaults))),
-    pipeline: async (given: unknown): Promise<unknown> => {
-      const promises = statementsOf(given).map((it) => it.settled())
-      const ends = await Promise.allSettled(promises)
-      const failed = ends.find((it) => it.status === 'rejected')
-      if (failed?.status === 'rejected') throw failed.reason
-      return Promise.all(promises)
-    },
+      level.transaction.savepoint(level, async (inner) => {
+        const value = await run(txOf(inner, defaults))
+        const statements = returned(level.transaction, value)
+        return statements.length === 0 ? value : ((await together(statements)) as T)
+      }),
+    pipeline: async (given: unknown): Promise<unknown> =>
+      together(within(level.transaction, statementsOf(given))),
     ...streamsOn(scope),
   }) as unknown as Tx
 }

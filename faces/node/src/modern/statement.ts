@@ -92,6 +92,12 @@ export class Statement extends Fragment implements Receiver {
     return this.promise
   }
 
+  /** Why it has failed, if it was not sent. */
+  get refusal(): PostgresError | undefined {
+    const { failure } = this
+    return failure instanceof PostgresError && failure.outcome === 'NotSent' ? failure : undefined
+  }
+
   /** Whether it has no deadline or signal of its own, and may not be repeated. */
   get isPlain(): boolean {
     return !this.isRepeatable && (this.watch === undefined || this.watch.isDefault)

@@ -5,7 +5,7 @@ import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
 import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
-import { PostgresError } from './error'
+import { misuse, PostgresError } from './error'
 import { endError, refused } from './failure'
 import type { LendingScope, Checkout } from './lending'
 import { ASYNC_DISPOSE } from './dispose'
@@ -132,6 +132,8 @@ class Arriving<Row> implements Receiver, Occupant, Loan {
 
   async #start(scope: LendingScope, statement: Statement): Promise<void> {
     statement.take()
+    // Whoever awaits it as well is told so, also once the stream is over.
+    statement.finishWith(misuse('sent_already', STREAMED))
     statement.prepare()
     this.#text = statement.text
     this.#asArrays = statement.asArrays
@@ -243,6 +245,8 @@ function unreadable(error: unknown): PostgresError {
   const why = error instanceof Error ? error.message : String(error)
   return new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
 }
+
+const STREAMED = 'the statement was read as a stream: make a new one to await it'
 
 const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
 

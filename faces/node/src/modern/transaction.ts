@@ -103,6 +103,11 @@ export class Transaction implements Keeper {
     return occupants.areNone ? undefined : occupants.whenNone()
   }
 
+  /** Whether the statements of this scope run in it. */
+  has(scope: Scope): boolean {
+    return scope instanceof Level && scope.transaction === this
+  }
+
   /** Whether the engine allows to run it again after its failure. */
   get runsAgain(): boolean {
     return this.connection.act(Act.RUNS_AGAIN) > 0
@@ -168,6 +173,9 @@ export class Transaction implements Keeper {
     if (open !== undefined) this.#undo(open)
     const ends = Promise.allSettled(statements.map((it) => it.settled()))
     this.#close()
+    // What was refused was not sent, so COMMIT would not fail for it.
+    const refused = statements.find((it) => it.refusal !== undefined)
+    if (refused !== undefined) throw refused.refusal
     if (this.#isIncomplete) {
       const message = 'rolled back, since a statement was given up before it was sent'
       throw new PostgresError('rolled_back', 'Rejected', message)

@@ -106,8 +106,9 @@ class Source {
     if (this.#taken === undefined && !this.#isAsked) this.#ask()
     const taken = this.#taken
     this.#taken = undefined
-    if (taken?.done === true) this.isOver = true
-    return taken?.done === true ? undefined : taken?.value
+    if (taken === undefined) return undefined
+    if (taken.done === true) this.isOver = true
+    return taken.done === true ? undefined : checked(taken.value)
   }
 
   #ask(): void {
@@ -132,6 +133,12 @@ class Source {
   }
 }
 
+/** Throws where it is no command, as `[]` is none. */
+function checked(command: CommandWords): CommandWords {
+  if (Array.isArray(command) && typeof command[0] === 'string') return command
+  throw misuse('wrong_argument', 'stream: a command is an array that begins with its name')
+}
+
 /** The commands that were sent and whose replies were not read, on a connection of their own. */
 class Window implements Loan {
   outlet: Outlet | undefined
@@ -145,6 +152,9 @@ class Window implements Loan {
   #wake: (() => void) | undefined
 
   constructor(how: How, { window = 10_000, windowBytes = 4 * 1024 * 1024 }: StreamOptions) {
+    for (const [name, value] of Object.entries({ window, windowBytes }))
+      if (!Number.isInteger(value) || value < 1)
+        throw misuse('wrong_argument', `stream: ${name} is a whole number of at least 1, not ${value}`)
     this.#how = how
     this.#most = window
     this.#bytesMost = windowBytes

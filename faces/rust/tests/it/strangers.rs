@@ -158,6 +158,18 @@ fn the_lifetime_of_a_busy_connection_ends() {
 }
 
 #[test]
+fn the_lifetime_of_a_connection_ends_that_is_busy_with_others_in_line() {
+    run_long(crate::support::PATIENCE, async {
+        let client = client_with("lifetime_ms=1000&connections_max=1").await;
+        let slow = || client.query_one("select pg_backend_pid() from pg_sleep(0.4)", &[]);
+        let (first, second, third) = tokio::join!(slow(), slow(), slow());
+        let pids = [first, second, third].map(|row| row.unwrap().get::<i32>(0));
+        let row = client.query_one("select pg_backend_pid()", &[]).await.unwrap();
+        assert!(!pids.contains(&row.get::<i32>(0)));
+    });
+}
+
+#[test]
 fn a_session_whose_cancel_went_astray_gives_its_connection_up() {
     run(async {
         let proxy = proxy();

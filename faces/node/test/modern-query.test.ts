@@ -369,3 +369,22 @@ test('bytes of another realm are bytes', async () => {
     assert.equal((await sql`select encode(${bytes}::bytea, 'hex') as h`.one())['h'], '01ff')
   }
 })
+
+test('a wrong argument is an error at once, with an outcome', async () => {
+  const sql = client()
+  const circle: { own?: unknown } = {}
+  circle.own = circle
+  const calls: [() => unknown, string][] = [
+    [() => sql.json(circle), 'unencodable_parameter'],
+    [() => sql.json(1n as never), 'unencodable_parameter'],
+    [() => sql`select 1`.signal({} as AbortSignal), 'wrong_argument'],
+    [() => sql.begin({ isolationLevel: 'serializable' } as object, () => 1), 'wrong_argument'],
+    [() => sql.begin(undefined as never), 'wrong_argument'],
+  ]
+  for (const [call, code] of calls) {
+    const error = await failure((async () => await call())())
+    assert.deepEqual([error.code, error.outcome], [code, 'NotSent'])
+    assert.doesNotMatch(error.message, /\n/)
+  }
+  assert.throws(() => client({ onNotice: 5 as never }), /onNotice takes a function/)
+})

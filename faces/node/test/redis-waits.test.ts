@@ -154,3 +154,11 @@ test('a stream with a window that takes nothing, or with what is no command, is 
     await assert.rejects(read(commands, options), { code: 'wrong_argument', outcome: 'NotSent' })
   }
 })
+
+test('times that no timer can wait are refused', () => {
+  assert.throws(() => redis({ connectTimeout: 2 ** 31 }), { code: 'config' })
+  const client = redis(server.url)
+  assert.throws(() => client.with({ timeout: -1 }), { code: 'wrong_argument' })
+  assert.throws(() => client.with({ timeout: NaN }), { code: 'wrong_argument' })
+  assert.throws(() => client.with({ signal: 5 as never }), { code: 'wrong_argument' })
+})

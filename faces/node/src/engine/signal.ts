@@ -31,3 +31,9 @@ export function heedNoMore(signal: AbortSignal, heeder: Heeder): void {
   signals.delete(signal)
   signal.removeEventListener('abort', heeders)
 }
+
+/** Whether it is a signal, also one of another realm or of a library. */
+export function isSignal(value: unknown): value is AbortSignal {
+  const { aborted, addEventListener } = Object(value) as Partial<AbortSignal>
+  return typeof aborted === 'boolean' && typeof addEventListener === 'function'
+}

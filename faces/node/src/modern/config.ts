@@ -85,6 +85,8 @@ export class Settings {
       this.#texts.set('target_session_attrs', 'primary')
     this.#password = typeof config.password === 'function' ? config.password : this.text('password')
     this.values = new Values(config.types)
+    if (config.onNotice !== undefined && typeof config.onNotice !== 'function')
+      throw new TypeError('postgres: onNotice takes a function')
     this.onNotice = config.onNotice
     this.tls = config.tls
     this.endpoints = endpointsOf(this.text('host') ?? '', this.text('hostaddr') ?? '', this.said('port'))

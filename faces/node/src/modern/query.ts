@@ -1,3 +1,4 @@
+import { isSignal } from '../engine/signal'
 import { misuse, PostgresError } from './error'
 import type { LendingScope } from './lending'
 import type { Rows } from './rows'
@@ -128,6 +129,8 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
 
   signal(signal: AbortSignal): this {
     this.#isNew()
+    if (!isSignal(signal))
+      throw misuse('wrong_argument', 'signal takes an AbortSignal')
     this.#watched().signal = signal
     return this
   }

@@ -222,7 +222,11 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Borrowed> | Borrowed)
   return async (first: unknown, second?: unknown): Promise<unknown> => {
     const options = (second === undefined ? {} : first) as BeginOptions
     const run = (second === undefined ? first : second) as Run<unknown, Tx>
-    const { retry = false } = options
+    if (typeof run !== 'function') throw misuse('wrong_argument', 'begin takes a function')
+    const { retry = false, ...modes } = options
+    const wrong = Object.keys(modes).find((name) => !MODES.has(name))
+    if (wrong !== undefined)
+      throw misuse('wrong_argument', `begin has no option ${wrong}: ${[...MODES].join(', ')}, retry`)
     const attemptsMax = typeof retry === 'object' ? retry.attemptsMax : retry ? 0 : 1
     for (let attempt = 1; ; attempt++) {
       const borrowed = await borrow()
@@ -243,6 +247,9 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Borrowed> | Borrowed)
     }
   }
 }
+
+/** The modes of a transaction, as options. */
+const MODES = new Set(['isolation', 'readOnly', 'deferrable'])
 
 async function borrowFrom(pool: Pool): Promise<Borrowed> {
   const lease = await pool.checkout()

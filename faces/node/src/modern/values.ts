@@ -8,11 +8,23 @@ export class Json {
   readonly text: string
 
   constructor(value: unknown) {
-    const text = JSON.stringify(value) as string | undefined
-    if (text === undefined)
-      throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON form`)
-    this.text = text
+    this.text = jsonOf(value)
   }
+}
+
+function jsonOf(value: unknown): string {
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value) as string | undefined
+  } catch (error) {
+    // A circle, a bigint, or what a `toJSON` throws. The message has several lines.
+    const why = String((error as Error | undefined)?.message).split('\n', 1)[0] as string
+    const failed = misuse('unencodable_parameter', `sql.json: the value has no JSON form: ${why}`)
+    failed.cause = error
+    throw failed
+  }
+  if (text !== undefined) return text
+  throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON form`)
 }
 
 /** A value in a template. */

@@ -6,7 +6,8 @@ import { type Call, type How, promised, type Shape } from './call'
 import type { Key, Promised } from './commands'
 import { type Core, misplaced, runAtomic, runEach } from './core'
 import type { Argument } from './encode'
-import { RedisError } from './error'
+import { isSignal } from '../engine/signal'
+import { misuse, RedisError } from './error'
 import { List, type Runner } from './list'
 import type { Reply } from './reply'
 import { Script, scriptArguments, scriptOf } from './script'
@@ -96,6 +97,9 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   /** The same client, with a deadline or a signal for each of its calls. */
   with(options: CallOptions): Client<B> {
     const { timeout = this.#how.timeout, signal = this.#how.signal } = options
+    if (!(timeout >= 0)) throw misuse('wrong_argument', 'with: timeout is a time in milliseconds, or 0')
+    if (!(signal === undefined || isSignal(signal)))
+      throw misuse('wrong_argument', 'with: signal is an AbortSignal')
     return new Client<B>(this.#core, { ...this.#how, timeout, signal })
   }
 

@@ -319,9 +319,14 @@ function merge(under: Given, over: RedisOptions): Given {
 
 function whole(name: string, value: number | undefined, otherwise: number): number {
   if (value === undefined) return otherwise
+  if (name.endsWith('Timeout') && value > LONGEST)
+    throw invalid(`${name} takes at most ${LONGEST} ms`)
   if (Number.isInteger(value) && value >= 0) return value
   throw invalid(`${name} takes a whole number of at least 0, not ${String(value)}`)
 }
+
+/** The longest timer that Node takes, in milliseconds. */
+const LONGEST = 0x7fffffff
 
 function atLeastOne(name: string, value: number | undefined, otherwise: number): number {
   const number = whole(name, value, otherwise)

@@ -83,18 +83,21 @@ class Calls:
 
     def fetch_arrow(self, query: str, /, *args: Any, repeatable: bool = False) -> Arrow:
         """The rows of a statement as columns of Arrow."""
-        return self._loop.call(self._it.fetch_arrow, query, *args, repeatable=repeatable)
+        loop, it = self._at()
+        return loop.call(it.fetch_arrow, query, *args, repeatable=repeatable)
 
     def execute(self, query: str, /, *args: Any) -> str:
         """The command tag, as ``INSERT 0 1``."""
-        return self._loop.call(self._it.execute, query, *args)
+        loop, it = self._at()
+        return loop.call(it.execute, query, *args)
 
     def executemany(self, query: str, args: Iterable[Iterable[Any]], /) -> int:
         """Runs a statement with each of these sets of arguments: all of them take effect, or none.
 
         It returns how many rows were affected.
         """
-        return self._loop.call(self._it.executemany, query, list(args))
+        loop, it = self._at()
+        return loop.call(it.executemany, query, list(args))
 
     @overload
     def fetchmany(
@@ -112,12 +115,13 @@ class Calls:
         self, query: str, args: Iterable[Iterable[Any]], /, *, into: Any = None
     ) -> Any:
         """The same, and the rows of all of them."""
-        return self._loop.call(self._it.fetchmany, query, list(args), into=into)
+        loop, it = self._at()
+        return loop.call(it.fetchmany, query, list(args), into=into)
 
     def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
         """A statement for many rows of arguments: ``db.batch(query, rows).atomic()``."""
-        of: Any = self._it
-        return Batch(self._loop, of.batch(query, _told(rows)))
+        loop, of = self._at()
+        return Batch(loop, of.batch(query, _told(rows)))
 
     @overload
     def stream(self, query: str, /, *args: Any) -> Stream[Record]: ...
@@ -129,11 +133,13 @@ class Calls:
     def stream(self, query: str, /, *args: Any, into: Callable[..., T]) -> Stream[T]: ...
     def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
         """The rows as they arrive: ``for row in db.stream(…)``."""
-        return Stream(self._loop, lambda: self._it.stream(query, *args, into=into))
+        loop, it = self._at()
+        return Stream(loop, lambda: it.stream(query, *args, into=into))
 
     def copy_out(self, query: str, /) -> Stream[bytes]:
         """The data of a COPY … TO STDOUT as it arrives."""
-        return Stream(self._loop, lambda: self._it.copy_out(query))
+        loop, it = self._at()
+        return Stream(loop, lambda: it.copy_out(query))
 
     def copy_in(self, query: str, source: Data | Iterable[Data] | Any, /) -> int:
         """Gives data to a COPY … FROM STDIN, and returns how many rows it made.
@@ -142,7 +148,7 @@ class Calls:
         where it raises.
         """
         groups = grouped(_chunks(source), _size, PART)
-        return self._copy(lambda it: self._it.copy_in(query, it), groups)
+        return self._copy(lambda of, it: of.copy_in(query, it), groups)
 
     def copy_rows(
         self,
@@ -159,15 +165,16 @@ class Calls:
         """
         if isinstance(rows, (list, tuple)):
             # They can be gone through again.
-            return self._loop.run(
-                lambda: self._it.copy_rows(table, rows, columns=columns, schema=schema)
+            loop, of = self._at()
+            return loop.run(
+                lambda: of.copy_rows(table, rows, columns=columns, schema=schema)
             )
         return self._copy(
-            lambda it: self._it.copy_rows(table, it, columns=columns, schema=schema),
+            lambda of, it: of.copy_rows(table, it, columns=columns, schema=schema),
             grouped(iter(rows), lambda _: 1, ROWS),
         )
 
-    def _copy(self, copy: Callable[[Any], Any], groups: Iterator[list[Any]]) -> int:
+    def _copy(self, copy: Callable[[Any, Any], Any], groups: Iterator[list[Any]]) -> int:
         """The source is read outside of the loop, so it may use the client."""
         handed: asyncio.Queue[list[Any] | None] = asyncio.Queue(1)
 
@@ -177,7 +184,7 @@ class Calls:
                     yield one
 
         async def begin() -> asyncio.Task[int]:
-            return asyncio.get_running_loop().create_task(copy(source()))
+            return asyncio.get_running_loop().create_task(copy(of, source()))
 
         async def hand(task: asyncio.Task[int], group: list[Any] | None) -> bool:
             put = asyncio.ensure_future(handed.put(group))
@@ -191,7 +198,7 @@ class Calls:
             task.cancel()
             await asyncio.wait([task])
 
-        loop = self._loop
+        loop, of = self._at()
         task = loop.run(begin)
         try:
             for group in groups:
@@ -319,7 +326,7 @@ class Session(Calls):
         deferrable: bool | None = None,
     ) -> Block[Transaction]:
         """A transaction: ``with db.begin() as tx``. BEGIN leaves with its first statement."""
-        loop, of = self._loop, self._it
+        loop, of = self._at()
         assert isinstance(of, (_client.Session, _client.Database))
         return Block(
             loop,
@@ -335,20 +342,21 @@ class Database(Owner, Session):  # type: ignore[override]
 
     def session(self) -> Block[Session]:
         """A connection of one's own: ``with db.session() as session``."""
-        loop = self._loop
-        return Block(loop, self._it.session, lambda session: Session(loop, session))
+        loop, it = self._at()
+        return Block(loop, it.session, lambda session: Session(loop, session))
 
     def pipeline(self) -> Block[Pipeline]:
         """Statements that share one sync point: all of them take effect, or none.
 
         They leave at the end of the block. Behind it their calls have a ``result()``.
         """
-        return Block(self._loop, self._it.pipeline, lambda pipeline: pipeline)
+        loop, it = self._at()
+        return Block(loop, it.pipeline, lambda pipeline: pipeline)
 
     def listen(self, *channels: str) -> Block[Events[Event]]:
         """Notifications, on a connection of their own: ``with db.listen("a") as events``."""
-        loop = self._loop
-        return Block(loop, lambda: self._it.listen(*channels), lambda it: Events(loop, it))
+        loop, of = self._at()
+        return Block(loop, lambda: of.listen(*channels), lambda it: Events(loop, it))
 
     def run(
         self,
@@ -373,16 +381,18 @@ class Database(Owner, Session):  # type: ignore[override]
 
     def reads(self) -> Reads:
         """Reads that replicas may serve, and that show what this client wrote."""
-        return Reads(self._loop, self._it.reads())
+        loop, it = self._at()
+        return Reads(loop, it.reads())
 
     def position(self) -> Position:
         """The position in the log behind all writes that this client had acknowledged."""
-        return self._loop.run(self._it.position)
+        loop, it = self._at()
+        return loop.run(it.position)
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""
-        with self._loop.turn:
-            return self._it.metrics()
+        loop, it = self._at()
+        return loop.act(it.metrics)
 
     @property
     def server_parameters(self) -> dict[str, str]:
@@ -391,7 +401,8 @@ class Database(Owner, Session):  # type: ignore[override]
 
     def reload_types(self) -> None:
         """Forgets what was learned of texts and types, for after they were altered."""
-        self._loop.run(self._it.reload_types)
+        loop, it = self._at()
+        loop.run(it.reload_types)
 
 
 class _Raised(RuntimeError):
@@ -449,7 +460,7 @@ def connect(
     db = Database(opens._made)
 
     async def check() -> None:
-        core = db._it._core_of()
+        core = db._at()[1]._core_of()
         core.release(await core.checkout())
 
     return db._checked(check)

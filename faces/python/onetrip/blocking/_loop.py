@@ -10,6 +10,9 @@ away as long as it waits for sockets, a follower as long as it waits for the lea
 A signal's handler may raise between any two instructions of Python. Where the leader waits for
 sockets, nothing is lost by that. Anywhere else a part of the work may be, such as bytes that were
 read and not handed on; then no connection can be trusted, and all of the client end (``_give_in``).
+
+Who works amid its turn writes that down (``amid``), and strikes it out where it waits or is done.
+So whoever takes the turn next sees what was interrupted, also where the end itself was.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import selectors
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import ContextVar, Token
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from .. import _native
@@ -49,6 +55,9 @@ EXPECTED = (Error, TypeError, ValueError, RuntimeError, StopAsyncIteration)
 #: Rounds of a loop in which what has come is read, and what follows from that is done.
 ROUNDS = 3
 
+#: Rounds in which tasks hear that all connections have ended, and end with that.
+LAST_ROUNDS = 32
+
 
 class Loop(asyncio.SelectorEventLoop):
     """The loop of one client."""
@@ -56,16 +65,23 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.turn = _native.Turn()
         self.hosts: weakref.WeakSet[Host] = weakref.WeakSet()
-        #: Why it can't be used any more.
-        self.failure: Error | None = None
-        #: Nothing is lost if a signal's handler raises now.
-        self.is_safe = False
+        #: Why it can't be used any more, where a signal has interrupted it.
+        self.failure: str | None = None
+        #: The thread that works here, or 0 where nothing is lost if a signal's handler raises.
+        self.amid = 0
+        #: The thread that runs it, or 0.
+        self._leader = 0
+        #: All that were ever connected, as a transport that was interrupted forgets its own.
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        #: Nothing is left of it.
+        self._is_over = False
         self._unwritten: list[Callable[[], None]] = []
         #: Clients leave here what writes their bytes; it is called before this thread waits.
         self.flush_soon = self._unwritten.append
         self._waiting: list[Waiter] = []
-        self._has_leader = self._is_nudged = self._is_ending = False
+        self._is_nudged = self._is_ending = False
         self._struck: BaseException | None = None
+        self._outer: asyncio.AbstractEventLoop | None = None
         self._ran = 0.0
         super().__init__(Selector(self))
         self.set_exception_handler(self._told)
@@ -75,19 +91,25 @@ class Loop(asyncio.SelectorEventLoop):
         work, limit = None, _limit.get()
         with self.turn:
             try:
+                self._enter()
                 self._look(limit)
                 work = method(*args, **kwargs)
-                if limit is None and not self._has_leader:
+                if limit is None and not self._leader:
                     self._lead(work.done)
-                if work.done():
-                    return work.result()
+                result: T = self._end_of(work, limit)
+                self.amid = 0
+                return result
             except EXPECTED:
+                self.amid = 0
                 raise
             except BaseException:
                 self._interrupted(work)
                 raise
-            result: T = self._end_of(work, limit)
-            return result
+
+    def act(self, method: Callable[..., T], *args: Any) -> T:
+        """Does what waits for nothing."""
+        with self.turn:
+            return self._acted(lambda: method(*args))
 
     def run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
         """What a coroutine returns."""
@@ -100,74 +122,138 @@ class Loop(asyncio.SelectorEventLoop):
         *args: Any,
         closed: Callable[[], T] | None = None,
     ) -> T:
-        """``closed`` is called in its place where the client was closed."""
+        """``closed`` is called in its place where the client was closed, or its connections ended
+        with a signal.
+        """
         with self.turn:
-            if self.is_closed() and self.failure is None and closed is not None:
-                return closed()
-            if self.is_closed():
-                raise self.failure or MisuseError("the client was closed")
-            result: T = self._result(limit, lambda: self._task(work, *args))
+            if self.amid:
+                self._give_in()
+            if closed is not None and (self.is_closed() or self.failure is not None):
+                return self._of_closed(closed)
+            if self.is_closed() and self.failure is None:
+                raise MisuseError("the client was closed")
+
+            def ended() -> T:
+                self._look(limit)
+                nonlocal task
+                task = self._task(work, *args)
+                result: T = self._end_of(task, limit)
+                return result
+
+            task: asyncio.Task[T] | None = None
+            return self._acted(ended, lambda: task)
+
+    def _of_closed(self, closed: Callable[[], T]) -> T:
+        try:
+            return closed()
+        except Error as error:
+            raise self._told_by(error) from None
+
+    def _acted(
+        self, act: Callable[[], T], made: Callable[[], Work | None] = lambda: None
+    ) -> T:
+        """What it returns. ``made`` says for what it waited."""
+        try:
+            self._enter()
+            result = act()
+            self.amid = 0
             return result
+        except EXPECTED:
+            self.amid = 0
+            raise
+        except BaseException:
+            self._interrupted(made())
+            raise
+
+    def _enter(self) -> None:
+        """In its turn, a thread begins to work."""
+        if self.amid:
+            self._give_in()
+        self.amid = get_ident()
+
+    def lost(self, outcome: Outcome) -> Error:
+        """The error of a call that has ended with all connections."""
+        return _make("connection_lost", outcome, self.failure or "", None)
+
+    def _told_by(self, error: Error) -> Error:
+        """What was not sent before all connections ended hears why, and not that it was closed."""
+        if self.failure is None or error.code != "closed":
+            return error
+        told = self.lost(error.outcome)
+        # Of which transaction it speaks.
+        vars(told).update({name: it for name, it in vars(error).items() if name == "_part_of"})
+        return told
 
     def _task(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> asyncio.Task[T]:
         """Whichever thread runs it, it is for this one."""
         token = works_for.set(threading.current_thread())
         try:
-            return self.create_task(work(*args))
+            task = self.create_task(work(*args))
+            task.add_done_callback(self._task_ended)
+            return task
         finally:
             works_for.reset(token)
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        """What was raised in it belongs to the thread that runs it."""
+        if not task.cancelled():
+            self.struck(task.exception())
 
     def wait(self, works: list[_native.Call[Any]]) -> None:
         """Until they have ended, whatever becomes of them."""
         for work in works:
             with self.turn:
-                self._end_of(work, _limit.get(), _nothing)
+                self._acted(lambda: self._end_of(work, _limit.get(), _nothing), lambda: work)
 
     def end(self) -> None:
         """Nothing is to be run any more."""
         with self.turn:
-            self._is_ending = True
-            if not self._has_leader and not self.is_closed():
-                self._close()
+            self._acted(self._end)
 
-    def _result(self, limit: Timeout | None, made: Callable[[], Any]) -> Any:
-        """Makes a task, waits for its end, and reads its result."""
-        try:
-            self._look(limit)
-            work = made()
-        except EXPECTED:
-            raise
-        except BaseException:
-            self._interrupted(None)
-            raise
-        return self._end_of(work, limit)
+    def _end(self) -> None:
+        self._is_ending = True
+        if not self._leader and not self.is_closed():
+            self._close()
 
     def _end_of(
         self, work: Any, limit: Timeout | None, read: Callable[[Any], Any] | None = None
     ) -> Any:
         """Waits for the end of what was made, and perhaps sent, and reads its result."""
-        try:
-            self._wait(work, limit)
-            if not work.done():
+        self._wait(work, limit)
+        if not work.done():
+            if self.failure is not None:
+                error = self.lost(outcome_of(work))
+            else:
                 assert limit is not None
                 self._give_up(work)
                 error = limit.error(outcome_of(work))
-                if isinstance(work, _native.Call):
-                    work._mark(error)
-                raise error
-            return work.result() if read is None else read(work)
+            if isinstance(work, _native.Call):
+                work._mark(error)
+            raise error
+        return self._read(work) if read is None else read(work)
+
+    def _read(self, work: Any) -> Any:
+        if self.failure is None:
+            return work.result()
+        try:
+            return work.result()
+        except Error as error:
+            raise self._told_by(error) from None
         except EXPECTED:
             raise
         except BaseException:
-            self._interrupted(work)
-            raise
+            # It was cut short, or has what another thread was interrupted by.
+            raise self.lost("Unknown") from None
 
     def _interrupted(self, work: Work | None) -> None:
         """A signal's handler has raised."""
-        is_safe, self.is_safe = self.is_safe, False
+        is_safe, self.amid = not self.amid, get_ident()
         try:
-            if is_safe and work is not None:
-                return self._give_up(work)
+            if is_safe and self.failure is None:
+                if work is not None:
+                    self._give_up(work)
+                self.amid = 0
+                return
         except BaseException:
             self._give_in()
             raise
@@ -179,27 +265,32 @@ class Loop(asyncio.SelectorEventLoop):
         if limit is not None and (left := limit.left()) is not None:
             timer = self.call_later(left, _nothing)
         try:
-            while not work.done():
-                if self.failure is not None:
-                    raise self.failure
-                if self._has_leader:
+            while not work.done() and self.failure is None:
+                if self._leader:
                     self._follow(work, limit)
                 else:
                     self._lead(work.done, limit)
                 if limit is not None and limit.is_over():
                     return
         finally:
-            if self._waiting and not self._has_leader:
-                self._waiting.pop().set_result(None)
+            if not self._leader:
+                self._hand_on()
             if timer is not None:
                 timer.cancel()
+
+    def _hand_on(self) -> None:
+        """Another one leads, if there is one."""
+        if self._waiting:
+            self._waiting.pop().set_result(None)
+        elif self._is_ending and not self.is_closed():
+            self._close()
 
     # --- the leader ---
 
     def _lead(self, is_done: Callable[[], bool], limit: Timeout | None = None) -> None:
         outer = asyncio._get_running_loop()
         try:
-            self._has_leader = True
+            self._outer, self._leader = outer, get_ident()
             asyncio._set_running_loop(self)
             if limit is not None:
                 limit.watch(self.nudge)
@@ -213,22 +304,23 @@ class Loop(asyncio.SelectorEventLoop):
                     struck = self._struck
                     self._give_in()
                     raise struck
+                if self.failure is not None:
+                    return
                 if limit is not None and limit.is_over():
                     return
         finally:
-            self._has_leader = False
+            self._leader = 0
             asyncio._set_running_loop(outer)
             self._ran = time.monotonic()
-            if self._waiting:
-                self._waiting.pop().set_result(None)
-            elif self._is_ending and not self.is_closed():
-                self._close()
+            self._hand_on()
 
     def _look(self, limit: Timeout | None) -> None:
         """Reads what has come since somebody led last, as the end of a connection."""
+        if self.failure is not None:
+            raise self.lost("NotSent")
         if limit is not None and limit.is_over():
             raise limit.error("NotSent")
-        if self._has_leader or self.is_closed() or time.monotonic() - self._ran < STALE:
+        if self._leader or self.is_closed() or time.monotonic() - self._ran < STALE:
             return
         self._rounds()
 
@@ -251,33 +343,70 @@ class Loop(asyncio.SelectorEventLoop):
 
     def _give_in(self) -> None:
         """A signal's handler raised amid the work, of which a part may be lost: no connection can
-        be trusted any more.
+        be trusted any more. What was interrupted amid this is done again.
         """
-        if self.failure is not None:
-            return
-        why = "a signal interrupted the client amid its work"
-        self.failure, self._struck = _make("connection_lost", "Unknown", why, None), None
+        self.failure, self._struck = "a signal interrupted the client amid its work", None
+        if self._leader in (self.amid, get_ident()):
+            self._leader = 0
+        if asyncio._get_running_loop() is self and not self._leader:
+            asyncio._set_running_loop(self._outer)
         for host in list(self.hosts):
-            host.core.close_pool()
-            host.cut(why)
-        for waiter in self._waiting:
+            for act in (host.core.close_pool, lambda: host.cut(self.failure or "")):
+                with suppress(*EXPECTED, OSError):
+                    act()
+        for waiter in list(self._waiting):
             waiter.set_result(None)
-        if not self._has_leader or asyncio._get_running_loop() is self:
+        if not self._leader:
             self._close()
-        else:
-            self._is_ending = True
-            self.nudge()
+        elif not self._is_over:
+            # It waits for sockets, and sees to the rest.
+            self.call_soon_threadsafe(_nothing)
+        self.amid = 0
+
+    def abandon(self) -> None:
+        """Nobody has it."""
+        with self.turn:
+            self._give_in()
+
+    def wait_for_end(self) -> None:
+        """In its turn: until nothing is left of one that was interrupted."""
+        while not self._is_over:
+            if self._leader:
+                self.call_soon_threadsafe(_nothing)
+                self._sleep(Waiter(), LEADER_WAIT)
+            else:
+                self._give_in()
 
     def _close(self) -> None:
+        if self._is_over:
+            return
         outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)
-        for task in asyncio.all_tasks(self):
-            task.cancel()
-        for _ in range(ROUNDS):
+        try:
+            asyncio._set_running_loop(self)
+            with suppress(*EXPECTED, OSError, AttributeError):
+                if self.failure is not None:
+                    self._settle()
+                for task in asyncio.all_tasks(self):
+                    task.cancel()
+                self._settle()
+        finally:
+            asyncio._set_running_loop(outer)
+        for one in list(self._sockets):
+            one.close()
+        self._is_over = True
+        self.close()
+
+    def _settle(self) -> None:
+        left = LAST_ROUNDS
+        while left:
             self.call_soon(_nothing)
             self._run_once()  # type: ignore[attr-defined]
-        asyncio._set_running_loop(outer)
-        self.close()
+            goes_on = bool(self._ready)  # type: ignore[attr-defined]
+            left = min(left - 1, LAST_ROUNDS if goes_on else ROUNDS)
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        self._sockets.add(sock)
+        await super().sock_connect(sock, address)
 
     # --- the followers ---
 
@@ -293,19 +422,25 @@ class Loop(asyncio.SelectorEventLoop):
             if limit is not None:
                 limit.watch(lambda: waiter.set_result(None))
             self.nudge()
-            self.turn.release()
             left = None if limit is None else limit.left()
-            waiter.get(timeout=LEADER_WAIT if left is None else min(left, LEADER_WAIT))
-        except queue.Empty:
-            pass
-        except BaseException:
-            self.turn.acquire()
-            self.is_safe = True
-            raise
+            self._sleep(waiter, LEADER_WAIT if left is None else min(left, LEADER_WAIT))
         finally:
-            self.turn.acquire()
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
+
+    def _sleep(self, waiter: Waiter, seconds: float) -> None:
+        """Gives the turn away until it is told, or for this time."""
+        if waiter not in self._waiting:
+            self._waiting.append(waiter)
+        try:
+            self.amid = 0
+            self.turn.release()
+            waiter.get(timeout=seconds)
+        except queue.Empty:
+            pass
+        finally:
+            self.turn.acquire()
+        self._enter()
 
     def nudge(self) -> None:
         """There is something to do for the leader."""
@@ -328,7 +463,7 @@ class Loop(asyncio.SelectorEventLoop):
             work.cancel()
             work.add_done_callback(outcome_of)
             rest = {work}
-        if self._has_leader:
+        if self._leader:
             return self.nudge()
         self._rounds()
         until = time.monotonic() + CANCEL_WAIT
@@ -370,15 +505,18 @@ class Selector(selectors.PollSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> Any:
-        loop = self._loop
+        loop, waits = self._loop, timeout is None or timeout > 0
         try:
-            loop.is_safe = True
-            if timeout is None or timeout > 0:
+            loop.amid = 0
+            if waits:
                 loop.turn.release()
             ready = super().select(timeout)
         finally:
             loop.turn.acquire()
-        loop.is_safe = False
+        if waits and (loop.amid or loop.failure is not None):
+            loop._give_in()
+            ready = []
+        loop.amid = get_ident()
         return ready
 
 

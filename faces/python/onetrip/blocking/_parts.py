@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from .._flow import Stream as Flow
-from ..errors import CancelledError, Error, TimeoutError
-from ._loop import Loop, Timeout, outcome_of
+from ..errors import CancelledError, Error, MisuseError, TimeoutError
+from ._loop import Loop, Timeout, _limit, outcome_of
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Owner")
@@ -28,11 +28,20 @@ class Owner:
             return self._made()
 
         loop = Loop()
-        self._now = loop, loop.run_within(None, made)
+        try:
+            self._now = loop, loop.run_within(None, made)
+        except BaseException:
+            loop.abandon()
+            raise
 
     def _at(self) -> tuple[Loop, Any]:
-        if self._now[0].failure is not None:
-            self._begin()
+        loop = self._now[0]
+        if loop.failure is not None:
+            # One thread begins anew, once nothing is left of what was.
+            with loop.turn:
+                loop.wait_for_end()
+                if self._now[0] is loop:
+                    self._begin()
         return self._now
 
     @property
@@ -46,7 +55,7 @@ class Owner:
     def _checked(self: B, check: Callable[[], Any]) -> B:
         """A server that can't be reached is told of when the client is opened."""
         try:
-            self._loop.run(check)
+            self._at()[0].run(check)
         except BaseException:
             self.close(0)
             raise
@@ -54,11 +63,16 @@ class Owner:
 
     def close(self, timeout: float | None = None) -> None:
         """Takes nothing new, and ends when all is answered, or after this many seconds."""
-        if not self._loop.is_closed():
+        while not (at := self._at())[0].is_closed():
+            loop, it = at
             try:
-                self._loop.run_within(None, self._it.close, timeout)
+                loop.run_within(None, it.close, timeout)
+            except Error:
+                # Another thread was interrupted, which has ended these connections.
+                if loop.failure is None:
+                    raise
             finally:
-                self._loop.end()
+                loop.end()
 
     def __enter__(self: B) -> B:
         return self
@@ -113,14 +127,16 @@ class Block(Generic[T]):
         def finish() -> None:
             # The client was closed in it, which has ended what it has of it.
             _finish(self._block.__aexit__(kind, error, traceback))
+            if self._loop.failure is not None:
+                raise self._loop.lost("NotSent")
 
         try:
             # It is ended also where its time is over.
             leave = self._block.__aexit__
             self._loop.run_within(None, leave, kind, error, traceback, closed=finish)
-        except Error as why:
+        except Error:
             # Where a signal's handler has raised nothing is left to end, and that goes on.
-            if error is None or why is not self._loop.failure:
+            if error is None or self._loop.failure is None:
                 raise
 
 
@@ -165,8 +181,14 @@ class Stream(Iterator[T]):
         for one in self._source._come:
             return one
         call = self._source._call
+        loop, source = self._loop, self._source
+
+        def end() -> T:
+            # The core knows what became of it.
+            return _at_once(source.__anext__(), loop)
+
         try:
-            come: T = self._loop.run(_next, self._source)
+            come: T = loop.run_within(_limit.get(), _next, source, closed=end)
         except StopAsyncIteration:
             raise StopIteration from None
         except (TimeoutError, CancelledError) as error:
@@ -195,6 +217,17 @@ def _finish(work: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     work.close()
+
+
+def _at_once(work: Coroutine[Any, Any, T], loop: Loop) -> T:
+    """What it returns where it waits for nothing any more."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise MisuseError("the client was closed") if loop.failure is None else loop.lost("Unknown")
 
 
 async def _next(source: AsyncIterator[T]) -> T:

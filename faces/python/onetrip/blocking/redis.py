@@ -40,16 +40,22 @@ class _Place:
     _loop: Loop
     _it: Any
 
+    def _at(self) -> tuple[Loop, Any]:
+        return self._loop, self._it
+
     def _send(self, spec: Spec, /, *args: Any) -> Any:
-        return self._loop.call(self._it._send, spec, *args)
+        loop, it = self._at()
+        return loop.call(it._send, spec, *args)
 
     def command(self, name: str, *args: Arg) -> Any:
         """Sends any command by its name, as ``command("CLIENT INFO")``."""
-        return self._loop.call(self._it.command, name, *args)
+        loop, it = self._at()
+        return loop.call(it.command, name, *args)
 
     def call(self, script: Script | str, keys: Sequence[Key] = (), args: Sequence[Arg] = ()) -> Any:
         """Calls a script."""
-        return self._loop.call(self._it.call, script, keys, args)
+        loop, it = self._at()
+        return loop.call(it.call, script, keys, args)
 
     def atomic(self) -> Block[redis.Atomic[Any]]:
         """Commands that run as one: ``with db.atomic() as tx``.
@@ -57,7 +63,8 @@ class _Place:
         They leave at the end of the block, between MULTI and EXEC. Behind it their calls have a
         ``result()``.
         """
-        return Block(self._loop, self._it.atomic, lambda atomic: atomic)
+        loop, it = self._at()
+        return Block(loop, it.atomic, lambda atomic: atomic)
 
 
 class Client(Owner, _Place, Commands[T], Generic[T]):  # type: ignore[override]
@@ -71,9 +78,8 @@ class Client(Owner, _Place, Commands[T], Generic[T]):  # type: ignore[override]
     @property
     def bytes(self) -> Client[Bytes]:
         """The same client, with ``bytes`` in place of ``str`` in replies."""
-        it: Client[Bytes] = object.__new__(Client)
-        it._made = lambda: self._made().bytes
-        it._now = self._loop, self._it.bytes
+        it: _Raw = object.__new__(_Raw)
+        it._of = self
         return it
 
     def pipeline(self) -> Pipeline[T]:
@@ -81,27 +87,39 @@ class Client(Owner, _Place, Commands[T], Generic[T]):  # type: ignore[override]
 
         Behind the block their calls have a ``result()``, which raises where its command failed.
         """
-        return Pipeline(self._it._parts, self._it._how, self._loop)
+        loop, it = self._at()
+        return Pipeline(it._parts, it._how, loop)
 
     def session(self, key: Key | None = None) -> Block[Session[T]]:
         """A connection of one's own, for WATCH and what changes a connection."""
-        loop = self._loop
-        return Block(loop, lambda: self._it.session(key), lambda it: Session[T](loop, it))
+        loop, of = self._at()
+        return Block(loop, lambda: of.session(key), lambda it: Session[T](loop, it))
 
     def subscribe(self, *channels: Key) -> Block[Events[Message[T]]]:
         """Messages of channels: ``with db.subscribe("news") as messages``."""
-        return self._subscription(self._it.subscribe, channels)
+        return self._subscription("subscribe", channels)
 
     def psubscribe(self, *patterns: Key) -> Block[Events[Message[T]]]:
         """Messages of the channels that match patterns, such as ``news.*``."""
-        return self._subscription(self._it.psubscribe, patterns)
+        return self._subscription("psubscribe", patterns)
 
     def ssubscribe(self, *channels: Key) -> Block[Events[Message[T]]]:
         """Messages of sharded channels (Redis 7), in a cluster from the node of their hash slot."""
-        return self._subscription(self._it.ssubscribe, channels)
+        return self._subscription("ssubscribe", channels)
 
-    def _subscription(self, method: Any, names: tuple[Key, ...]) -> Block[Events[Message[T]]]:
-        return Block(self._loop, lambda: method(*names), lambda it: Events(self._loop, it))
+    def _subscription(self, method: str, names: tuple[Key, ...]) -> Block[Events[Message[T]]]:
+        loop, of = self._at()
+        return Block(loop, lambda: getattr(of, method)(*names), lambda it: Events(loop, it))
+
+
+class _Raw(Client[Bytes]):
+    """One that another one opens and closes, also where its connections end with a signal."""
+
+    _of: Client[Any]
+
+    def _at(self) -> tuple[Loop, Any]:
+        loop, it = self._of._at()
+        return loop, it.bytes
 
 
 class Session(_Place, SessionCommands[T], Generic[T]):
@@ -126,7 +144,7 @@ class Pipeline(_client._Scope, Calls[T], Generic[T]):
         return self
 
     def _send(self, spec: Spec, /, *args: Any) -> Call[Any]:
-        call = super()._send(spec, *args)
+        call = self._loop.act(super()._send, spec, *args)
         self._calls.append(call)
         if len(self._calls) % WINDOW == 0:
             self._loop.wait(self._calls[-WINDOW:])
@@ -137,7 +155,7 @@ class Pipeline(_client._Scope, Calls[T], Generic[T]):
 
     def __exit__(self, *_: object) -> None:
         self._loop.wait(self._calls)
-        self._end("the pipeline is over: its block has ended")
+        self._loop.act(self._end, "the pipeline is over: its block has ended")
 
 
 def connect(
@@ -150,6 +168,6 @@ def connect(
     client: Client[str] = Client(redis.connect(url, ssl=ssl, **settings)._made)
 
     async def check() -> None:
-        await client._it.ping()
+        await client._at()[1].ping()
 
     return client._checked(check)

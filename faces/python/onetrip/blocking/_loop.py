@@ -148,6 +148,11 @@ class Loop(asyncio.SelectorEventLoop):
             return closed()
         except Error as error:
             raise self._told_by(error) from None
+        except RuntimeError:
+            # It wanted more of a loop that is closed.
+            if self.failure is None:
+                raise
+            raise self.lost("Unknown") from None
 
     def _acted(
         self, act: Callable[[], T], made: Callable[[], Work | None] = lambda: None
@@ -300,12 +305,13 @@ class Loop(asyncio.SelectorEventLoop):
                 if is_done():
                     return
                 self._run_once()  # type: ignore[attr-defined]
+                if self.failure is not None:
+                    # What tasks have of a handler was raised where it interrupted.
+                    return
                 if self._struck is not None:
                     struck = self._struck
                     self._give_in()
                     raise struck
-                if self.failure is not None:
-                    return
                 if limit is not None and limit.is_over():
                     return
         finally:
@@ -400,7 +406,12 @@ class Loop(asyncio.SelectorEventLoop):
         left = LAST_ROUNDS
         while left:
             self.call_soon(_nothing)
-            self._run_once()  # type: ignore[attr-defined]
+            try:
+                self._run_once()  # type: ignore[attr-defined]
+            except BaseException:
+                # On another thread a task hears in turn of what has interrupted the main one.
+                if threading.current_thread() is threading.main_thread():
+                    raise
             goes_on = bool(self._ready)  # type: ignore[attr-defined]
             left = min(left - 1, LAST_ROUNDS if goes_on else ROUNDS)
 

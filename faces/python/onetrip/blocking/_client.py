@@ -84,12 +84,14 @@ class Calls:
     def fetch_arrow(self, query: str, /, *args: Any, repeatable: bool = False) -> Arrow:
         """The rows of a statement as columns of Arrow."""
         loop, it = self._at()
-        return loop.call(it.fetch_arrow, query, *args, repeatable=repeatable)
+        result: Arrow = loop.call(it.fetch_arrow, query, *args, repeatable=repeatable)
+        return result
 
     def execute(self, query: str, /, *args: Any) -> str:
         """The command tag, as ``INSERT 0 1``."""
         loop, it = self._at()
-        return loop.call(it.execute, query, *args)
+        result: str = loop.call(it.execute, query, *args)
+        return result
 
     def executemany(self, query: str, args: Iterable[Iterable[Any]], /) -> int:
         """Runs a statement with each of these sets of arguments: all of them take effect, or none.
@@ -97,7 +99,8 @@ class Calls:
         It returns how many rows were affected.
         """
         loop, it = self._at()
-        return loop.call(it.executemany, query, list(args))
+        result: int = loop.call(it.executemany, query, list(args))
+        return result
 
     @overload
     def fetchmany(
@@ -166,9 +169,10 @@ class Calls:
         if isinstance(rows, (list, tuple)):
             # They can be gone through again.
             loop, of = self._at()
-            return loop.run(
+            result: int = loop.run(
                 lambda: of.copy_rows(table, rows, columns=columns, schema=schema)
             )
+            return result
         return self._copy(
             lambda of, it: of.copy_rows(table, it, columns=columns, schema=schema),
             grouped(iter(rows), lambda _: 1, ROWS),
@@ -387,12 +391,14 @@ class Database(Owner, Session):  # type: ignore[override]
     def position(self) -> Position:
         """The position in the log behind all writes that this client had acknowledged."""
         loop, it = self._at()
-        return loop.run(it.position)
+        result: Position = loop.run(it.position)
+        return result
 
     def metrics(self) -> Metrics:
         """What was counted so far, and how things stand."""
         loop, it = self._at()
-        return loop.act(it.metrics)
+        result: Metrics = loop.act(it.metrics)
+        return result
 
     @property
     def server_parameters(self) -> dict[str, str]:

@@ -133,14 +133,15 @@ class Loop(asyncio.SelectorEventLoop):
             if self.is_closed() and self.failure is None:
                 raise MisuseError("the client was closed")
 
+            task: asyncio.Task[T] | None = None
+
             def ended() -> T:
-                self._look(limit)
                 nonlocal task
+                self._look(limit)
                 task = self._task(work, *args)
                 result: T = self._end_of(task, limit)
                 return result
 
-            task: asyncio.Task[T] | None = None
             return self._acted(ended, lambda: task)
 
     def _of_closed(self, closed: Callable[[], T]) -> T:

@@ -185,10 +185,10 @@ class Stream(Iterator[T]):
 
         def end() -> T:
             # The core knows what became of it.
-            return _at_once(source.__anext__(), loop)
+            return _at_once(_next(source), loop)
 
         try:
-            come: T = loop.run_within(_limit.get(), _next, source, closed=end)
+            come: T = loop.run_within(_limit.get(), lambda: _next(source), closed=end)
         except StopAsyncIteration:
             raise StopIteration from None
         except (TimeoutError, CancelledError) as error:

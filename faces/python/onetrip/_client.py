@@ -424,6 +424,9 @@ class Begin:
         try:
             await end
             _leaves(error, loan, True)
+        except asyncio.CancelledError:
+            _leaves(error, loan, False)
+            raise
         except Error:
             # Where ROLLBACK could not be said, the connection has ended, and the transaction with
             # it.

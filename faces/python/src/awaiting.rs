@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use onetrip_arrow::Builder;
+use onetrip_client::completion::outcome;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, DataRow};
 use onetrip_postgres::sql::Refusal;
@@ -95,7 +96,8 @@ impl Call {
         let core = slf.get().holder(slf.py())?;
         let _turn = core.get().enter(slf.py())?;
         slf.get().resumed()?;
-        Core::give_up(&core, slf)
+        Core::give_up(&core, slf)?;
+        slf.get().left()
     }
 
     /// An error that another makes of its end knows its transaction, too.
@@ -136,13 +138,17 @@ impl Call {
         let (py, it) = (slf.py(), slf.get());
         let core = it.client(py)?;
         let _turn = core.get().enter(py)?;
-        let stage = it.now.with(|it| it.stage)?;
+        let (stage, is_left) = it.now.with(|it| (it.stage, it.is_left))?;
         match stage {
             Stage::Over => {
                 it.resumed()?;
                 it.result(py)
             }
             Stage::Taken => Err(PyRuntimeError::new_err("the result of this call was taken")),
+            _ if is_left => {
+                const WHY: &str = "it was given up by its caller before its answer came";
+                Err(Failure::said("cancelled", outcome::UNKNOWN, WHY).raised(py))
+            }
             _ => Err(PyRuntimeError::new_err(
                 "this call has not ended: its result is there behind the block that it is made in",
             )),
@@ -180,6 +186,19 @@ impl Call {
             it.is_awaited = true;
             it.future = None;
         })?)
+    }
+
+    /// Its result is what its answer says, once that has come; and so it is with its parts.
+    fn left(&self) -> PyResult<()> {
+        let parts = match &self.want {
+            Want::Calls(calls) => calls.as_slice(),
+            Want::Redis(request) => request.parts.as_slice(),
+            _ => &[],
+        };
+        for part in parts {
+            part.get().left()?;
+        }
+        Ok(self.now.with(|it| it.is_left = true)?)
     }
 
     pub(crate) fn client<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Core>> {

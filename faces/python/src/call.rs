@@ -138,6 +138,8 @@ pub(crate) struct Progress {
     /// All data of a COPY was taken. The blocks are its command tag, which the end of the call tells.
     pub(crate) is_all_taken: bool,
     pub(crate) is_awaited: bool,
+    /// Nobody waits for it any more. It was sent, and may still be answered.
+    pub(crate) is_left: bool,
     /// Its pipeline or list sends it at the end of its block, which has not come.
     pub(crate) is_kept: bool,
     /// How often it was sent again after its connection was lost, and whether it may have run.

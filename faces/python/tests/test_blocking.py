@@ -30,7 +30,7 @@ from onetrip.blocking import Database, Timeout, connect
 from onetrip.blocking._loop import Loop
 from onetrip.errors import CancelledError
 
-from conftest import URL, Line
+from conftest import PATIENCE, URL, Line
 
 
 @pytest.fixture
@@ -389,6 +389,48 @@ async def test_it_works_where_a_loop_runs() -> None:
         with db.begin() as tx:
             assert tx.fetchval("select 2") == 2
     await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("ends", ["time", "cancel"])
+@pytest.mark.parametrize("block", ["commit", "run", "pipeline", "rollback"])
+def test_a_timeout_bounds_the_way_out_of_a_block(
+    far: Database, line: Line, block: str, ends: str
+) -> None:
+    """The server is frozen as the block is left."""
+    limit, calls = Timeout(0.2 if ends == "time" else None), []
+
+    def freeze(tx: Any) -> None:
+        calls.append(tx.execute("select 1"))
+        line.say("stall")
+        if ends == "cancel":
+            threading.Timer(0.2, limit.cancel).start()
+
+    def work() -> None:
+        with limit:
+            if block == "run":
+                return far.run(freeze)
+            with far.pipeline() if block == "pipeline" else far.begin() as it:
+                freeze(it)
+                if block == "rollback":
+                    1 / 0
+
+    far.fetchval("select 1")
+    thread = ThreadPoolExecutor(1)
+    try:
+        raised = ZeroDivisionError if block == "rollback" else onetrip.Error
+        with pytest.raises(raised) as error:
+            thread.submit(work).result(PATIENCE)
+        if block != "rollback":
+            assert error.value.outcome == "Unknown"
+            assert error.value.code == ("timeout" if ends == "time" else "cancelled")
+        if block == "pipeline":
+            with pytest.raises(onetrip.Error) as error:
+                calls[0].result()
+            assert error.value.outcome == "Unknown"
+    finally:
+        # What hangs ends with this.
+        far.close(0)
+        thread.shutdown()
 
 
 # --- signals ---
@@ -792,15 +834,15 @@ def test_what_a_signals_handler_raises_stays_what_it_is() -> None:
 def test_a_session_that_another_thread_closes_amid_its_end_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Loop.run_within
+    run = Loop.leave
 
-    def closed_before(self: Loop, limit: Any, work: Any, *args: Any, **how: Any) -> Any:
+    def closed_before(self: Loop, work: Any, *args: Any, **how: Any) -> Any:
         if work.__name__ == "__aexit__":
             db.close(0)
-        return run(self, limit, work, *args, **how)
+        return run(self, work, *args, **how)
 
     db = connect(URL)
-    monkeypatch.setattr(Loop, "run_within", closed_before)
+    monkeypatch.setattr(Loop, "leave", closed_before)
     with db.session() as session:
         assert session.fetchval("select 1") == 1
     db = connect(URL)

@@ -213,14 +213,14 @@ class Calls:
         except Error as error:
             # It speaks of one step, as one that was not taken any more.
             if not task.done() and not loop.is_closed():
-                loop.run_within(None, leave, task)
+                loop.leave(leave, task)
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
             raise _of_whole(error, task)
         except BaseException:
             # Where a signal's handler has raised nothing is left to end, and that goes on.
             if loop.failure is None:
-                loop.run_within(None, leave, task)
+                loop.leave(leave, task)
             raise
 
 

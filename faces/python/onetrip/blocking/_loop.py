@@ -121,6 +121,7 @@ class Loop(asyncio.SelectorEventLoop):
         work: Callable[..., Coroutine[Any, Any, T]],
         *args: Any,
         closed: Callable[[], T] | None = None,
+        leaves: bool = False,
     ) -> T:
         """``closed`` is called in its place where the client was closed, or its connections ended
         with a signal.
@@ -137,12 +138,21 @@ class Loop(asyncio.SelectorEventLoop):
 
             def ended() -> T:
                 nonlocal task
-                self._look(limit)
+                self._look(None if leaves else limit)
                 task = self._task(work, *args)
                 result: T = self._end_of(task, limit)
                 return result
 
             return self._acted(ended, lambda: task)
+
+    def leave(
+        self,
+        work: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        closed: Callable[[], T] | None = None,
+    ) -> T:
+        """The way out of a block, which is always begun."""
+        return self.run_within(_limit_to_leave(), work, *args, closed=closed, leaves=True)
 
     def _of_closed(self, closed: Callable[[], T]) -> T:
         try:
@@ -472,7 +482,8 @@ class Loop(asyncio.SelectorEventLoop):
             work.close()
             rest = asyncio.all_tasks(self) - before
         else:
-            work.cancel()
+            # Behind its first step: what leaves a block is begun at least.
+            self.call_soon(work.cancel)
             work.add_done_callback(outcome_of)
             rest = {work}
         if self._leader:
@@ -599,6 +610,22 @@ class Timeout:
         if self._outer is not None and self._outer_is_over():
             return self._outer.error(outcome)
         return _make("timeout", outcome, f"no answer came within {self._seconds:g} s", None)
+
+
+class Grace(Timeout):
+    """What is left of a time that is over, for the way out of its block."""
+
+    def __init__(self, over: Timeout) -> None:
+        super().__init__(CANCEL_WAIT)
+        self._over = over
+
+    def error(self, outcome: Outcome) -> Error:
+        return self._over.error(outcome)
+
+
+def _limit_to_leave() -> Timeout | None:
+    limit = _limit.get()
+    return Grace(limit) if limit is not None and limit.is_over() else limit
 
 
 _limit: ContextVar[Timeout | None] = ContextVar("onetrip_blocking_limit", default=None)

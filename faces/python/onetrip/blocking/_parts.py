@@ -131,12 +131,13 @@ class Block(Generic[T]):
                 raise self._loop.lost("NotSent")
 
         try:
-            # It is ended also where its time is over.
             leave = self._block.__aexit__
-            self._loop.run_within(None, leave, kind, error, traceback, closed=finish)
-        except Error:
-            # Where a signal's handler has raised nothing is left to end, and that goes on.
-            if error is None or self._loop.failure is None:
+            self._loop.leave(leave, kind, error, traceback, closed=finish)
+        except Error as why:
+            # Where a signal's handler has raised nothing is left to end, and that goes on; and so
+            # does what the block has raised where its end took too long.
+            is_late = isinstance(why, (TimeoutError, CancelledError))
+            if error is None or not (is_late or self._loop.failure is not None):
                 raise
 
 
@@ -201,7 +202,7 @@ class Stream(Iterator[T]):
     def close(self) -> None:
         """Takes no more. The rest of a long reply costs its connection."""
         if self._source._lent is not None:
-            self._loop.run_within(None, self._source.aclose)
+            self._loop.leave(self._source.aclose)
 
     def __enter__(self) -> Stream[T]:
         return self

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ import onetrip
 from onetrip.blocking import Timeout, redis
 from onetrip.blocking.redis import Client
 
-from conftest import REDIS, Line
+from conftest import PATIENCE, REDIS, Line
 from test_blocking import until
 
 pytestmark = pytest.mark.skipif(not REDIS, reason="no Redis was found")
@@ -97,6 +98,82 @@ def test_a_command_whose_time_is_over(db: Client[str]) -> None:
     until(lambda: "cmd=blpop" not in db.command("client list"))
     # It goes to nobody.
     assert db.rpush("queue", "job") == db.llen("queue") == 1
+
+
+@pytest.fixture
+def far(db: Client[str]) -> Iterator[tuple[Client[str], Line]]:
+    """By way of a line."""
+    line = Line(REDIS)
+    with redis.connect(line.url) as far:
+        far.ping()
+        yield far, line
+        # What hangs ends with this.
+        far.close(0)
+    line.close()
+
+
+def test_a_timeout_bounds_a_list(far: tuple[Client[str], Line]) -> None:
+    client, line = far
+
+    def work() -> None:
+        with Timeout(0.2), client.atomic() as tx:
+            calls.append(tx.incr("n"))
+            line.say("stall")
+
+    calls: list[Any] = []
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(work)
+        try:
+            with pytest.raises(onetrip.TimeoutError) as error:
+                waiting.result(PATIENCE)
+            assert error.value.outcome == "Unknown"
+            with pytest.raises(onetrip.Error) as error:
+                calls[0].result()
+            assert error.value.outcome == "Unknown"
+        finally:
+            client.close(0)
+
+
+def test_each_command_of_a_pipeline_whose_time_is_over_says_what_became_of_it(
+    far: tuple[Client[str], Line],
+) -> None:
+    client, line = far
+    with pytest.raises(onetrip.TimeoutError) as error:
+        with Timeout(0.2), client.pipeline() as pipeline:
+            calls = [pipeline.incr("n") for _ in range(3)]
+            line.say("stall")
+    assert error.value.outcome == "Unknown"
+    for call in calls:
+        with pytest.raises(onetrip.Error) as error:
+            call.result()
+        assert error.value.outcome == "Unknown"
+
+
+def test_no_reply_of_a_pipeline_is_lost_that_came_as_its_time_was_over(db: Client[str]) -> None:
+    for n in range(300):
+        calls = []
+        try:
+            with Timeout(1e-4 + n % 50 * 1e-4), db.pipeline() as pipeline:
+                calls += [pipeline.rpush("l", 1) for _ in range(30 + n % 7 * 100)]
+        except onetrip.Error as error:
+            assert error.outcome == "Unknown"
+        db.ping()
+        for call in calls:
+            try:
+                assert call.result() > 0
+            except onetrip.Error as error:
+                assert error.outcome in ("Unknown", "NotSent")
+
+
+def test_what_the_block_of_a_pipeline_raises_stays_what_it_is(
+    far: tuple[Client[str], Line],
+) -> None:
+    client, line = far
+    with pytest.raises(KeyboardInterrupt):
+        with Timeout(0.01), client.pipeline() as pipeline:
+            pipeline.get("n")
+            line.say("stall")
+            raise KeyboardInterrupt
 
 
 def test_ctrl_c_while_a_command_waits(db: Client[str]) -> None:

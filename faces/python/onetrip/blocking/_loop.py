@@ -215,11 +215,30 @@ class Loop(asyncio.SelectorEventLoop):
         if not task.cancelled():
             self.struck(task.exception())
 
-    def wait(self, works: list[_native.Call[Any]]) -> None:
-        """Until they have ended, whatever becomes of them."""
+    def wait(self, works: list[_native.Call[Any]], leaves: bool = False) -> None:
+        """Until they have ended, whatever becomes of them. Where their time is over, those that are
+        left are given up.
+        """
+        with self.turn:
+            limit = _limit_to_leave() if leaves else _limit.get()
+            for work in works:
+                self._acted(lambda: self._wait(work, limit), lambda: work)
+                if work.done():
+                    continue
+                if self.failure is not None:
+                    raise self.lost(outcome_of(work))
+                assert limit is not None
+                self._acted(lambda: self._give_up_all(works))
+                raise limit.error("Unknown")
+
+    def _give_up_all(self, works: list[_native.Call[Any]]) -> None:
         for work in works:
-            with self.turn:
-                self._acted(lambda: self._end_of(work, _limit.get(), _nothing), lambda: work)
+            if not work.done():
+                work.close()
+        if self._leader:
+            self.nudge()
+        else:
+            self._rounds()
 
     def end(self) -> None:
         """Nothing is to be run any more."""

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from .. import redis
 from .._native import Call, Spec
+from ..errors import Error
 from ..redis import Message, Script, _client
 from ..redis._commands import Commands as Calls
 from ._commands import Arg, Commands, Key, SessionCommands
@@ -153,9 +154,14 @@ class Pipeline(_client._Scope, Calls[T], Generic[T]):
     def __enter__(self) -> Pipeline[T]:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._loop.wait(self._calls)
-        self._loop.act(self._end, "the pipeline is over: its block has ended")
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            self._loop.act(self._end, "the pipeline is over: its block has ended")
+            self._loop.wait(self._calls, leaves=True)
+        except Error:
+            # What the block has raised is of more use.
+            if error is None:
+                raise
 
 
 def connect(

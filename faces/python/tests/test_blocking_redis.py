@@ -228,3 +228,14 @@ def test_a_client_that_was_closed(db: Client[str]) -> None:
     other.close()
     with pytest.raises(onetrip.Error, match="closed"):
         other.get("k")
+
+
+def test_a_client_that_is_closed_amid_a_pipeline_with_a_timeout() -> None:
+    db = redis.connect(REDIS)
+    with Timeout(30), db.pipeline() as pipeline:
+        call = pipeline.get("k")
+        db.close(0)
+    try:
+        call.result()
+    except onetrip.Error as error:
+        assert error.outcome in ("NotSent", "Unknown")

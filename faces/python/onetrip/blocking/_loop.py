@@ -297,7 +297,9 @@ class Loop(asyncio.SelectorEventLoop):
     def _wait(self, work: Work, limit: Timeout | None) -> None:
         """Until it has ended, or its time is over."""
         timer = None
-        if limit is not None and (left := limit.left()) is not None:
+        # Where the client was closed, what is waited for has ended with it.
+        left = None if limit is None or self.is_closed() else limit.left()
+        if left is not None:
             timer = self.call_later(left, _nothing)
         try:
             while not work.done() and self.failure is None:

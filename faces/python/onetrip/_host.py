@@ -360,7 +360,10 @@ class Host:
             return self._left_by_loop()
         if warns and not self.is_ending and not self._over:
             warnings.warn(self._left_text(), ResourceWarning, stacklevel=2)
-        self.loop.call_soon_threadsafe(self._close_at_last, timeout)
+        if self._blocking is None:
+            self.loop.call_soon_threadsafe(self._close_at_last, timeout)
+        elif warns:
+            self._blocking.close_behind(timeout)
 
     def _left_text(self) -> str:
         return "onetrip: a client was deleted that was not closed: call close on it"

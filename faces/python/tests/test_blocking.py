@@ -848,3 +848,14 @@ def test_a_session_that_another_thread_closes_amid_its_end_has_ended(
     db = connect(URL)
     with pytest.raises(onetrip.errors.RolledBackError), db.begin() as tx:
         tx.execute("select 1")
+
+
+def test_a_client_that_is_deleted_is_closed_in_the_background(db: Database) -> None:
+    count = "select count(*) from pg_stat_activity where application_name = 'deleted'"
+    for _ in range(3):
+        gone = connect(URL, application_name="deleted")
+        gone.fetchval("select 1")
+        with pytest.warns(ResourceWarning, match="not closed"):
+            del gone
+            gc.collect()
+    until(lambda: db.fetchval(count) == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Iterator
@@ -239,3 +240,12 @@ def test_a_client_that_is_closed_amid_a_pipeline_with_a_timeout() -> None:
         call.result()
     except onetrip.Error as error:
         assert error.outcome in ("NotSent", "Unknown")
+
+
+def test_a_client_that_is_deleted_is_closed_in_the_background(db: Client[str]) -> None:
+    before = db.command("client list").count("\n")
+    gone = redis.connect(REDIS)
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del gone
+        gc.collect()
+    until(lambda: db.command("client list").count("\n") <= before)

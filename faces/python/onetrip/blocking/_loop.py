@@ -17,6 +17,7 @@ So whoever takes the turn next sees what was interrupted, also where the end its
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import queue
 import selectors
@@ -239,6 +240,22 @@ class Loop(asyncio.SelectorEventLoop):
             self.nudge()
         else:
             self._rounds()
+
+    def close_behind(self, timeout: float | None) -> None:
+        """Its client was deleted, wherever the collector found it: a thread closes what is left, and
+        ends with that. (`threading` has locks that the collector may run under.)
+        """
+        _thread.start_new_thread(self._close_behind, (list(self.hosts), timeout))
+
+    def _close_behind(self, hosts: list[Host], timeout: float | None) -> None:
+        async def close() -> None:
+            for host in hosts:
+                await host.close(timeout)
+
+        with self.turn:
+            if not self.is_closed():
+                self._wait(self.create_task(close()), None)
+        self.end()
 
     def end(self) -> None:
         """Nothing is to be run any more."""

@@ -157,6 +157,7 @@ fn the_lifetime_of_a_busy_connection_ends() {
     });
 }
 
+/// P73.
 #[test]
 fn the_lifetime_of_a_connection_ends_that_is_busy_with_others_in_line() {
     run_long(crate::support::PATIENCE, async {

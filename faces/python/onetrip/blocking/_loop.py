@@ -503,10 +503,16 @@ class Loop(asyncio.SelectorEventLoop):
         self._enter()
 
     def nudge(self) -> None:
-        """There is something to do for the leader."""
-        if not self._is_nudged and not self.is_closed():
+        """There is something to do for the leader. Any thread may say so, in its turn or not."""
+        if self._is_nudged or self.is_closed():
+            return
+        # The leader may come to it at once, so this is first.
+        self._is_nudged = True
+        try:
             self.call_soon_threadsafe(self._nudged)
-            self._is_nudged = True
+        except BaseException:
+            self._is_nudged = False
+            raise
 
     def _nudged(self) -> None:
         self._is_nudged = False

@@ -64,6 +64,21 @@ def hit():
         finally:
             armed = False
 
+def use_struck(db):
+    global is_over
+    thread = threading.Thread(target=other)
+    thread.start()
+    hit()
+    is_over = True
+    thread.join()
+    db.close()
+    assert not wrong, collections.Counter(map(repr, wrong))
+
+def judge(there):
+    known = {n: it for n, it in told.items() if it != "Unknown"}
+    lies = {n: it for n, it in known.items() if (it == "Applied") != (n in there)}
+    assert not lies, lies
+
 sys.unraisablehook = id
 signal.signal(signal.SIGALRM, strike)
 """
@@ -91,21 +106,14 @@ with onetrip.blocking.connect(url) as watch:
     watch.execute("drop table if exists struck")
     watch.execute("create table struck (n int4)")
     db = onetrip.blocking.connect(url, application_name="struck", connections_max=3)
-    thread = threading.Thread(target=other)
-    thread.start()
-    hit()
-    is_over = True
-    thread.join()
-    db.close()
-    assert not wrong, collections.Counter(map(repr, wrong))
+    use_struck(db)
     # Until the server has seen the last of them.
     while watch.fetchval(count):
         pass
     there = [row[0] for row in watch.fetch("select n from struck")]
     watch.execute("drop table struck")
 assert len(there) == len(set(there)), "ran twice"
-lies = {n: it for n, it in told.items() if it != "Unknown" and (it == "Applied") != (n in there)}
-assert not lies, lies
+judge(there)
 print("ended")
 """
 
@@ -127,19 +135,12 @@ may_say_closed = shape == "pipeline"
 with onetrip.blocking.redis.connect(url) as watch:
     watch.delete("struck")
     db = onetrip.blocking.redis.connect(url, client_name="struck")
-    thread = threading.Thread(target=other)
-    thread.start()
-    hit()
-    is_over = True
-    thread.join()
-    db.close()
-    assert not wrong, collections.Counter(map(repr, wrong))
+    use_struck(db)
     while " name=struck " in watch.command("client list"):
         pass
     there = list(map(int, watch.lrange("struck", 0, -1)))
     watch.delete("struck")
-lies = {n: it for n, it in told.items() if it != "Unknown" and (it == "Applied") != (n in there)}
-assert not lies, lies
+judge(there)
 print("ended")
 """
 

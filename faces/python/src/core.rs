@@ -839,7 +839,8 @@ impl Core {
     }
 
     /// Has values of a type written and read by these functions, which take and return what `form`
-    /// says: a `text`, `binary` or a `tuple`.
+    /// says: a `text`, `binary` or a `tuple`. `is_text` says of a str whether it leaves as it is.
+    #[pyo3(signature = (oid, form, encode, decode, is_text = None))]
     fn set_codec(
         &self,
         py: Python<'_>,
@@ -847,6 +848,7 @@ impl Core {
         form: &str,
         encode: Py<PyAny>,
         decode: Py<PyAny>,
+        is_text: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let form = match form {
             "text" => Form::Text,
@@ -855,7 +857,7 @@ impl Core {
         };
         self.statements.bind(py).clear();
         let by = (encode, decode);
-        Ok(self.state.with(|state| types::set_codec(&mut state.types, oid, form, by))?)
+        Ok(self.state.with(|state| types::set_codec(&mut state.types, oid, form, by, is_text))?)
     }
 
     /// Has values of a type written and read as those of another.

@@ -224,8 +224,8 @@ fn parameter(
 }
 
 /// Whether the binary form of the type that was learned has no room for all of the value: a date for
-/// a time of day, a float for the digits of a Decimal, a numeric for how a str has them. The type may
-/// be another one by now, so such a value leaves as its text, from which the server takes what its
+/// a time of day, a float for the digits of a Decimal, a numeric or an inet for how a str has them. The
+/// type may be another one by now, so such a value leaves as its text, from which the server takes what its
 /// type has room for.
 fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
     let base = type_.base();
@@ -241,7 +241,10 @@ fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
         }
         Kind::Numeric => is_text_where(value, |text| numeric::parse(text).is_ok()),
         Kind::Uuid => is_text_where(value, is_uuid),
-        Kind::Own(codec) => types::written_as(codec).is_some_and(|of| loses(of, value)),
+        Kind::Own(codec) => {
+            types::leaves_as_text(codec, value)
+                || types::written_as(codec).is_some_and(|of| loses(of, value))
+        }
         _ => false,
     }
 }

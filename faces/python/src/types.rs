@@ -12,8 +12,8 @@ use crate::encode::{Place, Unfit, write, write_bytes, write_endless, write_text}
 
 /// How values of a type are written and read, if not by default.
 enum Own {
-    /// By functions of the user's.
-    Functions { encode: Py<PyAny>, decode: Py<PyAny> },
+    /// By functions of the user's. `is_text`: whether a str leaves as it is, and not as they write it.
+    Functions { encode: Py<PyAny>, decode: Py<PyAny>, is_text: Option<Py<PyAny>> },
     /// A float4 with all digits that its binary form gives.
     WideFloat4,
     /// A date or a moment, of which the first and the last stand for infinity. For a timestamptz a
@@ -29,8 +29,9 @@ pub(crate) fn set_codec(
     oid: u32,
     form: Form,
     (encode, decode): (Py<PyAny>, Py<PyAny>),
+    is_text: Option<Py<PyAny>>,
 ) {
-    types.set_codec(oid, form, Arc::new(Own::Functions { encode, decode }));
+    types.set_codec(oid, form, Arc::new(Own::Functions { encode, decode, is_text }));
 }
 
 /// Has values as asyncpg has them, where that differs.
@@ -71,6 +72,14 @@ pub(crate) fn is_plain(type_: &Type) -> bool {
 /// The type whose values have a codec only since asyncpg reads them in another way.
 pub(crate) fn written_as(codec: &Codec) -> Option<&Type> {
     matches!(own(codec), Some(Own::WideFloat4)).then_some(&*codec.base)
+}
+
+/// Whether a value is a str that the server reads as the functions do.
+pub(crate) fn leaves_as_text(codec: &Codec, value: &Bound<'_, PyAny>) -> bool {
+    let Some(Own::Functions { is_text: Some(is_text), .. }) = own(codec) else { return false };
+    let is_text = is_text.bind(value.py());
+    value.is_instance_of::<PyString>()
+        && is_text.call1((value,)).is_ok_and(|it| it.is_truthy().unwrap_or(false))
 }
 
 /// The type without what asyncpg takes for infinity.

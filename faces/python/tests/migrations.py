@@ -57,6 +57,12 @@ class Failure:
         """Whether all took effect, and what came is of types that were not asked for: so it says."""
         return self.outcome == "Applied" and "columns of the statement have changed" in self.said
 
+    def stands_as(self, others: Iterable[End]) -> bool:
+        """Whether it says that all took effect, and is an error that a new client has as well: what
+        it returns can't be a value of Python, say."""
+        codes = {other.code for other in others if isinstance(other, Failure)}
+        return self.outcome == "Applied" and self.code in codes
+
 
 #: What became of uses that stand or fall together: their rows, or the error.
 End = list[str] | Failure
@@ -449,9 +455,12 @@ class Migration:
                 what = f"phases {list(passed.phases)}, {passed.way}, {use.key}"
                 row = ours.get(use.id)
                 if isinstance(passed.end, Failure):
-                    if row is not None and not passed.end.is_unread:
+                    stands = passed.end.is_unread or passed.end.stands_as(
+                        end for all in ends for end in all
+                    )
+                    if row is not None and not stands:
                         book.note(f"stored: {what}: {row} in spite of {passed.end.said}")
-                    if not passed.end.is_unread:
+                    if not stands:
                         continue
                 elif is_taken(ends[at]):
                     continue

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::Expect;
-use onetrip_postgres::client::first_use;
+use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
     Describe, Format, Formats, IsNull, ParameterDescription, Target, bind, execute, parse,
@@ -155,6 +155,11 @@ impl Param {
 /// Whether the server refused a column of the result because it has no binary form.
 pub(crate) fn lacks_binary_form(error: &Error) -> bool {
     first_use::lacks_binary_form(routine_of(error))
+}
+
+/// Whether an error of a text that was remembered ends what is remembered of all.
+pub(crate) fn ends_all(error: &Error) -> bool {
+    migrated::ends_all(error.sqlstate(), routine_of(error), error.where_().is_some())
 }
 
 /// Whether the cause of an error may be remembered types or formats that have changed since.

@@ -14,7 +14,8 @@ use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
 
-use crate::first_use::oid_of;
+use crate::Error;
+use crate::first_use::{ends_all, may_be_outdated, oid_of};
 use crate::sync::SHARDS;
 
 /// The types of a statement's parameters, and the formats of its columns.
@@ -164,6 +165,20 @@ impl MetadataCache {
         known.by_text.insert(text.clone(), metadata);
     }
 
+    /// A statement failed that was sent as its text is remembered. If that may be why, its metadata
+    /// is forgotten; if the error shows that something has changed, so is all metadata, and all
+    /// connections prepare their texts anew.
+    pub(crate) fn failed(&self, metadata: &Arc<Metadata>, error: &Error) {
+        if ends_all(error) {
+            for shard in &self.shards {
+                *shard.lock() = Known::default();
+            }
+            self.generation.advance();
+        } else if may_be_outdated(error) {
+            self.forget(metadata);
+        }
+    }
+
     /// Forgets metadata that does not hold any more.
     pub(crate) fn forget(&self, metadata: &Arc<Metadata>) {
         let mut known = self.lock(&metadata.sql);
@@ -175,6 +190,12 @@ impl MetadataCache {
 
     fn lock(&self, sql: &str) -> MutexGuard<'_, Known> {
         let shard = self.hasher.hash_one(sql) as usize % SHARDS;
-        self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].lock()
+    }
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use crate::core::{Connection, Duty, Options};
 use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::executor::{At, Executor, Sent};
 use crate::fate::Fate;
-use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
+use crate::first_use::{FirstUse, lacks_binary_form, read_description};
 use crate::kept::Kept;
 use crate::lead::Lead;
 use crate::metadata::Metadata;
@@ -340,10 +340,8 @@ impl<T> Reply<T> {
                 return connection.ask_again(first_use);
             }
             (Text::Unseen(metadata), Ok(_)) => connection.context.metadata_cache.remember(metadata),
-            (Text::Known(metadata) | Text::Prepared(metadata), Err(error))
-                if may_be_outdated(error) =>
-            {
-                connection.context.metadata_cache.forget(&metadata);
+            (Text::Known(metadata) | Text::Prepared(metadata), Err(error)) => {
+                connection.context.metadata_cache.failed(&metadata, error);
             }
             (Text::Known(metadata), Ok(_)) if metadata.any_text() => {
                 let description =

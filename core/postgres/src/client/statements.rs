@@ -944,7 +944,7 @@ impl Generation {
     }
 
     /// Something has changed: all connections prepare their texts anew. Returns the new one.
-    fn advance(&self) -> u64 {
+    pub fn advance(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

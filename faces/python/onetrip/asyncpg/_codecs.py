@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import struct
 from typing import Any
 
 from .. import _native
 from .types import BitString, Box, Circle, Line, LineSegment, Path, Point, Polygon
+
+
+_PLAIN = re.compile(r"[0-9A-Fa-f:.]+(/[0-9]+)?", re.ASCII)
 
 
 def _net(value: Any, is_cidr: bool) -> bytes:
@@ -27,6 +31,28 @@ def _write_inet(value: Any) -> bytes:
         return _net(ipaddress.ip_address(value), False)
     except ValueError:
         return _net(ipaddress.ip_interface(value), False)
+
+
+def _is_inet(text: str) -> bool:
+    """Whether the server reads a text as Python does: it knows no netmasks and no zones. The text
+    leaves as it is then, since the column may be one of texts by now."""
+    return _is_plain(text) and _is_one(ipaddress.ip_interface, text)
+
+
+def _is_cidr(text: str) -> bool:
+    return _is_plain(text) and _is_one(ipaddress.ip_network, text)
+
+
+def _is_plain(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None
+
+
+def _is_one(read: Any, text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_net(data: bytes) -> Any:
@@ -127,16 +153,24 @@ _CODECS: dict[int, tuple[Any, Any]] = {
 }
 
 
+#: Which texts leave as they are.
+_TEXTS: dict[int, Any] = {650: _is_cidr, 869: _is_inet}
+
+
 def register(core: _native.Core) -> None:
-    for oid, (write, read) in _CODECS.items():
-        core.set_codec(oid, "binary", write, read)
+    for oid in _CODECS:
+        _set(core, oid)
+
+
+def _set(core: _native.Core, oid: int) -> None:
+    core.set_codec(oid, "binary", *_CODECS[oid], _TEXTS.get(oid))
 
 
 def restore(core: _native.Core, oid: int) -> None:
     """As it was before a user has set a codec of his own."""
     core.reset_codec(oid)
     if oid in _CODECS:
-        core.set_codec(oid, "binary", *_CODECS[oid])
+        _set(core, oid)
 
 
 def write_hstore(value: Any) -> bytes:

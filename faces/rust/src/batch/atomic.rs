@@ -17,7 +17,6 @@ use super::result::{Affected, BatchError};
 use crate::core::{Connection, Core};
 use crate::error::SERVER_ERROR;
 use crate::executor::Executor;
-use crate::first_use::may_be_outdated;
 use crate::home::Home;
 use crate::replies::{Entry, Finished, Taken};
 use crate::reply::result_too_large;
@@ -97,8 +96,8 @@ impl Plan {
         let metadata_cache = &executor.context.metadata_cache;
         match error {
             None if self.is_new => metadata_cache.remember(self.metadata().clone()),
-            Some(error) if may_be_outdated(error.error()) => metadata_cache.forget(self.metadata()),
-            _ => {}
+            Some(error) => metadata_cache.failed(self.metadata(), error.error()),
+            None => {}
         }
     }
 }

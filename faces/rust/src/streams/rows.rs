@@ -16,7 +16,7 @@ use super::messages::{Messages, Whole};
 use super::pieces::RowPieces;
 use crate::error::RESULT_TOO_LARGE;
 use crate::executor::Unready;
-use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::first_use::{FirstUse, lacks_binary_form};
 use crate::metadata::Metadata;
 use crate::params::Params;
 use crate::reply::Text;
@@ -283,8 +283,8 @@ impl Sending {
                 first_use.lacks_binary_form = true;
                 Sending::asked(lease, *first_use).await
             }
-            Text::Known(metadata) if may_be_outdated(&error) => {
-                lease.executor.context.metadata_cache.forget(&metadata);
+            Text::Known(metadata) => {
+                lease.executor.context.metadata_cache.failed(&metadata, &error);
                 Err(error)
             }
             _ => Err(error),

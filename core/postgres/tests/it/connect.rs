@@ -320,6 +320,7 @@ fn tls_that_begins_at_once_is_not_asked_for() {
 fn whatever_else_answers_the_question_for_tls_is_refused() {
     for (answer, early, refusal) in [
         (Some(Answer::Accepted), true, Refusal::EarlyBytes),
+        (Some(Answer::Refused), true, Refusal::EarlyBytes),
         (Some(Answer::Error), false, Refusal::ErrorForTls),
         (None, false, Refusal::NotPostgres),
     ] {

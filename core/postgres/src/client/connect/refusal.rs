@@ -8,7 +8,7 @@ pub enum Refusal {
     NoTls = 1,
     /// The server answers the question for TLS with an error, which is not read (CVE-2024-10977).
     ErrorForTls,
-    /// Bytes came between the server's consent to TLS and the handshake.
+    /// Bytes came behind the server's answer about TLS, and it had been asked nothing else.
     EarlyBytes,
     /// The server's answer to the question for TLS is not one.
     NotPostgres,
@@ -43,7 +43,7 @@ impl Refusal {
                  nobody knows who wrote it: see the server's log"
             }
             Refusal::EarlyBytes => {
-                ": something was sent between the server's consent to TLS and the handshake, so \
+                ": something was sent behind the server's answer about TLS, where it has to wait, so \
                  somebody may have tampered with the connection, which was closed"
             }
             Refusal::NotPostgres => {

@@ -354,10 +354,10 @@ pub(crate) fn write(
 ) -> Result<(), Unfit> {
     place.check()?;
     match &type_.kind {
-        Kind::Int2 => int::<2>(value, i16::MIN.into()..=i16::MAX.into(), out)?,
-        Kind::Int4 => int::<4>(value, i32::MIN.into()..=i32::MAX.into(), out)?,
-        Kind::Int8 => int::<8>(value, i64::MIN..=i64::MAX, out)?,
-        Kind::Oid => int::<4>(value, 0..=u32::MAX.into(), out)?,
+        Kind::Int2 => int::<2>(value, i16::MIN.into()..=i16::MAX.into(), place, out)?,
+        Kind::Int4 => int::<4>(value, i32::MIN.into()..=i32::MAX.into(), place, out)?,
+        Kind::Int8 => int::<8>(value, i64::MIN..=i64::MAX, place, out)?,
+        Kind::Oid => int::<4>(value, 0..=u32::MAX.into(), place, out)?,
         Kind::Text | Kind::Enum | Kind::Json | Kind::Other => text_of(value, out)?,
         Kind::Jsonb => {
             out.push(1);
@@ -435,8 +435,12 @@ fn text_of(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
 fn int<const LEN: usize>(
     value: &Bound<'_, PyAny>,
     all: RangeInclusive<i64>,
+    place: Place,
     out: &mut Vec<u8>,
 ) -> Result<(), Unfit> {
+    let is_asked = place.like_asyncpg && !value.is_instance_of::<PyInt>();
+    let asked = is_asked.then(|| as_int(value)).flatten();
+    let value = asked.as_ref().unwrap_or(value);
     if value.is_instance_of::<PyFloat>() {
         return Err(Unfit::Expected("an int"));
     }
@@ -450,6 +454,17 @@ fn int<const LEN: usize>(
         }
         _ => Err(Unfit::But(format!("it is not from {} to {}", all.start(), all.end()))),
     }
+}
+
+/// The int that a value of another type is, as a Decimal may be. One with a fraction is none: asyncpg
+/// cuts it off, and stores another number.
+fn as_int<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let py = value.py();
+    if !value.get_type().hasattr(intern!(py, "__int__")).ok()? {
+        return None;
+    }
+    let int = py.get_type::<PyInt>().call1((value,)).ok()?;
+    int.eq(value).ok()?.then_some(int)
 }
 
 fn float(value: &Bound<'_, PyAny>) -> Result<f64, Unfit> {

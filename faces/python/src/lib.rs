@@ -69,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::password_of, module)?)?;
     module.add_function(wrap_pyfunction!(plan::service, module)?)?;
     module.add_function(wrap_pyfunction!(plan::setting, module)?)?;
+    module.add_function(wrap_pyfunction!(record::record_of, module)?)?;
     module.add_function(wrap_pyfunction!(redis::push, module)?)?;
     module.add_function(wrap_pyfunction!(settings::broken, module)?)?;
     Ok(())

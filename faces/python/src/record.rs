@@ -7,9 +7,8 @@ use std::mem::offset_of;
 use std::ptr;
 
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError, PyTypeError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PySlice, PyString, PyTuple, PyType};
@@ -101,6 +100,21 @@ impl<'py> Filling<'py> {
         }
         self.row
     }
+}
+
+/// A row that no server has sent, for tests of programs: the places of its names, and its values. A
+/// place that is none, or has no value, is an error where it is looked at.
+#[pyfunction]
+pub(crate) fn record_of<'py>(
+    places: &Bound<'py, PyDict>,
+    values: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = values.py();
+    let (names, places) = (places.keys().to_tuple().unbind(), places.copy()?.unbind());
+    let names = Bound::new(py, Names { names, places })?;
+    let mut row = Filling::new(record_type(py)?, &names, values.len())?;
+    values.iter().for_each(|value| row.push(value));
+    Ok(row.done(false))
 }
 
 /// The type `Record`.
@@ -244,7 +258,9 @@ impl<'py> Row<'py> {
     /// By the name of a column.
     fn named(self, name: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let place = self.names().places.bind(self.py()).get_item(name)?;
-        place.map(|place| self.value(place.extract()?)).transpose()
+        let value = |place: Bound<'py, PyAny>| place.extract().and_then(|place| self.value(place));
+        let wrong = |_| PyRuntimeError::new_err("invalid record descriptor");
+        place.map(value).transpose().map_err(wrong)
     }
 
     /// By a name, a place, or a slice of places.
@@ -268,7 +284,11 @@ impl<'py> Row<'py> {
 
     fn repr(self) -> PyResult<Bound<'py, PyAny>> {
         let mut text = format!("<{}", self.0.get_type().name()?);
-        for (name, value) in self.names().names.bind(self.py()).iter().zip(self.values()) {
+        let names = self.names().names.bind(self.py());
+        if names.len() < self.values().len() {
+            return Err(PyRuntimeError::new_err("invalid record mapping: a value has no name"));
+        }
+        for (name, value) in names.iter().zip(self.values()) {
             text += &format!(" {}={}", name.str()?, value.bind(self.py()).repr()?);
         }
         Ok(PyString::new(self.py(), &(text + ">")).into_any())
@@ -332,8 +352,10 @@ slots! {
     all_values(_none: *mut ffi::PyObject) by given -> *mut ffi::PyObject =
         |row| Ok(row.tuple()?.try_iter()?.into_any());
     items(_none: *mut ffi::PyObject) by given -> *mut ffi::PyObject = |row| {
-        let zip = row.py().import("builtins")?.getattr(intern!(row.py(), "zip"))?;
-        zip.call1((&row.names().names, row.tuple()?))
+        let items = row.names().names.bind(row.py()).iter().zip(row.values());
+        let items = items.map(|item| item.into_pyobject(row.py()));
+        let items = items.collect::<PyResult<Vec<_>>>()?;
+        Ok(PyTuple::new(row.py(), items)?.try_iter()?.into_any())
     };
     repr() by given -> *mut ffi::PyObject = Row::repr;
     get(args: *mut ffi::PyObject) by given -> *mut ffi::PyObject = |row| {

@@ -8,6 +8,7 @@ import datetime
 import decimal
 import io
 import ipaddress
+import operator
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -116,6 +117,17 @@ async def what_is_wrong_with_an_array_is_said_in_the_same_words(driver: Any, con
         [type(error).__name__, str(error)]
         for error in [await caught(con.fetchval("select $1::int[]", it)) for it in values]
     ]
+
+
+@scenario
+async def what_is_a_whole_number_is_taken_for_an_int(driver: Any, con: Any) -> Any:
+    given = (decimal.Decimal("7.00"), 7.0, decimal.Decimal("2e30"), decimal.Decimal("-1e5"), "7")
+    told = [await con.fetchval("select $1::oid::text", given[0])]
+    for kind in ("int2", "int4", "int8", "int4[]"):
+        for value in given:
+            value = [value] if "[" in kind else value
+            told.append(str(await caught(con.fetchval(f"select $1::{kind}::text", value))))
+    return told
 
 
 @scenario
@@ -598,3 +610,27 @@ async def test_a_copy_that_is_fetched_returns_nothing_and_costs_no_connection() 
         assert await con.fetchval("select count(*) from copied") == 2
     finally:
         await con.close()
+
+
+async def test_a_number_with_a_fraction_is_no_int() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    for value in (1.9, decimal.Decimal("1.5"), float("inf"), decimal.Decimal("NaN"), uuid.UUID(int=7)):
+        with pytest.raises(onetrip.asyncpg.DataError, match="interpreted as an integer"):
+            await con.fetchval("select $1::int8", value)
+    await con.close()
+
+
+@pytest.mark.parametrize("of", [asyncpg, onetrip.asyncpg])
+def test_programs_make_records_for_their_tests(of: Any) -> None:
+    make = of.protocol.protocol._create_record
+    row = make({"a": 0, "b": 1}, (7, None))
+    assert isinstance(row, of.Record) and row == (7, None) and repr(row) == "<Record a=7 b=None>"
+    assert (row["a"], row["b"], dict(row), len(make(None, ()))) == (7, None, {"a": 7, "b": None}, 0)
+    items = row.items()
+    assert operator.length_hint(items) == 2 and next(items) == ("a", 7)
+    assert operator.length_hint(items) == 1 and list(items) == [("b", None)]
+    for place in (2, -1, "a"):
+        with pytest.raises(RuntimeError, match="invalid record descriptor"):
+            make({"a": place}, (7,))["a"]
+    with pytest.raises(RuntimeError, match="invalid record mapping"):
+        repr(make({"a": 0}, (7, 8)))

@@ -11,7 +11,7 @@ from . import exceptions
 from .connection import Connection, connect
 from .exceptions import *  # noqa: F403
 from .pool import Pool, create_pool
-from .protocol import Record
+from .protocol.protocol import Record
 from .types import *  # noqa: F403
 
 #: The release of asyncpg whose interface this is.

@@ -5,13 +5,13 @@ who patch them are heard; `Connection` leaves them out while nobody has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from ... import _native
 from ..._flow import Lent, RowCopy, Stream, _copy_in
-from ..._native import Record
+from ..._native import Record, record_of
 from ..._within import within as within
 from ...errors import ConnectionLostError, Error
 from .. import exceptions, types
@@ -50,6 +50,11 @@ class PreparedStatementState:
 def _type(told: Any) -> types.Type:
     oid, name, kind, schema = told
     return types.Type(oid, name.replace('"', ""), kind, schema)
+
+
+def _create_record(mapping: Mapping[str, int] | None, elems: tuple[Any, ...]) -> Record:
+    """A record for tests of programs: the places of its names, and its values."""
+    return record_of(dict(mapping or {}), elems)
 
 
 class Protocol:

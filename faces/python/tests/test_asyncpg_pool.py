@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import pathlib
 from typing import Any
 from urllib.parse import urlsplit
@@ -225,6 +226,51 @@ async def test_a_failed_init_is_told_to_those_alone_who_waited() -> None:
         async with pool.acquire() as con:
             assert await con.fetchval("select 1") == 1
     assert len(seen) == 2
+
+
+async def test_a_pool_that_nobody_waits_for_warns_once_that_it_can_not_connect(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    is_away, tried = False, asyncio.Semaphore(0)
+
+    async def connect(*args: Any, **kwargs: Any) -> Any:
+        if is_away:
+            tried.release()
+            raise ConnectionRefusedError("away")
+        return await onetrip.asyncpg.connect(*args, **kwargs)
+
+    pool = onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, connect=connect)
+    async with pool:
+        for _ in range(2):
+            async with pool.acquire() as con:
+                is_away = True
+                con.terminate()
+            for _ in range(3):
+                await asyncio.wait_for(tried.acquire(), 10)
+            is_away = False
+            assert await pool.fetchval("select 1") == 1
+    told = [(it.name, it.levelname, it.exc_info and it.exc_info[0]) for it in caplog.records]
+    assert told == [("asyncpg.pool", "WARNING", ConnectionRefusedError)] * 2
+
+
+class Told(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: asyncio.Queue[logging.LogRecord] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.put_nowait(record)
+
+
+async def test_a_server_that_went_away_is_told_by_an_error_of_asyncpg(line: Line) -> None:
+    told, logger = Told(), logging.getLogger("asyncpg.pool")
+    logger.addHandler(told)
+    pool = await onetrip.asyncpg.create_pool(line.url, min_size=1, max_size=1)
+    line.close()
+    record = await asyncio.wait_for(told.records.get(), 10)
+    logger.removeHandler(told)
+    assert record.exc_info is not None and isinstance(record.exc_info[1], OSError)
+    pool.terminate()
 
 
 async def test_listeners_hear_of_the_end_before_it_is_seen() -> None:

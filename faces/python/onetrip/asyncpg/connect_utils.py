@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import math
 import ssl as ssl_module
 import traceback
@@ -29,6 +30,9 @@ from ._arguments import (
 from ._errors import translated
 
 __all__ = ("SSLMode", "SSLNegotiation", "SessionAttribute", "_parse_connect_dsn_and_args")
+
+#: By this name programs know what a pool has to tell.
+pool_logger = logging.getLogger("asyncpg.pool")
 
 #: asyncpg bounds neither how long one waits for a connection nor how long one lives.
 LONG = {"wait_timeout_ms": 2**40, "lifetime_ms": 2**40, "idle_timeout_ms": 2**40}
@@ -201,11 +205,21 @@ class DropInHost(Host):
         if isinstance(opening, GuestOpening) and not opening.guest.is_there.done():
             opening.guest.is_there.set_exception(error)
             return
+        if self.is_pool and isinstance(error, Exception) and not self.core.counts()[2]:
+            self._tell_that_it_goes_on(error)
         # As with asyncpg, whoever waits hears of the first attempt that fails.
         super().open_failed(number, error, True)
         if number in self._of_caller:
             self._of_caller.discard(number)
             self.core.forget_failure()
+
+    def _tell_that_it_goes_on(self, error: BaseException) -> None:
+        """Nobody waits, who would be told: once, until there is a connection again."""
+        if not self._is_away and not self.is_ending:
+            self._is_away = True
+            told = self.refused_as(error) if isinstance(error, Error) else error
+            text = "Failed to restore the pool connection floor; retrying"
+            pool_logger.warning(text, exc_info=told)
 
     def has(self, number: int) -> bool:
         """Whether it is there. It may be lost while its caller is on the way."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import logging
 import warnings
 import weakref
 from collections.abc import Generator
@@ -27,7 +26,7 @@ _OWN = {
 _BIND_EXECUTE = protocol.Protocol.bind_execute
 _BIND_EXECUTE_MANY = protocol.Protocol.bind_execute_many
 
-logger = logging.getLogger(__name__)
+logger = connect_utils.pool_logger
 
 
 def _of_connection(name: str) -> Any:

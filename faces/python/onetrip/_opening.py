@@ -30,6 +30,8 @@ class Refused(Exception):
     def __init__(self, fault: str, error: Error, permanent: bool = False) -> None:
         super().__init__(error)
         self.fault, self.error, self.permanent = fault, error, permanent
+        #: To which server and address it went, and whether with TLS.
+        self.way: tuple[Endpoint, str, bool] | None = None
 
 
 class Opening:
@@ -49,7 +51,7 @@ class Opening:
         self.transport: asyncio.Transport | None = None
         #: The host says here what the server reported of itself, or why it refused the login.
         self.login: asyncio.Future[dict[str, str]] | None = None
-        self.secure = False
+        self.secure = self.asks_for_tls = False
 
     async def run(self) -> None:
         """Until it is there, or all has failed."""
@@ -106,7 +108,7 @@ class Opening:
 
     async def _dial(self, endpoint: Endpoint, address: int) -> None:
         self.leave()
-        self.endpoint, self.secure = endpoint, False
+        self.endpoint, self.secure, self.asks_for_tls = endpoint, False, False
         wire = Wire(self.host.core, self.number)
         if endpoint.letter == "s":
             self.address = endpoint.host
@@ -149,6 +151,7 @@ class Opening:
     async def _ask(self) -> None:
         assert self.wire is not None and self.transport is not None
         self._check_open()
+        self.asks_for_tls = True
         answer = Answer(self.loop)
         self.wire.ask(answer)
         self._stay()
@@ -239,6 +242,7 @@ class Opening:
             raise Refused("server", error)
 
     def _failed(self, errors: list[Refused], refused: Refused) -> None:
+        refused.way = (self.endpoint, self.address, self.asks_for_tls)
         errors.append(refused)
         self.leave()
         code = refused.error.code.ljust(5)[:5] if refused.fault == "login" else ""
@@ -272,8 +276,17 @@ class Opening:
             # The code is that of the host whose error it is.
             fields = {**error.fields, "M": text} if error.fields else None
             error = _make(error.code, "NotSent", "" if fields else text, fields, error)
+            error._tried = _both_ways(errors)  # type: ignore[attr-defined]
         is_final = told.permanent and not is_of_many
         self.host.open_failed(self.number, error, is_final, may_pass)
+
+
+def _both_ways(errors: list[Refused]) -> tuple[Error, Error] | None:
+    """The last two, if they are of one server, with TLS and without."""
+    first, last = errors[-2:] if len(errors) > 1 else errors * 2
+    if first.way is None or last.way is None or first.way[:2] != last.way[:2]:
+        return None
+    return None if first.way == last.way else (first.error, last.error)
 
 
 class Scout(Opening):

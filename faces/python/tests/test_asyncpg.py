@@ -9,6 +9,7 @@ import decimal
 import io
 import ipaddress
 import operator
+import ssl
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -634,3 +635,60 @@ def test_programs_make_records_for_their_tests(of: Any) -> None:
             make({"a": place}, (7,))["a"]
     with pytest.raises(RuntimeError, match="invalid record mapping"):
         repr(make({"a": 0}, (7, 8)))
+
+
+def _refusal(code: str) -> bytes:
+    fields = f"SFATAL\0C{code}\0Mno {code}\0\0".encode()
+    return b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
+
+
+async def refused(of: Any, mode: str, *answers: bytes) -> Any:
+    """The error of connecting to a server that gives each connection one of these answers."""
+    left = list(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answer = left.pop(0)
+        begin = await reader.readexactly(8)
+        if begin[4:] == bytes.fromhex("04d2162f"):
+            writer.write(b"S")
+        # The startup packet, or what begins TLS.
+        await reader.read(1024)
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        error = await caught(of.connect(host="127.0.0.1", port=port, user="u", password="p",
+                                        database="d", ssl=mode))
+    assert not left
+    return error
+
+
+@pytest.mark.parametrize("of", [asyncpg, onetrip.asyncpg])
+async def test_who_is_refused_with_tls_and_without_gets_both_errors(of: Any) -> None:
+    error = await refused(of, "prefer", b"no TLS here", _refusal("28000"))
+    assert isinstance(error, of.InvalidAuthorizationSpecificationError)
+    assert str(error) == "no 28000" and isinstance(error.__cause__, ssl.SSLError)
+
+    error = await refused(of, "allow", _refusal("28000"), b"no TLS here")
+    assert isinstance(error, ssl.SSLError)
+    assert isinstance(error.__cause__, of.InvalidAuthorizationSpecificationError)
+
+
+async def test_a_wrong_password_is_not_hidden_behind_an_end_of_the_other_way() -> None:
+    error = await refused(onetrip.asyncpg, "allow", _refusal("28P01"), b"")
+    assert isinstance(error, onetrip.asyncpg.InvalidPasswordError)
+    assert (str(error), error.__cause__) == ("no 28P01", None)
+
+
+@pytest.mark.parametrize("of", [asyncpg, onetrip.asyncpg])
+async def test_both_errors_come_out_of_a_pool_too(of: Any) -> None:
+    class Shim:
+        @staticmethod
+        async def connect(**arguments: Any) -> None:
+            await of.create_pool(min_size=1, max_size=1, **arguments)
+
+    error = await refused(Shim, "prefer", b"no TLS here", _refusal("28000"))
+    assert isinstance(error, of.InvalidAuthorizationSpecificationError)
+    assert isinstance(error.__cause__, ssl.SSLError)

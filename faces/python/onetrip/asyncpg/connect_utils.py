@@ -245,6 +245,9 @@ class DropInHost(Host):
 
     def refused_as(self, error: Error, query: str | None = None, args: Any = ()) -> BaseException:
         """The error of asyncpg for one that may be about connecting."""
+        tried = getattr(error, "_tried", None)
+        if tried is not None:
+            return _of_both(*map(translated, tried))
         made: Any = translated(error, query, args)
         if isinstance(made, exceptions.TargetServerAttributeNotMatched):
             asked = self.config.params.target_session_attrs
@@ -252,6 +255,13 @@ class DropInHost(Host):
             fresh: Any = exceptions.TargetServerAttributeNotMatched(text)
             fresh.outcome = error.outcome
             return fresh
+        return made
+
+    def not_connected(self, error: Error) -> BaseException:
+        """The error of asyncpg for one that is."""
+        made = self.refused_as(error)
+        if getattr(error, "_tried", None) is None:
+            made.__cause__ = error.__cause__
         return made
 
     def terminate(self, number: int) -> None:
@@ -304,6 +314,21 @@ def _name(of: type) -> str:
     return of.__name__ if of.__module__ == "builtins" else f"{of.__module__}.{of.__name__}"
 
 
+def _of_both(first: BaseException, second: BaseException) -> BaseException:
+    """The error for who was refused with TLS and without. That of a wrong password is not hidden
+    behind one that says less.
+    """
+    password, access = (
+        exceptions.InvalidPasswordError, exceptions.InvalidAuthorizationSpecificationError
+    )
+    says_less = isinstance(second, (access, ConnectionError)) and not isinstance(second, password)
+    if isinstance(first, password) and says_less:
+        first.__cause__ = None
+        return first
+    second.__cause__ = first
+    return second
+
+
 class Guest:
     """A connection of a pool that a function of the caller's opens."""
 
@@ -320,7 +345,7 @@ class Guest:
         try:
             self.made = await self.is_there
         except Error as error:
-            raise translated(error) from error.__cause__
+            raise host.not_connected(error)
         return self.made
 
     async def handed_over(self, made: Any) -> None:
@@ -376,5 +401,5 @@ async def _connect(
     except BaseException as error:
         await host.abandon()
         if isinstance(error, Error):
-            raise host.refused_as(error) from error.__cause__
+            raise host.not_connected(error)
         raise

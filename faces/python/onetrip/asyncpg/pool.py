@@ -216,7 +216,7 @@ class Pool:
             self._host = None
             await host.abandon()
             if isinstance(error, Error):
-                raise host.refused_as(error) from error.__cause__
+                raise host.not_connected(error)
             raise
 
     def _core(self) -> _native.Core:
@@ -342,7 +342,7 @@ class Pool:
                     break
                 core.release(number)
         except Error as error:
-            raise self._host.refused_as(error) from error.__cause__
+            raise self._host.not_connected(error)
         con = self._host.of(number)
         proxy = PoolConnectionProxy(PoolConnectionHolder(self, timeout), con)
         if self._setup is not None:

@@ -301,6 +301,20 @@ pub fn is_shareable(sql: &str, traits: Traits) -> bool {
     traits.query() && !traits.has(not) && !sets()
 }
 
+/// Whether SQL's PREPARE takes a text: it begins as SELECT, VALUES, TABLE, WITH, INSERT, UPDATE,
+/// DELETE or MERGE does (`PreparableStmt` in src/backend/parser/gram.y). Parse takes any statement.
+#[must_use]
+pub fn is_preparable(sql: &str) -> bool {
+    let mut lexer = Lexer::new(sql);
+    loop {
+        match lexer.next() {
+            Token::Symbol(b'(') => {}
+            Token::Word(word) => return head(word, lexer).0.query() && !is(word, b"show"),
+            _ => return false,
+        }
+    }
+}
+
 /// Reads one statement up to its semicolon, or to the end. `None` if there is no further statement.
 fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
     let mut depth = 0;

@@ -13,7 +13,7 @@ use onetrip_postgres::client::migrated;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
-use onetrip_postgres::sql::{Traits, classify};
+use onetrip_postgres::sql::{self, Traits, classify};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -38,6 +38,12 @@ impl Generation {
     pub(crate) fn number(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Whether SQL's PREPARE takes a text.
+#[pyfunction]
+pub(crate) fn is_preparable(text: &str) -> bool {
+    sql::is_preparable(text)
 }
 
 /// A text.

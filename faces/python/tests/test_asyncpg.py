@@ -132,6 +132,28 @@ async def what_is_a_whole_number_is_taken_for_an_int(driver: Any, con: Any) -> A
 
 
 @scenario
+async def a_name_that_was_given_to_a_statement_is_known_to_the_server(driver: Any, con: Any) -> Any:
+    await con.execute("create temporary table numbered (n int)")
+    known = "select name from pg_prepared_statements where name in ('A b', 'other') order by name"
+    named = await con.prepare("select $1::int + 1", name="A b")
+    told = [named.get_name(), await named.fetchval(1), await con.fetchval('execute "A b"(2)')]
+    told.append(await caught(con.prepare("select 2", name="A b")))
+    told.append(await (await con.prepare("show search_path", name="shown")).fetchval())
+    # Nobody has it any more, and what is gone already is no error.
+    del named
+    other = await con.prepare("select 2", name="other")
+    told += [await con.fetch(known), other.get_name()]
+    await con.execute("deallocate other")
+    del other
+    async with con.transaction():
+        third = await con.prepare("insert into pg_temp.numbered values ($1)", name="third")
+        await con.execute("execute third(7)")
+    told.append(await con.fetch("select * from pg_temp.numbered"))
+    await con.prepare("select 3", name="fourth")
+    return [*told, third.get_name(), await con.fetch(known)]
+
+
+@scenario
 async def what_is_prepared_is_no_query_yet(driver: Any, con: Any) -> Any:
     before = con._protocol.queries_count
     statement = await con.prepare("select 1")

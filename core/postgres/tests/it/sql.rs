@@ -1,6 +1,8 @@
 //! Classification of statement text, table by table, and what each place refuses.
 
-use onetrip_postgres::sql::{Place, Refusal, Traits, classify, is_shareable, parameters, refusal};
+use onetrip_postgres::sql::{
+    Place, Refusal, Traits, classify, is_preparable, is_shareable, parameters, refusal,
+};
 
 type Trait = fn(Traits) -> bool;
 
@@ -383,6 +385,23 @@ fn what_is_shareable_is_one_query_that_shows_nothing_of_the_session() {
     for text in no {
         assert!(!is_shareable(text, classify(text)), "{text}");
     }
+}
+
+#[test]
+fn what_prepare_takes_begins_as_a_query_or_a_change_does() {
+    let yes = [
+        "select 1",
+        " -- a\n/* b /* c */ */ ((select 1)) union all values (2)",
+        "TABLE item",
+        "with a as (select 1) select * from a",
+        "insert into t values ($1)",
+        "update t set a = 1",
+        "delete from t",
+        "merge into t using s on true when matched then delete",
+    ];
+    let no =
+        ["", "-- select 1", ";select 1", "show a", "explain select 1", "create table t ()", "1"];
+    assert!(yes.into_iter().all(is_preparable) && !no.into_iter().any(is_preparable));
 }
 
 #[test]

@@ -8,9 +8,11 @@ import inspect
 import itertools
 import time
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
+from .. import _native
 from . import _codecs, connect_utils, cursor, exceptions, prepared_stmt, protocol, serverversion
 from . import transaction as transaction_
 from ._arguments import _ClientConfiguration, _ConnectionParameters
@@ -81,6 +83,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         "__weakref__",
         "_addr",
         "_config",
+        "_idle_names",
         "_inner_xact",
         "_listeners",
         "_log_listeners",
@@ -112,6 +115,8 @@ class Connection(Copies, metaclass=ConnectionMeta):
         #: The transaction that is open, and the innermost of what was opened in it.
         self._top_xact: transaction_.Transaction | None = None
         self._inner_xact: transaction_.Transaction | None = None
+        #: Those of statements that the server keeps and nobody has any more.
+        self._idle_names: list[str] = []
         self._pool_release_ctr = 0
         self._proxy: Any = None
         self._reset_query: str | None = None
@@ -258,10 +263,25 @@ class Connection(Copies, metaclass=ConnectionMeta):
     ) -> PreparedStatementState:
         if record_class is not None:
             _check_record_class(record_class)
+        it = self._protocol
+        if named and isinstance(named, str):
+            state = await it.prepare(named, query, timeout, record_class=record_class)
+            await self._keep_by_name(state, timeout)
+            return state
         has_name = named or self._config.statement_cache_size > 0
         name = self._get_unique_id("stmt") if has_name else ""
-        name = named if isinstance(named, str) else name
-        return await self._protocol.prepare(name, query, timeout, record_class=record_class)
+        return await it.prepare(name, query, timeout, record_class=record_class)
+
+    async def _keep_by_name(self, state: PreparedStatementState, timeout: float | None) -> None:
+        """For EXECUTE, as far as PREPARE takes it, until nobody has it any more."""
+        # One that is gone already is an error, which no transaction of the caller's may meet.
+        while self._idle_names and not self.is_in_transaction():
+            with contextlib.suppress(exceptions.InvalidSQLStatementNameError):
+                await self._protocol.query(f"DEALLOCATE {self._idle_names.pop()}", timeout)
+        if _native.is_preparable(state.query):
+            name = _quote_ident(state.name)
+            await self._protocol.query(f"PREPARE {name} AS {state.query}", timeout)
+            weakref.finalize(state, self._idle_names.append, name).atexit = False
 
     def cursor(
         self,
@@ -540,6 +560,8 @@ class Connection(Copies, metaclass=ConnectionMeta):
             await self.execute(query)
 
     def _forget(self) -> None:
+        # Whoever has the connection next has none of these statements.
+        self._idle_names = []
         self._listeners.clear()
         self._log_listeners.clear()
         self._top_xact = self._inner_xact = None

@@ -30,7 +30,9 @@ _BUSY = "cannot perform operation: another operation is in progress"
 class PreparedStatementState:
     """A text, and what the server said of it."""
 
-    __slots__ = ("attributes", "closed", "name", "parameters", "query", "record_class", "table")
+    __slots__ = (
+        "__weakref__", "attributes", "closed", "name", "parameters", "query", "record_class", "table"
+    )
 
     def __init__(
         self, name: str, query: str, record_class: Any = None, told: Any = ((), ())

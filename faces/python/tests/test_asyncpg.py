@@ -714,3 +714,40 @@ async def test_both_errors_come_out_of_a_pool_too(of: Any) -> None:
     error = await refused(Shim, "prefer", b"no TLS here", _refusal("28000"))
     assert isinstance(error, of.InvalidAuthorizationSpecificationError)
     assert isinstance(error.__cause__, ssl.SSLError)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_a_set_that_does_not_fit_is_named_and_leaves_nothing_behind(inside: bool) -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    await con.execute("create temporary table many (n int)")
+    transaction = con.transaction()
+    if inside:
+        await transaction.start()
+    await con.execute("insert into many values (-1)")
+    for place, outcome in ((7, "NotSent"), (20_000, "Rejected")):
+        sets: list[tuple[Any]] = [(n,) for n in range(20_001)]
+        sets[place] = ("x",)
+        with pytest.raises(onetrip.asyncpg.DataError, match=f"element #{place} .* 'x'") as caught:
+            await con.executemany("insert into many values ($1)", sets)
+        assert caught.value.outcome == outcome
+        assert await con.fetch("select n from many") == [(-1,)]
+    sets[place] = (place,)
+    rows = await con.fetchmany("insert into many values ($1) returning n", sets)
+    assert [row["n"] for row in rows] == list(range(20_001))
+    if inside:
+        await transaction.rollback()
+    await con.close()
+
+
+async def test_many_sets_that_the_server_rejects_end_the_transaction() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    await con.execute("create temporary table many (n int primary key)")
+    transaction = con.transaction()
+    await transaction.start()
+    with pytest.raises(onetrip.asyncpg.UniqueViolationError):
+        await con.executemany("insert into many values ($1)", [(n % 20_000,) for n in range(20_001)])
+    with pytest.raises(onetrip.asyncpg.InFailedSQLTransactionError):
+        await con.fetch("select 1")
+    await transaction.rollback()
+    assert await con.fetchval("select count(*) from many") == 0
+    await con.close()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import pathlib
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -130,6 +131,42 @@ async def test_methods_of_the_protocol_that_were_replaced_are_called(
     names = ["bind_execute"] * 3 + ["query", "bind_execute_many", "bind_execute"]
     assert [name for name, _ in heard] == names
     assert [text[-1] for _, text in heard if "int" not in text] == ["1", "4", "6"]
+
+
+async def test_a_class_of_the_callers_has_a_say_in_statements() -> None:
+    seen: list[str] = []
+
+    class Own(onetrip.asyncpg.Connection):
+        async def _get_statement(self, query: str, timeout: Any, **more: Any) -> Any:
+            seen.append(query)
+            return await super()._get_statement(f"{query} + 1", timeout, **more)
+
+    pool = onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1, connection_class=Own)
+    async with pool, pool.acquire() as con:
+        assert await con.fetchval("select $1::int", 1) == 2
+        assert (await con.fetchrow("select $1::int", 2))[0] == 3
+        assert [row[0] for row in await con.fetch("select $1::int", 3)] == [4]
+        assert await (await con.prepare("select $1::int")).fetchval(4) == 5
+        await pool.release(con)
+        assert await pool.fetchval("select $1::int", 5) == 6
+        assert seen == ["select $1::int"] * 5
+
+
+async def test_the_time_of_a_statement_is_that_of_its_preparation_too() -> None:
+    class Slow(onetrip.asyncpg.Connection):
+        async def _get_statement(self, query: str, timeout: Any, **more: Any) -> Any:
+            state = await super()._get_statement(query, timeout, **more)
+            end = time.monotonic() + timeout
+            while time.monotonic() < end:
+                await asyncio.sleep(0)
+            return state
+
+    con = await onetrip.asyncpg.connect(URL, connection_class=Slow)
+    await con.execute("create temporary table slow (n int)")
+    with pytest.raises(asyncio.TimeoutError):
+        await con.execute("insert into slow values ($1)", 1, timeout=0.01)
+    assert await con.execute("select from slow") == "SELECT 0"
+    await con.close()
 
 
 async def test_connect_addr_that_was_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ Connection = connection.Connection
 _OWN = {
     name: getattr(Connection, name)
     for name in ("execute", "executemany", "fetch", "fetchval", "fetchrow", "fetchmany",
-                 "_execute", "_executemany")
+                 "_execute", "_executemany", "_get_statement")
 }
 _BIND_EXECUTE = protocol.Protocol.bind_execute
 _BIND_EXECUTE_MANY = protocol.Protocol.bind_execute_many
@@ -249,6 +249,7 @@ class Pool:
             self._setup is None
             and getattr(cls, name) is _OWN[name]
             and getattr(cls, inner) is _OWN[inner]
+            and cls._get_statement is _OWN["_get_statement"]
             and protocol.Protocol.bind_execute is _BIND_EXECUTE
             and protocol.Protocol.bind_execute_many is _BIND_EXECUTE_MANY
             and not self._check_init().needs_own(query)

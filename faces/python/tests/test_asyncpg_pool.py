@@ -133,6 +133,18 @@ async def test_methods_of_the_protocol_that_were_replaced_are_called(
     assert [text[-1] for _, text in heard if "int" not in text] == ["1", "4", "6"]
 
 
+async def test_the_holder_of_a_connection_has_it_until_it_is_given_back() -> None:
+    async with onetrip.asyncpg.create_pool(URL, min_size=1, max_size=1) as pool:
+        for end in (lambda con: None, lambda con: con._protocol.abort()):
+            proxy = await pool.acquire()
+            con, holder = proxy._con, proxy._holder
+            assert holder._con is con and holder._in_use
+            end(con)
+            await pool.release(proxy)
+            assert holder._con is holder._in_use is proxy._con is None
+            await pool.release(proxy)
+
+
 async def test_a_class_of_the_callers_has_a_say_in_statements() -> None:
     seen: list[str] = []
 

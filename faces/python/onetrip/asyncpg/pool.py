@@ -51,6 +51,7 @@ class PoolConnectionProxy(connection._ConnectionProxy):
 
     def __init__(self, holder: PoolConnectionHolder, con: Any) -> None:
         self._con, self._holder, self._is_leaving = con, holder, False
+        holder._con = con
         con._set_proxy(self)
 
     for _name in dir(Connection):
@@ -62,6 +63,7 @@ class PoolConnectionProxy(connection._ConnectionProxy):
 
     def _detach(self) -> Any:
         con, self._con = self._con, None
+        self._holder._con = None
         if con is not None:
             con._set_proxy(None)
         return con
@@ -74,10 +76,15 @@ class PoolConnectionProxy(connection._ConnectionProxy):
 class PoolConnectionHolder:
     """Whose a connection is, and until when."""
 
-    __slots__ = ("_pool", "_timeout")
+    __slots__ = ("_con", "_pool", "_timeout")
 
     def __init__(self, pool: Pool, timeout: float | None) -> None:
         self._pool, self._timeout = pool, timeout
+        self._con: Any = None
+
+    @property
+    def _in_use(self) -> bool | None:
+        return None if self._con is None else True
 
 
 def _on_a_connection(name: str) -> Any:

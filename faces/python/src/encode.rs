@@ -456,8 +456,8 @@ fn int<const LEN: usize>(
     }
 }
 
-/// The int that a value of another type is, as a Decimal may be. One with a fraction is none: asyncpg
-/// cuts it off, and stores another number.
+/// The int that a value of another type is, as a Decimal may be. One with a fraction is none:
+/// asyncpg cuts it off, and stores another number.
 fn as_int<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
     let py = value.py();
     if !value.get_type().hasattr(intern!(py, "__int__")).ok()? {

@@ -637,7 +637,8 @@ async def test_a_copy_that_is_fetched_returns_nothing_and_costs_no_connection() 
 
 async def test_a_number_with_a_fraction_is_no_int() -> None:
     con = await onetrip.asyncpg.connect(URL)
-    for value in (1.9, decimal.Decimal("1.5"), float("inf"), decimal.Decimal("NaN"), uuid.UUID(int=7)):
+    wrong = (1.9, decimal.Decimal("1.5"), float("inf"), decimal.Decimal("NaN"), uuid.UUID(int=7))
+    for value in wrong:
         with pytest.raises(onetrip.asyncpg.DataError, match="interpreted as an integer"):
             await con.fetchval("select $1::int8", value)
     await con.close()
@@ -745,7 +746,8 @@ async def test_many_sets_that_the_server_rejects_end_the_transaction() -> None:
     transaction = con.transaction()
     await transaction.start()
     with pytest.raises(onetrip.asyncpg.UniqueViolationError):
-        await con.executemany("insert into many values ($1)", [(n % 20_000,) for n in range(20_001)])
+        sets = [(n % 20_000,) for n in range(20_001)]
+        await con.executemany("insert into many values ($1)", sets)
     with pytest.raises(onetrip.asyncpg.InFailedSQLTransactionError):
         await con.fetch("select 1")
     await transaction.rollback()

@@ -38,8 +38,8 @@ fn is_about_access(sqlstate: &str) -> bool {
 
 /// Whether TLS begins, by the server's answer to the question for it.
 ///
-/// `early`: more bytes than the answer have come. The server must wait for the handshake, or for the
-/// login, at this point, so those bytes may have been injected (CVE-2021-23222).
+/// `early`: more bytes than the answer have come. The server must wait for the handshake, or for
+/// the login, at this point, so those bytes may have been injected (CVE-2021-23222).
 ///
 /// # Errors
 /// The connection can't be used.

@@ -217,7 +217,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         timeout: float | None,
         record_class: Any,
     ) -> Any:
-        """By a statement that a class of the caller's has a say in, in the time which that leaves."""
+        """By a statement that a class of the caller's has a say in, in the time that is left."""
         begin = time.monotonic()
         state = await self._get_statement(query, timeout, record_class=record_class)
         if timeout is not None:

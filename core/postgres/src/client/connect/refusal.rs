@@ -43,8 +43,8 @@ impl Refusal {
                  nobody knows who wrote it: see the server's log"
             }
             Refusal::EarlyBytes => {
-                ": something was sent behind the server's answer about TLS, where it has to wait, so \
-                 somebody may have tampered with the connection, which was closed"
+                ": something was sent behind the server's answer about TLS, where it has to wait, \
+                 so somebody may have tampered with the connection, which was closed"
             }
             Refusal::NotPostgres => {
                 ": the peer does not speak PostgreSQL's protocol: is the port that of another \

@@ -35,7 +35,8 @@ class PreparedStatementState:
     """A text, and what the server said of it."""
 
     __slots__ = (
-        "__weakref__", "attributes", "closed", "name", "parameters", "query", "record_class", "table"
+        "__weakref__", "attributes", "closed", "name", "parameters", "query", "record_class",
+        "table",
     )
 
     def __init__(

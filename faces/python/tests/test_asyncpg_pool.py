@@ -302,6 +302,14 @@ async def test_a_pool_that_nobody_waits_for_warns_once_that_it_can_not_connect(
     assert told == [("asyncpg.pool", "WARNING", ConnectionRefusedError)] * 2
 
 
+async def test_a_pool_that_never_connected_tells_its_caller_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        await onetrip.asyncpg.create_pool("postgres://u@127.0.0.1:1/d", min_size=3, max_size=3)
+    assert not caplog.records
+
+
 class Told(logging.Handler):
     def __init__(self) -> None:
         super().__init__()

@@ -215,7 +215,7 @@ class DropInHost(Host):
 
     def _tell_that_it_goes_on(self, error: BaseException) -> None:
         """Nobody waits, who would be told: once, until there is a connection again."""
-        if not self._is_away and not self.is_ending:
+        if self._was_open and not self._is_away and not self.is_ending:
             self._is_away = True
             told = self.refused_as(error) if isinstance(error, Error) else error
             text = "Failed to restore the pool connection floor; retrying"

@@ -699,6 +699,26 @@ async def test_who_is_refused_with_tls_and_without_gets_both_errors(of: Any) -> 
     assert isinstance(error.__cause__, of.InvalidAuthorizationSpecificationError)
 
 
+@pytest.mark.parametrize("of", [asyncpg, onetrip.asyncpg])
+async def test_what_comes_behind_a_refusal_of_tls_ends_the_connection(of: Any) -> None:
+    visits = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal visits
+        visits += 1
+        await reader.readexactly(8)
+        writer.write(b"Nextra")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectionError):
+            await of.connect(host="127.0.0.1", port=port, user="u", database="d", ssl="prefer",
+                             timeout=30)
+    assert visits == 1
+
+
 async def test_a_wrong_password_is_not_hidden_behind_an_end_of_the_other_way() -> None:
     error = await refused(onetrip.asyncpg, "allow", _refusal("28P01"), b"")
     assert isinstance(error, onetrip.asyncpg.InvalidPasswordError)

@@ -29,7 +29,7 @@ pub(crate) enum TlsFailure {
 }
 
 /// Asks the server for TLS, and reads only its answer of one byte; `None` if it closed the
-/// connection. The flag says whether more bytes came behind a yes.
+/// connection. The flag says whether more bytes came behind a yes or a no.
 pub(crate) async fn ask(stream: &mut Stream, name: &str) -> Result<(Option<Answer>, bool), Error> {
     let failed = |why| {
         Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", format!("{name}: {why}"))
@@ -40,7 +40,8 @@ pub(crate) async fn ask(stream: &mut Stream, name: &str) -> Result<(Option<Answe
     };
     stream.write_all(&SSL_REQUEST).await.map_err(lost)?;
     let answer = Answer::from_byte(stream.read_byte().await.map_err(lost)?);
-    Ok((answer, answer == Some(Answer::Accepted) && stream.try_read_byte()))
+    let waits = matches!(answer, Some(Answer::Accepted | Answer::Refused));
+    Ok((answer, waits && stream.try_read_byte()))
 }
 
 /// Sets up TLS on an open connection. Dropping the future gives the connection up.

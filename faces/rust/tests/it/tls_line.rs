@@ -277,6 +277,19 @@ fn bytes_between_the_consent_and_the_handshake_end_the_connection() {
 }
 
 #[test]
+fn bytes_behind_a_refusal_of_tls_end_the_connection_too() {
+    run(async {
+        for answer in [&b"Nx"[..], b"NR\0\0\0\x08\0\0\0\0"] {
+            let (port, visits) = stranger(answer, false).await;
+            let config = server().config(&format!("sslmode=prefer port={port}"));
+            let error = failed(connect(&config).await, Outcome::NotSent, "tls_failed");
+            assert!(error.to_string().contains("tampered"), "{error}");
+            assert_eq!(visits.load(Ordering::SeqCst), 1);
+        }
+    });
+}
+
+#[test]
 fn an_error_in_the_place_of_consent_is_not_shown() {
     run(async {
         const ANSWER: &[u8] = b"E\0\0\0\x32SFATAL\0C28000\0Myour password, please\0\0";

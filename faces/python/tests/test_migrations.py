@@ -616,6 +616,25 @@ async def test_rows_that_a_transaction_copies_are_stored_as_the_table_is_or_not_
     assert await admin.fetch("select n from moving.filled order by n") == [(3.0,), (7.0,)]
 
 
+async def test_a_copy_that_shows_a_change_leaves_no_error_to_other_texts(
+    face: Face, admin: Any
+) -> None:
+    await admin.execute("create table moving.filled (n text)")
+    insert, value = "insert into moving.filled values ($1)", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+
+    async def in_a_transaction(work: Any) -> None:
+        async with face.db.transaction() if face.drop_in else face.db.begin() as tx:
+            await work(face if face.drop_in else Face(tx, False))
+
+    for _ in range(8):
+        await in_a_transaction(lambda within: within.fetch(insert, value))
+    await in_a_transaction(lambda within: copied(within, [(value,)]))
+    await admin.execute("alter table moving.filled alter n type uuid using null")
+    with pytest.raises(Exception, match="incorrect binary data format"):
+        await in_a_transaction(lambda within: copied(within, [(value,)]))
+    await in_a_transaction(lambda within: within.fetch(insert, value))
+
+
 async def test_a_copy_into_a_table_of_any_name_is_guarded(face: Face, admin: Any) -> None:
     """Types that are built in are found before a table of their name."""
     names = ["path", "time", "Odd \"name'\\", "mood"]
@@ -874,6 +893,9 @@ PARAMETERS = [
     ("jsonb", "text", "1", '{"a":1}', '{"a":1}'),
     ("int", "bigint", 7, 3_000_000_000, "3000000000"),
     ("int", "text", 7, "007", "007"),
+    ("inet", "text", "10.0.0.1", "1.2.3.4", "1.2.3.4"),
+    ("inet", "text", "10.0.0.1", "::0001", "::0001"),
+    ("cidr", "text", "10.0.0.0/8", "1.2.3.4", "1.2.3.4"),
 ]
 
 

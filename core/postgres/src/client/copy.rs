@@ -164,11 +164,13 @@ pub fn may_be_outdated(sqlstate: &str) -> bool {
         || matches!(sqlstate, "08P01" | "XX000")
 }
 
-/// Whether the error of a binary COPY is that of its guard, by what it says: the columns have other
-/// types for certain, and what else was learned before that may be wrong as well.
+/// Whether the error of a binary COPY shows that the columns have other types than the data was made
+/// for, so that what else was learned before that may be wrong as well: that of its guard, by what it
+/// says, and that of data that is no value of its column's type (`CopyReadBinaryAttribute` in
+/// src/backend/commands/copyfromparse.c).
 #[must_use]
 pub fn types_changed(sqlstate: &str, message: &str) -> bool {
-    sqlstate == "22P02" && message.contains(TYPES_CHANGED)
+    sqlstate == "22P03" || sqlstate == "22P02" && message.contains(TYPES_CHANGED)
 }
 
 /// What the error of a guard says, in front of the columns.

@@ -2,6 +2,7 @@
 //! and no value may be stored or read by it: a client behind a migration does as one that was started
 //! after it.
 
+use onetrip::types::ToSql;
 use onetrip::{Client, Session};
 use onetrip_postgres::client::copy::{Guard, TYPES_CHANGED, guard};
 
@@ -139,6 +140,35 @@ fn a_change_costs_one_transaction_at_most() {
             }
         }
         assert!(failed <= 1, "{failed} transactions failed");
+    });
+}
+
+/// The first error shows that a text has lost its meaning, and the next text is prepared anew.
+#[test]
+fn what_has_lost_its_meaning_in_a_transaction_costs_one_error() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let t = table("a text[]").await;
+        let find = format!("select 1 from {t} where a = $1");
+        let read = format!("select * from {t}");
+        let within = async |text: &str, values: &[&(dyn ToSql + Sync)]| {
+            let tx = client.begin().await?;
+            tx.query("select 1", &[]).await?;
+            tx.query(text, values).await?;
+            tx.commit().await
+        };
+        let value = vec!["a"];
+        for _ in 0..OFTEN {
+            within(&find, &[&value]).await.unwrap();
+            within(&read, &[]).await.unwrap();
+        }
+        let change = format!(
+            "create type {t}_e as enum ('a'); alter table {t} alter a type {t}_e[] using null"
+        );
+        self::session().await.script(&change).await.unwrap();
+        let error = within(&find, &[&value]).await.unwrap_err();
+        assert_eq!(error.sqlstate(), Some("42883"), "{error}");
+        within(&read, &[]).await.unwrap();
     });
 }
 

@@ -70,6 +70,10 @@ impl<P: Protocol> Connection<P> {
     /// it, or if it must stay.
     #[inline]
     pub(super) fn yield_deadline(&self) -> Time {
+        // It is asked several times for each request, most of which are alone.
+        if self.wire.len() < 2 && !self.someone_is_queued() {
+            return Time::NEVER;
+        }
         match self.wire.at(0) {
             Some(slot) if self.may_yield(slot) && self.somebody_waits_behind() => {
                 let doublings = slot.yields.saturating_sub(EQUAL).min(u32::BITS - 1);

@@ -19,7 +19,7 @@ demo: ## show what round trips cost, in tables and in target/demo/report.html, a
 test: ## what shows that a change is right, as CI runs it; the last line says how many passed
 	@scripts/test
 
-proof: ## every check and test that there is, in an hour; writes target/proof.json and says what was not run
+proof: ## every check and test that there is, and mutants for 45 minutes; writes target/proof.json and says what was not run
 	@scripts/proof
 
 quick: ## a fast check after each change, without a server: format, lints, core tests, 200 simulation seeds

@@ -304,7 +304,7 @@ pub fn is_shareable(sql: &str, traits: Traits) -> bool {
 /// Whether SQL's PREPARE takes a text: it begins as SELECT, VALUES, TABLE, WITH, INSERT, UPDATE,
 /// DELETE or MERGE does (`PreparableStmt` in src/backend/parser/gram.y). Parse takes any statement.
 #[must_use]
-pub fn is_preparable(sql: &str) -> bool {
+pub fn can_be_prepared_by_sql(sql: &str) -> bool {
     let mut lexer = Lexer::new(sql);
     loop {
         match lexer.next() {

@@ -224,9 +224,9 @@ fn parameter(
 }
 
 /// Whether the binary form of the type that was learned has no room for all of the value: a date for
-/// a time of day, a float for the digits of a Decimal, a numeric or an inet for how a str has them. The
-/// type may be another one by now, so such a value leaves as its text, from which the server takes what its
-/// type has room for.
+/// a time of day, a float for the digits of a Decimal, a numeric or an inet for how a str has them.
+/// The type may be another one by now, so such a value leaves as its text, from which the server takes
+/// what its type has room for.
 fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
     let base = type_.base();
     match &types::without_ends(base).kind {

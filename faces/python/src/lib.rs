@@ -72,6 +72,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(record::record_of, module)?)?;
     module.add_function(wrap_pyfunction!(redis::push, module)?)?;
     module.add_function(wrap_pyfunction!(settings::broken, module)?)?;
-    module.add_function(wrap_pyfunction!(statement::is_preparable, module)?)?;
+    module.add_function(wrap_pyfunction!(statement::can_be_prepared_by_sql, module)?)?;
     Ok(())
 }

@@ -42,8 +42,8 @@ impl Generation {
 
 /// Whether SQL's PREPARE takes a text.
 #[pyfunction]
-pub(crate) fn is_preparable(text: &str) -> bool {
-    sql::is_preparable(text)
+pub(crate) fn can_be_prepared_by_sql(text: &str) -> bool {
+    sql::can_be_prepared_by_sql(text)
 }
 
 /// A text.

@@ -169,23 +169,30 @@ impl MetadataCache {
     /// is forgotten; if the error shows that something has changed, so is all metadata, and all
     /// connections prepare their texts anew.
     pub(crate) fn failed(&self, metadata: &Arc<Metadata>, error: &Error) {
-        if ends_all(error) {
+        // What is forgotten by then was found out before, by another use that was in flight.
+        if may_be_outdated(error) && self.forgot(metadata) && ends_all(error) {
             for shard in &self.shards {
                 *shard.lock() = Known::default();
             }
             self.generation.advance();
-        } else if may_be_outdated(error) {
-            self.forget(metadata);
         }
     }
 
     /// Forgets metadata that does not hold any more.
     pub(crate) fn forget(&self, metadata: &Arc<Metadata>) {
+        self.forgot(metadata);
+    }
+
+    /// The same. Returns whether it was remembered.
+    fn forgot(&self, metadata: &Arc<Metadata>) -> bool {
         let mut known = self.lock(&metadata.sql);
-        if known.by_text.get(&metadata.sql).is_some_and(|current| Arc::ptr_eq(current, metadata)) {
+        let current = known.by_text.get(&metadata.sql);
+        let is_known = current.is_some_and(|current| Arc::ptr_eq(current, metadata));
+        if is_known {
             known.by_text.remove(&metadata.sql);
             known.by_age.retain(|text| *text != metadata.sql);
         }
+        is_known
     }
 
     fn lock(&self, sql: &str) -> MutexGuard<'_, Known> {

@@ -1,7 +1,7 @@
 //! Classification of statement text, table by table, and what each place refuses.
 
 use onetrip_postgres::sql::{
-    Place, Refusal, Traits, classify, is_preparable, is_shareable, parameters, refusal,
+    Place, Refusal, Traits, can_be_prepared_by_sql, classify, is_shareable, parameters, refusal,
 };
 
 type Trait = fn(Traits) -> bool;
@@ -401,7 +401,9 @@ fn what_prepare_takes_begins_as_a_query_or_a_change_does() {
     ];
     let no =
         ["", "-- select 1", ";select 1", "show a", "explain select 1", "create table t ()", "1"];
-    assert!(yes.into_iter().all(is_preparable) && !no.into_iter().any(is_preparable));
+    assert!(
+        yes.into_iter().all(can_be_prepared_by_sql) && !no.into_iter().any(can_be_prepared_by_sql)
+    );
 }
 
 #[test]

@@ -300,7 +300,7 @@ class Connection(Copies, metaclass=ConnectionMeta):
         while self._idle_names and not self.is_in_transaction():
             with contextlib.suppress(exceptions.InvalidSQLStatementNameError):
                 await self._protocol.query(f"DEALLOCATE {self._idle_names.pop()}", timeout)
-        if _native.is_preparable(state.query):
+        if _native.can_be_prepared_by_sql(state.query):
             name = _quote_ident(state.name)
             await self._protocol.query(f"PREPARE {name} AS {state.query}", timeout)
             weakref.finalize(state, self._idle_names.append, name).atexit = False

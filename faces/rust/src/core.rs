@@ -197,6 +197,8 @@ pub(crate) struct Core {
     /// The time when the clock was last read. Reading it costs as much as encoding a statement, so
     /// it is read only if something depends on it.
     clock: Time,
+    /// When the driver must next look at the clock, as of the last [`settle`](Core::settle).
+    pub(crate) next_deadline: Time,
     /// When the driver wakes up by itself.
     pub(crate) armed: Time,
     /// Why the connection ended; the outcome is filled in for each request.
@@ -288,6 +290,7 @@ impl Connection {
             parameters: parameters.into_iter().collect(),
             transport: Transport::new(writer),
             clock: now,
+            next_deadline: Time::NEVER,
             armed: Time::NEVER,
             ended: None,
             ended_at: Time::ZERO,
@@ -371,6 +374,22 @@ impl Connection {
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
         let mut core = self.lock();
         let now = self.time_of_call(&mut core);
+        self.with_locked(core, now, change)
+    }
+
+    /// The same for a caller that has just read the clock.
+    pub(crate) fn with_at<R>(&self, now: Time, change: impl FnOnce(&mut Core, Time) -> R) -> R {
+        let mut core = self.lock();
+        let now = core.set_clock(now);
+        self.with_locked(core, now, change)
+    }
+
+    fn with_locked<R>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        now: Time,
+        change: impl FnOnce(&mut Core, Time) -> R,
+    ) -> R {
         if core.any_to_close() {
             core.close_dropped(now);
         }
@@ -620,7 +639,8 @@ impl Core {
             }
         }
         self.settle_positions(now);
-        if self.next_deadline() < self.armed {
+        self.next_deadline = self.find_next_deadline();
+        if self.next_deadline < self.armed {
             self.notify();
         }
         self.wakers.append(&mut self.replies.wakers);
@@ -637,7 +657,7 @@ impl Core {
         if idle {
             self.workload.clear();
         }
-        if !idle && self.load.get().is_idle() {
+        if !idle && self.load.is_idle() {
             self.load.begin(self.clock);
             self.busy_since = Some(self.clock);
         }
@@ -735,8 +755,7 @@ impl Core {
         self.clock
     }
 
-    /// When the driver must next look at the clock.
-    pub(crate) fn next_deadline(&self) -> Time {
+    fn find_next_deadline(&self) -> Time {
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
         let others = self.pipelines.next_deadline().min(self.room_waiters.next_deadline());
         engine.min(others).min(self.look_ups.deadline())

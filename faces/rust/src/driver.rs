@@ -126,7 +126,7 @@ impl<C: Driven> Driver<C> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.connection.now();
         self.stopped = self.connection.begin_turn(now, cx, &mut self.wakers);
-        let more = self.read(cx);
+        let more = self.read(now, cx);
         let done = self.end_turn(cx);
         if more {
             cx.waker().wake_by_ref();
@@ -134,9 +134,10 @@ impl<C: Driven> Driver<C> {
         if done { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Reads and dispatches. Returns whether there is more to read at once.
-    fn read(&mut self, cx: &mut Context<'_>) -> bool {
-        for _ in 0..READS_PER_TURN {
+    /// Reads and dispatches. Returns whether there is more to read at once. The first read takes the
+    /// time at which the turn began, since nothing long lies between them.
+    fn read(&mut self, began: Time, cx: &mut Context<'_>) -> bool {
+        for turn in 0..READS_PER_TURN {
             if self.stopped {
                 return false;
             }
@@ -144,7 +145,8 @@ impl<C: Driven> Driver<C> {
             match self.reader.poll_read(cx, &mut self.input) {
                 Poll::Pending => return false,
                 Poll::Ready(read) => {
-                    let (bytes, open) = self.dispatch(read);
+                    let now = if turn == 0 { began } else { self.connection.now() };
+                    let (bytes, open) = self.dispatch(now, read);
                     if !open {
                         return false;
                     }
@@ -173,8 +175,7 @@ impl<C: Driven> Driver<C> {
     }
 
     /// Hands what was read to the engine. Returns how much that was, and whether to go on reading.
-    fn dispatch(&mut self, read: std::io::Result<usize>) -> (usize, bool) {
-        let now = self.connection.now();
+    fn dispatch(&mut self, now: Time, read: std::io::Result<usize>) -> (usize, bool) {
         let input = (&mut self.reader, &mut self.input);
         let done = self.connection.dispatch(now, read, input, &mut self.wakers);
         self.need = done.need.unwrap_or(self.need);

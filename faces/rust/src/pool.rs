@@ -426,7 +426,7 @@ impl Pool {
         if !keeps {
             return self.with(|state, now| self.release(state, now, id, condition));
         }
-        match self.exchange.put(connection.clone(), self.now()) {
+        match self.exchange.put(connection.clone(), now) {
             Put::Kept { first, wanted } => {
                 if first {
                     self.changed.notify_one();

@@ -30,20 +30,26 @@ impl Driven for Connection {
         let mut core = self.lock();
         let now = core.set_clock(now);
         core.driver_runs(cx.waker());
+        // A turn that only reads changes nothing before that.
+        let is_due = core.next_deadline <= now;
+        let mut changes = is_due || core.handles == 0 || core.is_unwritten();
         if core.handles == 0 {
             core.engine.terminate(now);
         }
         if let Err(error) = core.poll_write(now, cx) {
             let error = core.lost(&format!("writing failed: {error}")).with_source(error);
             core.close(error);
+            changes = true;
         }
-        if core.next_deadline() <= now {
+        if is_due {
             core.engine.handle_time(now);
             core.pipelined(now, |pipelines, io| pipelines.expire(io));
             core.expire_room_waiters(now);
             core.expire_look_ups(now);
         }
-        core.settle(now);
+        if changes {
+            core.settle(now);
+        }
         let stopped = !core.engine.wants_bytes();
         let reports = core.take_report();
         let cancels = std::mem::take(&mut core.cancel_due);
@@ -111,7 +117,7 @@ impl Driven for Connection {
         if core.armed <= now {
             core.armed = Time::NEVER;
         }
-        let next = core.next_deadline();
+        let next = core.next_deadline;
         if next < core.armed {
             core.armed = next;
             return Next::At(next);

@@ -18,7 +18,7 @@
 
 use std::cell::OnceCell;
 
-use crate::message::bind::parts_of;
+use crate::message::bind::{self, parts_of};
 use crate::message::{Format, FormatCodes};
 use crate::sql::not_only_stored;
 
@@ -61,7 +61,7 @@ impl<'a> Parameters<'a> {
     /// Whether the server infers the type of a value. That of NULL does not matter.
     #[must_use]
     pub fn are_inferred(&self) -> bool {
-        self.any(&mut |number, _, _| self.named(number) == 0)
+        !self.are_all_named() && self.any(&mut |number, _, _| self.named(number) == 0)
     }
 
     /// Whether a statement that was parsed with these types, in the order of its parameters, may be
@@ -83,6 +83,14 @@ impl<'a> Parameters<'a> {
     #[must_use]
     pub fn loosened(&self) -> Option<Loosened> {
         None
+    }
+
+    /// Whether the Parse names the type of each value, which needs no look at the values.
+    fn are_all_named(&self) -> bool {
+        let are_fewer = |it: &[u8]| bind::count_of(it).is_some_and(|it| it <= self.named.len());
+        !self.named.contains(&0)
+            && are_fewer(self.first)
+            && self.more.iter().all(|it| are_fewer(it))
     }
 
     fn any(&self, is_one: &mut dyn FnMut(usize, Format, &[u8]) -> bool) -> bool {

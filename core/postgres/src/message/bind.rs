@@ -174,6 +174,14 @@ pub fn parts_of(parameters: &[u8]) -> Option<(FormatCodes<'_>, Values<'_>)> {
     Some((FormatCodes::read(&mut reader).ok()?, Values::read(&mut reader).ok()?))
 }
 
+/// How many values there are behind the format codes, without a look at them. `None` if the bytes
+/// are too short for that.
+pub fn count_of(parameters: &[u8]) -> Option<usize> {
+    let (formats, rest) = parameters.split_first_chunk()?;
+    let values = rest.get(2 * usize::from(u16::from_be_bytes(*formats))..)?;
+    Some(u16::from_be_bytes(*values.first_chunk()?).into())
+}
+
 /// What is behind the names of each Bind among these whole messages.
 pub fn binds(mut messages: &[u8]) -> impl Iterator<Item = &[u8]> {
     let next = move || {

@@ -90,6 +90,10 @@ impl LoadCell {
         Duration::from_nanos(self.trip.load(Ordering::Relaxed))
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) == 0
+    }
+
     pub(crate) fn get(&self) -> Load {
         Load {
             unanswered: self.unanswered.load(Ordering::Acquire),

@@ -60,7 +60,7 @@ impl Pool {
         for _ in 0..4 {
             let looked = self.now();
             let (connection, choice) = self.place(of, looked)?;
-            let done = connection.with(|core, now| {
+            let done = connection.with_at(looked, |core, now| {
                 let takes = core.duty == Duty::Shared && core.engine.is_open();
                 let holds = choice.holds(looked, &self.limits, connection.load.get());
                 (takes && holds).then(|| work(core, now))

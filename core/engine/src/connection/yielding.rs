@@ -87,7 +87,8 @@ impl<P: Protocol> Connection<P> {
     /// Whether anybody waits for a request behind the head, on the wire or not sent yet.
     fn somebody_waits_behind(&self) -> bool {
         let is_awaited = |slot: &Slot<P::Expect>| slot.token != Token::DISCARD;
-        self.wire.slots().skip(1).any(is_awaited) || self.someone_is_queued()
+        let mut behind = 1..self.wire.len();
+        self.someone_is_queued() || behind.any(|at| self.wire.at(at).is_some_and(is_awaited))
     }
 
     /// How often a request may be hit by mistake. Where heads are taken away, one may stand behind

@@ -15,6 +15,11 @@ function over({ postgres }, version) {
         const rows = await sql`select id, big, name, at, ok, price from node_item where id = ${id}`
         return rows[0]
       },
+      async moment(id, at) {
+        const rows = await sql`update node_moment set at = ${at} where id = ${id}
+          returning id, extract(epoch from at - timestamp '2024-01-01')::int as seconds`
+        return rows[0]
+      },
       update: (id) => sql`update counter set n = n + 1 where id = ${id}`,
       updateLocked: () => sql`update locked set n = n + 1 where id = ${1}`,
       /** A transaction that updates a row, and a read of another beside it. */

@@ -28,6 +28,10 @@ function client(on, named) {
       const { rows } = await query('item', ITEM, [id])
       return rows[0]
     },
+    async moment(id, at) {
+      const { rows } = await query('moment', MOMENT, [id, at])
+      return rows[0]
+    },
     async items(count) {
       const { rows } = await on.query(`${ITEMS} limit ${count}`)
       return rows
@@ -57,6 +61,8 @@ function client(on, named) {
 }
 
 const ITEMS = 'select id, big, name, at, ok, price from node_item'
+const MOMENT = `update node_moment set at = $2 where id = $1
+  returning id, extract(epoch from at - timestamp '2024-01-01')::int as seconds`
 const LOCK = 'update locked set n = n + 1 where id = $1'
 const ITEM = `${ITEMS} where id = $1`
 

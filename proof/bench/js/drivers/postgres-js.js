@@ -16,6 +16,11 @@ function over(version) {
         const rows = await sql`select id, big, name, at, ok, price from node_item where id = ${id}`
         return rows[0]
       },
+      async moment(id, at) {
+        const rows = await sql`update node_moment set at = ${at} where id = ${id}
+          returning id, extract(epoch from at - timestamp '2024-01-01')::int as seconds`
+        return rows[0]
+      },
       items: (count) => sql.unsafe(`select id, big, name, at, ok, price from node_item limit ${count}`),
       close: () => sql.end(),
     }

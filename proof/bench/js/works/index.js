@@ -34,6 +34,25 @@ const item = {
   },
 }
 
+/** A Date is stored in a column without a zone. */
+const moment = {
+  run: (client, round) =>
+    inFlight(round, async (number) => {
+      const { id, seconds } = await client.moment((number % MOMENTS) + 1, momentOf(number))
+      if (id !== (number % MOMENTS) + 1 || seconds !== number) throw new Error(`stored ${seconds}, not ${number}`)
+    }),
+  async validate(client) {
+    return (await client.moment(1, momentOf(17))).seconds
+  },
+}
+
+const MOMENTS = 1_000
+
+/** So many seconds after the beginning of 2024. */
+function momentOf(seconds) {
+  return new Date(Date.UTC(2024, 0, 1) + seconds * 1_000)
+}
+
 /** An operation is one select of so many rows. */
 function items(count) {
   return {
@@ -117,6 +136,7 @@ module.exports = {
   ...require('./floor'),
   value,
   item,
+  moment,
   items_1000: items(1_000),
   items_100000: items(100_000),
 }

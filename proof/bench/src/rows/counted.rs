@@ -1,5 +1,5 @@
-//! What may not rise at all, and is counted rather than timed: allocations and calls of the system
-//! in Rust; calls into the module and the bytes that are copied to and from its memory in Node.
+//! What may not rise at all, and is counted rather than timed: allocations, calls of the system and
+//! instructions in Rust; calls into the module and the bytes that are copied to and from its memory in Node.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,7 +19,8 @@ pub const NAME: &str = "counted";
 /// Counts are alike from round to round, but for what grows now and then.
 const ROUNDS: usize = 3;
 
-/// Operations of which the calls of the system are counted: strace takes its time.
+/// Operations of which calls of the system and instructions are counted: strace and valgrind take
+/// their time.
 const TRACED: u32 = 500;
 
 const OPERATIONS: u32 = 2_000;
@@ -52,17 +53,18 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
 }
 
 fn in_rust(work: &str, url: &str, progress: &Progress) -> Result<Vec<Row>> {
-    let mut counts = [const { Vec::new() }; 3];
+    let mut counts = [const { Vec::new() }; 4];
     for round in 0..ROUNDS {
         let [allocations, bytes] = allocated(work, url)?;
-        let calls = system_calls(work, url);
         counts[0].push(allocations);
         counts[1].push(bytes);
-        counts[2].extend(calls);
+        counts[2].extend(more_in_more(|operations| traced(work, url, operations)));
+        counts[3].extend(more_in_more(|operations| instructions(work, url, operations)));
         progress.tick(round, ROUNDS);
     }
-    let kinds = [("allocations", ""), ("allocated", "bytes"), ("system_calls", "")];
-    let rows = kinds.into_iter().zip(counts);
+    let kinds =
+        [("allocations", ""), ("allocated", "bytes"), ("system_calls", ""), ("instructions", "")];
+    let rows = kinds.into_iter().zip(counts).filter(|(_, counts)| !counts.is_empty());
     Ok(rows.map(|((kind, unit), counts)| row(&format!("{work}.{kind}"), unit, counts)).collect())
 }
 
@@ -85,11 +87,25 @@ fn allocated(work: &str, url: &str) -> Result<[f64; 2]> {
     Ok(counts.map(|count| count as f64 / f64::from(OPERATIONS)))
 }
 
-/// What so many operations more take more, so that the start does not count; none without strace.
-fn system_calls(work: &str, url: &str) -> Option<f64> {
-    let few = traced(work, url, TRACED).ok()?;
-    let many = traced(work, url, 3 * TRACED).ok()?;
+/// What so many operations more take more, so that the start does not count; none without the
+/// program that counts.
+fn more_in_more(count: impl Fn(u32) -> Result<f64>) -> Option<f64> {
+    let (few, many) = (count(TRACED).ok()?, count(3 * TRACED).ok()?);
     Some((many - few) / f64::from(2 * TRACED))
+}
+
+/// The instructions of the client, as valgrind runs it. They are alike on each machine with the same
+/// compiler, to half a percent: the client reads more or less often.
+fn instructions(work: &str, url: &str, operations: u32) -> Result<f64> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    let output = valgrind.arg(program()?).args([work, url, &operations.to_string()]).output();
+    let output = output.context("there is no valgrind")?;
+    ensure!(output.status.success(), "valgrind failed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    // ==1234== Collected : 123456
+    let counted = said.lines().find_map(|line| line.split_once("Collected : "));
+    counted.and_then(|(_, count)| count.trim().parse().ok()).context("valgrind counts nothing")
 }
 
 fn traced(work: &str, url: &str, operations: u32) -> Result<f64> {

@@ -37,7 +37,9 @@ pub fn hundred(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row
         pg: ONE_PG,
         postgres_js: ONE_POSTGRES_JS,
     };
-    load.run(stage, plan, progress)
+    let mut rows = load.run(stage, plan, progress)?;
+    rows.extend(load.shown("moment", stage, plan, progress)?);
+    Ok(rows)
 }
 
 pub fn thousand(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
@@ -72,7 +74,21 @@ impl Load {
         })
     }
 
-    /// `value` is `select $1::int`, `item` a row of six columns by its key.
+    /// The same without a bar.
+    fn shown(
+        self,
+        work: &'static str,
+        stage: &Stage,
+        plan: Plan,
+        progress: &Progress,
+    ) -> Result<Vec<Row>> {
+        let none = Bars { cpu: None, time: None };
+        let load = Load { pg: none, postgres_js: none, ..self };
+        with_node(self.name, || load.of(work, stage, plan, progress))
+    }
+
+    /// `value` is `select $1::int`, `item` a row of six columns by its key, `moment` an update that
+    /// stores a Date in a column without a zone.
     fn of(
         &self,
         work: &'static str,

@@ -77,4 +77,9 @@ const ITEMS: &str = "
     insert into node_item
         select i, i * 10000000019, 'item number ' || i,
             timestamptz '2024-01-01 00:00Z' + i * interval '1.001 second', i % 3 = 0, i * 0.25
-        from generate_series(1, 100000) as i;";
+        from generate_series(1, 100000) as i;
+    create unlogged table if not exists node_moment (
+        id int primary key, at timestamp not null
+    ) with (fillfactor = 20);
+    truncate node_moment;
+    insert into node_moment select i, timestamp '2024-01-01' from generate_series(1, 1000) as i;";

@@ -67,7 +67,8 @@ pub mod kind {
     pub const ASTRAY: u32 = 11;
     /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:
     /// 1 if time does not mend the reason, such as a wrong password; of a message of PostgreSQL's
-    /// `onetrip_postgres_may_mend` says so. Block: the server's message, or a text.
+    /// `onetrip_postgres_may_mend` says so, and 1 is that it came behind a login that the server
+    /// had taken. Block: the server's message, or a text.
     pub const CLOSED: u32 = 12;
     /// No reply will name this statement any more, so the host can drop what it keeps of its
     /// columns. `a`: its number.

@@ -54,7 +54,7 @@ pub mod fault {
     pub const UNREACHABLE: u32 = 1;
     /// The TLS handshake failed.
     pub const HANDSHAKE: u32 = 2;
-    /// The server refused the login.
+    /// The server refused the login. [`SESSION`] if it had taken that before.
     pub const LOG_IN: u32 = 3;
     /// Any other fault of this server.
     pub const SERVER: u32 = 4;
@@ -62,6 +62,8 @@ pub mod fault {
     pub const OURS: u32 = 5;
     /// The address did not answer in time.
     pub const LATE: u32 = 6;
+    /// The server took the login, and refused the session: `CLOSED` of the connection says so.
+    pub const SESSION: u32 = 7;
 }
 
 /// One plan.
@@ -176,6 +178,7 @@ impl Connect {
             fault::LATE => (Fault::Late, &*text),
             fault::HANDSHAKE => (Fault::Handshake, &*text),
             fault::LOG_IN => (Fault::LogIn(code), behind),
+            fault::SESSION => (Fault::Session(code), behind),
             fault::OURS => (Fault::Ours, &*text),
             _ => (Fault::Server, &*text),
         };

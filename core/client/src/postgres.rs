@@ -248,7 +248,12 @@ impl Postgres {
     }
 
     /// The same: (reason, whether no retry can help).
-    fn end_as(&mut self, (reason, is_final): (u32, bool), block: Bytes, to: &mut Completions) {
+    pub(super) fn end_as(
+        &mut self,
+        (reason, is_final): (u32, bool),
+        block: Bytes,
+        to: &mut Completions,
+    ) {
         if !std::mem::replace(&mut self.closed, true) {
             to.push(kind::CLOSED, 0, (reason, is_final.into()), block);
         }

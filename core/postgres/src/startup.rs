@@ -238,7 +238,11 @@ impl Startup {
                 }
             }
             BackendMessage::ErrorResponse(error) => {
-                return Err(StartupError::Server(Box::new(error.into())));
+                let error = Box::new(error.into());
+                return Err(match self.phase {
+                    Phase::Authenticated => StartupError::Session(error),
+                    _ => StartupError::Server(error),
+                });
             }
             BackendMessage::ReadyForQuery(ready) => {
                 self.ready.status = ready.status;

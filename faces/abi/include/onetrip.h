@@ -69,8 +69,9 @@ enum {
                                   target_session_attrs asks for */
     ONETRIP_CLOSED = 12,       /* the connection has ended. a: why. b: 1 if a retry can't
                                   help; of a message of PostgreSQL's
-                                  onetrip_postgres_may_mend says so. Block: the server's
-                                  message, or a text */
+                                  onetrip_postgres_may_mend says so, and b is 1 if it came
+                                  behind a login that the server had taken. Block: the
+                                  server's message, or a text */
     ONETRIP_FORGOTTEN = 13,    /* the host can forget the statement with the number a */
     ONETRIP_PASSWORD = 14,     /* the server asks for the password, and ask_password is 1. a: 3
                                   in clear text, 5 by MD5, 10 by SASL */
@@ -927,7 +928,9 @@ enum {
     ONETRIP_CONNECT_SERVER = 4,       /* any other fault of this server */
     ONETRIP_CONNECT_OURS = 5,         /* a fault of the client, which would be the same for all
                                          servers */
-    ONETRIP_CONNECT_LATE = 6          /* the address did not answer in time */
+    ONETRIP_CONNECT_LATE = 6,         /* the address did not answer in time */
+    ONETRIP_CONNECT_SESSION_REFUSED = 7 /* as LOGIN_FAILED, behind a login that the server had
+                                           taken: b of ONETRIP_CLOSED says so */
 };
 void onetrip_connect_failed(onetrip_connect *connect, double now, uint32_t what, const uint8_t
                             *text, size_t len, onetrip_lineage *lineage);

@@ -224,7 +224,9 @@ class Opening:
     def refused(
         self, text: str, fields: dict[str, str] | None = None, is_final: bool = False
     ) -> None:
-        """The login failed: the server says so, or this side."""
+        """The login failed: the server says so, or this side. ``is_final``: no other attempt can fare
+        better, or the server had taken the login before it said so.
+        """
         if self.login is None or self.login.done():
             return
         if fields is None:
@@ -233,7 +235,8 @@ class Opening:
         else:
             error = _make("server", "NotSent", "", fields)
             permanent = not _native.is_mendable(fields.get("C", ""), fields.get("M", ""))
-            self.login.set_exception(Refused("login", error, permanent))
+            fault = "session" if is_final else "login"
+            self.login.set_exception(Refused(fault, error, permanent))
 
     def _refuse_if(self, refusal: tuple[str, str] | None) -> None:
         if refusal is not None:
@@ -245,7 +248,8 @@ class Opening:
         refused.way = (self.endpoint, self.address, self.asks_for_tls)
         errors.append(refused)
         self.leave()
-        code = refused.error.code.ljust(5)[:5] if refused.fault == "login" else ""
+        is_told = refused.fault in ("login", "session")
+        code = refused.error.code.ljust(5)[:5] if is_told else ""
         text = str(refused.error)
         several = len(self.config.endpoints) > 1 and not text.startswith(str(self.endpoint))
         self.plan.failed(refused.fault, code, f"{self.endpoint}: {text}" if several else text)

@@ -173,13 +173,15 @@ impl Plan {
         Ok(refused.err().map(|refusal| (refusal.code(), refusal.text())))
     }
 
-    /// `fault`: unreachable, late, handshake, login (then `code` is the SQLSTATE), server or ours.
+    /// `fault`: unreachable, late, handshake, login or
+    /// session (then `code` is the SQLSTATE), server or ours.
     fn failed(&self, fault: &str, code: &str, text: String) -> PyResult<()> {
         let fault = match fault {
             "unreachable" => Fault::Unreachable,
             "late" => Fault::Late,
             "handshake" => Fault::Handshake,
             "login" => Fault::LogIn(code),
+            "session" => Fault::Session(code),
             "ours" => Fault::Ours,
             _ => Fault::Server,
         };

@@ -353,6 +353,30 @@ async def test_a_connect_that_is_given_up_in_the_handshake_goes_nowhere_else(
         assert len(said) == before + 1, said
 
 
+@pytest.mark.parametrize("connect", [by_dropin, by_pool_of_dropin, by_client])
+async def test_who_is_refused_behind_its_login_is_not_sent_the_other_way(
+    connect: Callable[[str], Awaitable[None]],
+) -> None:
+    """P74. The server had taken the login: another way would only show the name once more."""
+    visits = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal visits
+        visits += 1
+        await reader.readuntil(b"\0\0")
+        writer.write(b"R\0\0\0\x08\0\0\0\0" + NO_ENTRY)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(
+            (onetrip.errors.AuthorizationError,
+             onetrip.asyncpg.InvalidAuthorizationSpecificationError), match="^no entry$"
+        ):
+            await soon(connect(f"postgres://u@127.0.0.1:{port}/d?sslmode=allow"))
+    assert visits == 1
+
+
 ASKS_FOR_TLS = bytes.fromhex("0000000804d2162f")
 
 #: What pg_hba.conf says to a connection without TLS.

@@ -137,6 +137,7 @@ fn fault(failure: &Failure) -> Fault<'_> {
         Failure::Unreachable(_) => Fault::Unreachable,
         Failure::Late(_) => Fault::Late,
         Failure::Handshake(_) => Fault::Handshake,
+        Failure::Session(error) => error.sqlstate().map_or(Fault::Server, Fault::Session),
         // A file on this side is the same for all hosts, so another host would fail alike.
         Failure::Other(error) if error.code() == "config" => Fault::Ours,
         Failure::Other(error) => error.sqlstate().map_or(Fault::Server, Fault::LogIn),
@@ -248,7 +249,7 @@ impl Connecting<'_> {
             _ => {
                 self.identity = None;
                 let login = log_in(stream, self.resolved, self.endpoint, route).await;
-                let (ready, trip) = login.map_err(Failure::Other)?;
+                let (ready, trip) = login?;
                 check_protocol(&ready, self.resolved.settings(), self.endpoint)
                     .map_err(Failure::Other)?;
                 let session = session(&ready);

@@ -10,7 +10,7 @@ use onetrip_postgres::startup::{
 };
 
 use crate::config::{AuthMethod, ChannelBinding, Endpoint, ProtocolVersion, RequireAuth, Resolved};
-use crate::open::Route;
+use crate::open::{Failure, Route};
 use crate::socket::{Ending, Stream};
 use crate::{Error, Kind, Outcome};
 
@@ -21,12 +21,13 @@ pub(crate) async fn log_in(
     resolved: &Resolved,
     endpoint: &Endpoint,
     route: &Route,
-) -> Result<(Ready, Duration), Error> {
+) -> Result<(Ready, Duration), Failure> {
     let who = format!("{route} (user {}, database {})", resolved.user(), resolved.dbname());
-    let failed = |error| startup_error(error, &who);
+    let failed = |error| startup_failure(error, &who);
     let mut nonce = [0; NONCE_LEN];
-    getrandom::fill(&mut nonce)
-        .map_err(|error| lost(route, &format!("this system gives no random bytes: {error}")))?;
+    getrandom::fill(&mut nonce).map_err(|error| {
+        Failure::Other(lost(route, &format!("this system gives no random bytes: {error}")))
+    })?;
     let config = startup_config(stream, resolved, endpoint, route);
     let mut startup = Startup::new(config, nonce).map_err(failed)?;
     let mut trip = Duration::MAX;
@@ -45,9 +46,12 @@ pub(crate) async fn log_in(
             (None, Ok(_)) => {}
             (Some(Ending::Closed), Ok(_)) => return Err(failed(startup.handle_closed())),
             (None | Some(Ending::Closed), Err(error)) => {
-                return Err(lost(route, &error.to_string()).with_source(error));
+                let why = lost(route, &error.to_string()).with_source(error);
+                return Err(Failure::Other(why));
             }
-            (Some(ending), _) => return Err(ending.into_error(|why| lost(route, why))),
+            (Some(ending), _) => {
+                return Err(Failure::Other(ending.into_error(|why| lost(route, why))));
+            }
         }
     }
 }
@@ -127,11 +131,20 @@ fn methods(allowed: RequireAuth) -> AuthMethods {
     }
 }
 
+fn startup_failure(error: StartupError, who: &str) -> Failure {
+    match error {
+        StartupError::Session(_) => Failure::Session(startup_error(error, who)),
+        _ => Failure::Other(startup_error(error, who)),
+    }
+}
+
 /// `who`: the server, the user and the database.
 fn startup_error(error: StartupError, who: &str) -> Error {
     let message = format!("{who}: {error}");
     match error {
-        StartupError::Server(error) => Error::server_error(*error, Outcome::NotSent).about(who),
+        StartupError::Server(error) | StartupError::Session(error) => {
+            Error::server_error(*error, Outcome::NotSent).about(who)
+        }
         StartupError::Closed | StartupError::RefusedEarly => {
             Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message)
         }

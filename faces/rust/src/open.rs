@@ -44,6 +44,8 @@ pub(crate) enum Failure {
     Late(Error),
     /// The TLS handshake failed; a connection without TLS may work, if that is allowed.
     Handshake(Error),
+    /// The server took the login, and refused the session.
+    Session(Error),
     /// Anything else; the error says what.
     Other(Error),
 }
@@ -54,6 +56,7 @@ impl Failure {
             Failure::Unreachable(error)
             | Failure::Late(error)
             | Failure::Handshake(error)
+            | Failure::Session(error)
             | Failure::Other(error) => error,
         }
     }
@@ -63,6 +66,7 @@ impl Failure {
             Failure::Unreachable(error)
             | Failure::Late(error)
             | Failure::Handshake(error)
+            | Failure::Session(error)
             | Failure::Other(error) => error,
         }
     }

@@ -187,14 +187,19 @@ impl Postgres {
 
     fn fail_login(&mut self, error: StartupError, to: &mut Completions) {
         let mut block = BytesMut::new();
-        let reason = match &error {
-            StartupError::Server(error) if error.encode_error(&mut block).is_ok() => close::SERVER,
+        let ended = match &error {
+            StartupError::Server(told) if told.encode_error(&mut block).is_ok() => {
+                (close::SERVER, false)
+            }
+            StartupError::Session(told) if told.encode_error(&mut block).is_ok() => {
+                (close::SERVER, true)
+            }
             _ => {
                 block = BytesMut::from(error.to_string().as_bytes());
-                close::LOGIN
+                (close::LOGIN, true)
             }
         };
-        self.end(reason, block.freeze(), to);
+        self.end_as(ended, block.freeze(), to);
     }
 
     fn ready(&mut self, ready: Ready, to: &mut Completions) {

@@ -35,6 +35,8 @@ pub enum StartupError {
     KeyLength,
     /// The server refused the connection with this error.
     Server(Box<ServerError>),
+    /// The same behind AuthenticationOk: the server took the login, and not the session.
+    Session(Box<ServerError>),
     /// The server asks for a password, and none was given.
     PasswordMissing,
     /// The server asks for a password in a form that an eavesdropper could use, on a channel that
@@ -108,7 +110,7 @@ impl fmt::Display for StartupError {
             StartupError::KeyLength => {
                 f.write_str("the server's cancel key does not have the 4 bytes of protocol 3.0")
             }
-            StartupError::Server(error) => error.fmt(f),
+            StartupError::Server(error) | StartupError::Session(error) => error.fmt(f),
             StartupError::PasswordMissing => {
                 f.write_str("the server asks for a password and none was given (option password)")
             }

@@ -271,6 +271,30 @@ fn prefer_goes_on_without_tls_on_another_connection_where_tls_or_the_login_fails
     }
 }
 
+/// P74.
+#[test]
+fn what_is_refused_behind_a_login_that_was_taken_is_not_tried_the_other_way() {
+    for mode in [SslMode::Allow, SslMode::Prefer] {
+        let mut plan = over_tls(mode);
+        if asks(&mut plan) {
+            plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+            plan.handle_secured();
+        }
+        assert_eq!(plan.action(), Action::LogIn);
+        fail(&mut plan, Fault::Session("28000"), "no login for this role");
+        assert_eq!(verdict(&plan), (0, "no login for this role".to_owned(), false), "{mode:?}");
+    }
+    // What is final for one host is so for all.
+    let mut plan = plan(settings(&TWO));
+    plan.handle_connected();
+    fail(&mut plan, Fault::Session("28000"), "no login for this role");
+    assert_eq!(plan.action(), Action::Failed);
+    let mut plan = self::plan(settings(&TWO));
+    plan.handle_connected();
+    fail(&mut plan, Fault::Session("53300"), "no connection left");
+    assert_eq!(plan.action(), dial(1, 0));
+}
+
 #[test]
 fn a_wrong_password_is_the_last_word_of_two_ways() {
     for (first, second, said) in [

@@ -408,11 +408,15 @@ fn an_error_of_the_server_ends_the_startup() {
         ..ServerError::default()
     };
     let bytes = encoded(|out| refusal.encode_error(out));
-    for before in [&b""[..], &auth(Authentication::Ok)] {
+    let refusal = Box::new(refusal);
+    let of_login = (&b""[..], StartupError::Server(refusal.clone()));
+    let authenticated = auth(Authentication::Ok);
+    let of_session = (&authenticated[..], StartupError::Session(refusal));
+    for (before, told) in [of_login, of_session] {
         let mut startup = start(config());
         let error = feed(&mut startup, &[before, &bytes].concat()).unwrap_err();
         assert_eq!(error.to_string(), "password authentication failed (SQLSTATE 28P01)");
-        assert_eq!(error, StartupError::Server(Box::new(refusal.clone())));
+        assert_eq!(error, told);
         assert_eq!(feed(&mut startup, &welcome()).unwrap_err(), StartupError::Ended);
     }
 }

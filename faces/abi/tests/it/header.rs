@@ -161,6 +161,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CONNECT_SERVER", fault::SERVER),
         ("CONNECT_OURS", fault::OURS),
         ("CONNECT_LATE", fault::LATE),
+        ("CONNECT_SESSION_REFUSED", fault::SESSION),
         ("END_COMPLETE", end::COMPLETE),
         ("END_PROVISIONAL", end::PROVISIONAL),
         ("END_SERVER", end::SERVER),

@@ -494,6 +494,7 @@ export const enum ConnectFault {
   SERVER = 4,
   OURS = 5,
   LATE = 6,
+  SESSION = 7,
 }
 
 /** From `core/client/src/flag.rs`. */

@@ -140,6 +140,8 @@ pub(crate) const HOST: &str = "db.onetrip.example";
 const ACCESS: &str = "\
     local     all all                scram-sha-256\n\
     hostssl   all tls_only   all     scram-sha-256\n\
+    hostssl   all no_login   all     scram-sha-256\n\
+    hostnossl all no_plain   all     scram-sha-256\n\
     hostnossl all plain_only all     scram-sha-256\n\
     hostssl   all cert_user  all     cert\n\
     host      all trusted    all     trust\n\
@@ -150,6 +152,7 @@ const ACCESS: &str = "\
 /// The roles of these rules, each with a password in the form that its method needs.
 const ROLES: &str = "\
     create role tls_only login password 'pw'; create role plain_only login password 'pw';\n\
+    create role no_login password 'pw'; create role no_plain password 'pw';\n\
     create role cert_user login; create role trusted login; create role clear login password 'pw';\n\
     set password_encryption = 'md5'; create role hashed login password 'pw'";
 

@@ -135,6 +135,20 @@ fn modes_that_leave_the_choice_follow_the_servers_rules() {
     });
 }
 
+/// P74. Each role is let in by its password, one way, and then told that it may not log in. The
+/// other way would be refused for another reason.
+#[test]
+fn who_is_refused_behind_its_login_is_not_sent_the_other_way() {
+    run(async {
+        for settings in ["user=no_login sslmode=prefer", "user=no_plain sslmode=allow"] {
+            let error = refused(server(), &format!("{settings} password=pw")).await;
+            assert_eq!(error.sqlstate(), Some("28000"), "{settings}: {error}");
+            assert!(error.to_string().contains("not permitted to log in"), "{settings}: {error}");
+            assert!(!error.to_string().contains("TLS"), "{settings}: {error}");
+        }
+    });
+}
+
 #[test]
 fn a_certificate_for_another_host_is_refused_by_verify_full_alone() {
     run(async {

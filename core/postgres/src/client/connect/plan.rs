@@ -105,6 +105,8 @@ pub enum Fault<'a> {
     Handshake,
     /// The server refused the login with this code.
     LogIn(&'a str),
+    /// The server took the login (AuthenticationOk), and refused the session with this code.
+    Session(&'a str),
     /// Anything else that is wrong with this server.
     Server,
     /// An error on this side, such as an unreadable file, which is the same for all servers.
@@ -379,20 +381,28 @@ impl Plan {
         if fault == Fault::Late && self.teaches() {
             lineage.note_silent(self.host());
         }
-        let code = if let Fault::LogIn(code) = fault { code } else { "" };
+        let code = match fault {
+            Fault::LogIn(code) | Fault::Session(code) => code,
+            _ => "",
+        };
         let is_final = fault == Fault::Ours || is_final(code);
         let was_met = matches!(self.action, Action::AskForTls | Action::LogIn | Action::Identify);
         let was_refused = std::mem::take(&mut self.refused);
         let may_pass = match fault {
-            Fault::LogIn(_) => !is_final,
+            Fault::LogIn(_) | Fault::Session(_) => !is_final,
             Fault::Server => was_met && !was_refused,
             Fault::Unreachable | Fault::Late | Fault::Handshake | Fault::Ours => false,
         };
         let mut wrong = Wrong { error: self.errors, text, is_final, may_pass };
         self.errors += 1;
-        if (fault == Fault::Handshake || is_about_access(code))
-            && let Some(other) = self.other_way.take()
-        {
+        // What the server refuses behind AuthenticationOk is not refused for how it was asked. (So it
+        // is in libpq: fe-connect.c looks for another way in CONNECTION_AWAITING_RESPONSE alone.)
+        let may_fare_better = match fault {
+            Fault::Handshake => true,
+            Fault::LogIn(code) => is_about_access(code),
+            _ => false,
+        };
+        if may_fare_better && let Some(other) = self.other_way.take() {
             self.first = Some((wrong, self.tls));
             self.tls = other;
             self.action = Action::Dial { host: self.host(), address: self.place() };

@@ -4,6 +4,7 @@ use std::ptr;
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Outcome};
+use onetrip_postgres::client::said;
 use onetrip_postgres::session::{NOT_REPLICATED, NOT_RESET};
 
 /// One record. The meaning of `a` and `b` depends on the kind.
@@ -319,7 +320,8 @@ pub mod close {
     pub const SERVER: u32 = 2;
     /// A message came that the state can't explain. Block: what is wrong, as text.
     pub const VIOLATION: u32 = 3;
-    /// Bytes lay unsent for too long, and the peer neither took nor sent any.
+    /// Bytes lay unsent for too long, and the peer neither took nor sent any. Or the server did not
+    /// answer what was given up; then the block says so, as text.
     pub const STALLED: u32 = 4;
     /// The login failed on this side. Block: why, as text.
     pub const LOGIN: u32 = 5;
@@ -461,6 +463,7 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
         }
         CloseReason::Unusable(why) => (close::UNUSABLE, Bytes::from_static(why.as_bytes())),
         CloseReason::Stalled => (close::STALLED, Bytes::new()),
+        CloseReason::Silent => (close::STALLED, Bytes::from_static(said::SILENT.as_bytes())),
         CloseReason::NoMemory => (close::NO_MEMORY, Bytes::from_static(NO_MEMORY.as_bytes())),
     }
 }

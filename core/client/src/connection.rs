@@ -328,9 +328,15 @@ impl Connection {
         self.on_postgres((), |postgres, to| postgres.violated(to));
     }
 
-    /// Asks for a request to be cancelled at the server, if that harms no other.
-    pub fn want_cancel(&mut self, now: Time, token: u32) {
-        self.on_postgres((), |postgres, to| postgres.want_cancel(now, token, to));
+    /// Asks for requests to be cancelled at the server, whose callers give them up together, if
+    /// that harms no other. A server that answers nothing any more is left in the end.
+    pub fn want_cancel(&mut self, now: Time, tokens: &[u32]) {
+        self.on_postgres((), |postgres, to| postgres.want_cancel(now, tokens, to));
+    }
+
+    /// Whether the server owes answers still, and something of that was given up.
+    pub fn is_given_up(&self) -> bool {
+        matches!(&self.peer, Peer::Postgres(postgres) if postgres.is_given_up())
     }
 
     /// What is to be sent on the socket of a cancel; empty where it is not to be sent.

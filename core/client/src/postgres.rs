@@ -410,15 +410,30 @@ impl Postgres {
         }
     }
 
-    /// Asks the server to cancel a request, if that can't hit another request.
-    pub(crate) fn want_cancel(&mut self, now: Time, token: u32, to: &mut Completions) {
-        if !self.cancel_delayed(token, to) {
-            let wanted = self.engine.want_cancel(now, Token(token.into()));
-            if wanted == Wanted::NotPossible {
-                to.push(kind::NOT_CANCELLED, token, (0, 0), Bytes::new());
+    /// Asks the server to cancel requests that are given up together, if that can't hit another
+    /// request. What ends a transaction is not cancelled: it is done, whoever waits for it.
+    pub(crate) fn want_cancel(&mut self, now: Time, tokens: &[u32], to: &mut Completions) {
+        let is_ended = |token: &u32| self.ends_transaction(*token);
+        let (ends, others): (Vec<u32>, Vec<u32>) = tokens.iter().partition(|it| is_ended(it));
+        let mut left = Vec::new();
+        for token in others {
+            if !self.cancel_delayed(token, to) {
+                left.push(Token(token.into()));
             }
         }
+        for (token, wanted) in self.engine.want_cancel_all(now, &left) {
+            if wanted == Wanted::NotPossible {
+                to.push(kind::NOT_CANCELLED, token.0 as u32, (0, 0), Bytes::new());
+            }
+        }
+        if !ends.is_empty() {
+            self.engine.handle_given_up(now, true);
+        }
         self.settle(to);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.engine.is_given_up()
     }
 
     /// The cancel is about to be sent. Returns whether it still must be.

@@ -70,7 +70,8 @@ pub struct Limits {
     pub yield_after: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. After that
     /// the connection goes on, but should be closed soon
-    /// ([`Output::Astray`](crate::Output::Astray)).
+    /// ([`Output::Astray`](crate::Output::Astray)). A connection on which nobody waits for what was
+    /// given up is closed once the server has said nothing for twice that time.
     pub cancel_wait_max: Duration,
     /// For how long after the end of a cancel a request that the server reports as cancelled counts
     /// as hit by that cancel, and is sent again. Default 1 s. A PostgreSQL server needs no such

@@ -104,6 +104,9 @@ pub enum CloseReason {
     /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout), and in that
     /// time the peer neither took nor sent any.
     Stalled,
+    /// Callers gave up what the server has not answered, nobody waits for anything else, and the
+    /// server said nothing for twice [`Limits::cancel_wait_max`](crate::Limits::cancel_wait_max).
+    Silent,
     /// There was no memory to send requests that had waited for the window.
     NoMemory,
 }

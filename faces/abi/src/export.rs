@@ -529,7 +529,7 @@ pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, p
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f64, token: u32) {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.want_cancel(time(now), token);
+    unsafe { of(connection) }.want_cancel(time(now), &[token]);
 }
 
 /// The bytes of a cancel, once a socket to the server is open; their length is the first four

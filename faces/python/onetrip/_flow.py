@@ -364,7 +364,11 @@ async def _copy_in(
         tag = await call
     except BaseException as error:
         if call is not None and not call.done():
-            if not _native.feed(call, f"the client gave it up: {type(error).__name__}"):
+            is_told = _native.feed(call, f"the client gave it up: {type(error).__name__}")
+            if not isinstance(error, Exception):
+                # It is cancelled: the server is to stop what it does of it.
+                call.close()
+            elif not is_told:
                 _native.leave(call, "read")
         raise
     finally:

@@ -72,6 +72,8 @@ class Host:
         self._dials: set[asyncio.Task[None]] = set()
         #: Those that ask a replica how it is.
         self._probes: set[asyncio.Task[None]] = set()
+        #: Those that ask the server to stop something.
+        self.cancels: set[asyncio.Task[None]] = set()
         #: What was seen of servers, and which of them each connection leads to.
         self.lineage = _native.Lineage()
         self._identities: dict[int, tuple[str, str, str]] = {}
@@ -305,7 +307,9 @@ class Host:
     # --- cancels ---
 
     def cancel(self, number: int) -> None:
-        self.spawn(self._cancel(number))
+        task = self.spawn(self._cancel(number))
+        self.cancels.add(task)
+        task.add_done_callback(self.cancels.discard)
 
     async def _cancel(self, number: int) -> None:
         end: str | None = "not_sent"

@@ -878,6 +878,14 @@ impl Core {
         Ok(refusal(traits, Place::Shared).is_some())
     }
 
+    /// Whether the server is about to stop what was given up.
+    fn is_given_up(&self) -> PyResult<bool> {
+        let of = |state: &mut State| {
+            state.links.values().any(|link| link.connection.borrow().is_given_up())
+        };
+        Ok(self.state.with(of)?)
+    }
+
     /// Replaces a connection, once nobody uses it.
     fn retire(slf: &Bound<'_, Self>, number: u32) -> PyResult<()> {
         Core::run(slf, |state, py, now| {

@@ -40,6 +40,8 @@ pub(crate) struct Link {
     /// Calls that wait until the server has described the first of them.
     pub(crate) line: VecDeque<Py<Call>>,
     pub(crate) is_asking: bool,
+    /// What was given up in this turn.
+    given_up: Vec<(u32, Py<Call>)>,
     pub(crate) is_dirty: bool,
     /// The transport takes no more at present.
     pub(crate) is_paused: bool,
@@ -80,6 +82,7 @@ impl Link {
             columns: BTreeMap::new(),
             line: VecDeque::new(),
             is_asking: false,
+            given_up: Vec::new(),
             is_dirty: false,
             is_paused: false,
             is_ready: false,
@@ -126,10 +129,11 @@ impl Link {
         self.calls.iter().flatten().chain(&self.line).any(is_such)
     }
 
-    /// Where the client's own question is that was sent here.
-    pub(crate) fn question(&self) -> Option<Stage> {
+    /// The client's own question that was sent here, and where it is.
+    pub(crate) fn question(&self, py: Python<'_>) -> Option<(Stage, Py<Call>)> {
         let own = self.calls.iter().flatten().find(|call| call.get().is_own())?;
-        own.get().now.with(|it| it.stage).ok()
+        let stage = own.get().now.with(|it| it.stage).ok()?;
+        Some((stage, own.clone_ref(py)))
     }
 
     pub(crate) fn call(&self, token: u32) -> Option<Py<Call>> {
@@ -159,6 +163,8 @@ impl Link {
         number: u32,
         call: &Bound<'_, Call>,
     ) -> Option<Failure> {
+        // Otherwise this would stand behind what is to be stopped.
+        self.stop_those(now);
         let it = call.get();
         // That of a read is kept, since it may go elsewhere.
         let request = it.now.with(|now| match now.reading {
@@ -282,6 +288,7 @@ impl Link {
         number: u32,
         call: &Bound<'_, Call>,
     ) -> Option<Failure> {
+        self.stop_those(now);
         let it = call.get();
         let requests = it.now.with(|it| std::mem::take(&mut it.requests)).ok()?;
         let queue_max = self.connection.borrow_mut().queue_max();
@@ -340,13 +347,29 @@ impl Link {
         }
     }
 
-    pub(crate) fn give_up(&mut self, now: Time, token: u32, ticket: Ticket) {
-        let mut connection = self.connection.borrow_mut();
+    /// The server is asked to stop it with what else is given up in this turn: `stop_those`.
+    pub(crate) fn give_up(&mut self, now: Time, token: u32, ticket: Ticket, call: Py<Call>) {
         // What others of its pipeline depend on stays where it is.
-        if self.parts.contains(&token) || connection.cancel(now, ticket) {
+        if self.parts.contains(&token) || self.connection.borrow_mut().cancel(now, ticket) {
             return;
         }
-        connection.want_cancel(now, token);
+        self.given_up.push((token, call));
+    }
+
+    /// The server is asked to stop what was given up and is unanswered. Whether there was any.
+    pub(crate) fn stop_those(&mut self, now: Time) -> bool {
+        if self.given_up.is_empty() {
+            return false;
+        }
+        let given_up = std::mem::take(&mut self.given_up);
+        // A token may be another's by now.
+        let is_same = |token: u32, call: &Py<Call>| {
+            self.calls.get(token as usize).and_then(Option::as_ref).is_some_and(|it| it.is(call))
+        };
+        let tokens = given_up.iter().filter(|(token, call)| is_same(*token, call));
+        let tokens: Vec<u32> = tokens.map(|(token, _)| *token).collect();
+        self.connection.borrow_mut().want_cancel(now, &tokens);
+        true
     }
 
     /// Keeps a part of a reply. Whether it is time to read what has come.
@@ -426,10 +449,9 @@ impl Link {
 
     /// The server is to stop what it was asked for, whose callers hear so.
     pub(crate) fn stop(&mut self, now: Time) {
-        let mut connection = self.connection.borrow_mut();
-        for token in (0..).zip(&self.calls).filter(|(_, call)| call.is_some()).map(|it| it.0) {
-            connection.want_cancel(now, token);
-        }
+        let unanswered = (0..).zip(&self.calls).filter(|(_, call)| call.is_some());
+        let tokens: Vec<u32> = unanswered.map(|(token, _)| token).collect();
+        self.connection.borrow_mut().want_cancel(now, &tokens);
     }
 
     /// Its caller has reset its session as it is to be.

@@ -294,7 +294,7 @@ impl State {
                 }
             }
             // What a transaction does is done, whoever waits for it.
-            _ if matches!(call.get().want, Want::Act(_)) => {}
+            Stage::Made if matches!(call.get().want, Want::Act(_)) => {}
             Stage::Made => {
                 self.fail(py, call, cancelled());
                 self.stop_asking(py, now, call);
@@ -320,7 +320,7 @@ impl State {
             Stage::Sent(..) if is_list(call.get()) => {}
             Stage::Sent(number, token, ticket) => {
                 let Some(link) = self.links.get_mut(&number) else { return };
-                link.give_up(now, token, ticket);
+                link.give_up(now, token, ticket, call.clone().unbind());
                 self.soil(number);
                 self.walk(py, now, number);
             }
@@ -500,7 +500,7 @@ impl State {
         if !connection.cancel(now, ticket) {
             connection.leave(now, token, rest);
             if stops {
-                connection.want_cancel(now, token);
+                connection.want_cancel(now, &[token]);
             }
         }
         drop(connection);
@@ -579,6 +579,10 @@ impl State {
     }
 
     pub(crate) fn write(&mut self, py: Python<'_>, now: Time, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if link.stop_those(now) {
+            self.walk(py, now, number);
+        }
         let Some(link) = self.links.get_mut(&number) else { return };
         if let Some((deed, bytes)) = link.write(py, now, number) {
             self.counts.sent += bytes as u64;

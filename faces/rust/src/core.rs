@@ -1014,6 +1014,7 @@ impl Core {
                 format!("{why}, so the connection to {} was given up", self.route),
             ),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+            CloseReason::Silent => self.lost(said::SILENT),
             CloseReason::NoMemory => self.lost("there is no memory for the requests that wait"),
         };
         self.ended.get_or_insert(error);

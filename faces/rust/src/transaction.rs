@@ -232,8 +232,12 @@ impl Drop for Transaction<'_> {
             (false, false) => self.lead.fate.is_undone(),
             (true, false) => {}
         }
-        // Behind a COMMIT it would change nothing.
+        // Behind a COMMIT it would change nothing. Nobody waits for the answer to either; a server
+        // that never gives it keeps the connection for some time only.
         if self.ended || !self.lead.is_open() {
+            if self.commits {
+                self.connection.with(|core, now| core.engine.handle_given_up(now, true));
+            }
             return;
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };
@@ -244,6 +248,7 @@ impl Drop for Transaction<'_> {
                 let error = core.lost("a transaction was dropped, and its ROLLBACK found no room");
                 core.close(error);
             }
+            core.engine.handle_given_up(now, true);
         });
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Transaction {
     open: Vec<LevelId>,
     /// The token of COMMIT, and whether the server has confirmed it.
     commit: (u32, bool),
+    /// The token of what ends it, or the savepoint that ended last.
+    end: u32,
     /// The result of COMMIT, once it is known.
     result: Option<Result<(), Told>>,
 }
@@ -225,7 +227,8 @@ impl Postgres {
         self.transactions += 1;
         let block = Block::new(Begin::new(modes.begin(), self.transactions));
         let open = vec![LevelId::OUTERMOST];
-        self.block = Some(Transaction { block, open, commit: (NOBODYS, false), result: None });
+        self.block =
+            Some(Transaction { block, open, commit: (NOBODYS, false), end: NOBODYS, result: None });
     }
 
     /// Acts on the transaction. The end of an act that takes a token comes under that token.
@@ -241,6 +244,9 @@ impl Postgres {
             self.check(token)?;
         }
         let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
+        if ends {
+            it.end = token;
+        }
         let level = it.level();
         let result = match act {
             Act::Savepoint => {
@@ -261,8 +267,17 @@ impl Postgres {
                 Ok(())
             }
         };
+        // What was given up in front of it, and all that it undoes, ends with the connection as well.
+        if act == Act::Rollback && self.engine.is_given_up() {
+            self.engine.handle_given_up(now, true);
+        }
         self.settle(to);
         result.map(|()| 0)
+    }
+
+    /// Whether this is the token of what ends the transaction or a savepoint of it.
+    pub(super) fn ends_transaction(&self, token: u32) -> bool {
+        self.block.as_ref().is_some_and(|it| it.end == token)
     }
 
     fn release(

@@ -96,6 +96,18 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// The same for requests whose callers give them up together: none of them stands in the way of
+    /// another.
+    pub fn want_cancel_all(&mut self, now: Time, tokens: &[Token]) -> Vec<(Token, Wanted)> {
+        // From behind: what is at the head is judged by what is behind it.
+        let slots = self.wire.slots().map(|slot| slot.token);
+        let mut sent: Vec<_> = slots.filter(|token| tokens.contains(token)).collect();
+        sent.reverse();
+        let unsent = tokens.iter().filter(|token| !sent.contains(token)).copied();
+        let all: Vec<_> = unsent.chain(sent.iter().copied()).collect();
+        all.into_iter().map(|token| (token, self.want_cancel(now, token))).collect()
+    }
+
     /// Wants the segment of this group cancelled that the server runs, or runs next. Not for a
     /// group that begins a transaction: the cancel may hit the transaction's end, and other
     /// statements would then run inside it.
@@ -219,6 +231,7 @@ impl<P: Protocol> Connection<P> {
 
     fn want(&mut self, now: Time, at: usize, want: Want) -> Wanted {
         let token = self.wire.want(at, want);
+        self.handle_given_up(now, false);
         self.look_for_victim(now);
         Wanted::Noted(token)
     }
@@ -277,8 +290,8 @@ impl<P: Protocol> Connection<P> {
             return Verdict::Later;
         }
         // A member in front of it may begin a transaction. If that were hit, the requests behind it
-        // would run outside the transaction.
-        let alone = self.wire.len() == end + 1;
+        // would run outside the transaction, if anybody wants them.
+        let alone = (end + 1..self.wire.len()).all(|at| self.is_unwanted(at));
         let safe = match (slot.want, slot.group) {
             _ if self.cancelling.astray => false,
             (_, None) if end > 0 && !slot.joins => alone,
@@ -302,8 +315,14 @@ impl<P: Protocol> Connection<P> {
         let last = self.wire.len() - 1;
         self.wire.slots().enumerate().skip(end + 1).all(|(at, slot)| {
             let of_group = group.is_some() && slot.group == group;
-            of_group || is_harmless(slot, at == last, self.hits_max())
+            of_group || is_harmless(slot, at == last, self.hits_max()) || self.is_unwanted(at)
         })
+    }
+
+    /// Whether the caller of the request at this place wants it cancelled, with its segment.
+    fn is_unwanted(&self, at: usize) -> bool {
+        let end = self.wire.segment_end(at).and_then(|end| self.wire.at(end));
+        end.is_some_and(|slot| slot.want.is_of_caller())
     }
 
     fn stop_wanting(&mut self, at: usize) {

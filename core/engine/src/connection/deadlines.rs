@@ -37,6 +37,9 @@ impl<P: Protocol> Connection<P> {
         if now >= self.stall_deadline() {
             return self.close(CloseReason::Stalled);
         }
+        if now >= self.silence_deadline() {
+            self.silence_is_over();
+        }
         if now >= self.cancel_deadline() {
             self.cancel_is_late(now);
         }
@@ -77,6 +80,9 @@ impl<P: Protocol> Connection<P> {
         earliest = earliest.min(self.group_queue.expire(now, mid_segment, &mut late));
         earliest = earliest.min(self.queue.expire(now, mid_segment && !in_group, &mut late));
         earliest = earliest.min(self.waiting.expire(now, |token| late(token, Outcome::NotSent)));
+        if !expired.is_empty() && self.wire.wanted() > 0 {
+            self.handle_given_up(now, false);
+        }
         for (token, outcome) in expired {
             self.fail(token, outcome, Cause::Deadline);
         }

@@ -60,6 +60,7 @@ impl<P: Protocol> Connection<P> {
         }
         self.note_head(now);
         self.fill(now);
+        self.break_silence(now);
         need.max(1)
     }
 

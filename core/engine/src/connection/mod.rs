@@ -9,6 +9,7 @@ mod meter;
 mod outbound;
 mod queue;
 mod shared_sync;
+mod silence;
 mod state;
 mod wire;
 mod yielding;
@@ -25,6 +26,7 @@ use crate::{
     SubmitError, SyncPoint, Ticket, Time, Token, Unsent, Violation,
 };
 use queue::{Queue, Waiting};
+use silence::Silence;
 use state::{Admission, Cancelling, Feeding, HeadFailure, Life, Meter, Sender, SharedSyncFailure};
 pub use state::{CancelEnd, Wanted};
 use wire::{Slot, Wire};
@@ -105,6 +107,8 @@ pub struct Connection<P: Protocol> {
     next_look: Time,
     /// When bytes last moved in either direction, or began to wait.
     last_progress: Time,
+    /// Since when the server has said nothing to what was given up.
+    silence: Option<Silence>,
     /// Requests that were sent again so far.
     healed: u64,
     /// [`Output::Leaving`] was announced.
@@ -148,6 +152,7 @@ impl<P: Protocol> Connection<P> {
             earliest_deadline: Time::NEVER,
             next_look: now,
             last_progress: now,
+            silence: None,
             healed: 0,
             leaving: false,
             life: Life::Open,
@@ -501,6 +506,7 @@ impl<P: Protocol> Connection<P> {
     pub fn poll_deadline(&self) -> Option<Time> {
         let next = self.next_expiry().min(self.stall_deadline()).min(self.cancel_deadline());
         let next = next.min(self.yield_deadline()).min(self.resume_deadline());
+        let next = next.min(self.silence_deadline());
         (next != Time::NEVER).then_some(next)
     }
 
@@ -621,6 +627,7 @@ impl<P: Protocol> Connection<P> {
     fn enter_closed(&mut self, reason: CloseReason) {
         self.life = Life::Closed;
         self.earliest_deadline = Time::NEVER;
+        self.silence = None;
         self.outputs.push_back(Output::Closed(reason));
     }
 

@@ -694,7 +694,8 @@ fn a_victim_that_runs_on_is_cancelled_again_after_a_pause_and_after_a_longer_one
         assert!(!pair.begin(), "once for each time that it was asked for");
         pair.end(CancelEnd::Closed);
     }
-    assert_eq!(pair.client.poll_deadline(), None);
+    // What is left is the time for which the server may be silent.
+    assert_eq!(pair.client.poll_deadline(), Some(Time::ZERO.after(seconds(10))));
     pair.reply(&[hit(1), hit(2)].concat());
     assert_eq!(pair.take(), [Out::Ended(1, CANCELLED), Out::Restarted(2)]);
     assert!(!pair.client.is_held());
@@ -747,4 +748,19 @@ fn another_cancel_may_be_lost() {
     pair.end(CancelEnd::Lost);
     assert_eq!(pair.take(), [Out::Astray]);
     assert!(pair.client.is_astray() && !pair.client.is_held());
+}
+
+/// P75. Two that their callers give up together: neither stands in the way of the other.
+#[test]
+fn requests_that_are_given_up_together_are_cancelled_whatever_order_they_are_named_in() {
+    for tokens in [[Token(1), Token(2)], [Token(2), Token(1)]] {
+        let mut pair = Pair::new(Limits::default());
+        pair.owns(1..3);
+        pair.lose();
+        let wanted = pair.client.want_cancel_all(pair.now, &tokens);
+        let noted = |id| (Token(id), Wanted::Noted(Token(id)));
+        assert_eq!(wanted, [noted(2), noted(1)]);
+        assert_eq!(pair.take(), [Out::Cancel]);
+        assert!(pair.begin());
+    }
 }

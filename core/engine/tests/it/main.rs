@@ -24,6 +24,7 @@ mod retry;
 mod segments;
 mod shared_sync;
 mod shared_sync_cancelling;
+mod silence;
 mod toy;
 mod window;
 mod yielding;

@@ -72,6 +72,10 @@ table! {
         "there is no memory for the statement"
 }
 
+/// Why a connection ended on which nobody waits, and the server does not answer
+/// ([`CloseReason::Silent`](onetrip_engine::CloseReason::Silent)).
+pub const SILENT: &str = "the server said nothing for too long to what its callers had given up";
+
 /// What is said of a request that failed for this cause. `None` of an error of the server, and of
 /// the end of a connection, which says more than that it ended.
 pub fn of(cause: Cause, outcome: Outcome) -> Option<Said> {

@@ -521,22 +521,25 @@ class Loop(asyncio.SelectorEventLoop):
         """Nobody waits for it any more. The server hears of that before the thread goes on."""
         if self.is_closed():
             return
-        before = asyncio.all_tasks(self)
         if isinstance(work, _native.Call):
             work.close()
-            rest = asyncio.all_tasks(self) - before
         else:
             # Behind its first step: what leaves a block is begun at least.
             self.call_soon(work.cancel)
             work.add_done_callback(outcome_of)
-            rest = {work}
         if self._leader:
             return self.nudge()
         self._rounds()
         until = time.monotonic() + CANCEL_WAIT
         timer = self.call_later(CANCEL_WAIT, _nothing)
-        self._lead(lambda: all(it.done() for it in rest) or time.monotonic() >= until)
+        self._lead(lambda: self._is_told(work) or time.monotonic() >= until)
         timer.cancel()
+
+    def _is_told(self, work: Work) -> bool:
+        """Whether a task that was given up has ended, and the server has stopped what it does."""
+        if not isinstance(work, _native.Call) and not work.done():
+            return False
+        return not any(host.cancels or host.core.is_given_up() for host in self.hosts)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, function: Callable[..., T], *args: Any

@@ -103,7 +103,9 @@ impl State {
         match reason {
             close::HOST => {}
             close::SERVER => link.why = Loss::told(block),
-            close::STALLED => link.why = Loss::lost("the server took no bytes for too long"),
+            close::STALLED if block.is_empty() => {
+                link.why = Loss::lost("the server took no bytes for too long");
+            }
             _ => link.why = Loss::lost(&text),
         }
         let is_login = !link.is_ready;

@@ -83,8 +83,8 @@ impl State {
             |link: &Link| link.is_asking && link.line.front().is_some_and(|front| front.is(call));
         let found = self.links.iter_mut().find(|(_, link)| is_asked(link));
         let Some((&number, link)) = found else { return };
-        if let Some(Stage::Sent(_, token, ticket)) = link.question() {
-            link.give_up(now, token, ticket);
+        if let Some((Stage::Sent(_, token, ticket), question)) = link.question(py) {
+            link.give_up(now, token, ticket, question);
             self.soil(number);
             self.walk(py, now, number);
         }
@@ -105,6 +105,7 @@ impl State {
 
     fn do_act(&mut self, py: Python<'_>, now: Time, number: u32, act: Act, call: &Bound<'_, Call>) {
         let Some(link) = self.links.get_mut(&number) else { return };
+        link.stop_those(now);
         let ends = matches!(act, Act::Commit | Act::Rollback | Act::Release);
         let token = if ends { link.token(call) } else { 0 };
         let said = link.connection.borrow_mut().act(now, act, token);

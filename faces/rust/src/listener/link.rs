@@ -151,9 +151,10 @@ impl Link {
             },
             CloseReason::Violation(violation) => self.lost(&violation.to_string()),
             CloseReason::Unusable(why) => self.lost(why),
-            CloseReason::Host | CloseReason::Stalled | CloseReason::NoMemory => {
-                self.lost("it was closed")
-            }
+            CloseReason::Host
+            | CloseReason::Stalled
+            | CloseReason::Silent
+            | CloseReason::NoMemory => self.lost("it was closed"),
         }
     }
 

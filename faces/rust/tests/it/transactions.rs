@@ -627,3 +627,27 @@ fn a_transaction_that_lost_its_connection_before_it_sent_anything_is_not_committ
         assert!(ids(&t).await.is_empty());
     });
 }
+
+/// P76. Its process is stopped, so that the kernel goes on to take bytes for it.
+#[test]
+fn a_commit_that_is_given_up_at_a_frozen_server_frees_its_place() {
+    run(async {
+        let client = client_with("connections_max=1&cancel_timeout_ms=50").await;
+        for commits in [true, false] {
+            let tx = client.begin().await.unwrap();
+            let pid: i32 = tx.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+            let signal = |name: &str| {
+                let args = [name, &pid.to_string()];
+                assert!(std::process::Command::new("kill").args(args).status().unwrap().success());
+            };
+            signal("-STOP");
+            match commits {
+                true => assert!(!poll_once(&mut Box::pin(tx.commit())).await),
+                false => drop(tx),
+            }
+            let served = client.query_one("select 1", &[]).await;
+            signal("-CONT");
+            assert_eq!(served.unwrap().get::<i32>(0), 1);
+        }
+    });
+}

@@ -91,6 +91,13 @@ impl<S: Side> World<S> {
                     self.book.complain(format!("bytes moved {silent:?} ago"));
                 }
             }
+            CloseReason::Silent => {
+                self.book.report.count("closed: silent");
+                let silent = self.now.since(self.last_moved);
+                if silent < self.settings.network.limits.cancel_wait_max {
+                    self.book.complain(format!("bytes moved {silent:?} ago"));
+                }
+            }
         }
     }
 

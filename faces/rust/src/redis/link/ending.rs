@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
+use onetrip_postgres::client::said;
 use onetrip_redis::Event;
 use onetrip_redis::client::router::{FlightId, unsubscribed};
 use onetrip_redis::client::sentinel::lost_its_role;
@@ -252,6 +253,7 @@ impl Core {
             ),
             CloseReason::Unusable(why) => self.lost(why),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+            CloseReason::Silent => self.lost(said::SILENT),
             CloseReason::NoMemory => self.lost("there is no memory for the requests that wait"),
         };
         self.ended.get_or_insert(error);

@@ -74,6 +74,10 @@ pub(crate) struct Postgres {
     delayed: Delayed,
     flow: Flow,
     positions: Positions,
+    /// How long a caller who gave a request up waits for what becomes of the cancel.
+    cancel_wait: Duration,
+    /// No such wait ends earlier than this.
+    given_up_until: Time,
     /// A Terminate is sent after the last reply.
     terminating: bool,
     /// The last request was a member: its segment continues with the next request.
@@ -125,7 +129,18 @@ struct Use {
     is_member: bool,
     /// The savepoint level that it belongs to, if it is a statement of a transaction.
     level: Option<LevelId>,
+    /// Its caller gave it up, and waits until then for what becomes of the cancel.
+    given_up: Option<Time>,
+    /// That moment has come, or its caller knows that it is not cancelled.
+    is_late: bool,
     is_live: bool,
+}
+
+impl Use {
+    /// Until when its caller waits for what becomes of a cancel.
+    fn waits_for_cancel(&self) -> Option<Time> {
+        self.given_up.filter(|_| !self.is_late)
+    }
 }
 
 /// Who uses a session.
@@ -192,6 +207,7 @@ impl Postgres {
         let protocol = protocol_of(settings.as_ref());
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
+        let cancel_wait = limits.cancel_wait_max;
         let mut connection = Postgres {
             login: None,
             session: Session::default(),
@@ -213,6 +229,8 @@ impl Postgres {
             delayed: Delayed::new(),
             flow: Flow::new(),
             positions: Positions::default(),
+            cancel_wait,
+            given_up_until: Time::NEVER,
             terminating: false,
             segment_open: false,
             live: 0,
@@ -328,13 +346,14 @@ impl Postgres {
         self.clock = now;
         self.engine.handle_time(now);
         self.expire_delayed(now, to);
+        self.expire_given_up(now, to);
         self.settle(to);
     }
 
     pub(crate) fn deadline(&self) -> Time {
         let held = if self.holds() { self.pace.deadline() } else { Time::NEVER };
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
-        engine.min(self.delayed.deadline()).min(held)
+        engine.min(self.delayed.deadline()).min(held).min(self.given_up_until)
     }
 
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {
@@ -411,7 +430,9 @@ impl Postgres {
     }
 
     /// Asks the server to cancel requests that are given up together, if that can't hit another
-    /// request. What ends a transaction is not cancelled: it is done, whoever waits for it.
+    /// request. What ends a transaction is not cancelled: it is done, whoever waits for it. Their
+    /// caller waits for what becomes of that no longer than a cancel may take: a server may never
+    /// answer. Nor does he wait longer for the end of a transaction that a request belongs to.
     pub(crate) fn want_cancel(&mut self, now: Time, tokens: &[u32], to: &mut Completions) {
         let is_ended = |token: &u32| self.ends_transaction(*token);
         let (ends, others): (Vec<u32>, Vec<u32>) = tokens.iter().partition(|it| is_ended(it));
@@ -422,9 +443,11 @@ impl Postgres {
             }
         }
         for (token, wanted) in self.engine.want_cancel_all(now, &left) {
-            if wanted == Wanted::NotPossible {
-                to.push(kind::NOT_CANCELLED, token.0 as u32, (0, 0), Bytes::new());
+            let (token, is_late) = (token.0 as u32, wanted == Wanted::NotPossible);
+            if is_late {
+                to.push(kind::NOT_CANCELLED, token, (0, 0), Bytes::new());
             }
+            self.give_up(now, token, is_late);
         }
         if !ends.is_empty() {
             self.engine.handle_given_up(now, true);
@@ -434,6 +457,40 @@ impl Postgres {
 
     pub(crate) fn is_given_up(&self) -> bool {
         self.engine.is_given_up()
+    }
+
+    fn give_up(&mut self, now: Time, token: u32, is_late: bool) {
+        let until = now.after(self.cancel_wait);
+        let Some(used) = self.uses.get_mut(token as usize).filter(|it| it.is_live) else { return };
+        if used.given_up.is_some() {
+            return;
+        }
+        (used.given_up, used.is_late) = (Some(until), is_late);
+        if !is_late {
+            self.given_up_until = self.given_up_until.min(until);
+        }
+        if used.level.is_some() {
+            self.end_block_until(until);
+        }
+    }
+
+    /// Tells callers who gave a request up that they wait no longer. The wish stays: it is cancelled
+    /// when that is possible.
+    fn expire_given_up(&mut self, now: Time, to: &mut Completions) {
+        if self.given_up_until > now {
+            return;
+        }
+        for (token, used) in (0..).zip(&mut self.uses) {
+            if used.waits_for_cancel().is_some_and(|until| until <= now) {
+                used.is_late = true;
+                to.push(kind::NOT_CANCELLED, token, (0, 0), Bytes::new());
+            }
+        }
+        self.given_up_until = self.next_given_up();
+    }
+
+    fn next_given_up(&self) -> Time {
+        self.uses.iter().filter_map(Use::waits_for_cancel).min().unwrap_or(Time::NEVER)
     }
 
     /// The cancel is about to be sent. Returns whether it still must be.

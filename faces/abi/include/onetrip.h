@@ -63,7 +63,8 @@ enum {
     ONETRIP_DRAINED = 8,       /* no request waits, and less than three quarters of the window
                                   are in use; once for each FULL */
     ONETRIP_CANCEL = 9,        /* open a socket for a cancel, and call onetrip_begin_cancel */
-    ONETRIP_NOT_CANCELLED = 10, /* a cancel that was asked for is not made */
+    ONETRIP_NOT_CANCELLED = 10, /* a cancel that was asked for is not made, or nothing has come of
+                                  it in time: whoever asked waits no longer */
     ONETRIP_ASTRAY = 11,       /* close the connection once all its requests are answered. a: 0 if a
                                   cancel may still arrive, 1 if the server is no longer what
                                   target_session_attrs asks for */
@@ -467,7 +468,8 @@ uint32_t onetrip_outcome_over_attempts(uint32_t last, bool may_have_run);
 bool onetrip_cancel(onetrip_connection *connection, double now, double place);
 
 /* Asks for a request that was sent to be cancelled at the server, if that can't hit another
- * request. */
+ * request. It ends, or NOT_CANCELLED comes, within 5 s. So does the end of a transaction that it
+ * belongs to, as late. */
 void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t token);
 /* The bytes of a cancel, to be sent alone on its own socket; their length is the first four bytes.
  * Null if the cancel must no longer be sent. A server ignores a cancel that comes before the

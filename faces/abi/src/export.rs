@@ -525,7 +525,9 @@ pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, p
 }
 
 /// Asks for a request that was sent to be cancelled at the server, if that can't hit another
-/// request. `CANCEL` or `NOT_CANCELLED` says what comes of it.
+/// request. `CANCEL` or `NOT_CANCELLED` says what comes of it. If the request has not ended within
+/// 5 s, `NOT_CANCELLED` comes all the same, and a COMMIT or ROLLBACK that would end its transaction
+/// ends as late.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f64, token: u32) {
     // SAFETY: the host's promise at the top.

@@ -19,7 +19,9 @@ use onetrip_postgres::message::{ErrorResponse, Header, SYNC};
 use super::request::Submission;
 use super::submitting::enter;
 use super::{Postgres, Refused, Use};
-use crate::completion::{Completions, close, end, end_code, kind, outcome_code, outcome_of};
+use crate::completion::{
+    Completions, close, end, end_code, kind, outcome, outcome_code, outcome_of,
+};
 use crate::flag;
 
 /// A transaction of the host's.
@@ -30,7 +32,9 @@ pub(super) struct Transaction {
     open: Vec<LevelId>,
     /// The token of COMMIT, and whether the server has confirmed it.
     commit: (u32, bool),
-    /// The token of what ends it, or the savepoint that ended last.
+    /// The token of what ended it or a savepoint of it, the last one that did.
+    last_end: u32,
+    /// The token of what ends the transaction.
     end: u32,
     /// The result of COMMIT, once it is known.
     result: Option<Result<(), Told>>,
@@ -186,6 +190,9 @@ impl Transaction {
             _ => LevelId::OUTERMOST,
         };
         let is_commit = token != NOBODYS && self.commit.0 == token;
+        if self.end == token {
+            self.end = NOBODYS;
+        }
         let told = match &result {
             Err(told) if is_commit && told.failure.cause == Cause::Closed => {
                 let told = Told { code: end::CLOSED, ..told.clone() };
@@ -205,6 +212,12 @@ impl Transaction {
             self.result = Some(told.clone().map_or(result, Err));
         }
         told.map(Told::end)
+    }
+
+    /// Whether COMMIT was sent, and its caller waits no longer.
+    fn is_commit_unanswered(&self) -> bool {
+        let result = self.result.as_ref().map(Result::as_ref);
+        result.is_some_and(|it| it.is_err_and(|told| told.failure.cause == Cause::Deadline))
     }
 
     fn runs_again(&self) -> bool {
@@ -227,8 +240,15 @@ impl Postgres {
         self.transactions += 1;
         let block = Block::new(Begin::new(modes.begin(), self.transactions));
         let open = vec![LevelId::OUTERMOST];
-        self.block =
-            Some(Transaction { block, open, commit: (NOBODYS, false), end: NOBODYS, result: None });
+        let commit = (NOBODYS, false);
+        self.block = Some(Transaction {
+            block,
+            open,
+            commit,
+            last_end: NOBODYS,
+            end: NOBODYS,
+            result: None,
+        });
     }
 
     /// Acts on the transaction. The end of an act that takes a token comes under that token.
@@ -245,7 +265,7 @@ impl Postgres {
         }
         let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
         if ends {
-            it.end = token;
+            it.last_end = token;
         }
         let level = it.level();
         let result = match act {
@@ -277,7 +297,7 @@ impl Postgres {
 
     /// Whether this is the token of what ends the transaction or a savepoint of it.
     pub(super) fn ends_transaction(&self, token: u32) -> bool {
-        self.block.as_ref().is_some_and(|it| it.end == token)
+        self.block.as_ref().is_some_and(|it| it.last_end == token)
     }
 
     fn release(
@@ -346,7 +366,12 @@ impl Postgres {
             _ => "ROLLBACK",
         };
         let is_unsent = !it.block.is_sent(LevelId::OUTERMOST) && self.engine.is_open();
-        if it.result.is_some() || is_unsent {
+        if it.is_commit_unanswered() {
+            // Nobody knows what runs there: the host closes the connection, as for any ROLLBACK that
+            // fails.
+            let how = end::DEADLINE | outcome::UNKNOWN << 8;
+            to.push(kind::END, token, (0, how), Bytes::new());
+        } else if it.result.is_some() || is_unsent {
             to.push(kind::END, token, (0, end::COMPLETE), Bytes::new());
         } else if part == Part::Undo && !it.block.is_open(LevelId::OUTERMOST) {
             // The transaction is over already. The answer to a sync point ends this request.
@@ -360,8 +385,25 @@ impl Postgres {
         }
         if let Some(it) = &mut self.block {
             it.block.end(LevelId::OUTERMOST);
+            it.end = token;
+        }
+        let given_up =
+            self.uses.iter().filter(|it| it.level.is_some()).filter_map(|it| it.given_up);
+        if let Some(until) = given_up.max() {
+            self.end_block_until(if part == Part::Commit {
+                now.after(self.cancel_wait)
+            } else {
+                until
+            });
         }
         Ok(())
+    }
+
+    /// The caller of a statement gave it up: he waits for the end of its transaction until then.
+    pub(super) fn end_block_until(&mut self, until: Time) {
+        if let Some(it) = self.block.as_ref().filter(|it| it.end != NOBODYS) {
+            self.engine.wait_until(Token(it.end.into()), until);
+        }
     }
 
     fn submit_end(

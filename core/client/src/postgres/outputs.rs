@@ -97,9 +97,7 @@ impl Postgres {
             Output::Full => to.push(kind::FULL, 0, (0, 0), Bytes::new()),
             Output::Drained => to.push(kind::DRAINED, 0, (0, 0), Bytes::new()),
             Output::Cancel => to.push(kind::CANCEL, 0, (0, 0), Bytes::new()),
-            Output::NotCancelled { token } => {
-                to.push(kind::NOT_CANCELLED, token.0 as u32, (0, 0), Bytes::new());
-            }
+            Output::NotCancelled { token } => self.not_cancelled(token.0 as u32, to),
             Output::Astray => to.push(kind::ASTRAY, 0, (0, 0), Bytes::new()),
             Output::Leaving => to.push(kind::ASTRAY, 0, (1, 0), Bytes::new()),
             Output::Closed(reason) => self.note_closed(reason, to),
@@ -107,6 +105,15 @@ impl Postgres {
             Output::Event { event: Event::Redis(_), .. } => {}
             // This host opens no groups and waits for no room.
             Output::Granted { .. } | Output::Room { .. } => {}
+        }
+    }
+
+    /// The server is not asked to cancel a request. Its caller is told once.
+    fn not_cancelled(&mut self, token: u32, to: &mut Completions) {
+        let Some(used) = self.uses.get_mut(token as usize) else { return };
+        if !std::mem::replace(&mut used.is_late, true) {
+            to.push(kind::NOT_CANCELLED, token, (0, 0), Bytes::new());
+            self.given_up_until = self.next_given_up();
         }
     }
 

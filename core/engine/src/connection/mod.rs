@@ -373,6 +373,19 @@ impl<P: Protocol> Connection<P> {
         true
     }
 
+    /// Its caller waits for a request until this moment at the latest, as if it had been submitted
+    /// with this deadline.
+    pub fn wait_until(&mut self, token: Token, deadline: Time) {
+        let slot = match self.wire.find(token) {
+            Some(slot) => Some(slot),
+            None => self.queue.find(token),
+        };
+        if let Some(slot) = slot {
+            slot.deadline = slot.deadline.min(deadline);
+            self.earliest_deadline = self.earliest_deadline.min(deadline);
+        }
+    }
+
     /// Asks for the exclusive right to send. From [`Output::Granted`] until
     /// [`close_group`](Self::close_group), only requests of this group are sent. Its turn comes in
     /// issue order.

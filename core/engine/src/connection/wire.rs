@@ -378,6 +378,11 @@ impl<X> Wire<X> {
         self.ring.iter()
     }
 
+    /// The request with this token.
+    pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
+        self.ring.iter_mut().find(|slot| slot.token == token)
+    }
+
     /// The place of the request that ends the segment or the shared-Sync group of the one at
     /// `index`, if that request is in flight.
     pub(super) fn segment_end(&self, index: usize) -> Option<usize> {

@@ -322,6 +322,35 @@ fn a_server_that_gave_no_key_is_asked_for_no_cancel_and_holds_nothing_up() {
 }
 
 #[test]
+fn a_caller_who_gave_a_request_up_waits_no_longer_than_a_cancel_may_take() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut host = Host::on(socket, "user\0me\0");
+    host.write();
+    host.receive(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x07keysZ\0\0\0\x05I");
+    host.share();
+    let (head, behind) = (host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[]));
+    host.write();
+    let start = host.now();
+    // SAFETY: the connection lives.
+    unsafe {
+        onetrip_want_cancel(host.connection, start, head);
+        onetrip_want_cancel(host.connection, start + 1_000.0, behind);
+        // The server never says that it has carried the cancel out.
+        assert!(!onetrip_begin_cancel(host.connection, start).is_null());
+        assert_eq!(onetrip_deadline(host.connection), start + 5_000.0);
+        onetrip_time(host.connection, start + 5_000.0);
+        assert_eq!(host.wait_for(kind::NOT_CANCELLED).token, head);
+        assert_eq!(onetrip_deadline(host.connection), start + 6_000.0);
+        onetrip_time(host.connection, start + 6_000.0);
+    }
+    assert_eq!(host.wait_for(kind::NOT_CANCELLED).token, behind);
+    // They keep their places: what comes of them reaches nobody else.
+    // SAFETY: the connection lives.
+    assert_eq!(unsafe { onetrip_in_flight(host.connection) }, 2);
+}
+
+#[test]
 fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_alone() {
     let mut host = Host::connect("");
     // The server is known, so bytes that are sent ahead go out in one write.

@@ -7,6 +7,9 @@ import {
   ABORTED,
   CANCELLED,
   CANCELLED_REJECTED,
+  LATE,
+  LATE_REJECTED,
+  LATE_UNSENT,
   QUEUE_FULL,
   type Said,
   TOO_LONG,
@@ -87,6 +90,12 @@ export function ended(how: number, outcome: Outcome): PostgresError {
 function saidOf(how: number, outcome: Outcome): Said {
   if (how === End.ABORTED) return ABORTED
   if (how === End.UNCONFIRMED) return UNCONFIRMED
+  if (how === End.DEADLINE) return late(outcome)
   if (outcome === 'NotSent') return WITHDRAWN
   return outcome === 'Rejected' ? CANCELLED_REJECTED : CANCELLED
+}
+
+function late(outcome: Outcome): Said {
+  if (outcome === 'NotSent') return LATE_UNSENT
+  return outcome === 'Rejected' ? LATE_REJECTED : LATE
 }

@@ -38,8 +38,8 @@ export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, 
   /**
    * Ends the statement when this signal is aborted, with an error whose name is `AbortError`. If it
    * has not been sent, it ends as `NotSent`. Otherwise the server is asked to cancel it, and it
-   * ends when the server has answered; if a cancel could hit another statement, it ends at once as
-   * `Unknown`.
+   * ends when the server has answered, within 5 s, or else as `Unknown`; if a cancel could hit
+   * another statement, it ends at once as `Unknown`.
    */
   signal(signal: AbortSignal): this
   /**

@@ -16,7 +16,6 @@ export class Abort {
   readonly #signal: AbortSignal
   readonly #request: Request
   readonly #cancel: (request: Request) => void
-  #timer: NodeJS.Timeout | undefined
 
   constructor(signal: AbortSignal, request: Request, cancel: (request: Request) => void) {
     this.#signal = signal
@@ -26,7 +25,6 @@ export class Abort {
   }
 
   handleEvent(): void {
-    this.#timer = setTimeout(() => this.notPossible(), PATIENCE_MS)
     this.#cancel(this.#request)
   }
 
@@ -36,7 +34,6 @@ export class Abort {
   }
 
   forget(): void {
-    clearTimeout(this.#timer)
     heedNoMore(this.#signal, this)
   }
 
@@ -52,8 +49,5 @@ export class Abort {
     return this.#signal.aborted && code === QUERY_CANCELED ? this.error(error) : error
   }
 }
-
-/** How long a caller waits for the server after its signal was aborted. */
-const PATIENCE_MS = 3000
 
 const QUERY_CANCELED = '57014'

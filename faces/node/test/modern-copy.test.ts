@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { Readable, type Writable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { finished, pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 
+import type { CopyIn, Tx } from '../src/modern'
 import { client, failure, url } from './modern/client'
 import { failure as said, listen, message, ready } from './pg-served'
 
@@ -230,7 +231,7 @@ test('the error of a COPY in that is aborted says what became of its rows', limi
   const rows = async (): Promise<number> =>
     (await other<{ n: number }>`select count(*)::int as n from ${table}`.one()).n
   // The server takes the data, and waits for the table.
-  const locked = async (run: (into: Writable) => Promise<void>): Promise<void> => {
+  const locked = async (run: (into: CopyIn) => Promise<void>): Promise<void> => {
     const holder = await other.session()
     await holder`begin`
     await holder`lock table ${table}`
@@ -261,12 +262,46 @@ test('the error of a COPY in that is aborted says what became of its rows', limi
   })
   const unsent = sql.copyFrom`copy ${table} from stdin`
   const ended = failure(finished(unsent))
+  assert.equal(unsent.outcome, undefined)
   unsent.destroy(Object.freeze(new Error('frozen')))
   assert.equal((await ended).message, 'frozen')
+  assert.equal(unsent.outcome, 'NotSent')
   const mine = new Error('mine')
   sql.copyFrom`copy ${table} from stdin`.on('error', () => {}).destroy(mine)
   assert.equal((mine as { outcome?: string }).outcome, 'NotSent')
   assert.equal(await rows(), 1)
+  // Without an error, the stream alone can say it.
+  await locked(async (into) => {
+    into.end('3\n')
+    await waits()
+    into.destroy()
+    assert.equal(into.outcome, 'Unknown')
+  })
+  assert.equal(await rows(), 2, 'its end was sent')
+  const whole = sql.copyFrom`copy ${table} from stdin`
+  await pipeline(Readable.from(['4\n']), whole)
+  assert.equal(whole.outcome, undefined)
+  await sql`drop table ${table}`
+})
+
+test('a COPY that its transaction did not wait for never runs outside of it', limits, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const table = sql.id('modern_copy_outside')
+  await sql`create table ${table} (n int)`
+  for (const inner of [false, true]) {
+    let told: Promise<Error & { code?: string; outcome?: string }> | undefined
+    const run = (tx: Tx): void => {
+      // Its data has ended, and BEGIN or the savepoint is not answered.
+      const into = tx.copyFrom`copy ${table} from stdin`
+      told = failure(finished(into.end('1\n')))
+      throw new Error('mine')
+    }
+    const error = await failure(sql.begin((tx) => (inner ? tx.savepoint(run) : run(tx))))
+    assert.equal(error.message, 'mine')
+    const { code, outcome } = (await told) as Error & { code?: string; outcome?: string }
+    assert.deepEqual([code, outcome], ['transaction_over', 'NotSent'])
+  }
+  assert.equal((await sql`select from ${table}`).count, 0)
   await sql`drop table ${table}`
 })
 

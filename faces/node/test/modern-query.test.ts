@@ -75,7 +75,7 @@ test('arrays of box, which have another separator, are read and written as other
   const row = await sql`select array['(1,1),(0,0)', null, '(3,3),(2,2)']::box[] as a,
     '[2:3]={(1,1),(0,0);(3,3),(2,2)}'::box[] as later, '{}'::box[] as none, ${[]}::box[] as empty,
     ${boxes}::box[] as b, ${nested} :: pg_catalog.box[] as c, cast(${nested} as box[][]) as d,
-    array_length(${boxes}::box array, 1) as n, ${boxes}::text[]::box[] as e,
+    array_length(${boxes}::box array, 1) as n, ${boxes}::text[]::box[] as e, ${boxes}::_box as f,
     array['((0,0),1)']::circle[] as circles, array['[(0,0),(1,1)]']::lseg[] as segments`.one()
   assert.deepEqual(row, {
     a: boxes,
@@ -87,6 +87,7 @@ test('arrays of box, which have another separator, are read and written as other
     d: nested,
     n: 3,
     e: boxes,
+    f: boxes,
     circles: ['a <(0,0),1>'],
     segments: ['[(0,0),(1,1)]'],
   })

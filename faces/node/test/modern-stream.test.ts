@@ -219,3 +219,39 @@ test('a statement that is awaited beside or behind its stream is refused', async
   }
   assert.equal((await sql`select 1`).count, 1)
 })
+
+test('a stream that is left inside a decoder of its rows yields nothing more', { timeout: 120_000 }, async () => {
+  let leave = (): void => undefined
+  const types = { int8: (text: string) => (text === '5' && leave(), Number(text)) }
+  const sql = client({ connectionsMax: 1, types })
+  const rows = (scope: Tag) => scope<{ n: number }>`select n::int8 as n from generate_series(1, 2000) n`
+  const ways: [(left: AsyncIterator<unknown>) => unknown, (run: (scope: Tag) => Promise<void>) => Promise<void>][] = [
+    [(left) => left.return?.(), (run) => run(sql)],
+    [(left) => left.return?.(), (run) => sql.begin(run)],
+  ]
+  for (const [end, within] of ways) {
+    await within(async (scope) => {
+      const stream = rows(scope).stream()
+      leave = () => void end(stream)
+      const seen: number[] = []
+      // Some calls wait when the rows come, and the rows behind those are kept.
+      const results = await Promise.all([stream.next(), stream.next(), stream.next(), stream.next(), stream.next()])
+      for (const { value } of results) if (value !== undefined) seen.push(value.n)
+      for await (const { n } of stream) seen.push(n)
+      assert.deepEqual(seen, [1, 2, 3, 4])
+      leave = () => undefined
+      assert.equal((await rows(scope))[1999]?.n, 2000)
+    })
+  }
+  // Its session ends meanwhile, which the stream is told.
+  const session = await sql.session()
+  leave = () => session.release()
+  const stream = rows(session).stream()
+  const seen: number[] = []
+  const error = await failure(
+    (async () => {
+      for await (const { n } of stream) seen.push(n)
+    })(),
+  )
+  assert.deepEqual([error.code, seen], ['stream_open', [1]])
+})

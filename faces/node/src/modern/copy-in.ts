@@ -22,6 +22,7 @@ type Callback = (error?: Error | null) => void
 export class CopyingIn extends Writable {
   readonly #scope: LendingScope
   readonly #feed: Feed
+  #outcome: Outcome | undefined
 
   constructor(scope: LendingScope, text: string) {
     super({ highWaterMark: WAITING_BYTES_MAX })
@@ -34,6 +35,10 @@ export class CopyingIn extends Writable {
     return this.#feed.count
   }
 
+  get outcome(): Outcome | undefined {
+    return this.#outcome
+  }
+
   override _write(chunk: Buffer | string, encoding: BufferEncoding, callback: Callback): void {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk
     this.#feed.with(this.#scope, callback, () => this.#feed.hand(bytes, 0, callback))
@@ -44,8 +49,10 @@ export class CopyingIn extends Writable {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    const outcome = this.#feed.outcome
+    const { outcome } = this.#feed
     this.#feed.destroy()
+    // Node destroys a stream that has finished, too.
+    if (!this.writableFinished) this.#outcome = outcome
     // It is the caller's own, or that of `pipeline`, which rejects with it.
     if (error !== null && Object.isExtensible(error) && !('outcome' in error))
       Object.assign(error, { outcome })

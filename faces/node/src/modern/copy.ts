@@ -1,6 +1,7 @@
 import { Readable, Writable } from 'node:stream'
 
 import { onLoan, type Loan } from '../engine/abandoned'
+import type { Outcome } from '../engine/choices'
 import { Flag, Trait } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
@@ -23,6 +24,11 @@ import { shownBy } from './traits'
 export interface CopyIn extends Writable {
   /** Rows that the server has copied; undefined until `finish`. */
   readonly count: number | undefined
+  /**
+   * What is known of its effect, once it was destroyed or has failed; undefined before, and where it
+   * succeeded.
+   */
+  readonly outcome: Outcome | undefined
 }
 
 /**

@@ -1,5 +1,5 @@
 import { memory } from '../engine/memory'
-import { PostgresError } from './error'
+import { again, PostgresError } from './error'
 
 export function lost(message: string, cause?: unknown): PostgresError {
   return new PostgresError(
@@ -16,9 +16,10 @@ export function closedBy(error: PostgresError): PostgresError {
   return new PostgresError('connection_lost', 'Unknown', message, error)
 }
 
-/** The error of an attempt to connect: `cause` itself if it is one of ours. */
+/** The error of an attempt to connect: `cause` if it is one of ours. Nothing of a caller's was sent. */
 export function unreached(what: string, cause: (Error & { code?: string }) | undefined): PostgresError {
-  if (cause instanceof PostgresError) return cause
+  if (cause instanceof PostgresError)
+    return cause.outcome === 'NotSent' ? cause : again(cause, 'NotSent')
   const why = cause?.message || cause?.code || 'the server closed the connection'
   return new PostgresError('connect_failed', 'NotSent', `${what}: ${why}`, cause)
 }

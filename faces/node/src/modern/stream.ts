@@ -187,6 +187,8 @@ class Arriving<Row> implements Receiver, Occupant, Loan {
       this.#error = unreadable(error)
       return
     }
+    // A decoder is code of the user, which may have left the stream.
+    if ((this.#state as string) !== 'running') return
     const waiter = this.#waiters.shift()
     if (waiter !== undefined) waiter.resolve({ value: row, done: false })
     else this.#rows.push(row)

@@ -51,12 +51,7 @@ export class Transaction implements Keeper {
   }
 
   #check(level: Level): PostgresError | undefined {
-    if (level.isOver) {
-      return misuse(
-        'transaction_over',
-        'the transaction or savepoint is over: await its statements inside its function',
-      )
-    }
+    if (level.isOver) return over()
     return this.#levels.at(-1) === level
       ? this.connection.occupants.refusal
       : misuse('savepoint_open', 'a savepoint is open: use the argument of its function')
@@ -90,6 +85,8 @@ export class Transaction implements Keeper {
     await new Promise<void>((resolve, reject) => {
       new Control('', resolve, reject, connection)._sendOn(connection, Flag.UNPREPARED)
     })
+    // It may have been rolled back meanwhile. What was sent now would run outside of it.
+    if (level.isOver) throw over()
   }
 
   /**
@@ -201,6 +198,13 @@ export class Transaction implements Keeper {
     const isUndone = await rollBack(this.connection)
     if (!this.#isCommitting) this.#leaves(error, isUndone)
   }
+}
+
+function over(): PostgresError {
+  return misuse(
+    'transaction_over',
+    'the transaction or savepoint is over: await its statements inside its function',
+  )
 }
 
 /** The transactions that errors are about: one of another leaves it as it is. */

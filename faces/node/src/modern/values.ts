@@ -81,7 +81,7 @@ function encodeObject(value: object, which: string): Parameter {
  * A cast of the parameter to `box[]`. Only the server knows the types of parameters, and `box` is
  * the only type with another separator (typdelim in src/include/catalog/pg_type.dat).
  */
-const AS_BOXES = /^\s*(?:::|as\s)\s*(?:pg_catalog\s*\.\s*)?(?:box|"box")\s*(?:\[|array\b)/i
+const AS_BOXES = /^\s*(?:::|as\s)\s*(?:pg_catalog\s*\.\s*)?(?:(?:box|"box")\s*(?:\[|array\b)|_box\b|"_box")/i
 
 /** An array literal. */
 function arrayText(values: readonly unknown[], which: string, separator = ','): string {

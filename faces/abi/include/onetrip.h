@@ -468,8 +468,8 @@ uint32_t onetrip_outcome_over_attempts(uint32_t last, bool may_have_run);
 bool onetrip_cancel(onetrip_connection *connection, double now, double place);
 
 /* Asks for a request that was sent to be cancelled at the server, if that can't hit another
- * request. It ends, or NOT_CANCELLED comes, within 5 s. So does the end of a transaction that it
- * belongs to, as late. */
+ * request. It ends, or NOT_CANCELLED comes, within 5 s. A COMMIT or ROLLBACK behind it in its
+ * transaction is waited for no longer either: the connection then ends. */
 void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t token);
 /* The bytes of a cancel, to be sent alone on its own socket; their length is the first four bytes.
  * Null if the cancel must no longer be sent. A server ignores a cancel that comes before the

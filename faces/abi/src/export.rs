@@ -526,8 +526,8 @@ pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, p
 
 /// Asks for a request that was sent to be cancelled at the server, if that can't hit another
 /// request. `CANCEL` or `NOT_CANCELLED` says what comes of it. If the request has not ended within
-/// 5 s, `NOT_CANCELLED` comes all the same, and a COMMIT or ROLLBACK that would end its transaction
-/// ends as late.
+/// 5 s, `NOT_CANCELLED` comes all the same. A COMMIT or ROLLBACK behind it in its transaction is
+/// waited for no longer either: the connection then ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f64, token: u32) {
     // SAFETY: the host's promise at the top.

@@ -19,9 +19,7 @@ use onetrip_postgres::message::{ErrorResponse, Header, SYNC};
 use super::request::Submission;
 use super::submitting::enter;
 use super::{Postgres, Refused, Use};
-use crate::completion::{
-    Completions, close, end, end_code, kind, outcome, outcome_code, outcome_of,
-};
+use crate::completion::{Completions, close, end, end_code, kind, outcome_code, outcome_of};
 use crate::flag;
 
 /// A transaction of the host's.
@@ -214,12 +212,6 @@ impl Transaction {
         told.map(Told::end)
     }
 
-    /// Whether COMMIT was sent, and its caller waits no longer.
-    fn is_commit_unanswered(&self) -> bool {
-        let result = self.result.as_ref().map(Result::as_ref);
-        result.is_some_and(|it| it.is_err_and(|told| told.failure.cause == Cause::Deadline))
-    }
-
     fn runs_again(&self) -> bool {
         match &self.result {
             None => self.block.conflict().is_some(),
@@ -366,12 +358,7 @@ impl Postgres {
             _ => "ROLLBACK",
         };
         let is_unsent = !it.block.is_sent(LevelId::OUTERMOST) && self.engine.is_open();
-        if it.is_commit_unanswered() {
-            // Nobody knows what runs there: the host closes the connection, as for any ROLLBACK that
-            // fails.
-            let how = end::DEADLINE | outcome::UNKNOWN << 8;
-            to.push(kind::END, token, (0, how), Bytes::new());
-        } else if it.result.is_some() || is_unsent {
+        if it.result.is_some() || is_unsent {
             to.push(kind::END, token, (0, end::COMPLETE), Bytes::new());
         } else if part == Part::Undo && !it.block.is_open(LevelId::OUTERMOST) {
             // The transaction is over already. The answer to a sync point ends this request.
@@ -397,6 +384,12 @@ impl Postgres {
             });
         }
         Ok(())
+    }
+
+    /// Whether this request ends the transaction and was not answered as long as its caller waited.
+    pub(super) fn is_late_end(&self, token: u32, end: End) -> bool {
+        let is_late = matches!(end, End::Failed(Failure { cause: Cause::Deadline, .. }));
+        is_late && self.block.as_ref().is_some_and(|it| it.end == token)
     }
 
     /// The caller of a statement gave it up: he waits for the end of its transaction until then.

@@ -175,6 +175,7 @@ impl Postgres {
             self.gathered = None;
         }
         let end = self.flow_ended(token, end);
+        let is_late_end = self.is_late_end(token, end);
         let mut used = self.forget(token);
         let is_member = used.is_member;
         match (used.task.take(), &self.timings) {
@@ -217,6 +218,11 @@ impl Postgres {
                 let (how, block) = self.told(token, &used, end, block);
                 to.push(kind::END, token, (number, how), block);
             }
+        }
+        if is_late_end {
+            // Nobody knows whether the transaction is open, and nobody may come to find out.
+            const WHY: &[u8] = b"the server has not answered the end of a transaction in time";
+            self.end(close::UNUSABLE, Bytes::from_static(WHY), to);
         }
     }
 }

@@ -42,6 +42,25 @@ fn a_deadline_on_the_wire_ends_as_unknown_and_the_slot_stays() {
 }
 
 #[test]
+fn a_deadline_that_is_set_later_counts_like_one_that_was_there_from_the_start() {
+    let mut pair = Pair::new(limits(1));
+    (0..3).for_each(|id| _ = pair.own(id, "o"));
+    pair.write();
+    for id in 0..2 {
+        pair.client.wait_until(Token(id), at(2));
+        // It is not put off.
+        pair.client.wait_until(Token(id), at(9));
+    }
+    // There is none such.
+    pair.client.wait_until(Token(7), at(1));
+    assert_eq!(pair.client.poll_deadline(), Some(at(2)));
+    pair.later(seconds(2));
+    assert_eq!(ends(pair.take()), [Out::Ended(0, UNKNOWN), Out::Ended(1, NOT_SENT)]);
+    assert_eq!(completed(&ends(pair.run())), [2]);
+    assert_eq!(pair.server.received, [0, 2]);
+}
+
+#[test]
 fn a_late_request_takes_its_whole_segment_out_of_the_queue() {
     let mut pair = Pair::new(limits(1));
     pair.own(0, "o");

@@ -207,11 +207,11 @@ impl Postgres {
         let protocol = protocol_of(settings.as_ref());
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
-        let cancel_wait = limits.cancel_wait_max;
         let mut connection = Postgres {
             login: None,
             session: Session::default(),
             identity: None,
+            cancel_wait: limits.cancel_wait_max,
             engine: Connection::new(now, protocol, limits),
             statements: Statements::new(threshold, max, unique),
             unique,
@@ -229,7 +229,6 @@ impl Postgres {
             delayed: Delayed::new(),
             flow: Flow::new(),
             positions: Positions::default(),
-            cancel_wait,
             given_up_until: Time::NEVER,
             terminating: false,
             segment_open: false,

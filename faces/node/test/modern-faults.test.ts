@@ -324,6 +324,7 @@ test(
   { timeout: 120_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
+    await sql`select 1`
     const late = failure(sql`select pg_sleep(100)`.timeout(50))
     const behind = sql`select 1 as n`
     const error = await late

@@ -1,0 +1,33 @@
+//! A connection that one caller has to himself: what waits for it, and what stands open on it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::call::Call;
+use crate::failure::Failure;
+
+/// A session, from the moment when it is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// Its connection; 0 while it waits for one.
+    pub(crate) number: Cell<u32>,
+    /// The pool knows it by this while it waits.
+    pub(crate) token: Cell<u32>,
+    /// What its caller submitted and has not been handed to the engine.
+    pub(crate) line: RefCell<VecDeque<Rc<Call>>>,
+    /// A transaction was begun and not ended, as its caller sees it.
+    pub(crate) in_transaction: Cell<bool>,
+    /// The transaction that ended last is to be run again as it stood.
+    pub(crate) runs_again: Cell<bool>,
+    /// Savepoints that are open.
+    pub(crate) savepoints: Cell<usize>,
+    /// A stream or a COPY has it, beside which nothing runs.
+    pub(crate) is_claimed: Cell<bool>,
+    /// This side asks whether BEGIN was answered.
+    pub(crate) is_asking: Cell<bool>,
+    /// Its caller has gone: it goes back when all is answered.
+    pub(crate) is_left: Cell<bool>,
+    /// Why nothing goes there any more.
+    pub(crate) over: RefCell<Option<Failure>>,
+}

@@ -85,7 +85,31 @@ pub(crate) struct Part {
 }
 
 /// Who hears of the end of a call, and what he wants to be told.
-pub(crate) type Then = Rc<Cell<Option<Tell>>>;
+#[derive(Debug, Default)]
+pub(crate) struct Then {
+    tell: Cell<Option<Tell>>,
+    /// He will be told, and what comes until then is told with that.
+    is_due: Cell<bool>,
+}
+
+impl Then {
+    pub(crate) fn set(&self, tell: Option<Tell>) {
+        self.tell.set(tell);
+    }
+
+    /// Sees that he is told.
+    pub(crate) fn falls_due(self: &Rc<Then>, due: &mut Vec<Rc<Then>>) {
+        if !self.is_due.replace(true) {
+            due.push(self.clone());
+        }
+    }
+
+    /// What is to be called now; nothing, if nobody wants to hear.
+    pub(crate) fn take_due(&self) -> Option<Tell> {
+        self.is_due.set(false);
+        self.tell.get()
+    }
+}
 
 /// What is called, and with what.
 pub(crate) type Tell = (unsafe extern "C" fn(*mut c_void), *mut c_void);
@@ -104,7 +128,7 @@ pub(crate) struct Progress {
     pub(crate) repeats: u32,
     pub(crate) may_have_run: bool,
     pub(crate) requeue: Option<Box<Requeue>>,
-    pub(crate) then: Then,
+    pub(crate) then: Rc<Then>,
     /// A COPY may take more, as far as is known.
     pub(crate) may_feed: bool,
     /// What goes behind it on the same connection.

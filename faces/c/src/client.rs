@@ -106,7 +106,7 @@ impl Client {
         let callbacks = std::mem::take(&mut self.enter()?.callbacks);
         for then in callbacks {
             // Who gave it up meanwhile hears of nothing.
-            let Some((tell, user)) = then.get() else { continue };
+            let Some((tell, user)) = then.take_due() else { continue };
             // SAFETY: who gave them has promised that the one may be called with the other for as
             // long as the call, the stream or the listener is there.
             #[allow(unsafe_code)]

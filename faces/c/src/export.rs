@@ -84,7 +84,11 @@ unsafe fn request(
     // SAFETY: as above.
     let (text, values) = unsafe { (text(sql, len)?, values(args, count)?) };
     let statement = known(state, text)?;
-    let (first, oids) = parameters(&values)?;
+    let (mut first, oids) = parameters(&values)?;
+    if values.is_empty() {
+        // In their place may stand something else.
+        first.clear();
+    }
     let types = state.types_of(oids).unwrap_or_default();
     Ok(Request { statement, types, first, more: Vec::new() })
 }

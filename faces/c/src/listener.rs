@@ -41,7 +41,7 @@ pub(crate) struct Listener {
     pub(crate) is_over: bool,
     /// It has listened.
     pub(crate) has_served: bool,
-    pub(crate) then: Then,
+    pub(crate) then: Rc<Then>,
 }
 
 type Shared = Rc<RefCell<Listener>>;
@@ -61,7 +61,7 @@ impl State {
             failure: None,
             is_over: false,
             has_served: false,
-            then: Then::default(),
+            then: Rc::default(),
         }));
         match self.is_closing {
             true => {
@@ -137,7 +137,9 @@ impl State {
                 let mut it = listener.borrow_mut();
                 it.has_gap |= gap;
                 it.has_served = true;
-                self.callbacks.extend(gap.then(|| it.then.clone()));
+                if gap {
+                    it.then.falls_due(&mut self.callbacks);
+                }
             }
             Answered::Refused { says } => {
                 if failure.as_ref().is_some_and(|it| !it.is_loss()) {
@@ -156,7 +158,7 @@ impl State {
     fn tell(&mut self, listener: &Shared, failure: Option<Failure>) {
         let mut it = listener.borrow_mut();
         it.failure = failure;
-        self.callbacks.push(it.then.clone());
+        it.then.falls_due(&mut self.callbacks);
     }
 
     pub(crate) fn listener_lost(&mut self, now: Time, number: u32) {
@@ -204,7 +206,7 @@ impl State {
             it.dropped += 1;
             it.has_gap = true;
         }
-        self.callbacks.push(it.then.clone());
+        it.then.falls_due(&mut self.callbacks);
     }
 
     pub(crate) fn end_listener(&mut self, now: Time, listener: &Shared) {

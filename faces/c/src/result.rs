@@ -64,6 +64,17 @@ impl OtResult {
                 let parts = parts.into_iter().map(read).collect::<Result<_, _>>()?;
                 Ok(OtResult { parts, ..OtResult::default() })
             }
+            // Of its statements the last says what became of it.
+            _ if call.flags & onetrip_client::flag::SIMPLE != 0 => {
+                let blocks = parts.into_iter().flat_map(|part| part.blocks).collect::<Vec<_>>();
+                let mut result = OtResult::default();
+                for (tag, body) in blocks.iter().flat_map(|block| messages(block)) {
+                    if tag == backend::COMMAND_COMPLETE {
+                        result.complete(body)?;
+                    }
+                }
+                Ok(result)
+            }
             _ => parts.into_iter().next().map_or_else(|| Ok(OtResult::default()), read),
         }
     }
@@ -80,7 +91,7 @@ impl OtResult {
             result.columns = fields.map(column).collect();
         }
         let width = result.columns.len();
-        for (number, block) in result.blocks.iter().enumerate() {
+        for (number, block) in result.blocks.clone().iter().enumerate() {
             for (tag, body) in messages(block) {
                 match tag {
                     backend::DATA_ROW => {
@@ -101,9 +112,9 @@ impl OtResult {
                         result.rows += 1;
                     }
                     backend::COMMAND_COMPLETE => {
-                        let complete = CommandComplete::decode(body).map_err(|_| unreadable())?;
-                        result.affected += complete.rows().unwrap_or(0);
-                        complete.tag.clone_into(&mut result.tag);
+                        let before = result.affected;
+                        result.complete(body)?;
+                        result.affected += before;
                     }
                     backend::COPY_DATA => result.data.extend_from_slice(body),
                     _ => {}
@@ -111,6 +122,14 @@ impl OtResult {
             }
         }
         Ok(result)
+    }
+
+    /// Takes a command tag.
+    fn complete(&mut self, body: &[u8]) -> Result<(), Failure> {
+        let complete = CommandComplete::decode(body).map_err(|_| unreadable())?;
+        self.affected = complete.rows().unwrap_or(0);
+        complete.tag.clone_into(&mut self.tag);
+        Ok(())
     }
 
     fn of_reply(part: Part) -> Result<OtResult, Failure> {

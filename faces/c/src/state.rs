@@ -111,7 +111,7 @@ pub(crate) struct State {
     timers_made: u64,
     statements: HashMap<Box<str>, Rc<Statement>>,
     types: HashMap<Vec<u32>, (u32, Rc<[u32]>)>,
-    pub(crate) callbacks: Vec<Then>,
+    pub(crate) callbacks: Vec<Rc<Then>>,
     pub(crate) listeners: Vec<Rc<RefCell<Listener>>>,
     /// Bytes of one result that are kept.
     result_bytes_max: usize,
@@ -360,7 +360,7 @@ impl State {
             let outcome = onetrip_client::completion::outcome_code(known);
             it.failure = Some(failure.with_outcome(outcome));
         }
-        self.callbacks.push(it.then.clone());
+        it.then.falls_due(&mut self.callbacks);
         // What goes behind it alone goes nowhere.
         let (next, failure) = (it.next.take(), it.failure.clone());
         drop(it);

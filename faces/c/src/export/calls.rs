@@ -197,7 +197,7 @@ unsafe extern "C" fn ot_call_then(
         let then = it.of.look().then.clone();
         then.set(tell);
         if it.of.is_over() {
-            state.callbacks.push(then);
+            then.falls_due(&mut state.callbacks);
         }
         Ok(status::OK)
     })

@@ -176,7 +176,7 @@ unsafe extern "C" fn ot_stream_then(
         let mut state = enter(&it.client)?;
         let then = it.of.call.look().then.clone();
         then.set(tell.map(|tell| (tell, user)));
-        state.callbacks.push(then);
+        then.falls_due(&mut state.callbacks);
         Ok(status::OK)
     })
 }

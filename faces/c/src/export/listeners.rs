@@ -154,7 +154,7 @@ unsafe extern "C" fn ot_listener_then(
         let mut state = enter(&it.client)?;
         let then = it.of.listener.borrow().then.clone();
         then.set(tell.map(|tell| (tell, user)));
-        state.callbacks.push(then);
+        then.falls_due(&mut state.callbacks);
         Ok(status::OK)
     })
 }

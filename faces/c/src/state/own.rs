@@ -44,6 +44,11 @@ impl State {
             let known = |link: &crate::link::Link| {
                 link.connection.borrow_mut().act(now, Act::IsKnown, 0) != Ok(0)
             };
+            // What it does depends on what became of the statements behind the savepoint.
+            if matches!(call.want, Want::Act(Act::Release)) && link.pending > 0 {
+                session.line.borrow_mut().push_front(call);
+                return;
+            }
             if is_firm && !known(link) {
                 session.line.borrow_mut().push_front(call);
                 session.is_asking.set(true);

@@ -33,7 +33,7 @@ impl State {
         }
         let Some(link) = self.links.get(&number) else { return };
         if let Some(session) = link.session.clone() {
-            self.left(now, &session);
+            self.does(Todo::Advance(session));
         }
     }
 
@@ -91,7 +91,7 @@ impl State {
     /// A part of a reply has come, or a COPY takes more.
     fn heard(&mut self, call: &Rc<Call>) {
         if call.flows() || matches!(call.want, Want::CopyIn) {
-            self.callbacks.push(call.now().then.clone());
+            call.now().then.falls_due(&mut self.callbacks);
         }
     }
 

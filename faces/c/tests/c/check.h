@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHECK(is) \
   ((is) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #is), exit(1)))
@@ -71,13 +72,26 @@ typedef struct {
 #define TEST(name) \
   { #name, name }
 
+/* The URL of a database of one's own on the server of this one of PostgreSQL's. */
+static inline const char *own_database(const char *url) {
+  static char own[512], sql[64];
+  if (strncmp(url, "postgres", 8) != 0) return url;
+  const char *end = strchr(strstr(url, "://") + 3, '/');
+  ot_client *db = open_pg(url);
+  snprintf(sql, sizeof sql, "create database c_%ld", (long)getpid());
+  run(db, sql);
+  close_it(db);
+  snprintf(own, sizeof own, "%.*s/c_%ld", end ? (int)(end - url) : (int)strlen(url), url, (long)getpid());
+  return own;
+}
+
 /* `program NAME URL` runs one test; without arguments their names are listed. */
 static inline int run_tests(const named_test *tests, size_t count, int argc, char **argv) {
   for (size_t i = 0; i < count; i++) {
     if (argc < 3) {
       puts(tests[i].name);
     } else if (strcmp(tests[i].name, argv[1]) == 0) {
-      tests[i].run(argv[2]);
+      tests[i].run(own_database(argv[2]));
       return 0;
     }
   }

@@ -274,14 +274,14 @@ static void a_late_statement_is_cancelled(const char *url) {
   CHECK(ot_wait(call, 0, NULL, &err) == OT_AGAIN && !ot_call_is_over(call));
   SAYS(OT_TIMEOUT, end_of(call, &err), err);
   CHECK(err.outcome == OT_UNKNOWN && !strcmp(err.code, "timeout"));
-  while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%late%' and pid <> pg_backend_pid()")) {
+  while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%late%' and datname = current_database() and pid <> pg_backend_pid()")) {
   }
   /* Who is given up is cancelled, too, and what comes behind it goes on. */
   CHECK(!ot_query(db, OT_SQL("select pg_sleep(600), 'gone'"), OT_NO_ARGS, NULL, &call));
   CHECK(!ot_flush(db, &err) && !ot_query(db, OT_SQL("select 1"), OT_NO_ARGS, NULL, &other));
   ot_call_free(call);
   SAYS(OT_OK, end_of(other, &err), err);
-  while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%gone%' and pid <> pg_backend_pid()")) {
+  while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%gone%' and datname = current_database() and pid <> pg_backend_pid()")) {
   }
   close_it(db);
 }
@@ -321,7 +321,7 @@ static void a_transaction_commits_what_stands(const char *url) {
   CHECK(!ot_begin(s, NULL));
   SAYS(OT_OK, ot_session_run(s, OT_SQL("insert into t values (6)"), OT_NO_ARGS, NULL, &err), err);
   ot_session_close(s);
-  while (number(db, "select count(*) from pg_stat_activity where state like 'idle in%'")) {
+  while (number(db, "select count(*) from pg_stat_activity where state like 'idle in%' and datname = current_database()")) {
   }
   CHECK(number(db, "select sum(n) from t") == 4);
   close_it(db);
@@ -505,7 +505,7 @@ static void notifications_are_heard(const char *url) {
   SAYS(OT_OK, ot_listener_next(l, -1, &event, &err), err);
   CHECK(is_text(event.channel, "c") && event.payload.len == 0);
   /* Its connection is lost: it listens again, and says that others may be missing. */
-  run(db, "select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen %'");
+  run(db, "select pg_terminate_backend(pid) from pg_stat_activity where query ilike 'listen %' and datname = current_database()");
   SAYS(OT_OK, ot_listener_next(l, -1, &event, &err), err);
   CHECK(event.kind == OT_GAP);
   run(db, "notify c, 'again'");
@@ -520,8 +520,8 @@ static void a_lost_connection_says_what_may_have_run(const char *url) {
   ot_error err = OT_ERROR_INIT;
   ot_options may = OT_OPTIONS_INIT;
   ot_call *call = NULL, *again = NULL;
-  const char *kill_it = "select pg_terminate_backend(pid) from pg_stat_activity where query like '%slept%' and pid <> pg_backend_pid()";
-  const char *runs = "select count(*) from pg_stat_activity where query like '%slept%' and state = 'active' and pid <> pg_backend_pid()";
+  const char *kill_it = "select pg_terminate_backend(pid) from pg_stat_activity where query like '%slept%' and datname = current_database() and pid <> pg_backend_pid()";
+  const char *runs = "select count(*) from pg_stat_activity where query like '%slept%' and datname = current_database() and state = 'active' and pid <> pg_backend_pid()";
   may.flags = OT_REPEATABLE;
   CHECK(!ot_query(db, OT_SQL("select pg_sleep(600), 'slept'"), OT_NO_ARGS, NULL, &call) && !ot_flush(db, &err));
   while (number(killer, runs) == 0) {

@@ -1,0 +1,1 @@
+//! The examples of docs/guide/c.md, compiled and run in their order.

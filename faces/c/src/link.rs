@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use onetrip_client::postgres::{Holder, Submission, Types};
-use onetrip_client::{Connection, flag};
+use onetrip_client::{Connection, completion::outcome, flag};
+use onetrip_postgres::client::said;
 use onetrip_engine::Ticket;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
@@ -208,6 +209,16 @@ impl Link {
     /// Commands, each of which ends by itself.
     fn submit_commands(&mut self, now: Time, number: u32, call: &Rc<Call>) -> Option<Failure> {
         let Want::Commands(commands) = &call.want else { return None };
+        // Either all of them find room, or none is sent.
+        if commands.len() > self.connection.borrow().load().room {
+            return Some(match self.pending {
+                0 => Failure::unsent(
+                    "pipeline_too_long",
+                    "a pipeline has no more commands than in_flight_max and queue_max together",
+                ),
+                _ => Failure::told(said::QUEUE_FULL, outcome::NOT_SENT),
+            });
+        }
         call.now().open = commands.len();
         for (part, packed) in commands.iter().enumerate() {
             let token = self.token(call, part);
@@ -259,8 +270,7 @@ impl Link {
         let Some(of) = now.parts.get_mut(*part) else { return };
         if is_too_large {
             const WHY: &str = "the result is larger than result_bytes_max";
-            let applied = onetrip_client::completion::outcome::APPLIED;
-            of.failure = Some(Failure::said("result_too_large", applied, WHY));
+            of.failure = Some(Failure::said("result_too_large", outcome::APPLIED, WHY));
             of.blocks.clear();
             return;
         }

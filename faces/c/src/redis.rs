@@ -55,6 +55,7 @@ const OF_ENGINE: &[(&str, &str)] = &[
     ("protocol", "3"),
     ("reply_bytes_max", "537919488"),
     ("in_flight_max", "10000"),
+    ("queue_max", "100000"),
     ("in_flight_bytes_max", "16777216"),
     ("queue_bytes_max", "16777216"),
     ("stall_timeout_ms", "30000"),

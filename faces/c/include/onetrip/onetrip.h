@@ -198,8 +198,8 @@ ot_status ot_pg_connect(const char *settings, size_t len, int32_t timeout_ms, ot
 
 /* The same of Redis or Valkey: redis://user:password@host:port,host/db?name=value, rediss:// with TLS,
  * unix:/path. Of several hosts the next is tried where one fails. All commands share one connection,
- * in the order in which they were submitted. Limits: in_flight_max (10000), wait_timeout_ms (5000)
- * for commands that wait for the connection. */
+ * in the order in which they were submitted, as long as its queue has room. Limits: in_flight_max
+ * (10000), queue_max (100000), wait_timeout_ms (5000) for commands that wait for the connection. */
 ot_status ot_redis_connect(const char *settings, size_t len, int32_t timeout_ms, ot_client **client,
                            ot_error *error);
 
@@ -312,8 +312,8 @@ ot_status ot_pipe_sync(ot_pipe *pipe, ot_call **call);
  * Redis: one reply for each command (ot_result_reply), which may be an error of its own (OT_REPLY_ERROR).
  * With OT_ATOMIC they ran as one, or, if the call fails, none did.
  *
- * A pipeline has less statements than queue_max: more end with OT_REFUSED, so that it never hangs on a
- * full socket, nor grows without bound. */
+ * A pipeline has less statements than queue_max, or no more commands than in_flight_max and queue_max
+ * together: others end with OT_REFUSED. So it never hangs on a full socket, nor grows without bound. */
 ot_status ot_pipe_send(ot_pipe *pipe, ot_call **call);
 
 /* Drops a pipeline that was not sent. Calls of its segments end with OT_REFUSED. */

@@ -120,6 +120,15 @@ static void a_pipeline_of_any_length_is_bounded(const char *url) {
   SAYS(OT_OK, ot_pipe_run(pipe, &r, &err), err);
   CHECK(ot_parts(r) == 64);
   ot_result_free(r);
+  CHECK(!ot_pipe_begin(db, NULL, &pipe));
+  for (int i = 0; i < 120000; i++) CHECK(!ot_pipe_command(pipe, OT_ARGS(OT_STR("PING"))));
+  SAYS(OT_REFUSED, ot_pipe_run(pipe, NULL, &err), err);
+  CHECK(!strcmp(err.code, "pipeline_too_long") && err.outcome == OT_NOT_SENT);
+  CHECK(!ot_pipe_begin(db, NULL, &pipe));
+  for (int i = 0; i < 30000; i++) CHECK(!ot_pipe_command(pipe, OT_ARGS(OT_STR("PING"))));
+  SAYS(OT_OK, ot_pipe_run(pipe, &r, &err), err);
+  CHECK(ot_parts(r) == 30000);
+  ot_result_free(r);
   close_it(db);
 }
 

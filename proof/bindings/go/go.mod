@@ -1,0 +1,3 @@
+module onetrip.test/bindings
+
+go 1.21

@@ -143,8 +143,12 @@ fn until_next(state: &State, now: Time, until: Time) -> Option<Duration> {
 /// The failure of what can't be done at present.
 pub(crate) fn barred(status: Barred) -> Failure {
     let (code, why) = match status {
-        status::FORKED => ("forked", "the client was opened by another process: open one after fork"),
-        status::BUSY => ("busy", "the client is in use: by another thread, or by a callback of ours"),
+        status::FORKED => {
+            ("forked", "the client was opened by another process: open one after fork")
+        }
+        status::BUSY => {
+            ("busy", "the client is in use: by another thread, or by a callback of ours")
+        }
         _ => ("internal", "the client is broken by a defect of its own: close it"),
     };
     Failure::unsent(code, why)

@@ -103,7 +103,8 @@ const OF_POOL: &[&str] = &[
 /// Keywords that this face does not carry out, and so does not have.
 fn is_known(keyword: Keyword) -> bool {
     let lacks = [Keyword::Reads, Keyword::MaxLagMs, Keyword::Sslpassword];
-    keyword == Keyword::RequestTimeoutMs || !NOT_IN_PYTHON.contains(&keyword) && !lacks.contains(&keyword)
+    keyword == Keyword::RequestTimeoutMs
+        || !NOT_IN_PYTHON.contains(&keyword) && !lacks.contains(&keyword)
 }
 
 impl Config {
@@ -133,7 +134,8 @@ impl Config {
         if let Some((_, what)) = UNSUPPORTED.iter().find(|row| row.0 == name) {
             return Err([name, says::NEEDS, what, says::LACKING].concat());
         }
-        let looks_like_one = name.len() < 40 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        let looks_like_one =
+            name.len() < 40 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
         let Some(keyword) = Keyword::named(name).filter(|it| is_known(*it)) else {
             let named = if looks_like_one { name } else { "of this name" };
             return Err([says::UNKNOWN, named].concat());
@@ -191,9 +193,8 @@ impl Config {
                 }
                 Err(_) => continue,
             };
-            let wrong = |why: &dyn fmt::Display| {
-                format!("in the service file {}: {why}", file.display())
-            };
+            let wrong =
+                |why: &dyn fmt::Display| format!("in the service file {}: {why}", file.display());
             let Some(lines) = service::settings(&text, &name).map_err(|why| wrong(&why))? else {
                 continue;
             };
@@ -229,7 +230,9 @@ impl Config {
             }
         }
         match variable("PGREQUIRESSL") {
-            Some(value) if value.starts_with('1') => self.set_if_unsaid(Keyword::Sslmode, "require"),
+            Some(value) if value.starts_with('1') => {
+                self.set_if_unsaid(Keyword::Sslmode, "require")
+            }
             _ => Ok(()),
         }
     }
@@ -521,9 +524,11 @@ fn of_url(text: &str) -> Result<Pairs, Wrong> {
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (hosts, dbname) = address.split_once('/').unwrap_or((address, ""));
     if hosts.contains('@') || dbname.contains('@') {
-        return Err("an unescaped '@' stands behind the user's part: in a user name, a password or \
+        return Err(
+            "an unescaped '@' stands behind the user's part: in a user name, a password or \
              a database name write %40 for '@', %3A for ':' and %2F for '/'"
-            .into());
+                .into(),
+        );
     }
     let (mut names, mut ports) = (Vec::new(), Vec::new());
     for host in hosts.split(',') {
@@ -640,10 +645,16 @@ mod tests {
             ("user=me host=a port=0", "a port is a number from 1 to 65535"),
             ("user=me in_flight_max=0", "in_flight_max must be at least 1"),
             ("user=me when_full=wait", "there is no keyword when_full"),
-            ("user=me password=a b", "'=' is missing behind a keyword; a value with a space in it \
-              needs single quotes"),
-            ("user=me replication=1", "replication needs the replication protocol, which isn't in \
-              this version: remove it"),
+            (
+                "user=me password=a b",
+                "'=' is missing behind a keyword; a value with a space in it \
+              needs single quotes",
+            ),
+            (
+                "user=me replication=1",
+                "replication needs the replication protocol, which isn't in \
+              this version: remove it",
+            ),
         ] {
             assert_eq!(Config::read(text).unwrap_err(), why);
         }

@@ -30,7 +30,7 @@ pub(crate) struct OtText {
 }
 
 impl OtText {
-    pub(crate) const NONE: OtText = OtText { ptr: b"\0".as_ptr(), len: 0 };
+    pub(crate) const NONE: OtText = OtText { ptr: c"".as_ptr().cast(), len: 0 };
 
     /// A view of bytes that stay where they are.
     pub(crate) fn of(bytes: &[u8]) -> OtText {
@@ -119,7 +119,8 @@ impl OtError {
 
 /// Copies a text, with a zero byte behind it, as far as there is room for whole characters.
 fn copy(to: &mut [u8], text: &str) {
-    let end = text.floor_char_boundary(to.len() - 1);
+    let most = text.len().min(to.len() - 1);
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     // What comes behind a zero byte would not be seen.
     let bytes = text[..end].bytes().take_while(|byte| *byte != 0);
     to.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
@@ -156,7 +157,11 @@ pub(crate) unsafe fn clear(to: *mut OtError) {
 ///
 /// # Safety
 /// `to` is null, or leads to as many bytes as its first member, an `u32`, says.
-pub(crate) unsafe fn put<T: Copy>(to: *mut T, mut value: T, set_size: impl FnOnce(&mut T, u32)) -> bool {
+pub(crate) unsafe fn put<T: Copy>(
+    to: *mut T,
+    mut value: T,
+    set_size: impl FnOnce(&mut T, u32),
+) -> bool {
     if to.is_null() {
         return false;
     }
@@ -285,9 +290,9 @@ pub(crate) fn guard(
     error: *mut OtError,
     run: impl FnOnce() -> Result<i32, Failure>,
 ) -> i32 {
-    // SAFETY: `error` is C's, who has promised what `tell` wants.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(status)) => {
+            // SAFETY: `error` is C's, who has promised what that wants.
             unsafe { clear(error) };
             status
         }
@@ -299,10 +304,12 @@ pub(crate) fn guard(
                 "internal" => status::INTERNAL,
                 _ => failure.status(),
             };
+            // SAFETY: as above.
             unsafe { tell(error, &failure, status) }
         }
         Err(_) => {
             client.into_iter().for_each(|client| client.breaks());
+            // SAFETY: as above.
             unsafe { tell(error, &barred(status::INTERNAL), status::INTERNAL) }
         }
     }

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use bytes::Bytes;
 use onetrip_client::postgres::{Holder, Submission, Types};
 use onetrip_client::{Connection, completion::outcome, flag};
-use onetrip_postgres::client::said;
 use onetrip_engine::Ticket;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::identity::Identity;
+use onetrip_postgres::client::said;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, RowDescription};
 
@@ -139,10 +139,7 @@ impl Link {
         &mut self,
         number: u32,
         call: &Rc<Call>,
-        send: impl FnOnce(
-            &mut Connection,
-            u32,
-        ) -> Result<Ticket, onetrip_client::postgres::Refused>,
+        send: impl FnOnce(&mut Connection, u32) -> Result<Ticket, onetrip_client::postgres::Refused>,
     ) -> Result<(), Failure> {
         let token = self.token(call, 0);
         let sent = send(&mut self.connection.borrow_mut(), token);
@@ -159,12 +156,7 @@ impl Link {
     }
 
     /// Statements that share a sync point.
-    fn submit_segment(
-        &mut self,
-        now: Time,
-        number: u32,
-        call: &Rc<Call>,
-    ) -> Result<(), Failure> {
+    fn submit_segment(&mut self, now: Time, number: u32, call: &Rc<Call>) -> Result<(), Failure> {
         let requests = std::mem::take(&mut call.now().requests);
         let queue_max = self.connection.borrow_mut().queue_max();
         if requests.len() >= queue_max {

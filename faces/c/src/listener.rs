@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use onetrip_client::redis::Packed;
 use onetrip_client::flag;
+use onetrip_client::redis::Packed;
 use onetrip_engine::Time;
 use onetrip_postgres::client::listener::{Answered, KEPT_MAX, Listener as Decides};
 use onetrip_postgres::message::NotificationResponse;

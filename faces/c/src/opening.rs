@@ -123,7 +123,13 @@ impl Opening {
     }
 
     /// Begins to connect.
-    fn dial(&mut self, poll: &State, number: u32, place: Place, keep: KeepAlive) -> Result<(), Refused> {
+    fn dial(
+        &mut self,
+        poll: &State,
+        number: u32,
+        place: Place,
+        keep: KeepAlive,
+    ) -> Result<(), Refused> {
         (self.wire, self.is_verified) = (None, false);
         let wire = Wire::dial(poll.as_fd(), &place, keep, number.into());
         self.place = Some(place);
@@ -221,7 +227,8 @@ impl State {
                 let of = &self.config().endpoints[host];
                 // A plan waits for it as for anything else, but nothing can be done meanwhile.
                 let found = (&*of.host, of.port).to_socket_addrs();
-                let unknown = |error| Refused::of(Whose::Server, format!("can't be reached: {error}"));
+                let unknown =
+                    |error| Refused::of(Whose::Server, format!("can't be reached: {error}"));
                 (it.at, it.addresses) = (host, Vec::new());
                 it.addresses.extend(found.map_err(unknown)?.map(|address| address.ip()));
                 plan.handle_resolved(now, it.addresses.len());
@@ -235,19 +242,7 @@ impl State {
                     }
                 }
             },
-            (Action::Dial { host, address }, _) => {
-                it.at = host;
-                let config = self.config();
-                let of = &config.endpoints[host];
-                let ip = of.known().or_else(|| it.addresses.get(address).copied());
-                let place = match (of.socket(), ip) {
-                    (Some(path), _) => Place::Unix(path),
-                    (None, Some(ip)) => Place::Ip(SocketAddr::new(ip, of.port)),
-                    (None, None) => return Err(Refused::of(Whose::Server, "has no address".into())),
-                };
-                let keep = keep_alive(config);
-                it.dial(self, number, place, keep)?;
-            }
+            (Action::Dial { host, address }, _) => self.dial(number, it, (host, address))?,
             (Action::AskForTls, Step::Answer) => return answer(it),
             (Action::AskForTls, _) => {
                 let wire = it.wire.as_mut();
@@ -264,17 +259,7 @@ impl State {
                     }
                 }
             },
-            (Action::BeginTls, _) => {
-                let (tls, host) = (self.config().tls(), &self.config().endpoints[it.at].host);
-                let ip = it.place.as_ref().and_then(Place::ip);
-                let session = tls.session(host, ip);
-                let session = session.map_err(|why| Refused::of(Whose::Ours, why))?;
-                it.is_verified = tls.verifies && tls.checks_name;
-                if let Some(wire) = &mut it.wire {
-                    wire.tls = Some(Box::new(session));
-                }
-                it.step = Step::Handshake;
-            }
+            (Action::BeginTls, _) => self.begin_tls(it)?,
             (Action::LogIn, Step::LogIn) | (Action::Identify, Step::Identify) => {
                 return Ok(Goes::Waits);
             }
@@ -293,6 +278,42 @@ impl State {
             (Action::Failed, _) => return Ok(self.gives_up(now, number, it)),
         }
         Ok(Goes::On)
+    }
+
+    /// Begins to connect to one of its hosts, at an address that was found.
+    fn dial(
+        &mut self,
+        number: u32,
+        it: &mut Opening,
+        (host, address): (usize, usize),
+    ) -> Result<(), Refused> {
+        it.at = host;
+        let config = self.config();
+        let of = &config.endpoints[host];
+        let ip = of.known().or_else(|| it.addresses.get(address).copied());
+        let place = match (of.socket(), ip) {
+            (Some(path), _) => Place::Unix(path),
+            (None, Some(ip)) => Place::Ip(SocketAddr::new(ip, of.port)),
+            (None, None) => {
+                return Err(Refused::of(Whose::Server, "has no address".into()));
+            }
+        };
+        let keep = keep_alive(config);
+        it.dial(self, number, place, keep)?;
+        Ok(())
+    }
+
+    fn begin_tls(&mut self, it: &mut Opening) -> Result<(), Refused> {
+        let (tls, host) = (self.config().tls(), &self.config().endpoints[it.at].host);
+        let ip = it.place.as_ref().and_then(Place::ip);
+        let session = tls.session(host, ip);
+        let session = session.map_err(|why| Refused::of(Whose::Ours, why))?;
+        it.is_verified = tls.verifies && tls.checks_name;
+        if let Some(wire) = &mut it.wire {
+            wire.tls = Some(Box::new(session));
+        }
+        it.step = Step::Handshake;
+        Ok(())
     }
 
     fn log_in(&mut self, now: Time, number: u32, it: &mut Opening) {
@@ -511,7 +532,8 @@ impl State {
             Way::Redis(..) => None,
         };
         let last = it.errors.len().saturating_sub(1);
-        let (place, is_of_many) = verdict.as_ref().map_or((last, false), |it| (it.error, it.is_of_many));
+        let (place, is_of_many) =
+            verdict.as_ref().map_or((last, false), |it| (it.error, it.is_of_many));
         let is_nobodys = it.errors.is_empty();
         let (mut failure, is_final) = match it.errors.get(place) {
             Some(told) => (told.failure.clone(), told.is_final && !is_of_many),
@@ -552,7 +574,8 @@ fn answer(it: &mut Opening) -> Result<Goes, Refused> {
         return Ok(Goes::Over);
     };
     let came = wire.read_raw(&mut room);
-    let came = came.map_err(|error| Refused::of(Whose::Server, format!("can't be reached: {error}")))?;
+    let came =
+        came.map_err(|error| Refused::of(Whose::Server, format!("can't be reached: {error}")))?;
     match came {
         None => Ok(Goes::Waits),
         Some(0) => Err(Refused::of(Whose::Server, "closed the connection".into())),

@@ -52,7 +52,8 @@ impl OtResult {
     pub(crate) fn of(call: &Call) -> Result<OtResult, Failure> {
         let parts = std::mem::take(&mut call.now().parts);
         let is_redis = matches!(call.want, Want::Commands(_) | Want::List(..));
-        let read = |part: Part| if is_redis { OtResult::of_reply(part) } else { OtResult::of_part(part) };
+        let read =
+            |part: Part| if is_redis { OtResult::of_reply(part) } else { OtResult::of_part(part) };
         let has_parts = matches!(call.want, Want::Segment | Want::List(..)) || parts.len() > 1;
         match &call.want {
             Want::Batch => {
@@ -219,21 +220,14 @@ pub(crate) mod reply {
 
 impl OtReply {
     fn of(value: Value) -> OtReply {
-        let new = |kind| OtReply {
-            kind,
-            integer: 0,
-            real: 0.0,
-            text: Bytes::new(),
-            items: Vec::new(),
-        };
+        let new =
+            |kind| OtReply { kind, integer: 0, real: 0.0, text: Bytes::new(), items: Vec::new() };
         let text = |kind, text| OtReply { text, ..new(kind) };
         let all = |values: Vec<Value>| values.into_iter().map(OtReply::of).collect();
         match value {
             Value::Nil => new(reply::NIL),
             Value::Simple(bytes) => text(reply::STATUS, bytes),
-            Value::Error(error) => {
-                text(reply::ERROR, Bytes::copy_from_slice(error.reply().text()))
-            }
+            Value::Error(error) => text(reply::ERROR, Bytes::copy_from_slice(error.reply().text())),
             Value::Int(integer) => OtReply { integer, ..new(reply::INTEGER) },
             Value::Bulk(bytes) => text(reply::STRING, bytes),
             Value::Double(real) => OtReply { real, ..new(reply::DOUBLE) },

@@ -17,8 +17,8 @@ use onetrip_client::{Connection, Pool};
 use onetrip_engine::Time;
 use onetrip_postgres::client::connect::keywords::Keyword;
 use onetrip_postgres::client::identity::Lineage;
-use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::said;
+use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::sql::{Place, classify, refusal};
 use rustix::event::epoll;
 
@@ -252,7 +252,12 @@ impl State {
                 _ => {
                     bytes = parameters.len();
                     let statement = statement.clone();
-                    requests.push(Request { statement, types, first: parameters, more: Vec::new() });
+                    requests.push(Request {
+                        statement,
+                        types,
+                        first: parameters,
+                        more: Vec::new(),
+                    });
                 }
             }
         }
@@ -319,7 +324,9 @@ impl State {
         };
         match link.submit(now, number, call) {
             // Others were placed there at the same time, and have filled its queue.
-            Some(failure) if failure.is_of_room() && link.session.is_none() && !call.is_behind() => {
+            Some(failure)
+                if failure.is_of_room() && link.session.is_none() && !call.is_behind() =>
+            {
                 self.wait_shared(now, call);
             }
             Some(failure) => self.fail(call, failure),

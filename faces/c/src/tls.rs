@@ -40,14 +40,20 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// A session with this host, of which nothing was sent.
-    pub(crate) fn session(&self, host: &str, peer: Option<std::net::IpAddr>) -> Result<ClientConnection, Wrong> {
+    pub(crate) fn session(
+        &self,
+        host: &str,
+        peer: Option<std::net::IpAddr>,
+    ) -> Result<ClientConnection, Wrong> {
         let name = match (ServerName::try_from(host.to_owned()), peer) {
             (Ok(name), _) => name,
             (Err(_), Some(peer)) if !self.checks_name => ServerName::IpAddress(peer.into()),
             _ => {
-                return Err("sslmode=verify-full needs a host that a certificate can be for: a DNS \
+                return Err(
+                    "sslmode=verify-full needs a host that a certificate can be for: a DNS \
                      name or an address"
-                    .into());
+                        .into(),
+                );
             }
         };
         let failed = |error: Error| format!("TLS can't be set up: {error}");
@@ -104,7 +110,10 @@ impl Tls {
         }
     }
 
-    fn verifier(&self, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, Wrong> {
+    fn verifier(
+        &self,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Wrong> {
         if !self.verifies {
             return Ok(Arc::new(Lenient { provider, inner: None }));
         }
@@ -136,7 +145,9 @@ impl Tls {
                 }
             }
             // A system has hundreds; one that rustls can't read is left out without harm.
-            _ => _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
+            _ => {
+                _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)
+            }
         }
         Ok(roots)
     }
@@ -235,8 +246,11 @@ pub(crate) fn end_point(session: &ClientConnection) -> Option<Vec<u8>> {
     let certificate: &[u8] = session.peer_certificates()?.first()?;
     let name = signature(certificate).ok()?.to_string();
     Some(match &*name {
-        "1.2.840.113549.1.1.4" | "1.2.840.113549.1.1.5" | "1.2.840.10045.4.1"
-        | "1.2.840.113549.1.1.11" | "1.2.840.10045.4.3.2" => Sha256::digest(certificate).to_vec(),
+        "1.2.840.113549.1.1.4"
+        | "1.2.840.113549.1.1.5"
+        | "1.2.840.10045.4.1"
+        | "1.2.840.113549.1.1.11"
+        | "1.2.840.10045.4.3.2" => Sha256::digest(certificate).to_vec(),
         "1.2.840.113549.1.1.14" | "1.2.840.10045.4.3.1" => Sha224::digest(certificate).to_vec(),
         "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Sha384::digest(certificate).to_vec(),
         "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Sha512::digest(certificate).to_vec(),

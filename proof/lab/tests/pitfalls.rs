@@ -43,7 +43,8 @@ fn rows() -> BTreeSet<Shown> {
 }
 
 /// Where crates stand; packages for Node and the benchmarks bring no such tests.
-const CRATES: [&str; 6] = ["core", "faces/abi", "faces/rust", "tools", "proof/lab", "proof/chaos"];
+const CRATES: [&str; 7] =
+    ["core", "faces/abi", "faces/c", "faces/rust", "tools", "proof/lab", "proof/chaos"];
 
 /// What the tests say: `/// P12.`, as the first words of their doc comment.
 fn marks() -> BTreeSet<Shown> {

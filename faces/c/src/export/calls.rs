@@ -7,7 +7,9 @@ use onetrip_engine::Time;
 use onetrip_postgres::client::copy::Direction;
 use onetrip_postgres::sql::{Place, Traits};
 
-use super::{OtCall, OtClient, client_of, enter, flags_of, handle, known, place, request, take_back};
+use super::{
+    OtCall, OtClient, client_of, enter, flags_of, handle, known, place, request, take_back,
+};
 use crate::call::{Call, Tell, Want};
 use crate::client::{Client, barred};
 use crate::failure::Failure;

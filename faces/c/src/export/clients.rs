@@ -83,9 +83,8 @@ fn first(client: &Rc<Client>, timeout_ms: i32) -> Result<(), Failure> {
     state.checkout(clock(), &probe);
     state.settle(clock());
     drop(state);
-    let is_there = |_: &mut crate::state::State| {
-        probe.number.get() != 0 || probe.over.borrow().is_some()
-    };
+    let is_there =
+        |_: &mut crate::state::State| probe.number.get() != 0 || probe.over.borrow().is_some();
     let is_there = client.wait(timeout_ms, is_there).map_err(barred)?;
     let failure = probe.over.borrow().clone();
     let mut state = enter(client)?;

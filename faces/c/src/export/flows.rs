@@ -54,15 +54,17 @@ unsafe fn begin(
         // SAFETY: as above.
         let request = unsafe { request(&mut state, sql, args) }?;
         let traits = request.statement.traits;
-        let refused = closed_to(&it.of).or_else(|| match want {
-            Want::CopyIn if Direction::In.is_of(traits) => None,
-            Want::CopyIn => Some("ot_copy_in takes a COPY … FROM STDIN statement"),
-            Want::CopyOut if Direction::Out.is_of(traits) => None,
-            Want::CopyOut => Some("ot_copy_out takes a COPY … TO STDOUT statement"),
-            _ if traits.copy() => Some("a COPY goes by ot_copy_in or ot_copy_out"),
-            _ => return state.refusal_of(&request.statement, place_of(&it.of)),
-        }
-        .map(|why| Failure::unsent("copy", why)));
+        let refused = closed_to(&it.of).or_else(|| {
+            match want {
+                Want::CopyIn if Direction::In.is_of(traits) => None,
+                Want::CopyIn => Some("ot_copy_in takes a COPY … FROM STDIN statement"),
+                Want::CopyOut if Direction::Out.is_of(traits) => None,
+                Want::CopyOut => Some("ot_copy_out takes a COPY … TO STDOUT statement"),
+                _ if traits.copy() => Some("a COPY goes by ot_copy_in or ot_copy_out"),
+                _ => return state.refusal_of(&request.statement, place_of(&it.of)),
+            }
+            .map(|why| Failure::unsent("copy", why))
+        });
         let call = Call::new(want, flags, Time::NEVER, vec![request], 1);
         match refused {
             Some(failure) => state.fail(&call, failure),
@@ -334,9 +336,8 @@ unsafe extern "C" fn ot_copy_end(
         place(call)?;
         // SAFETY: as above.
         let it = unsafe { handle(copy) }?;
-        let is_sent = |_: &mut State| {
-            matches!(it.of.call.look().stage, Stage::Sent(..) | Stage::Over)
-        };
+        let is_sent =
+            |_: &mut State| matches!(it.of.call.look().stage, Stage::Sent(..) | Stage::Over);
         let is_sent = it.client.wait(timeout_ms, is_sent).map_err(barred)?;
         Ok(if is_sent { status::OK } else { status::AGAIN })
     });

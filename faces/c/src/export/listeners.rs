@@ -26,11 +26,11 @@ type OtListener = Handle<Listening>;
 const NOTIFICATION: i32 = 1;
 const GAP: i32 = 2;
 
-fn names<'a>(channels: &[OtText], is_postgres: bool) -> Result<Vec<String>, Failure> {
+fn names(channels: &[OtText], is_postgres: bool) -> Result<Vec<String>, Failure> {
     if channels.is_empty() {
         return Err(misuse("a listener has a channel"));
     }
-    let name = |channel: &'a str| match check(channel) {
+    let name = |channel: &str| match check(channel) {
         Ok(()) => Ok(channel.to_owned()),
         Err(BadName::Empty) => Err(misuse("the name of a channel is empty")),
         Err(_) if !is_postgres => Ok(channel.to_owned()),

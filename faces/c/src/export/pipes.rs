@@ -10,7 +10,9 @@ use onetrip_redis::{Command, Spec};
 use onetrip_client::redis::Packed;
 
 use super::calls::copies;
-use super::{OtCall, OtClient, client_of, enter, flags_of, handle, options, place, request, take_back};
+use super::{
+    OtCall, OtClient, client_of, enter, flags_of, handle, options, place, request, take_back,
+};
 use crate::call::{Call, Request, Want};
 use crate::client::Client;
 use crate::failure::Failure;
@@ -157,11 +159,7 @@ unsafe extern "C" fn ot_pipe_query(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ot_pipe_command(
-    pipe: *mut OtPipe,
-    args: *const OtValue,
-    count: usize,
-) -> i32 {
+unsafe extern "C" fn ot_pipe_command(pipe: *mut OtPipe, args: *const OtValue, count: usize) -> i32 {
     // SAFETY: C has promised what the header asks for.
     unsafe {
         add(pipe, |_, pipe| {

@@ -92,11 +92,7 @@ unsafe extern "C" fn ot_reply_size(reply: *const OtReply) -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ot_reply_at(
-    of: *const OtReply,
-    at: usize,
-    out: *mut *const OtReply,
-) -> i32 {
+unsafe extern "C" fn ot_reply_at(of: *const OtReply, at: usize, out: *mut *const OtReply) -> i32 {
     // SAFETY: C has promised what the header asks for.
     let (of, out) = unsafe { (of.as_ref(), out.as_mut()) };
     let (Some(of), Some(out)) = (of, out) else { return status::MISUSE };

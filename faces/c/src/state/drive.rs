@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use onetrip_engine::{CancelEnd, Time};
-use rustix::event::epoll;
 use rustix::event::Timespec;
+use rustix::event::epoll;
 
 use super::{State, Todo, clock};
 use crate::wire::{KeepAlive, Wire};
@@ -153,9 +153,8 @@ impl State {
         }
         self.resume(now);
         self.expire(now);
-        let late: Vec<u32> = self.late(|state, number| {
-            state.links[&number].connection.borrow().deadline() <= now
-        });
+        let late: Vec<u32> =
+            self.late(|state, number| state.links[&number].connection.borrow().deadline() <= now);
         for number in late {
             if let Some(link) = self.links.get(&number) {
                 link.connection.borrow_mut().time(now);

@@ -227,7 +227,8 @@ impl State {
             return self.finish(call, None);
         };
         // Of some of them something else may be known than of the others.
-        let same = failures.iter().all(|it| it.as_ref().is_some_and(|it| it.outcome == first.outcome));
+        let same =
+            failures.iter().all(|it| it.as_ref().is_some_and(|it| it.outcome == first.outcome));
         let outcome = if same { first.outcome } else { outcome::UNKNOWN };
         self.finish(call, Some(first.clone().with_outcome(outcome)));
     }
@@ -236,7 +237,8 @@ impl State {
 /// The replies of a list, each as a part; or why there are none.
 fn read_list(call: &Call, leaves: &[bool]) -> Option<Failure> {
     let mut it = call.now();
-    let blocks: BytesMut = it.parts.iter().flat_map(|part| &part.blocks).flatten().copied().collect();
+    let blocks: BytesMut =
+        it.parts.iter().flat_map(|part| &part.blocks).flatten().copied().collect();
     match list::read(&Bytes::from(blocks), leaves) {
         Ok(frames) => {
             let of = |frame| Part { blocks: vec![frame], ..Part::default() };

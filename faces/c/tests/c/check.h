@@ -25,20 +25,20 @@
 static inline ot_client *open_pg(const char *url) {
   ot_error err = OT_ERROR_INIT;
   ot_client *db = NULL;
-  SAYS(OT_OK, ot_pg_connect(url, OT_NTS, 20000, &db, &err), err);
+  SAYS(OT_OK, ot_pg_connect(url, OT_NTS, 120000, &db, &err), err);
   return db;
 }
 
 static inline ot_client *open_redis(const char *url) {
   ot_error err = OT_ERROR_INIT;
   ot_client *db = NULL;
-  SAYS(OT_OK, ot_redis_connect(url, OT_NTS, 20000, &db, &err), err);
+  SAYS(OT_OK, ot_redis_connect(url, OT_NTS, 120000, &db, &err), err);
   return db;
 }
 
 static inline void close_it(ot_client *db) {
   ot_error err = OT_ERROR_INIT;
-  SAYS(OT_OK, ot_close(db, 20000, &err), err);
+  SAYS(OT_OK, ot_close(db, 120000, &err), err);
 }
 
 /* The end of a call. */
@@ -81,7 +81,7 @@ static inline const char *own_database(const char *url) {
   snprintf(sql, sizeof sql, "create database c_%ld", (long)getpid());
   run(db, sql);
   close_it(db);
-  snprintf(own, sizeof own, "%.*s/c_%ld", end ? (int)(end - url) : (int)strlen(url), url, (long)getpid());
+  snprintf(own, sizeof own, "%.*s/c_%ld?connect_timeout=100", end ? (int)(end - url) : (int)strlen(url), url, (long)getpid());
   return own;
 }
 

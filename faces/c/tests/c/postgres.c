@@ -103,10 +103,10 @@ static void nobody_is_let_in_without_a_password(const char *url) {
   ot_error err = OT_ERROR_INIT;
   char wrong[512];
   snprintf(wrong, sizeof wrong, "%s%cpassword=wrong", url, strchr(url, '?') ? '&' : '?');
-  ot_status status = ot_pg_connect(wrong, OT_NTS, 20000, &db, &err);
+  ot_status status = ot_pg_connect(wrong, OT_NTS, 120000, &db, &err);
   SAYS(OT_SERVER, status, err);
   CHECK(!db && err.outcome == OT_NOT_SENT && !strcmp(err.code, "28P01") && !strstr(err.message, "wrong"));
-  status = ot_pg_connect("postgres://me@127.0.0.1:1/x", OT_NTS, 20000, &db, &err);
+  status = ot_pg_connect("postgres://me@127.0.0.1:1/x", OT_NTS, 120000, &db, &err);
   SAYS(OT_CONNECT, status, err);
   CHECK(!db && err.outcome == OT_NOT_SENT && strstr(err.message, "127.0.0.1:1"));
 }
@@ -117,14 +117,14 @@ static void statements_answer_their_own_callers(const char *url) {
   enum { COUNT = 1000 };
   ot_call *calls[COUNT];
   for (int64_t i = 0; i < COUNT; i++) {
-    const char *sql = i % 7 == 0 ? "select $1::int / 0" : "select $1::int";
+    const char *sql = i % 50 == 0 ? "select $1::int / 0" : "select $1::int";
     CHECK(ot_query(db, sql, OT_NTS, OT_ARGS(OT_I64(i)), NULL, &calls[i]) == OT_OK);
   }
   for (int64_t i = 0; i < COUNT; i++) {
     ot_result *r = NULL;
     int64_t value = -1;
     ot_status status = ot_wait(calls[i], -1, &r, &err);
-    if (i % 7 == 0) {
+    if (i % 50 == 0) {
       CHECK(status == OT_SERVER && !strcmp(err.code, "22012") && err.outcome == OT_REJECTED);
     } else {
       SAYS(OT_OK, status, err);
@@ -226,7 +226,7 @@ static void a_batch_stores_all_or_nothing(const char *url) {
 
 static void a_million_statements_are_bounded(const char *url) {
   char small[512];
-  snprintf(small, sizeof small, "%s?connections_max=1&in_flight_max=100&queue_max=1000&waiting_max=500", url);
+  snprintf(small, sizeof small, "%s&connections_max=1&in_flight_max=100&queue_max=1000&waiting_max=500", url);
   ot_client *db = open_pg(small);
   ot_error err = OT_ERROR_INIT;
   ot_pipe *pipe = NULL;
@@ -498,7 +498,7 @@ static void notifications_are_heard(const char *url) {
   ot_event event = OT_EVENT_INIT;
   ot_text channels[] = {{"a b", OT_NTS}, {"c", 1}};
   CHECK(ot_listen(db, channels, 0, &l) == OT_MISUSE && !ot_listen(db, channels, 2, &l));
-  SAYS(OT_OK, ot_listener_wait(l, 20000, &err), err);
+  SAYS(OT_OK, ot_listener_wait(l, 120000, &err), err);
   CHECK(ot_listener_next(l, 0, &event, &err) == OT_AGAIN);
   run(db, "select pg_notify('a b', 'first'), pg_notify('c', '')");
   SAYS(OT_OK, ot_listener_next(l, -1, &event, &err), err);
@@ -564,7 +564,7 @@ static void a_loop_drives_it(const char *url) {
   CHECK(!ot_call_then(calls[0], count_one, &one) && !ot_call_then(calls[1], ask_more, db));
   CHECK(!ot_call_then(calls[2], count_one, &ten) && !ot_call_then(dropped, count_one, &ten));
   ot_call_free(dropped);
-  while (told < 111) CHECK(ot_poll_once(&loop, 20000) >= 0);
+  while (told < 111) CHECK(ot_poll_once(&loop, 120000) >= 0);
   for (int i = 0; i < 3; i++) {
     CHECK(ot_call_is_over(calls[i]));
     SAYS(OT_OK, ot_wait(calls[i], 0, NULL, &err), err);
@@ -605,7 +605,7 @@ static void closing_waits_for_answers_or_cuts(const char *url) {
   ot_call *call = NULL, *late = NULL;
   ot_session *s = NULL;
   CHECK(!ot_query(db, OT_SQL("select 1"), OT_NO_ARGS, NULL, &call));
-  SAYS(OT_OK, ot_close(db, 20000, &err), err);
+  SAYS(OT_OK, ot_close(db, 120000, &err), err);
   CHECK(ot_call_is_over(call));
   SAYS(OT_OK, ot_wait(call, 0, NULL, &err), err);
   db = open_pg(url);

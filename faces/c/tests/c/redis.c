@@ -140,17 +140,17 @@ static void messages_of_channels_are_heard(const char *url) {
   ot_call *call = NULL;
   ot_text channels[] = {{"news", 4}, {"other", 5}};
   CHECK(!ot_listen(db, channels, 2, &l));
-  SAYS(OT_OK, ot_listener_wait(l, 20000, &err), err);
+  SAYS(OT_OK, ot_listener_wait(l, 120000, &err), err);
   for (int i = 0; i < 3; i++) CHECK(!ot_command(db, OT_ARGS(OT_STR("PUBLISH"), OT_STR("news"), OT_I64(i)), NULL, &call)), ot_call_free(call);
   for (int i = 0; i < 3; i++) {
     if (i == 0) CHECK(!ot_flush(db, &err));
     char wanted[2] = {(char)('0' + i), 0};
-    SAYS(OT_OK, ot_listener_next(l, 20000, &event, &err), err);
+    SAYS(OT_OK, ot_listener_next(l, 120000, &event, &err), err);
     CHECK(event.kind == OT_NOTIFICATION && is_text(event.channel, "news") && is_text(event.payload, wanted));
   }
   CHECK(!ot_command(db, OT_ARGS(OT_STR("CLIENT KILL"), OT_STR("TYPE"), OT_STR("pubsub")), NULL, &call));
   SAYS(OT_OK, ot_wait(call, -1, NULL, &err), err);
-  SAYS(OT_OK, ot_listener_next(l, 20000, &event, &err), err);
+  SAYS(OT_OK, ot_listener_next(l, 120000, &event, &err), err);
   CHECK(event.kind == OT_GAP);
   ot_listener_close(l);
   close_it(db);

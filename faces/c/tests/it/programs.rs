@@ -115,7 +115,9 @@ fn no_test_of_a_program_is_left_out() {
 fn headers_and_libraries_are_used_as_they_are_installed() {
     let source = home().join("tests/c/transfer.c");
     let url = postgres::shared().url();
-    for (flags, how) in [(["-std=c99", "-pedantic"], Linked::Static), (["-std=c17", "-Wshadow"], Linked::Shared)] {
+    for (flags, how) in
+        [(["-std=c99", "-pedantic"], Linked::Static), (["-std=c17", "-Wshadow"], Linked::Shared)]
+    {
         let program = compiled(&source, &flags, how);
         let said = done(Command::new(program).arg(&url)).stdout;
         assert_eq!(String::from_utf8(said).unwrap(), "1 has 95\n2 has 5\n");
@@ -123,9 +125,12 @@ fn headers_and_libraries_are_used_as_they_are_installed() {
     let written = crate::staged::installed().join("lib/pkgconfig/onetrip.pc");
     let written = std::fs::read_to_string(written).unwrap();
     assert!(written.contains(&format!("Version: {}\n", env!("CARGO_PKG_VERSION"))), "{written}");
-    let symbols = done(Command::new("nm").arg("-D").arg("--defined-only").arg(
-        crate::staged::installed().join("lib/libonetrip.so.0"),
-    ));
+    let symbols = done(
+        Command::new("nm")
+            .arg("-D")
+            .arg("--defined-only")
+            .arg(crate::staged::installed().join("lib/libonetrip.so.0")),
+    );
     let symbols = String::from_utf8(symbols.stdout).unwrap();
     let exported = symbols.lines().filter_map(|line| line.split(' ').nth(2));
     let exported: std::collections::BTreeSet<_> = exported.collect();

@@ -54,8 +54,8 @@ pub(crate) fn compiled(source: &Path, flags: &[&str], how: Linked) -> PathBuf {
     let root = installed();
     let name = source.file_stem().unwrap().to_string_lossy();
     let unique = format!("{name}{}{how:?}", flags.join("")).replace(['=', '-', '/', '+'], "_");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("{unique}_{}", std::process::id()));
+    let program =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{unique}_{}", std::process::id()));
     let compiler = if source.extension().is_some_and(|it| it == "cpp") { "c++" } else { "cc" };
     let mut command = Command::new(compiler);
     command.args(["-Wall", "-Wextra", "-Werror", "-O1"]).args(flags).arg(source);
@@ -66,9 +66,7 @@ pub(crate) fn compiled(source: &Path, flags: &[&str], how: Linked) -> PathBuf {
             command.arg("-L").arg(&lib).arg("-lonetrip");
             command.arg(format!("-Wl,-rpath,{}", lib.display()))
         }
-        Linked::Static => {
-            command.arg(lib.join("libonetrip.a")).args(["-lpthread", "-ldl", "-lm"])
-        }
+        Linked::Static => command.arg(lib.join("libonetrip.a")).args(["-lpthread", "-ldl", "-lm"]),
     };
     done(&mut command);
     program

@@ -25,12 +25,12 @@ fn what_is_submitted_together_crosses_the_network_together() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut stdin = child.stdin.take().unwrap();
     let trips = || proxy.stats().trips;
     let mut counted = Vec::new();
     let mut before = None;
-    while let Some(line) = lines.next() {
+    for line in lines {
         assert_eq!(line.unwrap(), "ready");
         let now = trips();
         counted.extend(before.replace(now).map(|before| now - before));

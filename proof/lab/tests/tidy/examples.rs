@@ -1,5 +1,5 @@
-//! Examples: a test compiles or runs all Rust, JavaScript, TypeScript and Python code that a page
-//! shows.
+//! Examples: a test compiles or runs all Rust, JavaScript, TypeScript, Python, C and C++ code that a
+//! page shows.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,7 @@ const PLACES: [&str; 5] =
 const RUST: &str = "faces/rust/src/";
 const NODE: &str = "faces/node/test/package-docs.test.ts";
 const PYTHON: &str = "faces/python/tests/test_docs.py";
+const C: &str = "faces/c/tests/it/documented.rs";
 
 /// In which languages the examples of a page are tried.
 #[derive(Clone, Copy)]
@@ -21,6 +22,7 @@ struct Tried {
     rust: bool,
     node: bool,
     python: bool,
+    c: bool,
 }
 
 #[test]
@@ -28,6 +30,7 @@ fn every_example_is_compiled_or_run() {
     let Some(tracked) = tracked() else { return };
     let (rust, node) = (doctests(&tracked), files_of_node(&read(NODE)));
     let python = files_of_python(&read(PYTHON));
+    let c = read(C);
     let is_shown = |page: &&str| PLACES.iter().any(|place| page.starts_with(place));
     let mut wrong = Vec::new();
     for page in documents(&tracked).filter(is_shown) {
@@ -35,6 +38,7 @@ fn every_example_is_compiled_or_run() {
             rust: rust.contains(page),
             node: node.contains(page),
             python: python.contains(page),
+            c: c.contains(&format!("PAGE: &str = \"{page}\"")),
         };
         let faults = infos(&read(page)).into_iter().filter_map(|info| {
             fault(&info, tried).map(|fault| format!("{page}: ```{info}: {fault}"))
@@ -61,6 +65,7 @@ fn fault(info: &str, tried: Tried) -> Option<&'static str> {
         "python" if !tried.python => {
             Some("add the page to FILES in faces/python/tests/test_docs.py")
         }
+        "c" | "cpp" if !tried.c => Some("make it the PAGE of faces/c/tests/it/documented.rs"),
         "javascript" | "typescript" | "mjs" | "cjs" | "mts" => Some("write js or ts"),
         "py" | "python3" | "pycon" => Some("write python"),
         _ => None,
@@ -103,14 +108,17 @@ fn files_of_python(source: &str) -> BTreeSet<String> {
 
 #[test]
 fn an_example_that_nothing_tries_is_found() {
-    const ALL: Tried = Tried { rust: true, node: true, python: true };
-    const NONE: Tried = Tried { rust: false, node: false, python: false };
+    const ALL: Tried = Tried { rust: true, node: true, python: true, c: true };
+    const NONE: Tried = Tried { rust: false, node: false, python: false, c: false };
     let text = "```rust\n```\n\n```rust,no_run\n```\n\n- a\n\n  ```ts no-run\n  ```\n\n```\n```\n";
     assert_eq!(infos(text), ["rust", "rust,no_run", "ts no-run", ""]);
-    for info in ["rust", "rust,no_run", "ts no-run", "js", "python", "sh", "rust,ignore (why)"] {
+    for info in ["rust", "rust,no_run", "ts no-run", "js", "python", "c", "sh", "rust,ignore (why)"]
+    {
         assert_eq!(fault(info, ALL), None, "{info}");
     }
-    for info in ["rust", "rust,no_run", "rust,ignore", "ts no-run", "js", "typescript", "python"] {
+    for info in
+        ["rust", "rust,no_run", "rust,ignore", "ts no-run", "js", "typescript", "python", "cpp"]
+    {
         assert!(fault(info, NONE).is_some(), "{info}");
     }
 }

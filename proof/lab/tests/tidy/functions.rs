@@ -5,13 +5,14 @@ use crate::source::{Source, block_end, files};
 const LINES_MAX: usize = 70;
 
 /// Where functions are measured.
-const DIRECTORIES: [&str; 8] = [
+const DIRECTORIES: [&str; 9] = [
     "core/engine/src",
     "core/postgres/src",
     "core/redis/src",
     "core/client/src",
     "faces/abi/src",
     "faces/arrow/src",
+    "faces/c/src",
     "faces/rust/src",
     "faces/node/src",
 ];

@@ -129,31 +129,29 @@ impl Wire {
         }
     }
 
-    /// Writes what the socket takes, and returns how many bytes that were. Those of TLS count as
-    /// handed over even if the socket takes them later.
+    /// What follows is written, as far as the socket takes it.
+    pub(crate) fn begin_writing(&mut self) {
+        self.is_full = false;
+    }
+
+    /// Writes some of these bytes, and returns how many that were; 0 if the socket takes none now.
+    /// Those of TLS count as handed over even if the socket takes them later.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut raw = Raw(self.socket.as_fd());
-        let result = match &mut self.tls {
-            None => raw.write(bytes),
-            Some(tls) => flush(tls, &mut raw).and_then(|()| {
-                let taken = tls.writer().write(bytes)?;
-                // An error shows again at the next write; these bytes were taken all the same.
-                let _ = flush(tls, &mut raw);
-                Ok(taken)
-            }),
+        let written = match &mut self.tls {
+            None => unless_blocked(raw.write(bytes))?,
+            Some(tls) => match unless_blocked(flush(tls, &mut raw).map(|()| 0))? {
+                None => None,
+                Some(_) => {
+                    let taken = tls.writer().write(bytes)?;
+                    // An error shows again at the next write; these bytes were taken all the same.
+                    let _ = flush(tls, &mut raw);
+                    Some(taken)
+                }
+            },
         };
-        let has_left = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
-        match result {
-            Ok(taken) => {
-                self.is_full = taken < bytes.len() || has_left;
-                Ok(taken)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.is_full = true;
-                Ok(0)
-            }
-            Err(error) => Err(error),
-        }
+        self.is_full |= written.is_none();
+        Ok(written.unwrap_or(0))
     }
 
     /// Reads what has come. `None`: nothing has; 0 bytes: its end.
@@ -227,8 +225,9 @@ impl Wire {
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         let flushed = flush(tls, &mut Raw(self.socket.as_fd())).map(|()| 0);
-        self.is_full = unless_blocked(flushed)?.is_none();
-        Ok(!self.is_full)
+        let is_flushed = unless_blocked(flushed)?.is_some();
+        self.is_full |= !is_flushed;
+        Ok(is_flushed)
     }
 }
 

@@ -112,19 +112,13 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         let connection = link.connection.clone();
         let mut connection = connection.borrow_mut();
+        link.wire.begin_writing();
         loop {
             let bytes = connection.transmit();
-            if bytes.is_empty() {
-                break;
-            }
-            let len = bytes.len();
-            match link.wire.write(bytes) {
-                Ok(taken) => {
-                    connection.written(now, taken);
-                    if taken < len {
-                        break;
-                    }
-                }
+            let taken = if bytes.is_empty() { Ok(0) } else { link.wire.write(bytes) };
+            match taken {
+                Ok(0) => break,
+                Ok(taken) => connection.written(now, taken),
                 Err(error) => {
                     drop(connection);
                     return self.destroy(now, number, &error.to_string());

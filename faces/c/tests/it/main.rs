@@ -5,5 +5,6 @@
 
 mod documented;
 mod programs;
+mod secured;
 mod staged;
 mod trips;

@@ -200,6 +200,6 @@ impl Call {
         if let Some(part) = now.parts.get_mut(part) {
             *part = Part::default();
         }
-        now.failure = None;
+        (now.failure, now.bytes) = (None, 0);
     }
 }

@@ -48,8 +48,6 @@ pub(crate) struct Link {
     pub(crate) is_leaving: bool,
     /// One caller has it alone.
     pub(crate) session: Option<Rc<Session>>,
-    /// Its session was changed for good: nobody else may have it.
-    pub(crate) is_spoiled: bool,
     /// Why requests end with it.
     pub(crate) why: Loss,
 }
@@ -71,7 +69,6 @@ impl Link {
             is_forgotten: false,
             is_leaving: false,
             session: None,
-            is_spoiled: false,
             why: Loss::lost("the server closed it"),
         }
     }

@@ -516,7 +516,7 @@ impl State {
             self.listener_opened(now, number);
             return Goes::Over;
         }
-        (self.last_error, self.was_open) = (None, true);
+        self.last_error = None;
         let connection = Rc::clone(&link.connection);
         connection.borrow_mut().hold(Holder::All);
         self.pool.opened(now, number, connection);

@@ -22,8 +22,8 @@ pub(crate) struct Session {
     pub(crate) runs_again: Cell<bool>,
     /// Savepoints that are open.
     pub(crate) savepoints: Cell<usize>,
-    /// A stream or a COPY has it, beside which nothing runs.
-    pub(crate) is_claimed: Cell<bool>,
+    /// The stream or the COPY that has it, beside which nothing runs.
+    pub(crate) claimed: RefCell<Option<Rc<Call>>>,
     /// This side asks whether BEGIN was answered.
     pub(crate) is_asking: Cell<bool>,
     /// Its caller has gone: it goes back when all is answered.

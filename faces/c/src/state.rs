@@ -101,8 +101,6 @@ pub(crate) struct State {
     pub(crate) is_closing: bool,
     /// No connection is left, and none comes.
     pub(crate) is_closed: bool,
-    /// Somebody was served once.
-    pub(crate) was_open: bool,
     /// What is sent again, since its connection was lost, and when.
     pausing: Vec<(Time, Rc<Call>)>,
     /// When calls are late.
@@ -158,7 +156,6 @@ impl State {
             last_error: None,
             is_closing: false,
             is_closed: false,
-            was_open: false,
             pausing: Vec::new(),
             timers: BinaryHeap::new(),
             timed: HashMap::new(),
@@ -401,7 +398,7 @@ impl State {
             Stage::Sent(number, token, ticket) => {
                 let link = self.links.get_mut(&number);
                 // Of several commands the one that was sent last says nothing of the others.
-                let is_one = !matches!(call.want, Want::Commands(_));
+                let is_one = !matches!(&call.want, Want::Commands(of) if of.len() > 1);
                 let is_unsent = link.is_some_and(|link| is_one && link.give_up(now, token, ticket));
                 self.does(Todo::Walk(number));
                 self.soil(number);

@@ -281,8 +281,9 @@ ot_status ot_wait(ot_call *call, int32_t timeout_ms, ot_result **result, ot_erro
 int32_t ot_call_is_over(const ot_call *call);
 
 /* Has `tell` called once a call has ended: on this thread, from inside of ot_drive or of any function
- * that waits, which may be one for another call. It may use all functions but ot_close. It is not
- * called once the call was freed. NULL takes it back. */
+ * that waits, which may be one for another call. It may use all functions but ot_close, and does not
+ * free what a function that has not returned waits for. It is not called once the call was freed.
+ * NULL takes it back. */
 ot_status ot_call_then(ot_call *call, void (*tell)(void *), void *user);
 
 /* Gives a call up. What was not sent is taken back; otherwise the server is asked to cancel it, if that
@@ -399,7 +400,7 @@ ot_status ot_transact(ot_client *client, const ot_modes *modes,
 /* --- streams and COPY ---
  *
  * They have their session to themselves: until one has ended or was closed, what else is submitted
- * there ends with OT_REFUSED. */
+ * there ends with OT_REFUSED, COMMIT and ROLLBACK included. Who closes the session leaves them. */
 
 /* The rows of a statement as they arrive. While they are not taken, the server is not read, so a result
  * of any size needs a bounded memory. */

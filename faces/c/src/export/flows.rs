@@ -7,7 +7,6 @@ use onetrip_client::flag;
 use onetrip_client::postgres::Part as Feed;
 use onetrip_engine::Time;
 use onetrip_postgres::client::copy::Direction;
-use onetrip_postgres::client::stream::Rest;
 
 use super::sessions::{OtSession, closed_to, place_of};
 use super::{OtCall, client_of, enter, handle, place, request, take_back};
@@ -24,7 +23,6 @@ use crate::status;
 pub(crate) struct Flow {
     call: Rc<Call>,
     session: Rc<Session>,
-    is_in_transaction: bool,
 }
 
 /// `ot_stream` and `ot_copy`.
@@ -69,12 +67,11 @@ unsafe fn begin(
         match refused {
             Some(failure) => state.fail(&call, failure),
             None => {
-                it.of.is_claimed.set(true);
+                it.of.claimed.replace(Some(call.clone()));
                 state.enqueue(clock(), &it.of, &call);
             }
         }
-        let is_in_transaction = it.of.in_transaction.get();
-        let flow = Flow { call, session: it.of.clone(), is_in_transaction };
+        let flow = Flow { call, session: it.of.clone() };
         Handle::give(&it.client, flow, out);
         Ok(status::OK)
     })
@@ -189,30 +186,7 @@ unsafe extern "C" fn ot_stream_close(stream: *mut OtFlow) {
     let Some(it) = (unsafe { take_back(stream) }) else { return };
     guard(Some(&it.client), std::ptr::null_mut(), || {
         it.of.call.look().then.set(None);
-        let mut state = enter(&it.client)?;
-        let stage = it.of.call.look().stage;
-        match stage {
-            Stage::Over => {}
-            Stage::Made | Stage::InLine(_) => {
-                state.give_up(clock(), &it.of.call);
-                it.of.session.is_claimed.set(false);
-            }
-            Stage::Sent(number, token, ticket) => {
-                // A cancel would fail the transaction.
-                let rest = if it.of.is_in_transaction { Rest::Read } else { Rest::Cancel };
-                if let Some(link) = state.links.get(&number) {
-                    let mut connection = link.connection.borrow_mut();
-                    if !connection.cancel(clock(), ticket) {
-                        connection.leave(clock(), token, rest);
-                    }
-                }
-                state.does(Todo::Walk(number));
-                state.soil(number);
-                state.settle(clock());
-                // What goes there now goes behind its rest.
-                it.of.session.is_claimed.set(false);
-            }
-        }
+        enter(&it.client)?.abandon(clock(), &it.of.session, &it.of.call);
         Ok(status::OK)
     });
 }
@@ -314,7 +288,7 @@ unsafe fn end(copy: *mut OtFlow, part: Feed<'_>, out: *mut *mut OtCall) -> i32 {
         // SAFETY: nobody uses it behind this.
         let Some(it) = (unsafe { take_back(copy) }) else { return Ok(status::MISUSE) };
         if call.is_over() {
-            it.of.session.is_claimed.set(false);
+            it.of.session.claimed.take();
         }
         if !out.is_null() {
             Handle::give(&it.client, call, out);

@@ -62,7 +62,7 @@ unsafe extern "C" fn ot_session_close(session: *mut OtSession) {
 
 /// Why nothing goes there at present, whatever it is.
 pub(super) fn closed_to(session: &Session) -> Option<Failure> {
-    let claimed = session.is_claimed.get().then(|| {
+    let claimed = session.claimed.borrow().is_some().then(|| {
         const WHY: &str = "a stream or a COPY has the connection: read it to its end, or close it";
         Failure::unsent("stream_open", WHY)
     });
@@ -209,10 +209,10 @@ fn act(
         return Err(misuse("no savepoint is open on this session"));
     }
     let mut state = enter(client)?;
-    // What ends the transaction goes behind a stream, too, and its end is awaited by nobody else.
-    let is_end = matches!(act, Act::Commit | Act::Rollback);
-    let refused = if is_end { session.over.borrow().clone() } else { closed_to(session) };
+    let refused = closed_to(session);
     match act {
+        // It stays as it is, unless its connection is gone.
+        _ if refused.is_some() && session.over.borrow().is_none() => {}
         Act::Commit | Act::Rollback => session.in_transaction.set(false),
         _ if refused.is_some() => {}
         Act::Savepoint => session.savepoints.set(depth + 1),
@@ -319,6 +319,10 @@ fn once(
     let what = if said == status::OK { Act::Commit } else { Act::Rollback };
     let call = Call::new(Want::Act(what), 0, Time::NEVER, Vec::new(), 1);
     let mut state = enter(client)?;
+    let claimed = session.claimed.borrow().clone();
+    if let Some(call) = claimed {
+        state.abandon(clock(), session, &call);
+    }
     let over = session.over.borrow().clone();
     session.in_transaction.set(false);
     submit(client, &mut state, session, call.clone(), over, std::ptr::null_mut());

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use onetrip_client::flag;
-use onetrip_client::postgres::Act;
+use onetrip_client::postgres::{Act, Part};
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::stream::Rest;
 
 use super::{State, Todo};
 use crate::call::{Call, Request, Stage, Want};
@@ -123,8 +124,39 @@ impl State {
         self.finish(call, failure);
     }
 
+    /// Nobody takes more of a stream, or gives more to a COPY.
+    pub(crate) fn abandon(&mut self, now: Time, session: &Session, call: &Rc<Call>) {
+        let stage = call.look().stage;
+        match (stage, &call.want) {
+            (Stage::Over, _) => {}
+            (Stage::Sent(number, token, ticket), want) => {
+                if let Some(link) = self.links.get(&number) {
+                    let mut connection = link.connection.borrow_mut();
+                    // A cancel would fail the transaction.
+                    let is_open = connection.act(now, Act::IsKnown, 0).is_ok();
+                    let rest = if is_open { Rest::Read } else { Rest::Cancel };
+                    if matches!(want, Want::CopyIn) {
+                        let _ = connection.feed(now, token, Part::Failed("it was left"));
+                    } else if !connection.cancel(now, ticket) {
+                        connection.leave(now, token, rest);
+                    }
+                }
+                self.does(Todo::Walk(number));
+                self.soil(number);
+            }
+            _ => self.give_up(now, call),
+        }
+        // What goes there now goes behind its rest.
+        session.claimed.take();
+        self.settle(now);
+    }
+
     /// The caller has gone.
     pub(crate) fn release(&mut self, now: Time, session: &Rc<Session>) {
+        let claimed = session.claimed.borrow().clone();
+        if let Some(call) = claimed {
+            self.abandon(now, session, &call);
+        }
         if session.in_transaction.replace(false) {
             let call = Call::new(Want::Act(Act::Rollback), 0, Time::NEVER, Vec::new(), 1);
             self.enqueue(now, session, &call);
@@ -154,14 +186,8 @@ impl State {
             link.session = None;
             return;
         }
-        if link.is_spoiled {
-            link.session = None;
-            self.pool.release(now, number, Condition::Broken);
-            self.leave(now, number);
-        } else {
-            let condition = if link.share() { Condition::DirtyHolding } else { Condition::Clean };
-            self.pool.release(now, number, condition);
-        }
+        let condition = if link.share() { Condition::DirtyHolding } else { Condition::Clean };
+        self.pool.release(now, number, condition);
         self.does(Todo::Pool);
     }
 }

@@ -146,7 +146,7 @@ impl State {
             }
             Want::Stream | Want::CopyOut | Want::CopyIn => {
                 if let Some(session) = self.links.get(&number).and_then(|it| it.session.clone()) {
-                    session.is_claimed.set(false);
+                    session.claimed.take();
                 }
                 self.finish(&call, failure);
             }

@@ -81,7 +81,7 @@ static inline const char *own_database(const char *url) {
   snprintf(sql, sizeof sql, "create database c_%ld", (long)getpid());
   run(db, sql);
   close_it(db);
-  snprintf(own, sizeof own, "%.*s/c_%ld?connect_timeout=100", end ? (int)(end - url) : (int)strlen(url), url, (long)getpid());
+  snprintf(own, sizeof own, "%.*s/c_%ld?connect_timeout=100&wait_timeout_ms=600000", end ? (int)(end - url) : (int)strlen(url), url, (long)getpid());
   return own;
 }
 

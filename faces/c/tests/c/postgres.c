@@ -428,7 +428,25 @@ static void a_stream_is_taken_as_it_comes(const char *url) {
   ot_stream_close(stream);
   CHECK(!ot_commit(s, &call));
   SAYS(OT_OK, end_of(call, &err), err);
+  /* While one is open nothing ends its transaction; who closes the session leaves both. */
+  CHECK(!ot_begin(s, NULL) && !ot_stream_open(s, OT_SQL("select repeat('x', 1000) from generate_series(1, 100000)"), OT_NO_ARGS, &stream));
+  SAYS(OT_OK, ot_stream_next(stream, -1, &r, &err), err);
+  ot_result_free(r);
+  CHECK(!ot_commit(s, &call));
+  SAYS(OT_REFUSED, end_of(call, &err), err);
+  CHECK(!strcmp(err.code, "stream_open") && ot_begin(s, NULL) == OT_MISUSE);
   ot_session_close(s);
+  while (number(db, "select count(*) from pg_stat_activity where state like 'idle in%' and datname = current_database()")) {
+  }
+  ot_stream_close(stream);
+  ot_copy *copy = NULL;
+  size_t written;
+  run(db, "create table left_copy (n int)");
+  CHECK(!ot_session_open(db, &s) && !ot_copy_in(s, OT_SQL("copy left_copy from stdin"), &copy));
+  SAYS(OT_OK, ot_copy_write(copy, "1\n", 2, -1, &written, &err), err);
+  ot_session_close(s);
+  CHECK(number(db, "select count(*) from left_copy") == 0);
+  CHECK(!ot_copy_fail(copy, "", 0, NULL));
   close_it(db);
 }
 

@@ -273,7 +273,6 @@ static void a_late_statement_is_cancelled(const char *url) {
   ot_call *call = NULL, *other = NULL;
   options.timeout_ms = 100;
   CHECK(!ot_query(db, OT_SQL("select pg_sleep(600), 'late'"), OT_NO_ARGS, &options, &call));
-  CHECK(ot_wait(call, 0, NULL, &err) == OT_AGAIN && !ot_call_is_over(call));
   SAYS(OT_TIMEOUT, end_of(call, &err), err);
   CHECK(err.outcome == OT_UNKNOWN && !strcmp(err.code, "timeout"));
   while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%late%' and datname = current_database() and pid <> pg_backend_pid()")) {
@@ -281,6 +280,7 @@ static void a_late_statement_is_cancelled(const char *url) {
   /* Who is given up is cancelled, too, and what comes behind it goes on. */
   CHECK(!ot_query(db, OT_SQL("select pg_sleep(600), 'gone'"), OT_NO_ARGS, NULL, &call));
   CHECK(!ot_flush(db, &err) && !ot_query(db, OT_SQL("select 1"), OT_NO_ARGS, NULL, &other));
+  CHECK(ot_wait(call, 0, NULL, &err) == OT_AGAIN && !ot_call_is_over(call));
   ot_call_free(call);
   SAYS(OT_OK, end_of(other, &err), err);
   while (number(db, "select count(*) from pg_stat_activity where state = 'active' and query like '%gone%' and datname = current_database() and pid <> pg_backend_pid()")) {

@@ -10,6 +10,8 @@ use crate::staged::{Linked, compiled, done, home};
 
 /// The page that the tidy test knows to be tried here.
 const PAGE: &str = "docs/guide/c.md";
+/// Its one example is run behind those of the guide.
+const FIRST_PAGE: &str = "README.md";
 
 /// The blocks of a page in this language.
 fn blocks(text: &str, language: &str) -> Vec<String> {
@@ -51,6 +53,10 @@ fn the_examples_of_the_guide_do_what_they_say() {
     run(compiled(&written("set_up.c", &around(&set_up)), &["-std=c11"], Linked::Shared));
     run(compiled(&written("first.c", &whole[0]), &["-std=c11"], Linked::Shared));
 
+    let first = fs::read_to_string(home().join("../..").join(FIRST_PAGE)).unwrap();
+    let first = blocks(&first, "c");
+    assert_eq!(first.len(), 1);
+    let parts = [parts, first].concat();
     let fragments: String = parts.iter().map(|part| format!("{{\n{part}\n}}\n")).collect();
     let fragments = written("fragments.c", &around(&fragments));
     let said = run(compiled(&fragments, &["-std=c11"], Linked::Shared));

@@ -317,3 +317,46 @@ pub(crate) fn guard(
 
 /// What the user of a callback gave.
 pub(crate) type User = *mut c_void;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn error() -> OtError {
+        OtError { size: size_of::<OtError>() as u32, ..OtError::empty() }
+    }
+
+    fn text_of(bytes: &[u8]) -> &str {
+        CStr::from_bytes_until_nul(bytes).unwrap().to_str().unwrap()
+    }
+
+    #[test]
+    fn a_panic_goes_no_further_than_its_function() {
+        let mut said = error();
+        let status = guard(None, &raw mut said, || panic!("a defect"));
+        assert_eq!((status, said.status), (status::INTERNAL, status::INTERNAL));
+        assert_eq!(text_of(&said.code), "internal");
+        assert_eq!(guard(None, &raw mut said, || Ok(status::AGAIN)), status::AGAIN);
+        assert_eq!((said.status, text_of(&said.message)), (0, ""));
+    }
+
+    #[test]
+    fn long_texts_end_at_a_whole_character() {
+        let mut said = error();
+        let failure = Failure::unsent("code", "ä".repeat(600));
+        let told = guard(None, &raw mut said, || Err(failure));
+        assert_eq!((told, text_of(&said.message)), (status::REFUSED, &*"ä".repeat(511)));
+    }
+
+    #[test]
+    fn options_of_another_size_are_read_as_far_as_they_go() {
+        let shorter = OtOptions { size: 8, timeout_ms: 7, flags: 99 };
+        // SAFETY: it leads to that many bytes.
+        let read = unsafe { take(&raw const shorter) };
+        assert_eq!((read.timeout_ms, read.flags), (7, 0));
+        // SAFETY: null is no structure.
+        assert_eq!(unsafe { take(std::ptr::null::<OtOptions>()) }.timeout_ms, 0);
+    }
+}

@@ -238,7 +238,7 @@ impl Link {
         let mut connection = self.connection.borrow_mut();
         let is_unsent = connection.cancel(now, ticket);
         if !is_unsent {
-            connection.want_cancel(now, token);
+            connection.want_cancel(now, &[token]);
         }
         is_unsent
     }

@@ -36,6 +36,8 @@ enum Whose {
     Late,
     Handshake,
     LogIn,
+    /// The same behind a login that was taken.
+    Session,
     Server,
     Ours,
 }
@@ -50,8 +52,9 @@ impl Refused {
         Refused { is_final, ..Refused::of(Whose::Server, message) }
     }
 
-    pub(crate) fn by_server(failure: Failure, is_final: bool) -> Refused {
-        Refused { fault: Whose::LogIn, failure, is_final }
+    pub(crate) fn by_server(failure: Failure, is_final: bool, has_session: bool) -> Refused {
+        let fault = if has_session { Whose::Session } else { Whose::LogIn };
+        Refused { fault, failure, is_final }
     }
 }
 
@@ -451,7 +454,7 @@ impl State {
             Way::Redis(target, _) => target.to_string(),
         };
         let failure = &mut refused.failure;
-        if refused.fault != Whose::LogIn {
+        if !matches!(refused.fault, Whose::LogIn | Whose::Session) {
             let space = if failure.message.starts_with(' ') { "" } else { " " };
             failure.message = match failure.message.contains(&name) {
                 true => std::mem::take(&mut failure.message),
@@ -470,6 +473,7 @@ impl State {
                 Whose::Late => Fault::Late,
                 Whose::Handshake => Fault::Handshake,
                 Whose::LogIn => Fault::LogIn(&code),
+                Whose::Session => Fault::Session(&code),
                 Whose::Server => Fault::Server,
                 Whose::Ours => Fault::Ours,
             };

@@ -48,13 +48,15 @@ impl State {
         match reason {
             close::HOST => {}
             _ if is_of_server => link.why = Loss::told(block),
-            close::STALLED => link.why = Loss::lost("the server took no bytes for too long"),
+            close::STALLED if block.is_empty() => {
+                link.why = Loss::lost("the server took no bytes for too long")
+            }
             _ => link.why = Loss::lost(&text),
         }
         if !link.is_ready {
             link.is_over = true;
             let refused = match is_of_server {
-                true => of_server(block),
+                true => of_server(block, is_final),
                 false => Refused::of_login(text, is_final),
             };
             return self.refused(now, number, refused);
@@ -97,14 +99,12 @@ fn link_ends(state: &mut State, number: u32) {
     state.soil(number);
 }
 
-/// What the server has said at the login.
-fn of_server(block: &[u8]) -> Refused {
+/// What the server has said at the login. `has_session`: it had taken that before.
+fn of_server(block: &[u8], has_session: bool) -> Refused {
     let failure = Failure::of_server("", block, outcome::NOT_SENT);
-    let mut code = [b' '; 5];
-    code.iter_mut().zip(failure.code.bytes()).for_each(|(to, from)| *to = from);
     let body = messages(block).next().map(|(_, body)| body);
     let fields = body.and_then(|body| ErrorResponse::decode(body).ok()).map(|it| it.fields);
     let message = fields.and_then(|it| it.value(field::MESSAGE)).unwrap_or_default();
     let is_final = !may_mend(failure.code.as_bytes(), message);
-    Refused::by_server(failure, is_final)
+    Refused::by_server(failure, is_final, has_session)
 }

@@ -1,7 +1,8 @@
 //! The extended protocol: exec_parse_message and its neighbours in src/backend/tcop/postgres.c.
 
 use onetrip_postgres::message::{
-    Bind, CommandComplete, Execute, Format, Parse, Target, empty, parameter_description,
+    Bind, CommandComplete, Execute, Format, Parse, ServerError, Target, empty,
+    parameter_description,
 };
 
 use super::reply::{self, Routine, code};
@@ -395,19 +396,24 @@ impl Server {
 
     /// The same, with the function that reports it, if that matters.
     fn fail_in(&mut self, code: &str, routine: Option<Routine>, op: Option<u64>) {
-        self.transaction.fail(&self.log);
-        self.transaction.session.end_reset(true, &self.log);
-        self.skipping = true;
         let mut error = reply::error("ERROR", code, op);
         if let Some(routine) = routine {
             error.routine = Some(routine.name().to_owned());
         }
+        self.fail_with(error);
+    }
+
+    /// The same with an error that is there.
+    pub(super) fn fail_with(&mut self, mut error: ServerError) {
+        self.transaction.fail(&self.log);
+        self.transaction.session.end_reset(true, &self.log);
+        self.skipping = true;
         error.detail = self.config.schema.as_ref().map(|schema| schema.version().to_string());
         self.put_error(&error);
     }
 
     /// A statement begins to run.
-    fn begin(&mut self, statement: &Statement) {
+    pub(super) fn begin(&mut self, statement: &Statement) {
         self.log.executed(statement.op);
         let fails_commit = statement.fail == Some(Fail::Commit)
             || self.transaction.session.fails_commit(statement);

@@ -13,10 +13,11 @@
 //! If its configuration has a [`Schema`], its sessions share tables, which may be migrated between any
 //! two messages; `tables` says how.
 //!
-//! Deliberately absent: types other than int8 and text outside of tables, COPY, savepoints, TLS, and
-//! everything about a server that a client can't see.
+//! Deliberately absent: types other than int8 and text outside of tables, COPY but for a binary one
+//! into a table, savepoints, TLS, and everything about a server that a client can't see.
 
 mod config;
+mod copy;
 mod extended;
 mod reply;
 mod rows;

@@ -37,6 +37,10 @@ pub mod code {
     pub const INVALID_TIME: &str = "22007";
     /// The bytes of a parameter are no value of its type.
     pub const INVALID_BINARY: &str = "22P03";
+    /// The data of a COPY is no rows.
+    pub const BAD_COPY: &str = "22P04";
+    /// There is no such column.
+    pub const NO_COLUMN: &str = "42703";
     /// There is no cast from the type of a parameter to that of its column.
     pub const DATATYPE: &str = "42804";
     /// There is no such table.
@@ -88,6 +92,8 @@ pub(super) fn error(severity: &str, code: &str, op: Option<u64>) -> ServerError 
         code::OUT_OF_RANGE => "value is out of range",
         code::INVALID_TIME => "invalid input syntax for a date or time",
         code::INVALID_BINARY => "incorrect binary data format",
+        code::BAD_COPY => "unexpected data of a COPY",
+        code::NO_COLUMN => "column does not exist",
         code::DATATYPE => "column is of one type but expression is of another",
         code::NO_TABLE => "relation does not exist",
         code::LOOKUP => "cache lookup failed for type",

@@ -9,6 +9,7 @@ use onetrip_postgres::message::{
     TransactionStatus, frame, frontend_max_len,
 };
 
+use super::copy::Copying;
 use super::extended::{Portal, Prepared};
 use super::reply::{self, code};
 use super::startup::Startup;
@@ -52,6 +53,8 @@ pub struct Server {
     pub(super) transaction: Transaction,
     pub(super) statements: HashMap<String, Prepared>,
     pub(super) portals: HashMap<String, Portal>,
+    /// The COPY whose data comes.
+    pub(super) copying: Option<Copying>,
     /// Behind a pooler, the server of this transaction.
     pub(super) pooled: Option<usize>,
 }
@@ -81,6 +84,7 @@ impl Server {
             transaction: Transaction::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
+            copying: None,
         }
     }
 
@@ -317,7 +321,12 @@ impl Server {
     fn take(&mut self, message: FrontendMessage<'_>) {
         use FrontendMessage as M;
         self.idle = false;
+        let is_of_copy = matches!(message, M::CopyData(_) | M::CopyDone | M::CopyFail(_));
+        if self.copying.is_some() && !(is_of_copy || matches!(message, M::Flush | M::Sync)) {
+            return self.violation("a message in the middle of a COPY");
+        }
         match message {
+            M::Flush | M::Sync if self.copying.is_some() => {}
             M::Parse(parse) => self.parse(parse),
             M::Bind(bind) => self.bind(bind),
             M::Describe(describe) => self.describe(describe.target),
@@ -339,7 +348,9 @@ impl Server {
             }
             // Outside a COPY these are left over from one that failed. A real server drops them
             // too.
-            M::CopyData(_) | M::CopyDone | M::CopyFail(_) => {}
+            M::CopyData(data) => self.copy_data(data.data),
+            M::CopyDone => self.end_copy(true),
+            M::CopyFail(_) => self.end_copy(false),
             M::Password(_) => self.violation("a password that was not asked for"),
         }
     }

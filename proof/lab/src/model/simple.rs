@@ -24,13 +24,39 @@ impl Server {
         if let Some(broken) = broken {
             self.fail(code::SYNTAX, broken.op);
         } else {
-            let last = statements.len().saturating_sub(1);
-            for (at, statement) in statements.into_iter().enumerate() {
-                if !self.run_simply(statement, at == last) {
-                    break;
+            let texts = texts.into_iter().map(str::to_owned).collect();
+            return self.run_texts(texts);
+        }
+        self.end_query();
+    }
+
+    /// Runs these, one after the other, until one fails, or a COPY waits for its data.
+    fn run_texts(&mut self, mut texts: Vec<String>) {
+        while !texts.is_empty() {
+            let text = texts.remove(0);
+            let statement = Statement::parse(&text);
+            if statement.verb == Verb::Copy {
+                match self.begin_copy(statement, texts) {
+                    true => return,
+                    false => break,
                 }
             }
+            if !self.run_simply(&text, statement, texts.is_empty()) {
+                break;
+            }
         }
+        self.end_query();
+    }
+
+    /// A COPY has ended, and what stands behind it in its text runs.
+    pub(super) fn went_on(&mut self, ran: Ran, verb: Verb, op: Option<u64>, behind: Vec<String>) {
+        match self.has_run(ran, verb, op, behind.is_empty()) {
+            true => self.run_texts(behind),
+            false => self.end_query(),
+        }
+    }
+
+    pub(super) fn end_query(&mut self) {
         self.skipping = false;
         if !self.is_closed() {
             self.put_ready();
@@ -38,8 +64,11 @@ impl Server {
     }
 
     /// Runs one statement; false if it failed.
-    fn run_simply(&mut self, statement: Statement, last: bool) -> bool {
+    fn run_simply(&mut self, text: &str, statement: Statement, last: bool) -> bool {
         let (verb, op) = (statement.verb, statement.op);
+        if let Some(ran) = self.run_guard(text) {
+            return self.has_run(ran, verb, op, last);
+        }
         if statement.fail == Some(Fail::Bind) {
             self.fail(code::INVALID_TEXT, op);
             return false;
@@ -49,7 +78,13 @@ impl Server {
             self.put(|out| rows::describe(out, &statement, [Format::Text; 3]));
         }
         let mut portal = Portal::new(statement, [Format::Text; 3]);
-        let Ran::Complete { tag } = self.run_portal(&mut portal, 0) else { return false };
+        let ran = self.run_portal(&mut portal, 0);
+        self.has_run(ran, verb, op, last)
+    }
+
+    /// A statement has run, and is confirmed; false if it failed.
+    fn has_run(&mut self, ran: Ran, verb: Verb, op: Option<u64>, last: bool) -> bool {
+        let Ran::Complete { tag } = ran else { return false };
         let ended = match verb {
             Verb::Commit | Verb::Rollback => self.end_block(verb, op),
             // The last statement is confirmed when the commit is done.

@@ -67,6 +67,8 @@ pub enum Verb {
     Utility(&'static str),
     /// `alter`: the plans of all prepared statements go stale.
     Alter,
+    /// `copy`: a binary one into a table, whose data the client sends.
+    Copy,
 }
 
 /// Where a statement fails, by the value of `fail=`.
@@ -134,6 +136,7 @@ impl Statement {
             Verb::Rollback => "ROLLBACK".to_owned(),
             Verb::Utility(tag) => tag.to_owned(),
             Verb::Alter => "ALTER TABLE".to_owned(),
+            Verb::Copy => format!("COPY {rows}"),
         }
     }
 
@@ -177,6 +180,7 @@ impl Verb {
             "commit" => Verb::Commit,
             "rollback" => Verb::Rollback,
             "alter" => Verb::Alter,
+            "copy" => Verb::Copy,
             _ => Verb::Select,
         }
     }

@@ -4,12 +4,14 @@
 use onetrip_lab::sim::{OfMigrations, run_migrations, sweep_migrations};
 
 /// What the seeds must have come across, and how often.
-const COVERAGE: [(&str, u64); 18] = [
+const COVERAGE: [(&str, u64); 20] = [
     ("a migration waited", 100),
     ("a name that was taken", 400),
     ("by its name", 2_500),
     ("by its text", 9_000),
     ("connections cut", 5),
+    ("copies", 400),
+    ("copies that were found out", 8),
     ("failed as it would anew", 900),
     ("failed for a migration", 40),
     ("failed since statements were lost", 12),

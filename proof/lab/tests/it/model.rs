@@ -8,9 +8,10 @@ use onetrip_lab::model::{
     Auth, Change, Config, Effect, Entry, Fault, Log, Model, Rng, SEND_BUFFER_LEN, Schema, Server,
     Type, code, fatal, serve,
 };
+use onetrip_postgres::client::copy::{Guard, guard};
 use onetrip_postgres::message::{
-    BackendMessage, Close, Describe, Execute, FLUSH, Formats, Query, SYNC, ServerError, TERMINATE,
-    Target, bind, frame, max_len, parse,
+    BackendMessage, Close, CopyData, Describe, Execute, FLUSH, Formats, Query, SYNC, ServerError,
+    TERMINATE, Target, bind, empty, frame, max_len, parse,
 };
 use onetrip_postgres::startup::{Startup, StartupConfig};
 
@@ -105,6 +106,7 @@ fn summary(mut bytes: &[u8]) -> String {
             M::RowDescription(_) => "columns".to_owned(),
             M::ParameterDescription(types) => format!("{} parameters", types.types.len()),
             M::NoticeResponse(_) => "notice".to_owned(),
+            M::CopyInResponse(_) => "copy in".to_owned(),
             M::PortalSuspended => "suspended".to_owned(),
             M::ParseComplete => "parsed".to_owned(),
             M::BindComplete => "bound".to_owned(),
@@ -492,4 +494,41 @@ fn a_pooler_answers_a_parse_by_a_statement_of_an_older_schema() {
     let mut session = session.parse("", INSERT).bind("", "", &["2", "007"]).execute("", 0).sync();
     session.answer();
     assert_eq!([1, 2].map(|op| stored(&schema, op)), ["7", "007"]);
+}
+
+/// A COPY of this row, and its end.
+fn copy_of(schema: &Schema, behind: &str, value: &[u8]) -> String {
+    let signature = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let (op, len) = (7_i64.to_be_bytes(), (value.len() as u32).to_be_bytes());
+    let data = [&signature[..], &[0, 2, 0, 0, 0, 8], &op, &len, value, &[0xff, 0xff]].concat();
+    let sql = format!("copy op=7 into=t from stdin (format binary){behind}");
+    let mut session = Session::on(schema).query(&sql);
+    CopyData { data: &data }.encode(&mut session.out).unwrap();
+    session.raw(&empty::COPY_DONE).answer()
+}
+
+#[test]
+fn a_binary_copy_is_read_as_what_its_column_is_by_then() {
+    let schema = schema(Type::Int8);
+    let five = 5_i64.to_be_bytes();
+    assert_eq!(copy_of(&schema, "", &five), "copy in, COPY 1, Idle");
+    assert_eq!(stored(&schema, 7), "5");
+    schema.migrate((0, 0), Change::Type(Type::Float8));
+    assert_eq!(copy_of(&schema, "", &five), "copy in, COPY 1, Idle");
+    assert_ne!(stored(&schema, 7), "5");
+    schema.migrate((0, 0), Change::Type(Type::Int4));
+    let refused = format!("copy in, ERROR {}, Idle", code::INVALID_BINARY);
+    assert_eq!(copy_of(&schema, "", &five), refused);
+}
+
+#[test]
+fn a_copy_whose_guard_fails_is_undone() {
+    let schema = schema(Type::Int8);
+    let of = [("op", Type::Int8.oid()), ("v", Type::Int8.oid())];
+    let guard = format!(";{}", guard(Guard::ByRow, "t", &of));
+    let five = 5_i64.to_be_bytes();
+    assert_eq!(copy_of(&schema, &guard, &five), "copy in, COPY 1, columns, row, SELECT 1, Idle");
+    schema.migrate((0, 0), Change::Type(Type::Float8));
+    let refused = format!("copy in, COPY 1, ERROR {}, Idle", code::INVALID_TEXT);
+    assert_eq!(copy_of(&schema, &guard, &five), refused);
 }

@@ -23,7 +23,7 @@
 //!
 //! Deliberately absent: conditions and operators, composites, arrays, domains, functions whose
 //! result changes, constraints, tables that are dropped, DDL in a session's own transaction, and
-//! COPY. Rows that are read are samples of their type, and not those that were stored: what was
+//! COPY but for a binary one. Rows that are read are samples of their type, and not those that were stored: what was
 //! stored is in [`Schema::stored`]. A simple query has no tables.
 
 pub(super) mod analysis;

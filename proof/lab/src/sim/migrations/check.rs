@@ -139,12 +139,12 @@ impl World {
             let entry = self.log.entry(call.id);
             let stands = entry.effect == Effect::Committed;
             let times = 1 + u32::from(call.sent.again) + call.sent.restarts;
-            if call.what == What::Insert && entry.executed > times {
+            if call.what.stores() && entry.executed > times {
                 findings.push(format!("{} ran {} times", call.id, entry.executed));
             }
             let was_sent = !matches!(call.end, Some(Ended::Refused));
             if was_sent
-                && call.what == What::Insert
+                && call.what.stores()
                 && let Some(unit) = call.unit
             {
                 units.entry(unit).or_default().push((call.id, stands));
@@ -179,17 +179,17 @@ impl World {
 /// What is wrong with the outcome of a call, whose effect stands or not.
 fn outcome_of(call: &Call, stands: bool, received: u32) -> Option<String> {
     // What only reads may have run before it was sent again.
-    let (id, stands) = (call.id, stands && call.what == What::Insert);
+    let (id, stands) = (call.id, stands && call.what.stores());
     match &call.end {
         Some(Ended::Told(End::Complete, _)) if call.unit.is_none() && !stands => {
-            (call.what == What::Insert).then(|| format!("{id} is complete, and has no effect"))
+            call.what.stores().then(|| format!("{id} is complete, and has no effect"))
         }
         Some(Ended::Told(End::Failed(Failure { outcome, .. }), _)) => match outcome {
             Outcome::Rejected if stands => Some(format!("{id} is rejected, and has an effect")),
             Outcome::NotSent if received > 0 => Some(format!("{id} is not sent, and arrived")),
             _ => None,
         },
-        Some(Ended::Misread) if !stands && call.unit.is_none() && call.what == What::Insert => {
+        Some(Ended::Misread) if !stands && call.unit.is_none() && call.what.stores() => {
             Some(format!("{id} is misread, and has no effect"))
         }
         _ => None,

@@ -27,12 +27,12 @@ use super::{OfMigrations, World};
 use crate::model::{LABELS, Type};
 
 /// Parameters as a Bind has them, and the types that a Parse names.
-struct Written {
-    oids: Vec<u32>,
-    types_id: u32,
-    are_learned: bool,
-    /// Formats and values.
-    values: Vec<u8>,
+pub(super) struct Written {
+    pub(super) oids: Vec<u32>,
+    pub(super) types_id: u32,
+    pub(super) are_learned: bool,
+    /// Formats and values; the data of a COPY.
+    pub(super) values: Vec<u8>,
 }
 
 /// The question for what the text of a call takes has this bit in its token.
@@ -108,7 +108,10 @@ impl World {
     /// Sends a call as what is remembered of its text says.
     fn send(&mut self, id: u64) {
         let Some(mut call) = self.calls.remove(&id) else { return };
-        let sent = match self.written(&call) {
+        let is_copy = call.what == What::Copy;
+        let written = if is_copy { self.copied(&call) } else { self.written(&call) };
+        let sent = match written {
+            Some(written) if is_copy => self.send_copied(&mut call, &written),
             Some(written) => self.send_written(&mut call, written),
             // What does not fit what was learned is asked for anew.
             None if !call.sent.is_fresh && !matches!(call.place, Place::Member { .. }) => {
@@ -145,7 +148,7 @@ impl World {
     }
 
     /// A caller's value in the form of a learned type, if that has room for all of it.
-    fn binary(&self, oid: u32, text: &str) -> Option<(Format, Vec<u8>)> {
+    pub(super) fn binary(&self, oid: u32, text: &str) -> Option<(Format, Vec<u8>)> {
         let Some(type_) = Type::of(oid) else {
             return LABELS.contains(&text).then(|| (Format::Text, text.as_bytes().to_vec()));
         };
@@ -314,6 +317,7 @@ impl World {
     /// Takes what the connections say.
     pub(super) fn drain(&mut self) {
         for at in 0..self.lines.len() {
+            self.finish_copy(at);
             while let Some(output) = self.lines[at].engine.poll_output() {
                 self.take(at, output);
             }
@@ -428,6 +432,9 @@ impl World {
             (None, Some(told)) => self.lines[call.line].statements.failed_unnamed(told),
             (None, None) => {}
         }
+        if call.what == What::Copy {
+            self.lines[call.line].copying = None;
+        }
         let closing = call.sent.closing.take();
         if failure.is_some_and(|it| it.outcome == Outcome::NotSent) {
             let line = &mut self.lines[call.line];
@@ -461,6 +468,9 @@ impl World {
         if fault == Fault::Meaningless || migrated::columns_changed(code, routine) {
             self.described.clear();
         }
+        if call.what == What::Copy {
+            return self.copy_failed(call, end, error);
+        }
         let learned = call.sent.described.is_some() && call.face == Face::Learns;
         if error.is_none() || !learned {
             return self.is_over(call, Ended::Told(end, error));
@@ -486,7 +496,7 @@ impl World {
         migrated::goes_again(migrated::Sent { stands_alone, outcome, is_plain_read, again })
     }
 
-    fn send_again(&mut self, mut call: Call) {
+    pub(super) fn send_again(&mut self, mut call: Call) {
         self.report.count("sent again, as its text is by now");
         let sent = std::mem::take(&mut call.sent);
         call.sent.again = sent.again + 1;
@@ -499,6 +509,9 @@ impl World {
 
     /// It was answered: its rows are read.
     fn completed(&mut self, call: Call, end: End) {
+        if call.what == What::Copy {
+            return self.is_over(call, Ended::Told(end, None));
+        }
         let described = read::columns(&call.sent.reply);
         let remembered = call.sent.used.as_ref().map(|used| &used.prepared().data.columns);
         let known = remembered.and_then(|it| it.borrow().clone());
@@ -529,7 +542,7 @@ impl World {
     }
 
     /// A call has ended.
-    fn is_over(&mut self, mut call: Call, ended: Ended) {
+    pub(super) fn is_over(&mut self, mut call: Call, ended: Ended) {
         let id = call.id;
         self.say(&format!("{id} ended: {ended:?}"));
         // Its use ends with it.

@@ -27,6 +27,8 @@ pub(super) struct Line {
     /// The transaction that is open, by the number of its unit.
     pub(super) block: Option<u64>,
     pub(super) segments: u64,
+    /// The COPY whose end the host has to send.
+    pub(super) copying: Option<u64>,
     pub(super) is_closed: bool,
 }
 
@@ -65,6 +67,7 @@ impl Line {
             path: 0,
             block: None,
             segments: 0,
+            copying: None,
             is_closed: false,
         }
     }

@@ -22,17 +22,19 @@
 //! and reads texts, as the drop-in for pg does. The other asks what a text takes, sends and reads
 //! binary forms, and forgets that behind an error, as the package for Python does; but where the core
 //! takes an error for one that only a migration explains, it forgets all, and not one text. It sets no
-//! path. (What it forgets when is the face's own, and tested with it.)
+//! path. (What it forgets when is the face's own, and tested with it.) That one also makes binary
+//! COPYs, by the types of a text that returns the table's columns, with the core's guard behind them.
 //!
 //! In a part of the runs there is a pooler in between that keeps prepared statements, statements are
 //! lost, or a connection is cut.
 //!
 //! Not covered: what [the model](crate::model) lacks, which are composites, arrays, domains,
-//! conditions, COPY and DDL of one's own; deadlines and cancels; statements that a caller prepares
+//! conditions, COPY but for a binary one of one row and DDL of one's own; deadlines and cancels; statements that a caller prepares
 //! and keeps; streams and cursors; values that have a type of their own, as those of the crate for
 //! Rust; and that what was prepared is prepared anew once it is old, which only time shows.
 
 mod check;
+mod copying;
 mod host;
 mod line;
 mod plan;
@@ -75,11 +77,13 @@ pub enum OfMigrations {
     NotLoosened,
     /// Whether a reply fits what was asked for is not looked at.
     NoFit,
+    /// No guard is behind a binary COPY.
+    NoGuard,
 }
 
 impl OfMigrations {
     /// All of them.
-    pub const ALL: [OfMigrations; 7] = [
+    pub const ALL: [OfMigrations; 8] = [
         OfMigrations::AllExact,
         OfMigrations::NoPath,
         OfMigrations::NoGeneration,
@@ -87,6 +91,7 @@ impl OfMigrations {
         OfMigrations::FirstColumns,
         OfMigrations::NotLoosened,
         OfMigrations::NoFit,
+        OfMigrations::NoGuard,
     ];
 }
 

@@ -42,11 +42,19 @@ pub(super) struct Call {
 pub(super) enum What {
     Insert,
     Select,
+    /// A binary COPY of one row. Its text is the one that tells the types of its columns.
+    Copy,
     /// It sets the path of its session.
     Path,
     Begin,
     Commit,
     Sync,
+}
+
+impl What {
+    pub(super) fn stores(self) -> bool {
+        matches!(self, What::Insert | What::Copy)
+    }
 }
 
 /// How its host sends and reads values.
@@ -109,7 +117,7 @@ impl World {
         let line = &self.lines[at];
         // What one caller sends behind a statement does not go in front of it.
         let is_full = line.open.len() >= self.settings.open_max;
-        if line.is_closed || is_full || line.is_lent && self.is_asking(at) {
+        if line.is_closed || is_full || line.is_lent && self.is_occupied(at) {
             return;
         }
         let (is_lent, block, is_quiet) = (line.is_lent, line.block, line.open.is_empty());
@@ -120,14 +128,16 @@ impl World {
             3 if is_lent && block.is_none() => self.begin_block(at),
             4 if block.is_some() => self.end_block(at),
             5 | 6 if block.is_none() => self.segment(at),
+            8..=11 if is_quiet && self.settings.learns && !self.settings.is_pooled => self.copy(at),
             7 => (0..self.rng.up_to(6)).for_each(|_| self.statement(at)),
             _ => self.statement(at),
         }
     }
 
-    /// Whether a call of a connection waits for what its text takes.
-    fn is_asking(&self, at: usize) -> bool {
-        self.lines[at].open.iter().any(|id| self.calls.get(id).is_some_and(|it| it.sent.is_asking))
+    /// Whether a call of a connection waits for what its text takes, or is a COPY.
+    fn is_occupied(&self, at: usize) -> bool {
+        let of = |call: &Call| call.sent.is_asking || call.what == What::Copy;
+        self.lines[at].open.iter().any(|id| self.calls.get(id).is_some_and(of))
     }
 
     fn lend(&mut self, at: usize) {
@@ -174,7 +184,7 @@ impl World {
         for at in 0..self.lines.len() {
             if self.lines[at].is_closed {
                 self.lines[at].block = None;
-            } else if self.lines[at].block.is_some() && !self.is_asking(at) {
+            } else if self.lines[at].block.is_some() && !self.is_occupied(at) {
                 self.end_block(at);
             }
         }
@@ -212,6 +222,19 @@ impl World {
 
     fn statement(&mut self, at: usize) {
         let call = self.any_statement(at);
+        self.begin(call);
+    }
+
+    /// A COPY of a row, on a connection that its caller has to himself.
+    fn copy(&mut self, at: usize) {
+        if !self.lines[at].is_lent {
+            self.lend(at);
+        }
+        let name = self.rng.index(NAMES.len());
+        let text = format!("select op=$1 from={} columns", NAMES[name]);
+        let mut call = self.call(at, What::Copy, text);
+        (call.table, call.face) = ((self.lines[at].path, name), Face::Learns);
+        call.value = Some(self.value(call.table, call.face));
         self.begin(call);
     }
 

@@ -64,6 +64,7 @@ pub(super) fn value(oid: u32, format: Format, bytes: &[u8], zone: i64) -> String
 pub(super) struct Error {
     pub(super) code: String,
     pub(super) routine: Option<String>,
+    pub(super) message: String,
     /// At which version of the tables it was reported.
     pub(super) version: u32,
 }
@@ -76,6 +77,7 @@ pub(super) fn error(body: &[u8]) -> Option<Error> {
     Some(Error {
         code: text(field::CODE)?,
         routine: text(field::ROUTINE),
+        message: text(field::MESSAGE).unwrap_or_default(),
         version: text(field::DETAIL).and_then(|it| it.parse().ok()).unwrap_or(0),
     })
 }

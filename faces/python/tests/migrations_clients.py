@@ -163,12 +163,15 @@ class Renewed(AsyncpgShaped):
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[tuple[Run, Set]]:
-        new = await AsyncpgShaped.connect(asyncpg, self.url, 1)
+        # It keeps the types of a text for as long as a connection lasts, whatever its path is, unless
+        # it keeps no statements.
+        con = await asyncpg.connect(
+            self.url, server_settings={"application_name": NAME}, statement_cache_size=0
+        )
         try:
-            async with new.session() as (run, set_):
-                yield run, set_
+            yield (lambda use: asked(con, use)), con.execute
         finally:
-            await new.close()
+            await con.close()
 
     async def close(self) -> None:
         pass

@@ -613,8 +613,9 @@ impl Executor {
         if let Some(metadata) = known {
             match self.encode_known(&metadata, threshold, params, out) {
                 Ok(encoded) => return Ok(encoded),
-                // The parameter has another Rust type than last time: encode the text as a new one.
-                Err(error) if error.is_wrong_type() => out.clear(),
+                // The parameter has another Rust type than last time, or the server another type by
+                // now: encode the text as a new one.
+                Err(error) if error.is_of_value() => out.clear(),
                 Err(error) => return Err(Unready::Error(error.into())),
             }
         }

@@ -105,7 +105,7 @@ impl FirstUse {
         }
         let types = values.iter().map(|value| value.type_.clone()).collect();
         let metadata =
-            Metadata::new(self.metadata.sql.clone(), types, self.metadata.traits, results);
+            Metadata::asked(self.metadata.sql.clone(), types, self.metadata.traits, results);
         let mut out = bytes::BytesMut::new();
         let format = |number: usize| values[number].format;
         write_statement(&mut out, &metadata, format, |number, out| match &values[number].bytes {
@@ -142,7 +142,7 @@ impl Param {
         Error::new(
             Kind::Conversion,
             Outcome::NotSent,
-            "unencodable_parameter",
+            params::UNENCODABLE,
             format!(
                 "parameter ${} is of type {wanted} for the server, to which its value does not \
                  convert{reason}",

@@ -5,9 +5,11 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::exact::Parameters;
+use onetrip_postgres::client::first_use::is_old;
 use onetrip_postgres::client::statements::Generation;
 use onetrip_postgres::client::texts::{TEXT_LEN_MAX, text_key};
 use onetrip_postgres::message::{Format, Formats};
@@ -16,6 +18,7 @@ use postgres_types::Type;
 
 use crate::Error;
 use crate::first_use::{ends_all, may_be_outdated, oid_of};
+use crate::params::UNENCODABLE;
 use crate::sync::SHARDS;
 
 /// The types of a statement's parameters, and the formats of its columns.
@@ -32,6 +35,8 @@ pub(crate) struct Metadata {
     pub(crate) key: TextKey,
     results: Results,
     uses: AtomicU32,
+    /// When the server said which types those values are to have that convert to several.
+    asked_at: Option<Instant>,
 }
 
 /// The formats of the columns. They change if the statement has to be prepared anew because a
@@ -63,7 +68,27 @@ impl Metadata {
             traits,
             results: Results { any_text, formats: Mutex::new(results) },
             uses: AtomicU32::new(1),
+            asked_at: None,
         })
+    }
+
+    /// The same of a text whose server was asked which types its values are to have.
+    pub(crate) fn asked(
+        sql: Arc<str>,
+        types: Vec<Type>,
+        traits: Traits,
+        results: Vec<Format>,
+    ) -> Arc<Metadata> {
+        let mut metadata = Metadata::new(sql, types, traits, results);
+        if let Some(metadata) = Arc::get_mut(&mut metadata) {
+            metadata.asked_at = Some(Instant::now());
+        }
+        metadata
+    }
+
+    /// Whether the server is to be asked that again.
+    fn is_old(&self) -> bool {
+        self.asked_at.is_some_and(|at| is_old(at.elapsed()))
     }
 
     /// What decides which of these values, as they stand in a Bind, may go under a name.
@@ -135,7 +160,7 @@ const SHAPES_MAX: usize = 1024;
 
 impl MetadataCache {
     pub(crate) fn get(&self, sql: &str) -> Option<Arc<Metadata>> {
-        self.lock(sql).by_text.get(sql).cloned()
+        self.lock(sql).by_text.get(sql).filter(|it| !it.is_old()).cloned()
     }
 
     /// Whether a text is remembered. One that is not counts as new at each use.
@@ -151,7 +176,8 @@ impl MetadataCache {
         let mut known = self.lock(text);
         if let Some(old) = known.by_text.get_mut(text) {
             // Callers that began at the same time learn the same: their uses count together.
-            if old.types != metadata.types || old.formats() != metadata.formats() {
+            let is_same = old.types == metadata.types && old.formats() == metadata.formats();
+            if !is_same || old.is_old() {
                 *old = metadata;
             }
             return;
@@ -169,6 +195,9 @@ impl MetadataCache {
     /// is forgotten; if the error shows that something has changed, so is all metadata, and all
     /// connections prepare their texts anew.
     pub(crate) fn failed(&self, metadata: &Arc<Metadata>, error: &Error) {
+        if error.code() == UNENCODABLE {
+            return self.forget(metadata);
+        }
         // What is forgotten by then was found out before, by another use that was in flight.
         if may_be_outdated(error) && self.forgot(metadata) && ends_all(error) {
             for shard in &self.shards {
@@ -204,5 +233,37 @@ impl MetadataCache {
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn metadata(asked: Option<Duration>) -> Arc<Metadata> {
+        let traits = onetrip_postgres::sql::classify("select $1");
+        let mut metadata = Metadata::new("select $1".into(), vec![Type::INT4], traits, Vec::new());
+        let of = Arc::get_mut(&mut metadata).expect("nobody else has it");
+        of.asked_at = asked.map(|age| Instant::now().checked_sub(age).expect("the machine is up"));
+        metadata
+    }
+
+    /// P56.
+    #[test]
+    fn which_of_its_types_a_value_has_is_asked_anew_once_that_is_old() {
+        let cache = MetadataCache::default();
+        let is_known = || cache.get("select $1").is_some();
+        cache.remember(metadata(Some(Duration::ZERO)));
+        assert!(is_known());
+        cache.forget(&cache.get("select $1").expect("it is known"));
+        cache.remember(metadata(Some(Duration::from_secs(61))));
+        assert!(!is_known());
+        cache.remember(metadata(Some(Duration::ZERO)));
+        assert!(is_known(), "what was asked anew takes the place of the old");
+        cache.forget(&cache.get("select $1").expect("it is known"));
+        cache.remember(metadata(None));
+        assert!(is_known(), "what the program says of a type is not asked about");
     }
 }

@@ -203,6 +203,12 @@ pub(crate) fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut By
     }
 }
 
+/// Whether a value can be sent as this type.
+pub(crate) fn fits(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
+    scratch.clear();
+    encode(value, type_, scratch).is_ok()
+}
+
 /// The format in which a value is sent: text if it has no type, else the value decides.
 pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
     match value.encode_format(type_) {
@@ -226,6 +232,9 @@ impl std::fmt::Debug for Alternative {
     }
 }
 
+/// The code of an error about a value that does not convert to the type that it is sent as.
+pub(crate) const UNENCODABLE: &str = "unencodable_parameter";
+
 /// Why a Bind could not be written.
 #[derive(Debug)]
 pub(crate) enum BindError {
@@ -246,9 +255,9 @@ impl From<EncodeError> for BindError {
 }
 
 impl BindError {
-    /// Whether the value does not accept the remembered type.
-    pub(crate) fn is_wrong_type(&self) -> bool {
-        matches!(self, BindError::Value { source, .. } if source.is::<WrongType>())
+    /// Whether the value does not fit the type: it accepts others, or has no room there.
+    pub(crate) fn is_of_value(&self) -> bool {
+        matches!(self, BindError::Value { .. })
     }
 }
 
@@ -276,8 +285,7 @@ pub(crate) fn unconvertible(
         Some(reason) => format!("{what} could not be converted to type {type_}: {reason}"),
     };
     let kind = crate::Kind::Conversion;
-    Error::new(kind, crate::Outcome::NotSent, "unencodable_parameter", message)
-        .with_conversion(source)
+    Error::new(kind, crate::Outcome::NotSent, UNENCODABLE, message).with_conversion(source)
 }
 
 /// The Rust type of a value, as a part of a sentence.

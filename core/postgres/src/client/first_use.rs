@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::client::statements::AGE_MAX;
 use crate::outdated;
 
 /// How long a question for the types of a text may be unanswered before it is asked once more.
@@ -20,6 +21,17 @@ pub const ASKED_MAX: usize = 2;
 #[must_use]
 pub fn asks(newest: Option<Duration>) -> bool {
     newest.is_none_or(|age| age >= ASKED_AGAIN_AFTER)
+}
+
+/// How long the type of a value is remembered that the server was asked about since the value
+/// converts to several: as long as a name that its text was prepared under.
+const REMEMBERED_FOR: Duration = AGE_MAX;
+
+/// Whether the server is to be asked anew which of its types a value is to have. `age`: how long ago
+/// it said so. Nothing shows by itself that it would say another one by now: it casts the value.
+#[must_use]
+pub fn is_old(age: Duration) -> bool {
+    age >= REMEMBERED_FOR
 }
 
 /// Whether the server refused a column of the result that has no binary form.

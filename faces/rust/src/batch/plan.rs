@@ -62,7 +62,7 @@ impl Executor {
         let known =
             self.context.metadata_cache.get(sql).filter(|it| it.types.len() == first.count());
         if let Some(metadata) = known
-            && all_accept(first, &metadata.types)
+            && all_fit(first, &metadata.types)
         {
             self.check_place(metadata.traits)?;
             let bound = Bound { metadata, explicit: None };
@@ -93,7 +93,10 @@ impl Executor {
 
 impl Plan {
     fn new(sql: &str, traits: Traits, shared: bool, types: Vec<Type>) -> Plan {
-        let metadata = Metadata::new(sql.into(), types, traits, Vec::new());
+        Plan::of(Metadata::new(sql.into(), types, traits, Vec::new()), shared)
+    }
+
+    fn of(metadata: Arc<Metadata>, shared: bool) -> Plan {
         Plan { bound: Bound { metadata, explicit: None }, shared, is_new: true }
     }
 
@@ -124,7 +127,9 @@ impl Undescribed {
         let types = types.map(|(number, (found, wanted))| {
             found.unwrap_or_else(|| accepted(first, number, wanted))
         });
-        Ok(Plan::new(&self.sql, self.traits, self.shared, types.collect()))
+        let (sql, traits) = (self.sql.as_str().into(), self.traits);
+        let metadata = Metadata::asked(sql, types.collect(), traits, Vec::new());
+        Ok(Plan::of(metadata, self.shared))
     }
 }
 
@@ -140,8 +145,10 @@ fn accepted(row: &impl ParameterSet, number: usize, wanted: &Type) -> Type {
     type_.clone()
 }
 
-fn all_accept(row: &impl ParameterSet, types: &[Type]) -> bool {
+/// Whether the first row can be sent as these types. Of another row that can't, the error has the
+/// next batch ask anew.
+fn all_fit(row: &impl ParameterSet, types: &[Type]) -> bool {
     let mut scratch = bytes::BytesMut::new();
     let mut numbered = types.iter().enumerate();
-    numbered.all(|(number, type_)| params::accepts(row.parameter(number), type_, &mut scratch))
+    numbered.all(|(number, type_)| params::fits(row.parameter(number), type_, &mut scratch))
 }

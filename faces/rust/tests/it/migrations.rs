@@ -2,8 +2,11 @@
 //! and no value may be stored or read by it: a client behind a migration does as one that was started
 //! after it.
 
-use onetrip::types::ToSql;
-use onetrip::{Client, Session};
+use std::error::Error as StdError;
+
+use bytes::{BufMut, BytesMut};
+use onetrip::types::{IsNull, ToSql, Type, to_sql_checked};
+use onetrip::{Client, Error, Outcome, Session};
 use onetrip_postgres::client::copy::{Guard, TYPES_CHANGED, guard};
 
 use crate::support::*;
@@ -347,5 +350,91 @@ fn a_client_that_begins_behind_a_change_stores_what_the_column_takes_however_oft
         let count = format!("select count(*) from {t} where a = '2020-01-01 07:00:00+00'");
         let right: i64 = owner.query_one(&count, &[]).await.unwrap().get(0);
         assert_eq!(right, 2 * OFTEN as i64);
+    });
+}
+
+/// A value of a type that converts to several of the server's, and not each value to each.
+#[derive(Clone, Copy, Debug)]
+enum Key {
+    Number(i64),
+    Uuid([u8; 16]),
+}
+
+impl ToSql for Key {
+    fn to_sql(
+        &self,
+        type_: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match (*self, type_) {
+            (Key::Number(number), &Type::INT4) => out.put_i32(i32::try_from(number)?),
+            (Key::Number(number), &Type::INT8) => out.put_i64(number),
+            (Key::Uuid(bytes), &Type::UUID) => out.put_slice(&bytes),
+            _ => return Err(format!("{self:?} is no {type_}").into()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(type_: &Type) -> bool {
+        [Type::INT4, Type::INT8, Type::UUID].contains(type_)
+    }
+
+    to_sql_checked!();
+}
+
+/// How a program stores one key.
+const WAYS: [&str; 6] = ["alone", "transaction", "pipeline", "stream", "atomic", "isolated"];
+
+async fn store(client: &Client, way: &str, text: &str, key: Key) -> Result<(), Error> {
+    match way {
+        "alone" => client.execute(text, &[&key]).await.map(drop),
+        "transaction" => {
+            let tx = client.begin().await?;
+            tx.query("select 1", &[]).await?;
+            tx.execute(text, &[&key]).await?;
+            tx.commit().await
+        }
+        "pipeline" => {
+            let mut pipeline = client.pipeline();
+            let stored = pipeline.execute(text, &[&key]);
+            pipeline.finish().await?;
+            stored.await.map(drop)
+        }
+        "stream" => {
+            let text = format!("{text} returning 1");
+            let mut rows = client.query_stream(&text, &[&key]).await?;
+            while rows.try_next().await?.is_some() {}
+            Ok(())
+        }
+        "atomic" => client.batch(text, [(key,)]).atomic().await.map(drop).map_err(Error::from),
+        _ => Ok(client.batch(text, [(key,)]).isolated().await.into_result().map(drop)?),
+    }
+}
+
+#[test]
+fn before_a_value_is_refused_by_a_remembered_type_the_server_is_asked_again() {
+    run(async {
+        let owner = session().await;
+        let changes = [
+            ("bigint", Key::Number(3_000_000_000), "3000000000"),
+            ("uuid", Key::Uuid([7; 16]), "07070707-0707-0707-0707-070707070707"),
+        ];
+        for (way, (to, key, text)) in WAYS.iter().flat_map(|way| changes.map(|it| (way, it))) {
+            let (client, t) = (client().await, table("a int").await);
+            let insert = format!("insert into {t} values ($1)");
+            for _ in 0..OFTEN {
+                store(&client, way, &insert, Key::Number(7)).await.unwrap();
+            }
+            // The server takes none of the new type yet.
+            let error = store(&client, way, &insert, key).await.unwrap_err();
+            assert_eq!(error.outcome(), Outcome::NotSent, "{way}, {to}: {error}");
+            assert_eq!(error.code(), "unencodable_parameter", "{way}, {to}: {error}");
+            let change = format!("truncate {t}; alter table {t} alter a type {to} using null");
+            owner.script(&change).await.unwrap();
+            store(&client, way, &insert, key).await.unwrap_or_else(|it| panic!("{way} {to}: {it}"));
+            store(&client, way, &insert, key).await.unwrap();
+            let found = stored(&owner, &t).await;
+            assert_eq!(found, vec![Some(text.to_owned()); 2], "{way}, {to}");
+        }
     });
 }

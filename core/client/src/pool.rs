@@ -2,6 +2,7 @@
 //! drives. The policy decides which connection is used, when another is opened, which caller is
 //! next, and what expires.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::connect::TargetSessionAttrs;
 use onetrip_postgres::client::connect::plan::scout_after;
 use onetrip_postgres::client::replicas::Outlook;
+use onetrip_postgres::client::statements::Generation;
 #[cfg(feature = "redis")]
 use onetrip_redis::client::{router::LINE_WAIT, sentinel::ATTEMPT_PAUSE};
 
@@ -201,6 +203,14 @@ impl<H: Lent> Pool<H> {
             self.forget(number);
         }
         self.settle(now);
+    }
+
+    /// The generation of the names of texts on its connections; none before one is open. A host that
+    /// finds out by itself that the schema has changed says so there ([`Generation::advance`]).
+    pub fn generation(&self) -> Option<Generation> {
+        let texts = self.texts.as_ref()?;
+        // No code of the host runs while the lock is held, so a panic leaves nothing half done.
+        Some(texts.lock().unwrap_or_else(PoisonError::into_inner).generation().clone())
     }
 
     // --- connections ---

@@ -821,7 +821,7 @@ impl Core {
     fn doubt(&self, text: &Bound<'_, PyString>, is_wrong: bool) -> PyResult<()> {
         let statement = self.statement(text)?;
         if is_wrong {
-            self.generation.ends();
+            self.generation.has_changed();
         }
         if let Some(described) = statement.get().former() {
             self.state.with(|state| {

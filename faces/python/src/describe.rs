@@ -210,7 +210,16 @@ pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
     let reads = if is_arrow { onetrip_arrow::format } else { Type::format };
     let asked = if is_arrow { &described.of_arrow } else { &described.formats };
     if !is_made {
+        let now = client.get().time();
         let (fit, types) = client.get().state.with(|state| {
+            // The connection of a stream is busy with it.
+            let old = match is_told || call.flows() {
+                true => Vec::new(),
+                false => state.types.old(now, &oids),
+            };
+            if !old.is_empty() {
+                return (Fit::Unknown(old), Vec::new());
+            }
             let types: Vec<_> = oids.iter().map(|oid| state.types.get(*oid)).collect();
             (fit(&state.types, (&oids, asked), is_told, reads), types)
         })?;
@@ -280,7 +289,7 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
         if goes_again {
             return Ok(());
         }
-        client.get().state.with(|state| state.generation.ends())?;
+        client.get().state.with(|state| state.generation.has_changed())?;
         part.get().now.with(|it| it.failure = Some(failure))?;
     }
     if !unknown.is_empty() {
@@ -312,7 +321,7 @@ pub(crate) fn altered(client: &Bound<'_, Core>, call: &Call, oids: &[u32]) -> Py
     }
     Ok(client.get().state.with(|state| {
         oids.iter().for_each(|oid| state.types.forget(*oid));
-        state.generation.ends();
+        state.generation.has_changed();
         state.types.missing(oids)
     })?)
 }

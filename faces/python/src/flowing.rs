@@ -26,7 +26,7 @@ fn look_at(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<()> {
         Look::Unknown(oids) => describe::place_of(it, &oids)?,
         Look::Altered(oids) => describe::place_of(it, &describe::altered(core, it, &oids)?)?,
     };
-    core.get().state.with(|state| state.generation.ends())?;
+    core.get().state.with(|state| state.generation.has_changed())?;
     Err(describe::misfit(core, it, place)?.raised(call.py()))
 }
 

@@ -2,7 +2,7 @@
 //! columns.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use onetrip_client::completion::outcome;
 use onetrip_engine::Time;
 use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::migrated;
+use onetrip_postgres::client::statements;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
@@ -27,16 +28,42 @@ use crate::types::{Type, Types};
 /// Which migration the client has learned of last. What a text was described as before one is not
 /// used any more, so each costs one error at most.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Generation(Arc<AtomicU32>);
+pub(crate) struct Generation(Arc<Parts>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    /// What this side has found out by itself.
+    own: AtomicU64,
+    /// What the connections have, by whose names the server still knows texts.
+    of_names: OnceLock<statements::Generation>,
+}
 
 impl Generation {
-    /// What was learned of some text has been shown to be wrong.
+    /// What was learned of some text is not what the server says of it. Elsewhere it may be that
+    /// still: in a session with another path.
     pub(crate) fn ends(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.own.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn number(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+    /// What was learned has been shown to be wrong by what has come of it. No text is used by its
+    /// name either, which may have been prepared before.
+    pub(crate) fn has_changed(&self) {
+        self.ends();
+        if let Some(of_names) = self.0.of_names.get() {
+            of_names.advance();
+        }
+    }
+
+    /// The connections of this generation are those that share that of their names.
+    pub(crate) fn goes_with(&self, of_names: Option<statements::Generation>) {
+        if let Some(of_names) = of_names {
+            let _ = self.0.of_names.set(of_names);
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        let of_names = self.0.of_names.get().map_or(0, statements::Generation::now);
+        self.0.own.load(Ordering::Relaxed) + of_names
     }
 }
 
@@ -85,7 +112,7 @@ pub(crate) struct What {
 pub(crate) struct Described {
     /// Given once: it stands for this text with these types.
     pub(crate) id: u32,
-    generation: u32,
+    generation: u64,
     pub(crate) types: Vec<Arc<Type>>,
     pub(crate) oids: Vec<u32>,
     /// The forms of columns; none where all are binary.

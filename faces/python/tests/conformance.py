@@ -57,6 +57,10 @@ class Place:
         """The rows that were changed, and the errors of sets by their indexes."""
         raise NotImplementedError
 
+    async def copy(self, table: str, rows: list[list[Json]]) -> int:
+        """Stores rows by a binary COPY, and returns how many."""
+        raise NotImplementedError
+
     async def run(
         self, texts: list[str], attempts_max: int, attempt: Callable[[], None]
     ) -> None:
@@ -171,6 +175,12 @@ class Run:
             await self.pipeline(here, step)
         elif "batch" in step:
             await self.batch(here, step)
+        elif "copy" in step:
+            copied = here.copy(step["copy"], step["rows"])
+            if "error" in step:
+                await rejects(copied, step["error"], f"copy {step['copy']}")
+            else:
+                assert await copied == step["count"], step
         elif "run" in step:
             await self.run(here, step)
         elif "trips" in step:

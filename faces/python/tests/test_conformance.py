@@ -82,6 +82,10 @@ class Native(Place):
         except onetrip.Error as error:
             return None, [(error.index, error)]
 
+    async def copy(self, table: str, rows: list[list[Any]]) -> int:
+        copied: int = await self._scope.copy_rows(table, rows)
+        return copied
+
     async def run(
         self, texts: list[str], attempts_max: int, attempt: Callable[[], None]
     ) -> None:
@@ -114,6 +118,11 @@ class DropIn(Place):
         timeout = asked["timeout_ms"] / 1000 if "timeout_ms" in asked else None
         return _came(how(asked["text"], *asked.get("parameters", ()), timeout=timeout), {})
 
+    async def copy(self, table: str, rows: list[list[Any]]) -> int:
+        records = [tuple(row) for row in rows]
+        tag: str = await self._scope.copy_records_to_table(table, records=records)
+        return int(tag.rpartition(" ")[2])
+
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Place]:
         async with self._scope.acquire() as con:
@@ -142,8 +151,8 @@ async def drop_in(url: str, settings: dict[str, Any]) -> AsyncIterator[Place]:
 
 
 FACES: dict[str, tuple[Open, set[str]]] = {
-    "native": (native, {"rust"}),
-    "asyncpg": (drop_in, {"rust", "pg pipelined"}),
+    "native": (native, {"rust", "python"}),
+    "asyncpg": (drop_in, {"rust", "pg pipelined", "python"}),
 }
 
 #: Files that are nothing to a face.

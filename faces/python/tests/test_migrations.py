@@ -729,6 +729,130 @@ async def test_a_migration_costs_transactions_of_all_kinds_one_error(
     assert "have changed" in errors[0] or "cached statement plan is invalid" in errors[0]
 
 
+UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+
+#: What has lost its meaning once a column of texts is one of something else: what the server infers,
+#: what the client has learned, and rows of a COPY.
+OF_MEANINGS: dict[str, Callable[[Face], Awaitable[Any]]] = {
+    "inferred": lambda face: face.execute("insert into moving.filled values ($1)", UUID),
+    "learned": lambda face: face.fetch("select 1 from moving.filled where n = $1 limit 1", UUID),
+    "copied": lambda face: copied(face, [(UUID,)]),
+}
+
+
+@pytest.mark.parametrize("kinds", list(itertools.permutations(OF_MEANINGS)), ids=" ".join)
+async def test_what_one_kind_of_statement_finds_out_costs_no_other_an_error(
+    face: Face, admin: Any, kinds: tuple[str, ...]
+) -> None:
+    await admin.execute("create table moving.filled (n text)")
+
+    async def work(kind: str) -> None:
+        async with (face.db.transaction if face.drop_in else face.db.begin)() as tx:
+            await OF_MEANINGS[kind](face if face.drop_in else Face(tx, False))
+
+    for kind in 8 * list(OF_MEANINGS):
+        await work(kind)
+    await admin.execute("alter table moving.filled alter n type uuid using n::uuid")
+    errors = []
+    for kind in 2 * kinds:
+        try:
+            await work(kind)
+        except Exception as error:
+            errors.append(f"{kind}: {error}")
+    assert len(errors) <= 1, errors
+
+
+async def streamed(face: Face, text: str, *args: Any) -> Rows:
+    stream = face.db.cursor if face.drop_in else face.db.stream
+    return [tuple(row) async for row in stream(text, *args)]
+
+
+async def errors_of_transactions(
+    face: Face, works: dict[str, Callable[[Face], Awaitable[Any]]], first: str, change: Any
+) -> list[str]:
+    """Of all works in transactions of their own, the first one first, behind what changes."""
+
+    async def work(kind: str) -> None:
+        async with (face.db.transaction if face.drop_in else face.db.begin)() as tx:
+            within = face if face.drop_in else Face(tx, False)
+            await within.fetch("select 1")
+            await works[kind](within)
+
+    for kind in 8 * list(works):
+        await work(kind)
+    await change()
+    errors = []
+    for kind in [first, *works, *works]:
+        try:
+            await work(kind)
+        except Exception as error:
+            errors.append(f"{kind}: {error}")
+    return errors
+
+
+OF_ENUM: dict[str, Callable[[Face], Awaitable[Any]]] = {
+    "insert": lambda face: face.fetch("insert into moving.filled values ($1)", "sad"),
+    "inferred": lambda face: face.execute("insert into moving.filled values ($1)", "sad"),
+    "where": lambda face: face.fetch("select n from moving.filled where n = $1 limit 1", "sad"),
+    "cast": lambda face: face.fetch("select $1::moving.mood", "sad"),
+    "copied": lambda face: copied(face, [("sad",)]),
+    "streamed": lambda face: streamed(face, "select n from moving.filled where n <> $1", "glad"),
+}
+
+
+@pytest.mark.parametrize("first", OF_ENUM)
+async def test_an_enum_that_is_made_anew_costs_transactions_of_all_kinds_one_error(
+    face: Face, admin: Any, first: str
+) -> None:
+    await admin.execute("create table moving.filled (n moving.mood)")
+
+    async def change() -> None:
+        await admin.execute("""
+            alter table moving.filled alter n type text; drop type moving.mood cascade;
+            create type moving.mood as enum ('new', 'glad', 'sad');
+            alter table moving.filled alter n type moving.mood using n::moving.mood""")
+
+    errors = await errors_of_transactions(face, OF_ENUM, first, change)
+    assert len(errors) <= 1, errors
+
+
+#: Changes of a composite of an int and a text, and a value of it then.
+OF_COMPOSITE: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "added": ("add attribute c int cascade", (1, "x", 2)),
+    "dropped": ("drop attribute b cascade", (1,)),
+    "dropped and added": ("drop attribute b, add attribute b int cascade", (1, 5)),
+}
+
+
+@pytest.mark.parametrize("change", OF_COMPOSITE)
+@pytest.mark.parametrize("first", ["insert", "returning", "where", "read", "array", "copied"])
+async def test_a_composite_that_changes_costs_transactions_of_all_kinds_one_error(
+    face: Face, admin: Any, change: str, first: str
+) -> None:
+    await admin.execute("create type moving.two as (a int, b text)")
+    await admin.execute("create table moving.filled (n moving.two)")
+    value: tuple[Any, ...] = (1, "x")
+    some = "(select n from moving.filled limit 2) t"
+    works: dict[str, Callable[[Face], Awaitable[Any]]] = {
+        "insert": lambda face: face.fetch("insert into moving.filled values ($1)", value),
+        "returning": lambda face: face.fetch(
+            "insert into moving.filled values ($1) returning *", value
+        ),
+        "where": lambda face: face.fetch(f"select 1 from {some} where n = $1::moving.two", value),
+        "read": lambda face: face.fetch(f"select n from {some}"),
+        "array": lambda face: face.fetch(f"select array_agg(n) from {some}"),
+        "copied": lambda face: copied(face, [(value,)]),
+    }
+
+    async def alter() -> None:
+        nonlocal value
+        await admin.execute(f"alter type moving.two {OF_COMPOSITE[change][0]}")
+        value = OF_COMPOSITE[change][1]
+
+    errors = await errors_of_transactions(face, works, first, alter)
+    assert len(errors) <= 1, errors
+
+
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize(
     "migration",

@@ -72,7 +72,7 @@ struct Own<T> {
 /// A statement is prepared anew when it is as old as this. The server says nothing when a function,
 /// an operator or a table is made that its text would find by now, and its values do not show it:
 /// so this is how long the old meaning lasts. The cost is one Parse in that time.
-pub(super) const AGE_MAX: Duration = Duration::from_secs(60);
+pub(in crate::client) const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A text is prepared with so many uses since names have changed. Where each transaction sets a
 /// path, few texts come so often, and preparing them would be in vain.
@@ -939,7 +939,9 @@ impl Fault {
 }
 
 impl Generation {
-    fn now(&self) -> u64 {
+    /// Differs from what it was, once something has changed since.
+    #[must_use]
+    pub fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 

@@ -40,6 +40,7 @@ impl State {
             connection.borrow_mut().mark_positions(replicas.get().losses());
         }
         self.pool.opened(now, number, connection);
+        self.generation.goes_with(self.pool.generation());
         self.walk_pool(py, now);
         true
     }

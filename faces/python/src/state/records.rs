@@ -240,7 +240,7 @@ impl State {
         }
         // It may be long until its next use shows what has changed, and others would fail meanwhile.
         if is_old && failure.ends_all() {
-            self.generation.ends();
+            self.generation.has_changed();
         }
         Some(told(failure))
     }
@@ -248,7 +248,7 @@ impl State {
     /// What a call was sent with is the server's no more: the types of its parameters are asked for
     /// anew as well.
     fn has_changed(&mut self, call: &Call) {
-        self.generation.ends();
+        self.generation.has_changed();
         let described = call.now.with(|it| it.described.clone()).ok().flatten();
         if let Some(described) = described {
             described.oids.iter().for_each(|oid| self.types.forget(*oid));
@@ -386,7 +386,7 @@ impl State {
             if cause.shows_change() {
                 parts.iter().for_each(|part| self.has_changed(part.get()));
             } else if is_old && cause.ends_all() {
-                self.generation.ends();
+                self.generation.has_changed();
             }
             let texts = parts.iter().filter_map(|part| part.get().statement.as_ref());
             texts.for_each(|text| text.get().forget());

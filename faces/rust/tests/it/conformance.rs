@@ -52,7 +52,7 @@ fn cases(file: &str) -> Vec<Case> {
 }
 
 /// The words of the cases. A misspelt word would weaken its case unnoticed.
-const WORDS: &str = "attempts attempts_max batch begin cancelled code columns commit count differs direct drop \
+const WORDS: &str = "attempts attempts_max batch begin cancelled code columns commit copy count differs direct drop \
      early end error faces failed flush how index isolation killed message name on outcome \
      parameters pipeline read_only reads release repeatable rows run savepoint says session sets \
      settings setup since sqlstate statements steps sync text texts then timeout_ms times \

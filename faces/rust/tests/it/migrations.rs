@@ -411,6 +411,7 @@ async fn store(client: &Client, way: &str, text: &str, key: Key) -> Result<(), E
     }
 }
 
+/// P56.
 #[test]
 fn before_a_value_is_refused_by_a_remembered_type_the_server_is_asked_again() {
     run(async {

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use onetrip_engine::Time;
 
 use super::catalog::{Description, Kind as Described};
+use super::fit::may_be_outdated;
 use super::known::Known;
 use super::look_up::found;
 use super::resolve::resolve;
@@ -267,6 +268,13 @@ impl Types {
     /// Those that the server is to be asked about.
     pub fn missing(&self, oids: &[u32]) -> Vec<u32> {
         self.known.missing(oids, is_built_in)
+    }
+
+    /// Those of these that hold composites and were learned long ago. Their attributes may have other
+    /// names by now, and a value has their types alone.
+    pub fn old(&self, now: Time, oids: &[u32]) -> Vec<u32> {
+        let is_old = |oid: &u32| self.known.is_old(now, *oid) && may_be_outdated(&self.get(*oid));
+        oids.iter().copied().filter(is_old).collect()
     }
 
     /// Learns what the server has answered.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use onetrip_engine::Time;
 
 use super::resolve::{Resolved, Shape};
+use crate::client::statements::AGE_MAX;
 
 /// The limit on the total size of all types that are remembered. A type has the size 1, plus 1 for
 /// each label of an enum, plus the sizes of its parts.
@@ -92,6 +93,12 @@ impl<T> Known<T> {
         self.by_oid.retain(|_, entry| !entry.shape.contains(oid));
         self.by_age.retain(|oid| self.by_oid.contains_key(oid));
         self.size = self.by_oid.values().map(|entry| entry.shape.size).sum();
+    }
+
+    /// Whether a type was learned so long ago that it is asked for again, if nothing on the wire would
+    /// show that it has changed.
+    pub fn is_old(&self, now: Time, oid: u32) -> bool {
+        self.by_oid.get(&oid).is_some_and(|entry| now.since(entry.since) >= AGE_MAX)
     }
 
     /// Whether a type must be forgotten after a value of it could not be read as learned, so that

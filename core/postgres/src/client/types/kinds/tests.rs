@@ -77,3 +77,27 @@ fn a_host_that_was_told_how_reads_a_type_within_others_so() {
     types.clear();
     assert_eq!(types.missing(&[90_001]), [90_001]);
 }
+
+/// P20. Nothing on the wire shows that an attribute has another name.
+#[test]
+fn composites_are_asked_for_again_once_they_are_old() {
+    let mut types = learned(vec![
+        described(90_001, "mood", Described::Enum(vec!["sad".to_owned()])),
+        described(90_003, "pair", Described::Composite(vec![("m".to_owned(), 90_001)])),
+        described(90_004, "pairs", Described::Array(90_003)),
+    ]);
+    let all = [23, 90_001, 90_003, 90_004];
+    let after = |secs: u64| Time::from_nanos(secs * 1_000_000_000);
+    assert_eq!(types.old(after(59), &all), []);
+    assert_eq!(types.old(after(60), &all), [90_003, 90_004]);
+    types.learn(
+        after(60),
+        vec![
+            described(90_001, "mood", Described::Enum(vec!["sad".to_owned()])),
+            described(90_003, "pair", Described::Composite(vec![("k".to_owned(), 90_001)])),
+        ],
+    );
+    assert_eq!(types.old(after(61), &all), [90_004]);
+    let Kind::Composite(fields) = &types.get(90_003).kind else { panic!("it is a composite") };
+    assert_eq!(fields[0].0, "k");
+}

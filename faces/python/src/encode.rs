@@ -21,6 +21,7 @@ use crate::call::unsent;
 use crate::failure::{Cause, Failure};
 use crate::python;
 use crate::types::{self, Kind, Type};
+use crate::whole;
 
 /// Why a value can't be sent.
 pub(crate) enum Unfit {
@@ -211,7 +212,10 @@ fn parameter(
         return Ok(false);
     }
     if loses(type_, value) {
-        write_text(&whole_text(value)?, out)?;
+        match whole::text(type_, value) {
+            Some(text) => out.extend_from_slice(&text),
+            None => write_text(&whole_text(value)?, out)?,
+        }
         return Ok(true);
     }
     let is_as_text = type_.format() == Format::Text;
@@ -227,7 +231,7 @@ fn parameter(
 /// a time of day, a float for the digits of a Decimal, a numeric or an inet for how a str has them.
 /// The type may be another one by now, so such a value leaves as its text, from which the server takes
 /// what its type has room for.
-fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
     let base = type_.base();
     match &types::without_ends(base).kind {
         // In the drop-in its first and its last day are infinity, whatever the time.
@@ -241,6 +245,7 @@ fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
         }
         Kind::Numeric => is_text_where(value, |text| numeric::parse(text).is_ok()),
         Kind::Uuid => is_text_where(value, is_uuid),
+        Kind::Array(_) => whole::text(base, value).is_some(),
         Kind::Own(codec) => {
             types::leaves_as_text(codec, value)
                 || types::written_as(codec).is_some_and(|of| loses(of, value))
@@ -286,7 +291,7 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// The text of such a value. What a subclass says of itself is no matter.
-fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+pub(crate) fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     let py = value.py();
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.clone());
@@ -553,7 +558,7 @@ fn uuid(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn days_of(date: &impl PyDateAccess) -> i64 {
+pub(crate) fn days_of(date: &impl PyDateAccess) -> i64 {
     calendar::days(date.get_year(), date.get_month(), date.get_day())
 }
 
@@ -627,8 +632,8 @@ pub(crate) fn write_endless(
 }
 
 /// The first and the last day of Python, in days since 2000.
-const FIRST_DAY: i64 = -730_119;
-const LAST_DAY: i64 = 2_921_939;
+pub(crate) const FIRST_DAY: i64 = -730_119;
+pub(crate) const LAST_DAY: i64 = 2_921_939;
 
 /// The first and the last moment of Python, in microseconds since 2000.
 const FIRST_MOMENT: i64 = FIRST_DAY * calendar::DAY;

@@ -26,6 +26,7 @@ mod settings;
 mod state;
 mod statement;
 mod types;
+mod whole;
 mod wire;
 
 // Nothing was tested without the GIL.

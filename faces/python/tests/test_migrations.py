@@ -1020,6 +1020,13 @@ PARAMETERS = [
     ("inet", "text", "10.0.0.1", "1.2.3.4", "1.2.3.4"),
     ("inet", "text", "10.0.0.1", "::0001", "::0001"),
     ("cidr", "text", "10.0.0.0/8", "1.2.3.4", "1.2.3.4"),
+    ("uuid[]", "text[]", [UPPER.lower()], [UPPER, None], f"{{{UPPER},NULL}}"),
+    ("numeric[]", "text[]", [1], [["1e2", 2]], "{{1e2,2}}"),
+    ("date[]", "timestamp[]", [NOON.date()], [NOON], '{"2020-01-01 12:30:00"}'),
+    ("float8[]", "numeric[]", [0.5], [decimal.Decimal("1.50"), 0.1], "{1.50,0.1}"),
+    ("float8[]", "numeric[]", [0.5], [2**53 + 1, 1], "{9007199254740993,1}"),
+    ("inet[]", "text[]", ["10.0.0.1"], ["1.2.3.4"], "{1.2.3.4}"),
+    ("daterange", "tsrange", onetrip.Range(NOON.date(), None), onetrip.Range(NOON, None), '["2020-01-01 12:30:00",)'),
 ]
 
 

@@ -338,6 +338,9 @@ class Pipeline(_native.Scope):
 class Lease:
     """Borrows a connection for a block."""
 
+    #: Its end does nothing that a caller would have to hear of.
+    ends_nothing = True
+
     def __init__(self, host: Host) -> None:
         self._host = host
         self._session: Session | None = None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from . import _native
+
 Outcome = Literal["NotSent", "Rejected", "Applied", "Unknown"]
 
 
@@ -96,7 +98,8 @@ class RedisError(Error):
 
 
 def _answered(command: str, outcome: Outcome, text: str) -> RedisError:
-    error = RedisError(f"{command}: {text}" if command else text)
+    told = _native.one_line(text)
+    error = RedisError(f"{command}: {told}" if command else told)
     error.code, error.outcome, error.command = text.split(" ", 1)[0], outcome, command
     return error
 
@@ -192,7 +195,7 @@ def _make(
         code = fields.get("C", "")
         by_code = PostgresError._by_code
         kind = by_code.get(code) or by_code.get(code[:2]) or PostgresError
-        error = kind(message + (fields.get("M") or "the server gave no reason"))
+        error = kind(message + (_native.one_line(fields.get("M", "")) or "the server gave no reason"))
         error.sqlstate = code
         for letter, name in _FIELDS.items():
             if letter in fields:

@@ -298,6 +298,12 @@ pub(crate) fn fields_of<'py>(py: Python<'py>, block: &[u8]) -> Bound<'py, PyAny>
     fields.into_any()
 }
 
+/// A text in one line.
+#[pyfunction]
+pub(crate) fn one_line(text: &str) -> String {
+    onetrip_postgres::message::one_line(text).into_owned()
+}
+
 /// The same for Python.
 #[pyfunction]
 pub(crate) fn fields<'py>(py: Python<'py>, block: &[u8]) -> Bound<'py, PyAny> {

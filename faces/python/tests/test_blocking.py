@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import select
@@ -28,6 +29,7 @@ import onetrip.blocking
 from onetrip import Gap, Notification
 from onetrip.blocking import Database, Timeout, connect
 from onetrip.blocking._loop import Loop
+from onetrip.blocking._parts import Block
 from onetrip.errors import CancelledError
 
 from conftest import PATIENCE, URL, Line
@@ -859,3 +861,99 @@ def test_a_client_that_is_deleted_is_closed_in_the_background(db: Database) -> N
             del gone
             gc.collect()
     until(lambda: db.fetchval(count) == 0)
+
+
+class Slow:
+    """A block that is entered although its caller has given that up."""
+
+    def __init__(self, limit: Timeout) -> None:
+        self._limit = limit
+        self.is_left = False
+
+    async def __aenter__(self) -> None:
+        self._limit.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(PATIENCE)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_left = True
+
+
+def test_a_block_that_is_entered_as_its_time_ends_has_sent_nothing(db: Database) -> None:
+    limit = Timeout(None)
+    slow = Slow(limit)
+    with pytest.raises(onetrip.errors.CancelledError) as error, limit:
+        with Block(db._loop, lambda: slow, lambda it: it):
+            raise AssertionError
+    assert (error.value.outcome, slow.is_left) == ("NotSent", True)
+
+
+@pytest.mark.parametrize("kind", ["copy", "stream", "batch", "savepoint"])
+def test_what_is_given_up_in_a_transaction_was_rolled_back_with_it(
+    db: Database, kind: str
+) -> None:
+    """Its own step may have been done, or may not; the block speaks of the whole."""
+    db.execute("create table if not exists given_up (id int)")
+    limit = Timeout(None)
+
+    def rows(end: int) -> Iterator[tuple[int]]:
+        for n in range(end):
+            yield (n,)
+        limit.cancel()
+
+    with pytest.raises(onetrip.errors.CancelledError) as error, limit:
+        with db.begin() as tx:
+            tx.execute("insert into given_up values (1)")
+            if kind == "copy":
+                tx.copy_rows("given_up", rows(5))
+            elif kind == "batch":
+                tx.batch("insert into given_up values ($1)", rows(5)).atomic()
+            elif kind == "savepoint":
+                with tx.begin() as inner:
+                    inner.execute("insert into given_up values (2)")
+                    limit.cancel()
+            else:
+                for _ in tx.stream("select generate_series(1, 100000)"):
+                    limit.cancel()
+            tx.fetchval("select 1")
+    assert error.value.outcome in ("Rejected", "NotSent")
+    assert db.fetchval("select count(*) from given_up") == 0
+
+
+def test_an_error_is_one_line(db: Database) -> None:
+    with pytest.raises(onetrip.PostgresError) as error:
+        db.execute("do $$ begin raise exception E'one:\\n  two\\n'; end $$")
+    assert str(error.value) == "one: two"
+    assert error.value.fields is not None and error.value.fields["M"] == "one:\n  two\n"
+
+
+def test_what_a_handler_has_raised_comes_out_in_no_other_thread(db: Database) -> None:
+    db._loop.struck(KeyboardInterrupt())
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(onetrip.ConnectionLostError):
+            thread.submit(db.fetchval, "select 1").result(PATIENCE)
+    assert db.fetchval("select 1") == 1
+
+
+#: Each instruction of the way out may be the one at which a handler raises.
+LEFT_BY_SIGNAL = """
+import signal, sys
+from onetrip.blocking import Timeout
+from onetrip.blocking._loop import _limit
+def strike(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, strike)
+for n in range(20000):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + n % 50 * 1e-6)
+        with Timeout(60):
+            pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        pass
+    assert _limit.get() is None, n
+"""
+
+
+def test_no_signal_leaves_a_limit_behind() -> None:
+    assert subprocess.run([sys.executable, "-c", LEFT_BY_SIGNAL], timeout=PATIENCE).returncode == 0

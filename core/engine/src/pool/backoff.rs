@@ -16,6 +16,8 @@ pub(super) struct Backoff {
     permanent: bool,
     /// No attempt is made before this moment.
     until: Time,
+    /// The same for an attempt that nobody waits for.
+    leisurely: Time,
     /// A connection was lost, and no attempt since then was quick: how long one took before. Other
     /// clients may have lost theirs at the same moment.
     lost: Option<Duration>,
@@ -28,6 +30,7 @@ impl Backoff {
             failed: Time::ZERO,
             permanent: false,
             until: Time::ZERO,
+            leisurely: Time::ZERO,
             lost: None,
         }
     }
@@ -35,6 +38,11 @@ impl Backoff {
     /// The moment before which no attempt is made.
     pub(super) fn until(&self) -> Time {
         self.until
+    }
+
+    /// The same for an attempt that nobody waits for, as one to restore the minimum.
+    pub(super) fn leisurely_until(&self) -> Time {
+        self.until.max(self.leisurely)
     }
 
     /// Whether the last attempt failed.
@@ -56,7 +64,7 @@ impl Backoff {
     /// busy with the logins of others.
     pub(super) fn succeeded(&mut self, took: Duration) {
         self.failing_since = None;
-        self.until = Time::ZERO;
+        (self.until, self.leisurely) = (Time::ZERO, Time::ZERO);
         self.lost = self.lost.filter(|usual| took > 2 * (*usual).max(RESOLUTION));
     }
 
@@ -93,6 +101,8 @@ impl Backoff {
         let since = *self.failing_since.get_or_insert(started);
         self.failed = now;
         self.pause(now, pause(now.since(since), limits), jitter);
+        let longest = limits.backoff_max;
+        self.leisurely = now.after(jitter.between(longest / 2, longest));
     }
 
     /// Makes no attempt for a random time between half of `time` and `time`.

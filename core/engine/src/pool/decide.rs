@@ -207,7 +207,7 @@ impl Pool {
 
     /// Opens connections for this many callers, as far as that is allowed now.
     fn open_for(&mut self, callers: usize, now: Time) {
-        while self.wants_opening(callers) && self.may_open() && now >= self.backoff.until() {
+        while self.wants_opening(callers) && self.may_open() && now >= self.attempt_at(callers) {
             let id = self.connections.open(now);
             self.outputs.push_back(Output::Open { id });
         }
@@ -217,9 +217,18 @@ impl Pool {
 
     /// When the next attempt is planned, if one waits for the end of a pause.
     pub(super) fn next_attempt(&self) -> Time {
-        match self.wants_opening(self.callers()) && self.may_open() {
-            true => self.backoff.until(),
+        let callers = self.callers();
+        match self.wants_opening(callers) && self.may_open() {
+            true => self.attempt_at(callers),
             false => Time::NEVER,
+        }
+    }
+
+    /// When the next attempt may be made for this many callers. Where none waits there is no hurry.
+    fn attempt_at(&self, callers: usize) -> Time {
+        match callers > self.opening() || self.wish {
+            true => self.backoff.until(),
+            false => self.backoff.leisurely_until(),
         }
     }
 

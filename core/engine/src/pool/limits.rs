@@ -66,7 +66,8 @@ pub struct Limits {
     /// that time, up to `backoff_max`. Each is shortened by up to half at random, so that clients
     /// don't come back all at once. A success ends them.
     pub backoff_min: Duration,
-    /// The longest pause, by which a client may come back later than its server. Default 2 s: 2,000
+    /// The longest pause, by which a client may come back later than its server; and the one behind
+    /// a failure that nobody waited for, as of a connection of the minimum. Default 2 s: 2,000
     /// clients that wait for a server then make some 1,300 attempts a second.
     pub backoff_max: Duration,
     /// How long a connection returned as [`DirtyHolding`](super::Condition::DirtyHolding) may be

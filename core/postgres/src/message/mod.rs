@@ -92,7 +92,7 @@ pub use refusal::may_mend;
 pub use row_description::{Field, RowDescription};
 pub use sasl::{SaslInitialResponse, SaslResponse};
 pub use secret::Secret;
-pub use server_error::ServerError;
+pub use server_error::{ServerError, one_line};
 pub use startup_message::{InitialMessage, StartupMessage};
 pub use target::Target;
 pub use values::Values;

@@ -1,5 +1,6 @@
 //! The owned form of ErrorResponse and NoticeResponse.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::BytesMut;
@@ -7,8 +8,8 @@ use bytes::BytesMut;
 use super::error_response::{ErrorFields, field, write, write_notice};
 use super::{EncodeError, ErrorResponse, NoticeResponse, may_mend};
 
-/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`, as far as the
-/// server sent them; the rest is in the fields.
+/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)` in one line, as
+/// far as the server sent them; the rest is in the fields.
 ///
 /// In texts that are not UTF-8, the invalid bytes are replaced. An error early in startup may be in
 /// another encoding.
@@ -19,7 +20,7 @@ pub struct ServerError {
     pub severity: String,
     /// The SQLSTATE, five letters and digits; empty if the server sent none.
     pub code: String,
-    /// What happened, in one line.
+    /// What happened, mostly in one line.
     pub message: String,
     /// More details, possibly with values of the user.
     pub detail: Option<String>,
@@ -177,14 +178,23 @@ impl From<NoticeResponse<'_>> for ServerError {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = match self.message.as_str() {
-            "" => "the server gave no reason",
-            message => message,
+            "" => "the server gave no reason".into(),
+            message => one_line(message),
         };
         match self.code.as_str() {
-            "" => f.write_str(message),
+            "" => f.write_str(&message),
             code => write!(f, "{message} (SQLSTATE {code})"),
         }
     }
+}
+
+/// A text in one line: what a function of the user's raises may have several.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\n', '\r']) {
+        return text.into();
+    }
+    let lines = text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").into()
 }
 
 impl std::error::Error for ServerError {}

@@ -412,6 +412,8 @@ fn server_error_prefers_the_untranslated_severity_and_keeps_unknown_fields() {
         assert_eq!(error.unknown, [(b'?', "x".to_owned())]);
         assert_eq!(error.to_string(), "too many (SQLSTATE 53300)");
     }
+    let lines = ServerError::from(ErrorResponse::decode(b"MOne:\n  two\r\n\0\0").unwrap());
+    assert_eq!((lines.to_string().as_str(), &*lines.message), ("One: two", "One:\n  two\r\n"));
     let old = ServerError::from(ErrorResponse::decode(b"SPANIC\0\0").unwrap());
     assert!(old.is_fatal());
 }

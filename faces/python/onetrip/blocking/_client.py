@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from ssl import SSLContext
 from typing import Any, TypeVar, overload
 
@@ -16,9 +17,10 @@ from .._batch import BatchReport
 from .._client import Attempts, Isolation, Metrics, Pipeline
 from .._flow import PART, Data, Flows
 from .._listen import Event
+from .._loan import Loan
 from .._native import Arrow, Position, Record
 from ..errors import Error, Notice
-from ._loop import Loop
+from ._loop import Loop, marked
 from ._parts import Block, Events, Owner, Stream, grouped
 
 T = TypeVar("T")
@@ -35,6 +37,10 @@ class Calls:
 
     def _at(self) -> tuple[Loop, Any]:
         return self._loop, self._it
+
+    def _part_of(self) -> Loan | None:
+        """The connection of the transaction that a call here is a part of."""
+        return None
 
     @overload
     def fetch(
@@ -124,7 +130,7 @@ class Calls:
     def batch(self, query: str, rows: Iterable[Sequence[Any]], /) -> Batch:
         """A statement for many rows of arguments: ``db.batch(query, rows).atomic()``."""
         loop, of = self._at()
-        return Batch(loop, of.batch(query, _told(rows)))
+        return Batch(loop, of.batch(query, _told(rows)), self._part_of())
 
     @overload
     def stream(self, query: str, /, *args: Any) -> Stream[Record]: ...
@@ -137,12 +143,12 @@ class Calls:
     def stream(self, query: str, /, *args: Any, into: Any = None) -> Stream[Any]:
         """The rows as they arrive: ``for row in db.stream(…)``."""
         loop, it = self._at()
-        return Stream(loop, lambda: it.stream(query, *args, into=into))
+        return Stream(loop, lambda: it.stream(query, *args, into=into), self._part_of())
 
     def copy_out(self, query: str, /) -> Stream[bytes]:
         """The data of a COPY … TO STDOUT as it arrives."""
         loop, it = self._at()
-        return Stream(loop, lambda: it.copy_out(query))
+        return Stream(loop, lambda: it.copy_out(query), self._part_of())
 
     def copy_in(self, query: str, source: Data | Iterable[Data] | Any, /) -> int:
         """Gives data to a COPY … FROM STDIN, and returns how many rows it made.
@@ -170,7 +176,8 @@ class Calls:
             # They can be gone through again.
             loop, of = self._at()
             result: int = loop.run(
-                lambda: of.copy_rows(table, rows, columns=columns, schema=schema)
+                lambda: of.copy_rows(table, rows, columns=columns, schema=schema),
+                part_of=self._part_of(),
             )
             return result
         return self._copy(
@@ -203,20 +210,22 @@ class Calls:
             await asyncio.wait([task])
 
         loop, of = self._at()
-        task = loop.run(begin)
+        part_of = self._part_of()
+        task = loop.run(begin, part_of=part_of)
         try:
             for group in groups:
-                if loop.run(hand, task, group):
+                if loop.run(hand, task, group, part_of=part_of):
                     break
-            loop.run(hand, task, None)
-            return loop.run(end, task)
+            loop.run(hand, task, None, part_of=part_of)
+            return loop.run(end, task, part_of=part_of)
         except Error as error:
             # It speaks of one step, as one that was not taken any more.
             if not task.done() and not loop.is_closed():
-                loop.leave(leave, task)
+                with suppress(Error):
+                    loop.leave(leave, task)
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
-            raise _of_whole(error, task)
+            raise marked(_of_whole(error, task), part_of)
         except BaseException:
             # Where a signal's handler has raised nothing is left to end, and that goes on.
             if loop.failure is None:
@@ -287,8 +296,8 @@ class Batch:
     makes them can't use the client.
     """
 
-    def __init__(self, loop: Loop, it: _batch.Batch) -> None:
-        self._loop, self._it = loop, it
+    def __init__(self, loop: Loop, it: _batch.Batch, part_of: Loan | None) -> None:
+        self._loop, self._it, self._part_of = loop, it, part_of
 
     def atomic(self) -> int:
         """Runs it for all rows, or for none, and returns how many rows were affected."""
@@ -300,7 +309,7 @@ class Batch:
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         try:
-            return self._loop.run(work)
+            return self._loop.run(work, part_of=self._part_of)
         except _Raised as raised:
             raise raised.error from None
 
@@ -311,10 +320,16 @@ class Transaction(Calls):
     def __init__(self, loop: Loop, it: _client.Transaction) -> None:
         self._loop, self._it = loop, it
 
+    def _part_of(self) -> Loan | None:
+        of: Any = self._it
+        loan: Loan = of._loan
+        return loan
+
     def begin(self) -> Block[Transaction]:
         """A savepoint, which is rolled back where its block raises."""
         of: Any = self._it
-        return Block(self._loop, of.begin, lambda tx: Transaction(self._loop, tx))
+        loop = self._loop
+        return Block(loop, of.begin, lambda tx: Transaction(loop, tx), self._part_of())
 
 
 class Session(Calls):

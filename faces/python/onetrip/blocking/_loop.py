@@ -27,7 +27,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
@@ -37,6 +37,7 @@ from ..errors import Error, MisuseError, Outcome, _make
 
 if TYPE_CHECKING:
     from .._host import Host
+    from .._loan import Loan
 
 T = TypeVar("T")
 Work = Union["_native.Call[Any]", "asyncio.Task[Any]"]
@@ -112,9 +113,14 @@ class Loop(asyncio.SelectorEventLoop):
         with self.turn:
             return self._acted(lambda: method(*args))
 
-    def run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    def run(
+        self,
+        work: Callable[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        part_of: Loan | None = None,
+    ) -> T:
         """What a coroutine returns."""
-        return self.run_within(_limit.get(), work, *args)
+        return self.run_within(_limit.get(), work, *args, part_of=part_of)
 
     def run_within(
         self,
@@ -123,9 +129,10 @@ class Loop(asyncio.SelectorEventLoop):
         *args: Any,
         closed: Callable[[], T] | None = None,
         leaves: bool = False,
+        part_of: Loan | None = None,
     ) -> T:
         """``closed`` is called in its place where the client was closed, or its connections ended
-        with a signal.
+        with a signal. ``part_of``: the connection of the transaction that it is a part of.
         """
         with self.turn:
             if self.amid:
@@ -141,7 +148,7 @@ class Loop(asyncio.SelectorEventLoop):
                 nonlocal task
                 self._look(None if leaves else limit)
                 task = self._task(work, *args)
-                result: T = self._end_of(task, limit)
+                result: T = self._end_of(task, limit, part_of)
                 return result
 
             return self._acted(ended, lambda: task)
@@ -151,9 +158,12 @@ class Loop(asyncio.SelectorEventLoop):
         work: Callable[..., Coroutine[Any, Any, T]],
         *args: Any,
         closed: Callable[[], T] | None = None,
+        part_of: Loan | None = None,
     ) -> T:
         """The way out of a block, which is always begun."""
-        return self.run_within(_limit_to_leave(), work, *args, closed=closed, leaves=True)
+        return self.run_within(
+            _limit_to_leave(), work, *args, closed=closed, leaves=True, part_of=part_of
+        )
 
     def _of_closed(self, closed: Callable[[], T]) -> T:
         try:
@@ -267,9 +277,7 @@ class Loop(asyncio.SelectorEventLoop):
         if not self._leader and not self.is_closed():
             self._close()
 
-    def _end_of(
-        self, work: Any, limit: Timeout | None, read: Callable[[Any], Any] | None = None
-    ) -> Any:
+    def _end_of(self, work: Any, limit: Timeout | None, part_of: Loan | None = None) -> Any:
         """Waits for the end of what was made, and perhaps sent, and reads its result."""
         self._wait(work, limit)
         if not work.done():
@@ -281,8 +289,8 @@ class Loop(asyncio.SelectorEventLoop):
                 error = limit.error(outcome_of(work))
             if isinstance(work, _native.Call):
                 work._mark(error)
-            raise error
-        return self._read(work) if read is None else read(work)
+            raise marked(error, part_of)
+        return self._read(work)
 
     def _read(self, work: Any) -> Any:
         if self.failure is None:
@@ -360,6 +368,9 @@ class Loop(asyncio.SelectorEventLoop):
                 if self._struck is not None:
                     struck = self._struck
                     self._give_in()
+                    if threading.current_thread() is not threading.main_thread():
+                        # It has come out there.
+                        return
                     raise struck
                 if limit is not None and limit.is_over():
                     return
@@ -602,7 +613,7 @@ class Waiter:
         self.set_result, self.get = told.put, told.get
 
 
-class Timeout:
+class Timeout(_native.Limit):
     """The calls of a block end within a time, or when another thread cancels them."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -610,21 +621,7 @@ class Timeout:
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._is_cancelled = False
         self._outer: Timeout | None = None
-        self._token: Token[Timeout | None] | None = None
         self._wake: Callable[[], object] | None = None
-
-    def __enter__(self) -> Timeout:
-        if self._token is not None:
-            raise MisuseError("this Timeout was used already: make another")
-        self._outer = _limit.get()
-        self._token = _limit.set(self)
-        if self._seconds is not None:
-            self._deadline = time.monotonic() + self._seconds
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._token is not None
-        _limit.reset(self._token)
 
     def cancel(self) -> None:
         """Ends the call that runs in the block, and those that follow. Any thread may do that."""
@@ -676,6 +673,13 @@ def _limit_to_leave() -> Timeout | None:
 
 
 _limit: ContextVar[Timeout | None] = ContextVar("onetrip_blocking_limit", default=None)
+
+
+def marked(error: Error, part_of: Loan | None) -> Error:
+    """The error, which knows the transaction that it is a part of."""
+    if part_of is not None:
+        error._part_of = (id(part_of.core), part_of.number)  # type: ignore[attr-defined]
+    return error
 
 
 def outcome_of(work: Any) -> Outcome:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .._flow import Stream as Flow
 from ..errors import CancelledError, Error, MisuseError, TimeoutError
-from ._loop import Loop, Timeout, _limit, outcome_of
+from ._loop import Loop, Timeout, _limit, marked, outcome_of
+
+if TYPE_CHECKING:
+    from .._loan import Loan
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Owner")
@@ -90,16 +93,23 @@ class Block(Generic[T]):
     """For a ``with``. It may be entered again, when it has ended."""
 
     def __init__(
-        self, loop: Loop, made: Callable[[], Entered], given: Callable[[Any], T]
+        self,
+        loop: Loop,
+        made: Callable[[], Entered],
+        given: Callable[[Any], T],
+        part_of: Loan | None = None,
     ) -> None:
-        self._loop, self._made, self._given = loop, made, given
+        self._loop, self._made, self._given, self._part_of = loop, made, given, part_of
         self._block: Any = None
         self._is_entered = False
 
     def __enter__(self) -> T:
         try:
-            return self._given(self._loop.run(self._enter))
+            return self._given(self._loop.run(self._enter, part_of=self._part_of))
         except BaseException as error:
+            if isinstance(error, (TimeoutError, CancelledError)):
+                # It may have been entered meanwhile, of which nothing is left.
+                error.outcome = "NotSent"
             # A signal's handler may raise when the block was entered already.
             if self._is_entered and self._loop.failure is None:
                 self.__exit__(type(error), error, None)
@@ -127,12 +137,14 @@ class Block(Generic[T]):
         def finish() -> None:
             # The client was closed in it, which has ended what it has of it.
             _finish(self._block.__aexit__(kind, error, traceback))
-            if self._loop.failure is not None:
+            if self._loop.failure is not None and not getattr(self._block, "ends_nothing", False):
                 raise self._loop.lost("NotSent")
 
         try:
             leave = self._block.__aexit__
-            self._loop.leave(leave, kind, error, traceback, closed=finish)
+            self._loop.leave(
+                leave, kind, error, traceback, closed=finish, part_of=self._part_of
+            )
         except Error as why:
             # Where a signal's handler has raised nothing is left to end, and that goes on; and so
             # does what the block has raised where its end took too long.
@@ -174,8 +186,10 @@ class Stream(Iterator[T]):
     ``with`` gives the connection back at a certain moment.
     """
 
-    def __init__(self, loop: Loop, made: Callable[[], Flow[T]]) -> None:
-        self._loop = loop
+    def __init__(
+        self, loop: Loop, made: Callable[[], Flow[T]], part_of: Loan | None = None
+    ) -> None:
+        self._loop, self._part_of = loop, part_of
         self._source = made()
 
     def __next__(self) -> T:
@@ -189,14 +203,16 @@ class Stream(Iterator[T]):
             return _at_once(_next(source), loop)
 
         try:
-            come: T = loop.run_within(_limit.get(), lambda: _next(source), closed=end)
+            come: T = loop.run_within(
+                _limit.get(), lambda: _next(source), closed=end, part_of=self._part_of
+            )
         except StopAsyncIteration:
             raise StopIteration from None
         except (TimeoutError, CancelledError) as error:
             # It may speak of this step alone, which was not taken any more.
             if call is not None and error.outcome == "NotSent":
                 error.outcome = outcome_of(call)
-            raise
+            raise marked(error, self._part_of)
         return come
 
     def close(self) -> None:

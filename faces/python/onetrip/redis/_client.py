@@ -253,6 +253,9 @@ class RedisLoan(Loan):
 class Lease(Generic[T]):
     """Borrows a connection for a block."""
 
+    #: Its end does nothing that a caller would have to hear of.
+    ends_nothing = True
+
     def __init__(self, parts: _Parts, key: Key | None, how: dict[str, Any]) -> None:
         self._parts, self._key, self._how = parts, key, how
         self._session: Session[T] | None = None

@@ -140,6 +140,27 @@ fn an_attempt_in_the_background_waits_for_the_end_of_the_pause_too() {
     assert!(host.pool.can_grow(), "and the next is for the next statement to ask for");
 }
 
+/// P77.
+#[test]
+fn attempts_that_nobody_waits_for_are_few_until_somebody_does() {
+    let mut host = Host::new(Limits { connections_min: 1, ..max(2) });
+    let mut open = host.take();
+    for _ in 0..20 {
+        let Some(Did::Open(name)) = open.pop() else { panic!("nothing is tried") };
+        let failed = host.now;
+        assert_eq!(host.open_failed(name), []);
+        open = host.due();
+        let pause = host.now.since(failed);
+        assert!(pause >= seconds(1) && pause <= seconds(2), "{pause:?}");
+    }
+    let mut host = Host::new(Limits { connections_min: 1, ..max(2) });
+    host.take();
+    host.open_failed(0);
+    host.later(millis(25));
+    host.checkout(1);
+    assert_eq!(host.take(), [Did::Open(1)]);
+}
+
 #[test]
 fn a_server_that_drops_what_it_accepts_is_not_asked_without_a_pause() {
     let mut host = Host::new(Limits { connections_min: 1, ..max(2) });

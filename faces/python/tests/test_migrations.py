@@ -616,11 +616,21 @@ async def test_rows_that_a_transaction_copies_are_stored_as_the_table_is_or_not_
     assert await admin.fetch("select n from moving.filled order by n") == [(3.0,), (7.0,)]
 
 
+#: From and to which type, a value that both take, and what a COPY of it is refused with.
+REFUSED_COPIES = [
+    ("text", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "incorrect binary data format"),
+    ("int", "bigint", 7, "insufficient data left in message"),
+    ("int[]", "bigint[]", [7], "binary data has array element type"),
+    ("text", "jsonb", "[1]", "unsupported jsonb version number"),
+]
+
+
+@pytest.mark.parametrize(("of", "to", "value", "said"), REFUSED_COPIES)
 async def test_a_copy_that_shows_a_change_leaves_no_error_to_other_texts(
-    face: Face, admin: Any
+    face: Face, admin: Any, of: str, to: str, value: Any, said: str
 ) -> None:
-    await admin.execute("create table moving.filled (n text)")
-    insert, value = "insert into moving.filled values ($1)", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    await admin.execute(f"create table moving.filled (n {of})")
+    insert, where = "insert into moving.filled values ($1)", "delete from moving.filled where n = $1"
 
     async def in_a_transaction(work: Any) -> None:
         async with face.db.transaction() if face.drop_in else face.db.begin() as tx:
@@ -628,11 +638,13 @@ async def test_a_copy_that_shows_a_change_leaves_no_error_to_other_texts(
 
     for _ in range(8):
         await in_a_transaction(lambda within: within.fetch(insert, value))
+        await in_a_transaction(lambda within: within.fetch(where, value))
     await in_a_transaction(lambda within: copied(within, [(value,)]))
-    await admin.execute("alter table moving.filled alter n type uuid using null")
-    with pytest.raises(Exception, match="incorrect binary data format"):
+    await admin.execute(f"alter table moving.filled alter n type {to} using null")
+    with pytest.raises(Exception, match=said):
         await in_a_transaction(lambda within: copied(within, [(value,)]))
-    await in_a_transaction(lambda within: within.fetch(insert, value))
+    for text in (where, insert):
+        await in_a_transaction(lambda within: within.fetch(text, value))
 
 
 async def test_a_copy_into_a_table_of_any_name_is_guarded(face: Face, admin: Any) -> None:

@@ -167,10 +167,13 @@ pub fn may_be_outdated(sqlstate: &str) -> bool {
 /// Whether the error of a binary COPY shows that the columns have other types than the data was made
 /// for, so that what else was learned before that may be wrong as well: that of its guard, by what it
 /// says, and that of data that is no value of its column's type (`CopyReadBinaryAttribute` in
-/// src/backend/commands/copyfromparse.c).
+/// src/backend/commands/copyfromparse.c, and the types' own functions): it has another length (22P03,
+/// 08P01), elements or attributes of other types (42804), is no text (22021), or of no version that
+/// the type has (XX000).
 #[must_use]
 pub fn types_changed(sqlstate: &str, message: &str) -> bool {
-    sqlstate == "22P03" || sqlstate == "22P02" && message.contains(TYPES_CHANGED)
+    matches!(sqlstate, "22P03" | "08P01" | "42804" | "22021" | "XX000")
+        || sqlstate == "22P02" && message.contains(TYPES_CHANGED)
 }
 
 /// What the error of a guard says, in front of the columns.
@@ -197,3 +200,21 @@ pub fn outcome(outcome: Outcome, data_ended: bool) -> Outcome {
 
 /// The most characters of a reason that are sent.
 const REASON_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_is_no_value_of_its_columns_type_shows_a_change_and_a_wrong_value_does_not() {
+        for sqlstate in ["22P03", "08P01", "42804", "22021", "XX000"] {
+            assert!(types_changed(sqlstate, "") && may_be_outdated(sqlstate), "{sqlstate}");
+        }
+        let said = format!("invalid input syntax for type integer: \"{TYPES_CHANGED}a is of type");
+        assert!(types_changed("22P02", &said));
+        for sqlstate in ["22P02", "23505", "22003", "42501"] {
+            assert!(!types_changed(sqlstate, "invalid input value for enum mood"), "{sqlstate}");
+        }
+        assert!(!may_be_outdated("23505"));
+    }
+}

@@ -148,9 +148,10 @@ impl Type {
     /// # Errors
     /// The bytes are none of a value.
     pub fn receive(self, bytes: &[u8]) -> Result<Value, Refused> {
-        let wrong = |_| code::INVALID_BINARY;
-        let eight = || <[u8; 8]>::try_from(bytes).map_err(wrong);
-        let four = || <[u8; 4]>::try_from(bytes).map_err(wrong);
+        // A message that ends too early is one of its own (pq_copymsgbytes).
+        let wrong = |len| if bytes.len() < len { code::PROTOCOL } else { code::INVALID_BINARY };
+        let eight = || <[u8; 8]>::try_from(bytes).map_err(|_| wrong(8));
+        let four = || <[u8; 4]>::try_from(bytes).map_err(|_| wrong(4));
         match self {
             Type::Int4 => Ok(Value::Whole(i32::from_be_bytes(four()?).into())),
             Type::Int8 => Ok(Value::Whole(i64::from_be_bytes(eight()?))),

@@ -741,9 +741,14 @@ impl Core {
 
     // --- its end ---
 
-    /// Takes nothing new. `Host.closed` tells when no connection is left.
-    fn close_pool(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Core::run(slf, State::close)
+    /// Takes nothing new. `Host.closed` tells when no connection is left. `why`: the reason, where
+    /// that is not its caller's wish.
+    #[pyo3(signature = (why=None))]
+    fn close_pool(slf: &Bound<'_, Self>, why: Option<&str>) -> PyResult<()> {
+        Core::run(slf, |state, py, now| match why {
+            Some(why) => state.close_for(py, now, why),
+            None => state.close(py, now),
+        })
     }
 
     /// Its time to close is over: callers in line fail.

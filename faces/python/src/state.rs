@@ -56,6 +56,8 @@ pub(crate) struct State {
     /// Why a connection could not be opened last.
     last_error: Option<(Py<PyAny>, String)>,
     pub(crate) is_closing: bool,
+    /// Why, where that was not its caller's wish.
+    why_closed: Option<Loss>,
     /// So many calls in a row were awaited before anything else was submitted.
     alone: u32,
     /// The last call was written at once, and is not awaited yet.
@@ -111,6 +113,7 @@ impl State {
             losses: VecDeque::new(),
             last_error: None,
             is_closing: false,
+            why_closed: None,
             alone: 0,
             is_early: false,
             pausing: Vec::new(),
@@ -189,7 +192,7 @@ impl State {
 
     pub(crate) fn checkout(&mut self, py: Python<'_>, now: Time, call: &Bound<'_, Call>) {
         if self.is_closing {
-            return self.fail(py, call, closed());
+            return self.fail(py, call, self.closed());
         }
         let token = self.token();
         self.in_line.insert(token, call.clone().unbind());
@@ -508,12 +511,24 @@ impl State {
         self.write(py, now, number);
     }
 
+    /// The failure of what comes behind its end.
+    fn closed(&self) -> Failure {
+        let of_loss = |why: &Loss| why.failure(outcome::NOT_SENT);
+        self.why_closed.as_ref().map_or_else(closed, of_loss)
+    }
+
+    /// It was closed for this reason.
+    pub(crate) fn close_for(&mut self, py: Python<'_>, now: Time, why: &str) {
+        self.why_closed = Some(Loss::lost(why));
+        self.close(py, now);
+    }
+
     /// Takes nothing new. What waits until its text is described was taken.
     pub(crate) fn close(&mut self, py: Python<'_>, now: Time) {
         self.is_closing = true;
         self.cache.iter().for_each(|cache| cache.get().close());
         for (_, call) in std::mem::take(&mut self.pausing) {
-            self.fail(py, call.bind(py), closed());
+            self.fail(py, call.bind(py), self.closed());
         }
         self.end_blocking(py, now);
         if self.asked == 0 {
@@ -535,7 +550,7 @@ impl State {
             if self.pool.give_up(now, token) {
                 self.in_line.remove(&token);
             }
-            self.fail(py, call.bind(py), closed());
+            self.fail(py, call.bind(py), self.closed());
         }
         let sent = self.links.iter().filter(|(_, link)| link.has(blocks));
         for number in sent.map(|(number, _)| *number).collect::<Vec<_>>() {

@@ -778,14 +778,14 @@ def test_what_ends_a_copy_speaks_of_the_whole(
     async def turn() -> None:
         await asyncio.sleep(0)
 
-    def stepped(self: Loop, work: Any, *args: Any) -> Any:
+    def stepped(self: Loop, work: Any, *args: Any, **how: Any) -> Any:
         if work.__name__ == "hand" and args[1] is None and ends == "half":
             limit.cancel()
         if work.__name__ == "end" and ends != "half":
             while ends == "answered" and not args[0].done():
                 run(self, turn)
             limit.cancel() if ends != "closed" else db.close(0)
-        return run(self, work, *args)
+        return run(self, work, *args, **how)
 
     with connect(URL) as other:
         other.execute("create table copied_whole (n int)")
@@ -957,3 +957,14 @@ for n in range(20000):
 
 def test_no_signal_leaves_a_limit_behind() -> None:
     assert subprocess.run([sys.executable, "-c", LEFT_BY_SIGNAL], timeout=PATIENCE).returncode == 0
+
+
+def test_what_was_not_sent_when_a_signal_ended_the_client_says_that(db: Database) -> None:
+    calls = []
+    with pytest.raises(onetrip.ConnectionLostError), db.pipeline() as pipeline:
+        calls.append(pipeline.fetchval("select 1"))
+        with db._loop.turn:
+            db._loop._give_in()
+    with pytest.raises(onetrip.ConnectionLostError, match="a signal interrupted") as error:
+        calls[0].result()
+    assert error.value.outcome == "NotSent"

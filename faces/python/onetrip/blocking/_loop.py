@@ -54,6 +54,9 @@ CANCEL_WAIT = 1.0
 #: What a call may raise by itself; all else is taken for what a signal's handler has raised.
 EXPECTED = (Error, TypeError, ValueError, RuntimeError, StopAsyncIteration)
 
+#: What is said of connections that have ended so.
+STRUCK = "a signal interrupted the client amid its work"
+
 #: Rounds of a loop in which what has come is read, and what follows from that is done.
 ROUNDS = 3
 
@@ -104,9 +107,9 @@ class Loop(asyncio.SelectorEventLoop):
             except EXPECTED:
                 self.amid = 0
                 raise
-            except BaseException:
+            except BaseException as struck:
                 self._interrupted(work)
-                raise
+                raise self._own(struck) from None
 
     def act(self, method: Callable[..., T], *args: Any) -> T:
         """Does what waits for nothing."""
@@ -188,9 +191,15 @@ class Loop(asyncio.SelectorEventLoop):
         except EXPECTED:
             self.amid = 0
             raise
-        except BaseException:
+        except BaseException as struck:
             self._interrupted(made())
-            raise
+            raise self._own(struck) from None
+
+    def _own(self, struck: BaseException) -> BaseException:
+        """What this thread is told of it: what a handler has raised is the main thread's alone."""
+        is_main = threading.current_thread() is threading.main_thread()
+        is_anothers = isinstance(struck, KeyboardInterrupt) and not is_main
+        return self.lost("Unknown") if is_anothers else struck
 
     def _enter(self) -> None:
         """In its turn, a thread begins to work."""
@@ -200,7 +209,7 @@ class Loop(asyncio.SelectorEventLoop):
 
     def lost(self, outcome: Outcome) -> Error:
         """The error of a call that has ended with all connections."""
-        return _make("connection_lost", outcome, self.failure or "", None)
+        return _make("connection_lost", outcome, self.failure or STRUCK, None)
 
     def _told_by(self, error: Error) -> Error:
         """What was not sent before all connections ended hears why, and not that it was closed."""
@@ -411,15 +420,16 @@ class Loop(asyncio.SelectorEventLoop):
         """A signal's handler raised amid the work, of which a part may be lost: no connection can
         be trusted any more. What was interrupted amid this is done again.
         """
-        self.failure, self._struck = "a signal interrupted the client amid its work", None
+        self.failure, self._struck = STRUCK, None
         if self._leader in (self.amid, get_ident()):
             self._leader = 0
         if asyncio._get_running_loop() is self and not self._leader:
             asyncio._set_running_loop(self._outer)
         for host in list(self.hosts):
-            for act in (host.core.close_pool, lambda: host.cut(self.failure or "")):
-                with suppress(*EXPECTED, OSError):
-                    act()
+            with suppress(*EXPECTED, OSError):
+                host.core.close_pool(STRUCK)
+            with suppress(*EXPECTED, OSError):
+                host.cut(STRUCK)
         for waiter in list(self._waiting):
             waiter.set_result(None)
         if not self._leader:

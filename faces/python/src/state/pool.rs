@@ -83,7 +83,8 @@ impl State {
             (pool_cause::OPEN_FAILED, Some((error, _))) => {
                 Failure::Raised(PyErr::from_value(error.into_bound(py)))
             }
-            (pool_cause::CLOSED | pool_cause::LINE_FULL, _) | (_, None) => unsent(code, message),
+            (pool_cause::CLOSED, _) => self.closed(),
+            (pool_cause::LINE_FULL, _) | (_, None) => unsent(code, message),
             (_, Some((error, text))) => {
                 message += "; the last attempt to open one failed: ";
                 message += &text;

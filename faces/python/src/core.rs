@@ -34,6 +34,9 @@ use crate::{describe, encode};
 const RUN_MAX: usize = 255;
 const RUN_BYTES: usize = 32 << 10;
 
+/// From so many requests on they are of any length, so that a segment takes millions of sets.
+const SHORT_RUNS_MAX: usize = 4096;
+
 const NOT_REPEATABLE: &str = "repeatable is not for a session, a transaction or a pipeline: what a \
     statement does there depends on its connection";
 
@@ -452,8 +455,9 @@ impl Core {
             }
             written?;
             in_run += bytes.len();
+            let has_room = in_run < RUN_BYTES || requests.len() >= SHORT_RUNS_MAX;
             match requests.last_mut() {
-                Some(run) if runs && run.3.len() < RUN_MAX && in_run < RUN_BYTES => {
+                Some(run) if runs && run.3.len() < RUN_MAX && has_room => {
                     run.3.push(bytes);
                 }
                 _ => {

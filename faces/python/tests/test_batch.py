@@ -124,3 +124,16 @@ async def test_an_isolated_batch_on_a_lost_connection_takes_no_more_rows(
     # The end of the connection may have overtaken the last answers.
     assert report.affected == min(report.errors) <= 500
     assert {error.outcome for i, error in report.errors.items() if i < 500} <= {"Unknown"}
+
+
+async def test_more_sets_than_a_queue_has_places_are_one_transaction(db: onetrip.Database) -> None:
+    """Each is longer than what leaves together otherwise."""
+    async with db.session() as session:
+        await session.execute("create temporary table long (n int primary key, t text)")
+        sets = [(n, "x" * 40_000 if n > 0 else "") for n in range(17_000)]
+        insert = "insert into long select $1, left($2, 1)"
+        assert await session.executemany(insert, sets) == 17_000
+        with pytest.raises(onetrip.errors.UniqueViolation) as error:
+            await session.executemany(insert, [(17_000, ""), *sets])
+        assert error.value.index == 1
+        assert await session.fetchval("select count(*) from long") == 17_000

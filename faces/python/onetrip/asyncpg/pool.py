@@ -282,7 +282,7 @@ class Pool:
     async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:
         self._check_init()
         sets = protocol.arguments_of(args)
-        if len(sets) <= protocol._MANY_MAX and self._is_shared("executemany", command):
+        if self._is_shared("executemany", command):
             call = self._shared._run_many(command, sets)
             await self._run(timeout, command, sets, call)
             return
@@ -325,7 +325,7 @@ class Pool:
     ) -> list[Any]:
         self._check_init()
         sets = protocol.arguments_of(args)
-        if len(sets) <= protocol._MANY_MAX and self._is_shared("fetchmany", query):
+        if self._is_shared("fetchmany", query):
             call = self._shared._run_many(query, sets, record_class or self._record_class)
             return await self._run(timeout, query, sets, call)
         async with self.acquire() as con:

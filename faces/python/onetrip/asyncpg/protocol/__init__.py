@@ -5,7 +5,6 @@ who patch them are heard; `Connection` leaves them out while nobody has.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -14,19 +13,13 @@ from ... import _native
 from ..._flow import Lent, RowCopy, Stream, _copy_in
 from ..._native import Record, record_of
 from ..._within import within as within
-from ...errors import ConnectionLostError, Error, ParameterError
+from ...errors import ConnectionLostError, Error
 from .. import exceptions, types
 from .._errors import translated
 
 __all__ = ("NO_TIMEOUT", "PreparedStatementState", "Protocol", "Record")
 
 NO_TIMEOUT = object()
-
-#: Statements of one pipeline.
-_MANY_MAX = 16_000
-
-#: The place of a set of arguments in an error, from 1.
-_SET = re.compile(r"\bset (\d+)")
 
 _BUSY = "cannot perform operation: another operation is in progress"
 
@@ -148,41 +141,9 @@ class Protocol:
     ) -> list[Any] | None:
         query, sets = state.query, arguments_of(args)
         record = self.record_of(state.record_class) or Record if return_rows else None
-        many = self.scope._run_many if len(sets) <= _MANY_MAX else self._atomic
+        many = self.scope._run_many
         rows: list[Any] | None = await self.run(timeout, query, sets, many, query, sets, record)
         return rows if return_rows else None
-
-    async def _atomic(self, query: str, sets: list[Any], record: Any) -> list[Any]:
-        """More than a pipeline holds: all of them take effect, or none."""
-        is_inside, name = self.is_in_transaction(), f"__onetrip_many_{id(sets):x}__"
-        begin, undo, end = ("BEGIN", "ROLLBACK", "COMMIT")
-        if is_inside:
-            begin, end = f"SAVEPOINT {name}", f"RELEASE SAVEPOINT {name}"
-            undo = f"ROLLBACK TO SAVEPOINT {name}; {end}"
-        script = self.scope._run
-        await script("script", begin, ())
-        try:
-            rows = await self._parts(query, sets, record)
-        except BaseException:
-            # A transaction that has failed is its caller's to end.
-            if not is_inside or self.core.status(self.number) == "T":
-                await script("script", undo, ())
-            raise
-        await script("script", end, ())
-        return rows
-
-    async def _parts(self, query: str, sets: list[Any], record: Any) -> list[Any]:
-        rows: list[Any] = []
-        for at in range(0, len(sets), _MANY_MAX):
-            try:
-                some = await self.scope._run_many(query, sets[at : at + _MANY_MAX], record)
-            except ParameterError as error:
-                error.args = (_SET.sub(lambda it: f"set {int(it[1]) + at}", str(error), count=1),)
-                # What was sent before is undone.
-                error.outcome = "Rejected" if at else error.outcome
-                raise
-            rows.extend(some if record is not None else ())
-        return rows
 
     async def query(self, query: str, timeout: Any) -> str:
         tag: str = await self.run(timeout, query, (), self.scope._run, "script", query, (), None)

@@ -253,6 +253,23 @@ for (const [name, lead] of METHODS) {
   })
 }
 
+/** AuthenticationOk. */
+const TAKEN = message('R', Buffer.alloc(4))
+
+for (const [mode, expected] of [['prefer', true], ['allow', false]] as const) {
+  test(`who is refused behind his login is not sent the other way: ${mode}`, async () => {
+    const seen: boolean[] = []
+    const port = await login(async (next, write, secure) => {
+      await next()
+      seen.push(secure)
+      write(Buffer.concat([TAKEN, failure('28000', 'role "me" is not permitted to log in', 'FATAL')]))
+    })
+    const end = await outcome(port, { sslmode: mode })
+    assert.ok(end !== 'done' && end.code === '28000' && end.outcome === 'NotSent', String(end))
+    assert.deepEqual([...new Set(seen)], [expected])
+  })
+}
+
 /** An address of this machine that does not look local. */
 const REMOTE = '0.0.0.0'
 

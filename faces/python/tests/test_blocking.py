@@ -893,7 +893,7 @@ def test_what_is_given_up_in_a_transaction_was_rolled_back_with_it(
     db: Database, kind: str
 ) -> None:
     """Its own step may have been done, or may not; the block speaks of the whole."""
-    db.execute("create table if not exists given_up (id int)")
+    db.execute("create table if not exists left_in_a_block (id int)")
     limit = Timeout(None)
 
     def rows(end: int) -> Iterator[tuple[int]]:
@@ -903,21 +903,21 @@ def test_what_is_given_up_in_a_transaction_was_rolled_back_with_it(
 
     with pytest.raises(onetrip.errors.CancelledError) as error, limit:
         with db.begin() as tx:
-            tx.execute("insert into given_up values (1)")
+            tx.execute("insert into left_in_a_block values (1)")
             if kind == "copy":
-                tx.copy_rows("given_up", rows(5))
+                tx.copy_rows("left_in_a_block", rows(5))
             elif kind == "batch":
-                tx.batch("insert into given_up values ($1)", rows(5)).atomic()
+                tx.batch("insert into left_in_a_block values ($1)", rows(5)).atomic()
             elif kind == "savepoint":
                 with tx.begin() as inner:
-                    inner.execute("insert into given_up values (2)")
+                    inner.execute("insert into left_in_a_block values (2)")
                     limit.cancel()
             else:
                 for _ in tx.stream("select generate_series(1, 100000)"):
                     limit.cancel()
             tx.fetchval("select 1")
     assert error.value.outcome in ("Rejected", "NotSent")
-    assert db.fetchval("select count(*) from given_up") == 0
+    assert db.fetchval("select count(*) from left_in_a_block") == 0
 
 
 def test_an_error_is_one_line(db: Database) -> None:

@@ -246,9 +246,9 @@ async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
 ) -> None:
     """Its first statement waits for a lock, and most of the others have not left yet."""
     name = "given up many"
-    await db.execute("create table if not exists given_up (t text)")
-    await db.execute("truncate given_up")
-    insert = "insert into given_up select $1 from pg_advisory_xact_lock(3164)"
+    await db.execute("drop table if exists given_up_sets")
+    await db.execute("create table given_up_sets (t text)")
+    insert = "insert into given_up_sets select $1 from pg_advisory_xact_lock(3164)"
     sets = [(f"{n} " + "x" * (32 << 10),) for n in range(100)]
     waiting = """select count(*) from pg_stat_activity
         where application_name = $1 and wait_event_type = 'Lock'"""
@@ -256,6 +256,7 @@ async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
     async def holds(call: Callable[[], Awaitable[Any]], task: bool) -> None:
         given_up = asyncio.ensure_future(call())
         while not await db.fetchval(waiting, name):
+            assert not given_up.done(), given_up
             await asyncio.sleep(0.001)
         if task:
             given_up.cancel()
@@ -275,4 +276,4 @@ async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
             assert await asyncio.wait_for(it.fetchval("select 1"), 20) == 1
             await holds(lambda: pool.executemany(insert, sets, timeout=0.5), False)
             assert await asyncio.wait_for(pool.fetchval("select 1"), 20) == 1
-        assert await it.fetchval("select count(*) from given_up") == 0
+        assert await it.fetchval("select count(*) from given_up_sets") == 0

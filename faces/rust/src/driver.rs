@@ -137,7 +137,7 @@ impl<C: Driven> Driver<C> {
     /// Reads and dispatches. Returns whether there is more to read at once. The first read takes the
     /// time at which the turn began, since nothing long lies between them.
     fn read(&mut self, began: Time, cx: &mut Context<'_>) -> bool {
-        for turn in 0..READS_PER_TURN {
+        for number in 0..READS_PER_TURN {
             if self.stopped {
                 return false;
             }
@@ -145,7 +145,7 @@ impl<C: Driven> Driver<C> {
             match self.reader.poll_read(cx, &mut self.input) {
                 Poll::Pending => return false,
                 Poll::Ready(read) => {
-                    let now = if turn == 0 { began } else { self.connection.now() };
+                    let now = if number == 0 { began } else { self.connection.now() };
                     let (bytes, open) = self.dispatch(now, read);
                     if !open {
                         return false;

@@ -439,12 +439,13 @@ export class Connection implements Owner, Reached {
     this.#transport?.stream.destroy()
   }
 
+  /** The login failed. `isFinal` behind a message of the server: it had taken the login before. */
   #refused(why: number, isFinal: boolean, start: number, end: number): void {
     if (why !== Close.SERVER) {
       return this.#opening.fail(endedBy(why, reason(why, start, end)), ConnectFault.SERVER, isFinal)
     }
-    isFinal = isFinalRefusal(start, end)
-    this.#opening.fail(serverError(start, end, 'Unknown'), ConnectFault.LOG_IN, isFinal)
+    const fault = isFinal ? ConnectFault.SESSION : ConnectFault.LOG_IN
+    this.#opening.fail(serverError(start, end, 'Unknown'), fault, isFinalRefusal(start, end))
   }
 }
 

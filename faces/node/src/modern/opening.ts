@@ -233,7 +233,8 @@ export class Opening implements Opener, Guide {
     this.#errors.push({ error, isFinal: isFinal || isPermanent(error) })
     const isOne = this.#settings.endpoints.length === 1 || error.message.startsWith(this.name)
     const text = isOne ? error.message : `${this.name}: ${error.message}`
-    const code = fault === ConnectFault.LOG_IN ? error.code.padEnd(5).slice(0, 5) : ''
+    const isTold = fault === ConnectFault.LOG_IN || fault === ConnectFault.SESSION
+    const code = isTold ? error.code.padEnd(5).slice(0, 5) : ''
     this.#plan.failed(fault, code + text)
     this.#go()
   }

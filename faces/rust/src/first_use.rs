@@ -44,8 +44,10 @@ pub(crate) struct FirstUse {
 struct Param {
     found: Found,
     values: Vec<Alternative>,
-    /// The types that other values of the Rust type would have, and why this value can't have them.
+    /// The types that other values of the Rust type would have, and why this value can't have them;
+    /// and that Rust type, as a part of a sentence, if there are any.
     refused: Vec<(Type, String)>,
+    of: String,
 }
 
 impl FirstUse {
@@ -57,7 +59,8 @@ impl FirstUse {
     ) -> Box<FirstUse> {
         let param = |(found, value): (Found, &&(dyn postgres_types::ToSql + Sync))| {
             let (values, refused) = params::alternatives(&found, *value);
-            Param { found, values, refused }
+            let of = if refused.is_empty() { String::new() } else { params::of_rust_type(*value) };
+            Param { found, values, refused, of }
         };
         let params = found.into_iter().zip(values).map(param).collect();
         Box::new(FirstUse {
@@ -144,9 +147,10 @@ impl Param {
             Outcome::NotSent,
             params::UNENCODABLE,
             format!(
-                "parameter ${} is of type {wanted} for the server, to which its value does not \
+                "parameter ${}{} is of type {wanted} for the server, to which its value does not \
                  convert{reason}",
-                number + 1
+                number + 1,
+                self.of
             ),
         )
     }

@@ -198,30 +198,23 @@ impl MetadataCache {
         if error.code() == UNENCODABLE {
             return self.forget(metadata);
         }
-        // What is forgotten by then was found out before, by another use that was in flight.
-        if may_be_outdated(error) && self.forgot(metadata) && ends_all(error) {
+        if ends_all(error) {
             for shard in &self.shards {
                 *shard.lock() = Known::default();
             }
             self.generation.advance();
+        } else if may_be_outdated(error) {
+            self.forget(metadata);
         }
     }
 
     /// Forgets metadata that does not hold any more.
     pub(crate) fn forget(&self, metadata: &Arc<Metadata>) {
-        self.forgot(metadata);
-    }
-
-    /// The same. Returns whether it was remembered.
-    fn forgot(&self, metadata: &Arc<Metadata>) -> bool {
         let mut known = self.lock(&metadata.sql);
-        let current = known.by_text.get(&metadata.sql);
-        let is_known = current.is_some_and(|current| Arc::ptr_eq(current, metadata));
-        if is_known {
+        if known.by_text.get(&metadata.sql).is_some_and(|current| Arc::ptr_eq(current, metadata)) {
             known.by_text.remove(&metadata.sql);
             known.by_age.retain(|text| *text != metadata.sql);
         }
-        is_known
     }
 
     fn lock(&self, sql: &str) -> MutexGuard<'_, Known> {

@@ -334,6 +334,11 @@ impl Connection {
         self.on_postgres((), |postgres, to| postgres.want_cancel(now, tokens, to));
     }
 
+    /// The caller of a request has gone, though that is not to be cancelled.
+    pub fn caller_gone(&mut self, now: Time, token: u32) {
+        self.on_postgres((), |postgres, _| postgres.caller_gone(now, token));
+    }
+
     /// Whether the server owes answers still, and something of that was given up.
     pub fn is_given_up(&self) -> bool {
         matches!(&self.peer, Peer::Postgres(postgres) if postgres.is_given_up())

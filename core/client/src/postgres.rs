@@ -448,10 +448,15 @@ impl Postgres {
             }
             self.give_up(now, token, is_late);
         }
-        if !ends.is_empty() {
-            self.engine.handle_given_up(now, true);
+        for token in ends {
+            self.caller_gone(now, token);
         }
         self.settle(to);
+    }
+
+    pub(crate) fn caller_gone(&mut self, now: Time, token: u32) {
+        self.engine.handle_caller_gone(Token(token.into()));
+        self.engine.handle_given_up(now);
     }
 
     pub(crate) fn is_given_up(&self) -> bool {
@@ -471,6 +476,7 @@ impl Postgres {
         if used.level.is_some() {
             self.end_block_until(until);
         }
+        self.caller_gone(now, token);
     }
 
     /// Tells callers who gave a request up that they wait no longer. The wish stays: it is cancelled

@@ -109,6 +109,10 @@ impl<T> Line<T> {
         many
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|(_, item)| item.as_ref())
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().filter_map(|(_, item)| item.as_mut())
     }

@@ -349,10 +349,15 @@ impl Link {
 
     /// The server is asked to stop it with what else is given up in this turn: `stop_those`.
     pub(crate) fn give_up(&mut self, now: Time, token: u32, ticket: Ticket, call: Py<Call>) {
+        let mut connection = self.connection.borrow_mut();
         // What others of its pipeline depend on stays where it is.
-        if self.parts.contains(&token) || self.connection.borrow_mut().cancel(now, ticket) {
+        if self.parts.contains(&token) {
+            return connection.caller_gone(now, token);
+        }
+        if connection.cancel(now, ticket) {
             return;
         }
+        drop(connection);
         self.given_up.push((token, call));
     }
 

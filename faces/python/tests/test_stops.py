@@ -141,3 +141,24 @@ async def test_a_server_that_answers_nothing_any_more_keeps_no_connection(end: s
             assert await asyncio.wait_for(db.fetchval("select 1"), PATIENCE) == 1
         finally:
             os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_statement_behind_a_released_savepoint_is_stopped() -> None:
+    async with onetrip.connect(URL, application_name=NAME) as db:
+
+        async def work() -> None:
+            async with db.begin() as tx:
+                async with tx.begin() as inner:
+                    await inner.execute("select 1")
+                await tx.execute(SLOW)
+
+        async with onetrip.connect(URL) as other:
+            task = asyncio.ensure_future(work())
+            while await other.fetchval(ACTIVE, NAME) == 0:
+                assert not task.done() or task.result()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, PATIENCE)
+            end = time.monotonic() + PATIENCE
+            while await other.fetchval(ACTIVE, NAME) > 0:
+                assert time.monotonic() < end

@@ -501,6 +501,7 @@ impl Core {
             self.replies.remove(token);
         } else {
             self.replies.abandon(token);
+            self.engine.handle_caller_gone(token);
         }
         submitted
     }
@@ -602,6 +603,7 @@ impl Core {
         {
             return;
         }
+        self.engine.handle_caller_gone(token);
         self.cancel_dropped(now, token, member);
     }
 

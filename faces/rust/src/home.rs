@@ -227,6 +227,8 @@ impl Home {
             let is_given_up = core.pipelined(now, |pipelines, io| pipelines.abandon(io, id, &why));
             if let (true, true, Some(group)) = (is_given_up, core.cancels_dropped, group) {
                 core.engine.want_cancel_group(now, group);
+                core.engine.handle_group_gone(group);
+                core.engine.handle_given_up(now);
             }
         });
         self.leave(Some(given_up()));

@@ -236,7 +236,7 @@ impl Drop for Transaction<'_> {
         // that never gives it keeps the connection for some time only.
         if self.ended || !self.lead.is_open() {
             if self.commits {
-                self.connection.with(|core, now| core.engine.handle_given_up(now, true));
+                self.connection.with(|core, now| core.engine.handle_given_up(now));
             }
             return;
         }
@@ -248,7 +248,7 @@ impl Drop for Transaction<'_> {
                 let error = core.lost("a transaction was dropped, and its ROLLBACK found no room");
                 core.close(error);
             }
-            core.engine.handle_given_up(now, true);
+            core.engine.handle_given_up(now);
         });
     }
 }

@@ -105,6 +105,8 @@ impl Driven for Connection {
                 core.close(error);
                 core.notify();
             }
+            // What was written may be due for a cancel, and has deadlines of its own.
+            core.settle(now);
             if !core.wakers.is_empty() {
                 core.notify();
             }

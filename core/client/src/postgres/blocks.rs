@@ -30,9 +30,7 @@ pub(super) struct Transaction {
     open: Vec<LevelId>,
     /// The token of COMMIT, and whether the server has confirmed it.
     commit: (u32, bool),
-    /// The token of what ended it or a savepoint of it, the last one that did.
-    last_end: u32,
-    /// The token of what ends the transaction.
+    /// The token of what ends the transaction, while that is not answered.
     end: u32,
     /// The result of COMMIT, once it is known.
     result: Option<Result<(), Told>>,
@@ -233,14 +231,7 @@ impl Postgres {
         let block = Block::new(Begin::new(modes.begin(), self.transactions));
         let open = vec![LevelId::OUTERMOST];
         let commit = (NOBODYS, false);
-        self.block = Some(Transaction {
-            block,
-            open,
-            commit,
-            last_end: NOBODYS,
-            end: NOBODYS,
-            result: None,
-        });
+        self.block = Some(Transaction { block, open, commit, end: NOBODYS, result: None });
     }
 
     /// Acts on the transaction. The end of an act that takes a token comes under that token.
@@ -256,9 +247,6 @@ impl Postgres {
             self.check(token)?;
         }
         let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
-        if ends {
-            it.last_end = token;
-        }
         let level = it.level();
         let result = match act {
             Act::Savepoint => {
@@ -279,17 +267,24 @@ impl Postgres {
                 Ok(())
             }
         };
-        // What was given up in front of it, and all that it undoes, ends with the connection as well.
+        // Behind what was given up nobody waits for it longer than for that.
         if act == Act::Rollback && self.engine.is_given_up() {
-            self.engine.handle_given_up(now, true);
+            self.caller_gone(now, token);
         }
         self.settle(to);
         result.map(|()| 0)
     }
 
-    /// Whether this is the token of what ends the transaction or a savepoint of it.
+    /// Whether this is the token of what ends the transaction, sent or not.
     pub(super) fn ends_transaction(&self, token: u32) -> bool {
-        self.block.as_ref().is_some_and(|it| it.last_end == token)
+        self.block.as_ref().is_some_and(|it| it.end == token)
+    }
+
+    /// A request has ended, so its token may be another's.
+    pub(super) fn forget_end(&mut self, token: u32) {
+        if let Some(it) = self.block.as_mut().filter(|it| it.end == token) {
+            it.end = NOBODYS;
+        }
     }
 
     fn release(
@@ -370,9 +365,10 @@ impl Postgres {
                 it.commit = (token, false);
             }
         }
+        let is_submitted = self.uses.get(token as usize).is_some_and(|it| it.is_live);
         if let Some(it) = &mut self.block {
             it.block.end(LevelId::OUTERMOST);
-            it.end = token;
+            it.end = if is_submitted { token } else { NOBODYS };
         }
         let given_up =
             self.uses.iter().filter(|it| it.level.is_some()).filter_map(|it| it.given_up);
@@ -389,7 +385,7 @@ impl Postgres {
     /// Whether this request ends the transaction and was not answered as long as its caller waited.
     pub(super) fn is_late_end(&self, token: u32, end: End) -> bool {
         let is_late = matches!(end, End::Failed(Failure { cause: Cause::Deadline, .. }));
-        is_late && self.block.as_ref().is_some_and(|it| it.end == token)
+        is_late && self.ends_transaction(token)
     }
 
     /// The caller of a statement gave it up: he waits for the end of its transaction until then.

@@ -431,6 +431,7 @@ impl Postgres {
         let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
         self.changing -= usize::from(used.changes);
         self.live -= usize::from(used.is_live);
+        self.forget_end(token);
         if used.waits_for_cancel().is_some() {
             self.given_up_until = self.next_given_up();
         }

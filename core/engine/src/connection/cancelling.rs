@@ -68,8 +68,12 @@ impl<P: Protocol> Connection<P> {
     pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
         let on_wire = self.wire.slots().position(|slot| slot.token == token);
         if let Some(at) = on_wire {
-            let shares = self.wire.at(at).is_some_and(shares_sync_point) || self.has_company(at);
-            return if shares { Wanted::NotPossible } else { self.want(now, at, Want::Gently) };
+            let is_possible = self.may_want(at) && !self.has_company(at);
+            return if is_possible {
+                self.want(now, at, Want::Gently)
+            } else {
+                Wanted::NotPossible
+            };
         }
         let waits = |(slot, _): &(Slot<P::Expect>, bytes::Bytes)| slot.token == token;
         let lists = [&mut self.healing, &mut self.yielded];
@@ -99,13 +103,34 @@ impl<P: Protocol> Connection<P> {
     /// The same for requests whose callers give them up together: none of them stands in the way of
     /// another.
     pub fn want_cancel_all(&mut self, now: Time, tokens: &[Token]) -> Vec<(Token, Wanted)> {
-        // From behind: what is at the head is judged by what is behind it.
-        let slots = self.wire.slots().map(|slot| slot.token);
-        let mut sent: Vec<_> = slots.filter(|token| tokens.contains(token)).collect();
-        sent.reverse();
-        let unsent = tokens.iter().filter(|token| !sent.contains(token)).copied();
-        let all: Vec<_> = unsent.chain(sent.iter().copied()).collect();
-        all.into_iter().map(|token| (token, self.want_cancel(now, token))).collect()
+        // All are noted before one is judged: the head by what is behind it, and what shares a sync
+        // point by those that it shares it with.
+        let is_sent = |it: &Self, token| it.wire.slots().any(|slot| slot.token == token);
+        let unsent: Vec<_> = tokens.iter().copied().filter(|it| !is_sent(self, *it)).collect();
+        let mut all: Vec<_> = unsent.iter().map(|it| (*it, self.want_cancel(now, *it))).collect();
+        let is_one =
+            |token| token != Token::DISCARD && tokens.contains(&token) && !unsent.contains(&token);
+        let sent = self.wire.slots().map(|slot| slot.token).enumerate();
+        let sent: Vec<_> = sent.filter(|(_, token)| is_one(*token)).collect();
+        let mut before = Vec::new();
+        for (at, _) in sent.iter().filter(|(at, _)| self.may_want(*at)) {
+            before.extend(self.wire.at(*at).map(|slot| (*at, slot.want)));
+        }
+        for (at, _) in &before {
+            self.wire.want(*at, Want::Gently);
+        }
+        // Whose neighbour is still waited for, waits on with him.
+        let (noted, stay): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|(at, _)| !self.has_company(*at));
+        for (at, want) in stay {
+            self.wire.want(at, want);
+        }
+        all.extend(sent.into_iter().map(|(at, token)| {
+            let is_noted = noted.iter().any(|(one, _)| *one == at);
+            (token, if is_noted { Wanted::Noted(token) } else { Wanted::NotPossible })
+        }));
+        self.look_for_victim(now);
+        all
     }
 
     /// Wants the segment of this group cancelled that the server runs, or runs next. Not for a
@@ -222,6 +247,11 @@ impl<P: Protocol> Connection<P> {
         Some(self.want(now, end, Want::Gently))
     }
 
+    /// Whether a request on the wire can be cancelled by itself, or with those that joined it.
+    fn may_want(&self, at: usize) -> bool {
+        self.wire.at(at).is_some_and(|slot| !shares_sync_point(slot))
+    }
+
     fn want_segment(&mut self, now: Time, first: usize, want: Want) -> Wanted {
         match self.wire.segment_end(first) {
             Some(end) => self.want(now, end, want),
@@ -231,7 +261,6 @@ impl<P: Protocol> Connection<P> {
 
     fn want(&mut self, now: Time, at: usize, want: Want) -> Wanted {
         let token = self.wire.want(at, want);
-        self.handle_given_up(now, false);
         self.look_for_victim(now);
         Wanted::Noted(token)
     }
@@ -306,7 +335,7 @@ impl<P: Protocol> Connection<P> {
     fn has_company(&self, at: usize) -> bool {
         let (first, last) = self.wire.shared_sync_of(at);
         let is_awaited =
-            |other| self.wire.at(other).is_some_and(|slot| !slot.expired && !slot.want.is_open());
+            |other| self.wire.at(other).is_some_and(|it| it.is_awaited() && !it.want.is_open());
         (first..=last).any(|other| other != at && is_awaited(other))
     }
 

@@ -80,8 +80,8 @@ impl<P: Protocol> Connection<P> {
         earliest = earliest.min(self.group_queue.expire(now, mid_segment, &mut late));
         earliest = earliest.min(self.queue.expire(now, mid_segment && !in_group, &mut late));
         earliest = earliest.min(self.waiting.expire(now, |token| late(token, Outcome::NotSent)));
-        if !expired.is_empty() && self.wire.wanted() > 0 {
-            self.handle_given_up(now, false);
+        if !expired.is_empty() && (self.wire.wanted() > 0 || self.is_given_up()) {
+            self.handle_given_up(now);
         }
         for (token, outcome) in expired {
             self.fail(token, outcome, Cause::Deadline);

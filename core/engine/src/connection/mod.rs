@@ -26,7 +26,6 @@ use crate::{
     SubmitError, SyncPoint, Ticket, Time, Token, Unsent, Violation,
 };
 use queue::{Queue, Waiting};
-use silence::Silence;
 use state::{Admission, Cancelling, Feeding, HeadFailure, Life, Meter, Sender, SharedSyncFailure};
 pub use state::{CancelEnd, Wanted};
 use wire::{Slot, Wire};
@@ -108,7 +107,7 @@ pub struct Connection<P: Protocol> {
     /// When bytes last moved in either direction, or began to wait.
     last_progress: Time,
     /// Since when the server has said nothing to what was given up.
-    silence: Option<Silence>,
+    silence: Option<Time>,
     /// Requests that were sent again so far.
     healed: u64,
     /// [`Output::Leaving`] was announced.

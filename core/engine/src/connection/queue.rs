@@ -163,12 +163,24 @@ impl<X> Queue<X> {
         Some(is_partly_sent)
     }
 
-    /// The request with this token, to set whether it is to be cancelled.
-    pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
-        self.line.iter_mut().find_map(|entry| match entry {
-            Entry::Request { slot, .. } if slot.token == token => Some(slot),
-            _ => None,
+    /// The requests in line.
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<X>> {
+        self.line.iter().filter_map(|entry| match entry {
+            Entry::Request { slot, .. } => Some(slot),
+            Entry::Group(..) => None,
         })
+    }
+
+    pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot<X>> {
+        self.line.iter_mut().filter_map(|entry| match entry {
+            Entry::Request { slot, .. } => Some(slot),
+            Entry::Group(..) => None,
+        })
+    }
+
+    /// The request with this token, to note what its caller wants.
+    pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
+        self.slots_mut().find(|slot| slot.token == token)
     }
 
     /// Takes an isolated request back. A request of a longer segment stays, since a segment is sent

@@ -4,35 +4,43 @@
 //! nobody until then. A server that is frozen, or a line that swallows, never answers. So such a
 //! connection is closed once the server has said nothing for twice
 //! [`Limits::cancel_wait_max`](crate::Limits::cancel_wait_max): as long as a cancel may take to
-//! reach it and to be carried out. Who still waits for a request on the connection keeps it open,
-//! unless it belongs to one caller, who has gone.
+//! reach it and to be carried out.
+//!
+//! Who still waits for a request on the connection keeps it open, however long the server computes
+//! in silence. A caller waits until his request has ended for him: its deadline has passed, its
+//! token is forgotten, or the host says that he has gone. That he wants it cancelled is no sign of
+//! that: he may wait for what becomes of it.
 
 use super::Connection;
 use super::wire::Slot;
-use crate::{CloseReason, Protocol, Time, Token};
-
-/// Callers have gone, and the server owes answers to nobody.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
-    /// [`Time::NEVER`] once it has lasted for too long and somebody waited: until something changes.
-    since: Time,
-    /// Whether all on the connection belongs to a caller that has gone.
-    of_one_caller: bool,
-}
+use crate::{CloseReason, Group, Protocol, Time, Token};
 
 impl<P: Protocol> Connection<P> {
-    /// The caller of a request has given it up, also where the server is not asked to stop it, as a
-    /// COMMIT. `of_one_caller`: all that is unanswered belongs to that caller, and nobody goes on
-    /// with it. The engine knows by itself what was [to be cancelled](Self::want_cancel).
-    pub fn handle_given_up(&mut self, now: Time, of_one_caller: bool) {
+    /// Something in flight is given up, whether or not the server is asked to stop it: from now on
+    /// the server may be silent only while somebody waits.
+    pub fn handle_given_up(&mut self, now: Time) {
         if !self.is_closed() && !self.is_idle() {
-            let before = self.silence.is_some_and(|silence| silence.of_one_caller);
-            let of_one_caller = of_one_caller || before;
-            self.silence = Some(Silence { since: now, of_one_caller });
+            self.silence = Some(now);
         }
     }
 
-    /// Something was given up, and the server owes answers still.
+    /// Nobody waits for a request any more, though its end is still told.
+    pub fn handle_caller_gone(&mut self, token: Token) {
+        self.leave(|slot| slot.token == token);
+    }
+
+    /// Nobody waits for the requests of a group any more.
+    pub fn handle_group_gone(&mut self, group: Group) {
+        self.leave(|slot| slot.group == Some(group));
+    }
+
+    fn leave(&mut self, is_left: impl Fn(&Slot<P::Expect>) -> bool) {
+        let queued = self.queue.slots_mut().chain(self.group_queue.slots_mut());
+        let slots = self.wire.slots_mut().chain(queued);
+        slots.filter(|slot| is_left(slot)).for_each(|slot| slot.gone = true);
+    }
+
+    /// Something was given up, and the server owes the answer to it still.
     pub fn is_given_up(&self) -> bool {
         self.silence.is_some()
     }
@@ -40,11 +48,9 @@ impl<P: Protocol> Connection<P> {
     /// The server has said something.
     #[inline]
     pub(super) fn break_silence(&mut self, now: Time) {
-        if let Some(silence) = &mut self.silence {
-            silence.since = now;
-            if self.is_idle() {
-                self.silence = None;
-            }
+        if self.silence.is_some() {
+            let is_left = self.slots().any(Slot::is_left);
+            self.silence = is_left.then_some(now);
         }
     }
 
@@ -52,26 +58,26 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(super) fn silence_deadline(&self) -> Time {
         let patience = self.limits.cancel_wait_max.saturating_mul(2);
-        self.silence.map_or(Time::NEVER, |silence| silence.since.after(patience))
+        self.silence.map_or(Time::NEVER, |since| since.after(patience))
     }
 
     /// The moment of [`silence_deadline`](Self::silence_deadline) came.
     pub(super) fn silence_is_over(&mut self) {
-        let Some(silence) = self.silence.take().filter(|_| !self.is_idle()) else { return };
         // What the host does not read says nothing of the server.
-        let is_silent = self.wants_bytes();
-        if is_silent && (silence.of_one_caller || !self.is_awaited()) {
+        if self.wants_bytes() && !self.is_awaited() {
             return self.close(CloseReason::Silent);
         }
-        self.silence = Some(Silence { since: Time::NEVER, ..silence });
+        // Until the server says something, or somebody else gives up.
+        self.silence = Some(Time::NEVER);
     }
 
     /// Whether anybody waits for a request of this connection.
     fn is_awaited(&self) -> bool {
-        self.queued() > 0 || self.someone_waits() || self.wire.slots().any(is_awaited)
+        let again = self.healing.iter().chain(&self.yielded).map(|(slot, _)| slot);
+        self.someone_waits() || self.slots().chain(again).any(Slot::is_awaited)
     }
-}
 
-fn is_awaited<X>(slot: &Slot<X>) -> bool {
-    !(slot.own || slot.expired || slot.want.is_of_caller() || slot.token == Token::DISCARD)
+    fn slots(&self) -> impl Iterator<Item = &Slot<P::Expect>> {
+        self.wire.slots().chain(self.queue.slots()).chain(self.group_queue.slots())
+    }
 }

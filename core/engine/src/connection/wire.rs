@@ -60,6 +60,8 @@ pub(super) struct Slot<X> {
     pub(super) cancel_late: bool,
     /// Whether its deadline has passed, so that nobody waits for it.
     pub(super) expired: bool,
+    /// Whether its caller has gone, though he may still hear of its end.
+    pub(super) gone: bool,
     /// If so, whether it may be cancelled for the sake of those behind it.
     pub(super) gives_way: bool,
     pub(super) want: Want,
@@ -93,6 +95,16 @@ impl Want {
 }
 
 impl<X> Slot<X> {
+    /// Whether its caller has given it up.
+    pub(super) fn is_left(&self) -> bool {
+        !self.own && (self.gone || self.expired || self.token == Token::DISCARD)
+    }
+
+    /// Whether somebody waits for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.own && !self.is_left()
+    }
+
     #[inline]
     pub(super) fn new(request: Request<X>, len: usize) -> Slot<X> {
         let alone = request.sync == SyncPoint::Own
@@ -130,6 +142,7 @@ impl<X> Slot<X> {
             joined: false,
             cancel_late: request.cancel_late,
             expired: false,
+            gone: false,
             gives_way: false,
             want: Want::No,
         }
@@ -416,6 +429,11 @@ impl<X> Wire<X> {
         // No request may join one that is to be cancelled.
         self.shared_syncs.last = 0;
         slot.token
+    }
+
+    /// To note that callers have gone.
+    pub(super) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot<X>> {
+        self.ring.iter_mut()
     }
 
     /// The stall timeout starts when the first unwritten byte is added.

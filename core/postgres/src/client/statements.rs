@@ -18,7 +18,7 @@
 //! Behind a pooler that keeps prepared statements, a Parse under a name may be answered by one of an
 //! older schema. So a name stands there only for what has no inferred types, each use describes its
 //! columns, and after the first sign of a change there are no names any more
-//! ([`Statements::may_name`]).
+//! (`Statements::may_name`).
 //!
 //! `T` is the host's data for a statement. It is dropped when nothing refers to the statement any
 //! more.

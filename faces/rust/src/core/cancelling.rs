@@ -140,6 +140,7 @@ impl Core {
         let ends = self.replies.entry(token).is_some_and(|entry| entry.ends);
         if self.cancels_dropped && member.is_none() && !ends && self.replies.is_open(token) {
             self.engine.want_cancel(now, token);
+            self.engine.handle_given_up(now);
         }
     }
 }

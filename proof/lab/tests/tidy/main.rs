@@ -44,6 +44,7 @@ const GRAPH: [Allowed; 14] = [
         None,
     ),
     ("proof/chaos", &["onetrip", "onetrip-lab"], None),
+    ("proof/counted", &["onetrip"], None),
     ("tools/measure", &["onetrip", "onetrip-lab"], None),
     ("tools/profile", &["onetrip-postgres", "onetrip-redis"], None),
     (

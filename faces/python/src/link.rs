@@ -181,10 +181,6 @@ impl Link {
                 let _ = it.now.with(|it| {
                     it.stage = Stage::Sent(number, token, ticket);
                     it.described = request.map(|(_, described, ..)| described);
-                    // The server says them as it opens one. What it locks then keeps them so.
-                    if let Want::Portal(Portal { opens: false, .. }) = &call.get().want {
-                        it.columns = it.described.as_ref().map(|described| described.row.clone());
-                    }
                 });
                 None
             }

@@ -924,6 +924,37 @@ async def test_a_result_that_is_read_in_parts_is_read_as_it_is(
         assert plain(await face.fetch(READ)) == expected
 
 
+@pytest.mark.parametrize("uses", USES.values(), ids=USES)
+@pytest.mark.parametrize("migration", OF_COLUMNS.values(), ids=OF_COLUMNS)
+async def test_rows_of_a_cursor_behind_a_migration_are_read_as_they_are(
+    admin: Any, migration: str, uses: int
+) -> None:
+    await admin.execute("insert into moving.things select n, 'n' from generate_series(2, 12) n")
+
+    async def read(face: Face) -> list[Rows]:
+        async with face.db.transaction():
+            cursor = await face.db.cursor(READ)
+            fetched = [await cursor.fetch(5), await cursor.fetch(5), [await cursor.fetchrow()]]
+            prefetched = [row async for row in face.db.cursor(READ, prefetch=3)]
+            kept = await (await face.db.prepare(READ)).cursor()
+            return [plain([*itertools.chain(*fetched)]), plain(prefetched), plain(await kept.fetch(20))]
+
+    face, fresh = await opened(True), await opened(True)
+    for _ in range(uses):
+        await read(face)
+    await admin.execute(migration)
+    expected, errors = await read(fresh), 0
+    for _ in range(3):
+        try:
+            assert await read(face) == expected
+        except onetrip.asyncpg.InterfaceError as error:
+            assert "the columns of the statement have changed" in str(error)
+            errors += 1
+    assert errors <= 1
+    await face.close()
+    await fresh.close()
+
+
 @pytest.mark.parametrize("migration", OF_COLUMNS.values(), ids=OF_COLUMNS)
 async def test_columns_of_arrow_behind_a_migration_are_read_as_they_are(
     admin: Any, migration: str

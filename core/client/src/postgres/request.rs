@@ -187,8 +187,9 @@ impl<'a> Submission<'a> {
         let expect = Expect::sync();
         let expect = match self.text.is_empty() {
             true => expect,
-            false => expect.parse().bind().describe_portal(),
+            false => expect.parse().bind(),
         };
+        let expect = expect.describe_portal();
         let runs = self.portal.rows_max.is_some();
         if runs { expect.execute() } else { expect }.of_traits(traits)
     }
@@ -199,9 +200,9 @@ impl<'a> Submission<'a> {
         if !self.text.is_empty() {
             parse::write(out, "", self.text, self.types.oids)?;
             bind::write_encoded(out, name, "", self.parameters(), self.result_formats())?;
-            // What was learned of its columns before may be wrong by now.
-            Describe { target: Target::Portal(name) }.encode(out)?;
         }
+        // What was learned of its columns before may be wrong by now.
+        Describe { target: Target::Portal(name) }.encode(out)?;
         if let Some(rows_max) = rows_max {
             let rows_max = i32::try_from(rows_max.get()).unwrap_or(i32::MAX);
             Execute { portal: name, rows_max }.encode(out)?;

@@ -250,6 +250,8 @@ pub struct Seen {
     description: Description,
     /// It was bound.
     bound: bool,
+    /// A hash of its columns, if they were described though it was not parsed.
+    columns: Option<u64>,
     /// The rest of the reply says nothing about the statement.
     over: bool,
 }
@@ -629,6 +631,12 @@ impl<T> Prepared<T> {
         self.expect(Some(Arc::new(as_what.clone())));
     }
 
+    /// Whether a use has shown other columns than its description: it ran on a server of a pooler's
+    /// that has planned it at another time.
+    fn has_other_columns(&self, columns: u64) -> bool {
+        self.description().is_some_and(|it| it.columns != columns)
+    }
+
     /// Makes the next use prepare it anew.
     pub fn make_stale(&self) {
         self.set(STALE);
@@ -726,6 +734,9 @@ impl<T> Use<T> {
             if seen.described {
                 prepared.was_described(&seen.description);
             }
+        } else if seen.columns.is_some_and(|it| prepared.has_other_columns(it)) {
+            prepared.generation.advance();
+            prepared.set(STALE);
         } else if self.parses {
             prepared.set(FAILED);
         } else if failed.is_some() && seen.closed {
@@ -787,20 +798,35 @@ impl Seen {
                     self.description.columns = hash(body);
                     (self.described, self.over) = (true, true);
                 }
-                tag => {
-                    self.bound = tag == backend::BIND_COMPLETE;
-                    self.over = true;
+                backend::BIND_COMPLETE if !self.bound => {
+                    (self.bound, self.over) = (true, self.parsed);
                 }
+                backend::ROW_DESCRIPTION | backend::NO_DATA if self.bound => {
+                    let body = messages.get(Header::LEN..len).unwrap_or_default();
+                    (self.columns, self.over) = (Some(hash(body)), true);
+                }
+                _ => self.over = true,
             }
             messages = messages.get(len..).unwrap_or_default();
         }
     }
 }
 
+/// Of the columns without their formats, which a statement does not have and each use asks for anew.
 /// FNV-1a: nobody gains by two descriptions that have the same.
 fn hash(body: &[u8]) -> u64 {
+    /// Behind the name: table, column, type, its length and modifier.
+    const PARTS: usize = 4 + 2 + 4 + 2 + 4;
+    const FORMAT: usize = 2;
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    body.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+    let mut sum = 0xcbf2_9ce4_8422_2325;
+    let mut rest = body.get(2..).unwrap_or_default();
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let len = (end + 1 + PARTS).min(rest.len());
+        sum = rest[..len].iter().fold(sum, mix);
+        rest = rest.get(len + FORMAT..).unwrap_or_default();
+    }
+    sum
 }
 
 /// The tag of the first message, and its whole length.

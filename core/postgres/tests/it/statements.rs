@@ -354,6 +354,25 @@ fn behind_a_pooler_nothing_is_named_once_an_unnamed_text_has_other_columns() {
     assert!(matches!(connection.way(1, Scope::Heals), Way::Unnamed));
 }
 
+/// The use ran on a server that has planned the text behind the change; the next one may not.
+#[test]
+fn behind_a_pooler_nothing_is_named_once_a_named_text_has_other_columns() {
+    let columns = |name: &[u8], format: u8| {
+        let body = [&[0, 1], name, &[0; 7], &[0, 0, 0, 23, 0, 4, 255, 255, 255, 255, 0, format]];
+        let body = body.concat();
+        [&b"T"[..], &(body.len() as u32 + 4).to_be_bytes(), &body].concat()
+    };
+    let parsed = seen(&[PARSE_COMPLETE, PARAMETERS, &columns(b"a", 0)]);
+    for (name, is_other) in [(b"a", false), (b"b", true)] {
+        let mut connection = Connection::behind_a_pooler();
+        connection.used(1, Scope::Heals).ended(&parsed, None);
+        let shown = seen(&[BIND_COMPLETE, &columns(name, 1)]);
+        connection.used(1, Scope::Heals).ended(&shown, None);
+        let is_unnamed = matches!(connection.way(1, Scope::Heals), Way::Unnamed);
+        assert_eq!(is_unnamed, is_other, "{name:?}");
+    }
+}
+
 #[test]
 fn an_error_of_what_runs_says_nothing_of_the_statement() {
     let mut connection = Connection::new(10);

@@ -187,8 +187,10 @@ impl State {
                 match is_part {
                     // Its caller hears of it with the others.
                     true => {
-                        let failure = failure.map(told);
-                        let _ = call.get().now.with(|it| it.failure = failure);
+                        // Without one, what was found as it was kept stands: it may be too large.
+                        if let Some(failure) = failure.map(told) {
+                            let _ = call.get().now.with(|it| it.failure = Some(failure));
+                        }
                     }
                     false => self.answered(py, now, (call, number), failure),
                 }
@@ -407,6 +409,7 @@ impl State {
 fn end_of(part: &Py<Call>) -> MemberEnd {
     let of = |it: &mut Progress| match &it.failure {
         None => MemberEnd::Whole,
+        Some(failure) if failure.is_of_reading() => MemberEnd::Whole,
         Some(failure) if failure.is_aborted() => MemberEnd::Skipped,
         Some(failure) => MemberEnd::Failed(failure.known()),
     };

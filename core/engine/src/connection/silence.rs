@@ -36,7 +36,8 @@ impl<P: Protocol> Connection<P> {
 
     fn leave(&mut self, is_left: impl Fn(&Slot<P::Expect>) -> bool) {
         let queued = self.queue.slots_mut().chain(self.group_queue.slots_mut());
-        let slots = self.wire.slots_mut().chain(queued);
+        let again = self.healing.iter_mut().chain(&mut self.yielded).map(|(slot, _)| slot);
+        let slots = self.wire.slots_mut().chain(queued).chain(again);
         slots.filter(|slot| is_left(slot)).for_each(|slot| slot.gone = true);
     }
 
@@ -73,11 +74,12 @@ impl<P: Protocol> Connection<P> {
 
     /// Whether anybody waits for a request of this connection.
     fn is_awaited(&self) -> bool {
-        let again = self.healing.iter().chain(&self.yielded).map(|(slot, _)| slot);
-        self.someone_waits() || self.slots().chain(again).any(Slot::is_awaited)
+        self.someone_waits() || self.slots().any(Slot::is_awaited)
     }
 
     fn slots(&self) -> impl Iterator<Item = &Slot<P::Expect>> {
-        self.wire.slots().chain(self.queue.slots()).chain(self.group_queue.slots())
+        let again = self.healing.iter().chain(&self.yielded).map(|(slot, _)| slot);
+        let queued = self.queue.slots().chain(self.group_queue.slots());
+        self.wire.slots().chain(queued).chain(again)
     }
 }

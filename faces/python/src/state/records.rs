@@ -187,10 +187,15 @@ impl State {
                 match is_part {
                     // Its caller hears of it with the others.
                     true => {
-                        // Without one, what was found as it was kept stands: it may be too large.
-                        if let Some(failure) = failure.map(told) {
-                            let _ = call.get().now.with(|it| it.failure = Some(failure));
-                        }
+                        // What was found as it was kept stands, where the server says nothing.
+                        let failure = failure.map(told);
+                        let is_told = failure.is_some();
+                        let stands = |it: &Failure| !is_told && it.is_of_reading();
+                        let _ = call.get().now.with(|it| {
+                            if !it.failure.as_ref().is_some_and(stands) {
+                                it.failure = failure;
+                            }
+                        });
                     }
                     false => self.answered(py, now, (call, number), failure),
                 }

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateAccess, PyDateTime, PyDelta, PyDeltaAccess,
     PyFloat, PyInt, PyIterator, PyList, PyMapping, PyMemoryView, PyString, PyTime, PyTimeAccess,
-    PyTuple, PyTzInfoAccess,
+    PyTuple, PyTzInfo, PyTzInfoAccess,
 };
 
 use crate::call::unsent;
@@ -214,7 +214,7 @@ fn parameter(
     if loses(type_, value) {
         match whole::text(type_, value) {
             Some(text) => out.extend_from_slice(&text),
-            None => write_text(&whole_text(value)?, out)?,
+            None => write_text(&whole_text(type_, value)?, out)?,
         }
         return Ok(true);
     }
@@ -238,6 +238,7 @@ pub(crate) fn loses(type_: &Type, value: &Bound<'_, PyAny>) -> bool {
         Kind::Date => value.cast::<PyDateTime>().is_ok_and(|it| {
             matches!(base.kind, Kind::Date) || !matches!(days_of(it), FIRST_DAY | LAST_DAY)
         }),
+        Kind::TimestampTz => of_another_day(type_, value).is_some(),
         Kind::Float4 | Kind::Float8 => digits_are_lost(type_, value),
         // It has no sign of 0.
         Kind::Numeric if value.is_instance_of::<PyFloat>() => {
@@ -290,9 +291,41 @@ fn is_uuid(text: &str) -> bool {
     are_hex && groups.map(str::len).sum::<usize>() == 32
 }
 
+/// A moment whose day in its own time zone is another one than in UTC: a column that is a date by now
+/// takes the former. In the drop-in for asyncpg a moment without a zone is of this machine's, and so
+/// is the midnight of a date.
+fn of_another_day<'py>(type_: &Type, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDateTime>> {
+    let is_endless = matches!(type_.base().kind, Kind::Own(_));
+    let moment = match value.cast::<PyDateTime>() {
+        Ok(moment) => moment.clone(),
+        Err(_) if is_endless => midnight(value.cast::<PyDate>().ok()?).ok()?,
+        Err(_) => return None,
+    };
+    let moment = match moment.get_tzinfo() {
+        Some(zone) if zone.is(&*PyTzInfo::utc(value.py()).ok()?) => return None,
+        Some(_) => moment,
+        None if is_endless && !matches!(days_of(&moment), FIRST_DAY | LAST_DAY) => {
+            moment.call_method0(intern!(value.py(), "astimezone")).ok()?.cast_into().ok()?
+        }
+        None => return None,
+    };
+    let east = offset(&moment).ok()??;
+    let is_another = !(0..calendar::DAY).contains(&(micros_of(&moment) - east));
+    // The server takes no parts of a second.
+    (is_another && east % 1_000_000 == 0).then_some(moment)
+}
+
 /// The text of such a value. What a subclass says of itself is no matter.
-pub(crate) fn whole_text<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+pub(crate) fn whole_text<'py>(
+    type_: &Type,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyString>> {
     let py = value.py();
+    if matches!(types::without_ends(type_.base()).kind, Kind::TimestampTz)
+        && let Some(moment) = of_another_day(type_, value)
+    {
+        return Ok(moment.call_method1(intern!(py, "isoformat"), (" ",))?.cast_into()?);
+    }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.clone());
     }
@@ -590,6 +623,11 @@ fn time(value: &Bound<'_, PyAny>, has_zone: bool, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
+fn midnight<'py>(date: &Bound<'py, PyDate>) -> PyResult<Bound<'py, PyDateTime>> {
+    let (year, month, day) = (date.get_year(), date.get_month(), date.get_day());
+    PyDateTime::new(date.py(), year, month, day, 0, 0, 0, 0, None)
+}
+
 /// A date or a moment of which the first and the last are infinity, as in asyncpg, which also takes
 /// a date for its midnight, and a moment without a time zone for one of this machine's.
 pub(crate) fn write_endless(
@@ -607,11 +645,10 @@ pub(crate) fn write_endless(
         out.extend_from_slice(&days.to_be_bytes());
         return Ok(());
     }
-    let (py, has_zone) = (value.py(), matches!(type_.kind, Kind::TimestampTz));
-    let midnight = (date.get_year(), date.get_month(), date.get_day());
+    let has_zone = matches!(type_.kind, Kind::TimestampTz);
     let moment = match value.cast::<PyDateTime>() {
         Ok(moment) => moment,
-        Err(_) => &PyDateTime::new(py, midnight.0, midnight.1, midnight.2, 0, 0, 0, 0, None)?,
+        Err(_) => &midnight(date)?,
     };
     let local = days_of(moment) * calendar::DAY + micros_of(moment);
     let is_naive = moment.get_tzinfo().is_none();

@@ -4,7 +4,7 @@
 
 use onetrip_postgres::binary::array;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDate, PyDateTime, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyDate, PyDateTime, PyFloat, PyInt, PyString, PyTzInfoAccess};
 
 use crate::encode::{FIRST_DAY, LAST_DAY, days_of, elements, loses, whole_text};
 use crate::python;
@@ -25,8 +25,8 @@ pub(crate) fn text(type_: &Type, value: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
 }
 
 fn may_lose(of: &Type) -> bool {
-    use Kind::{Date, Float4, Float8, Numeric, Own, Uuid};
-    matches!(of.base().kind, Date | Float4 | Float8 | Numeric | Uuid | Own(_))
+    use Kind::{Date, Float4, Float8, Numeric, Own, TimestampTz, Uuid};
+    matches!(of.base().kind, Date | Float4 | Float8 | Numeric | TimestampTz | Uuid | Own(_))
 }
 
 /// Whether an element loses something. To find that out costs less than a text of all.
@@ -49,7 +49,7 @@ fn put_array(of: &Type, value: &Bound<'_, PyAny>, depth: usize, out: &mut Vec<u8
             put_array(of, value, depth + 1, out)?;
         } else {
             let is_lost = loses(of, value);
-            let text = if is_lost { whole_text(value).ok()? } else { text_of(of, value)? };
+            let text = if is_lost { whole_text(of, value).ok()? } else { text_of(of, value)? };
             array::put_quoted(out, text.to_str().ok()?.as_bytes());
         }
     }
@@ -62,14 +62,21 @@ fn text_of<'py>(of: &Type, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyStr
     let py = value.py();
     match &types::without_ends(of.base()).kind {
         Kind::Date if is_end(of, value) => None,
-        Kind::Date if value.is_instance_of::<PyDateTime>() => whole_text(value).ok(),
+        Kind::Date if value.is_instance_of::<PyDateTime>() => whole_text(of, value).ok(),
         Kind::Date if value.is_instance_of::<PyDate>() => value.str().ok(),
+        // One without a zone is none, and in the drop-in its ends have no text.
+        Kind::TimestampTz => {
+            let is_aware = |it: &Bound<'_, PyDateTime>| it.get_tzinfo().is_some();
+            let moment = value.cast::<PyDateTime>().ok().filter(|it| is_aware(it))?;
+            (!matches!(days_of(moment), FIRST_DAY | LAST_DAY))
+                .then(|| whole_text(of, value).ok())?
+        }
         Kind::Float4 | Kind::Float8 | Kind::Numeric => {
             let is_decimal =
                 python::decimal(py).is_ok_and(|of| value.is_instance(of).unwrap_or(false));
             let is_number = value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>();
             let is_number = is_number && !value.is_instance_of::<PyBool>();
-            (is_decimal || is_number).then(|| whole_text(value).ok()).flatten()
+            (is_decimal || is_number).then(|| whole_text(of, value).ok()).flatten()
         }
         Kind::Uuid => {
             let is_uuid = python::uuid(py).is_ok_and(|of| value.is_instance(of).unwrap_or(false));

@@ -1112,6 +1112,82 @@ async def test_a_moment_is_compared_with_a_column_that_is_a_date_now(
     assert await face.fetch(delete, value) == [(1,)]
 
 
+#: Late in the evening, and in UTC the midnight or the small hours of the next day.
+EVENING = datetime.datetime(2020, 12, 31, 22, tzinfo=datetime.timezone(-datetime.timedelta(hours=2)))
+NIGHT = datetime.datetime(2020, 12, 31, 22, tzinfo=datetime.timezone(-datetime.timedelta(hours=5)))
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("moment", [EVENING, NIGHT])
+async def test_a_moment_is_of_the_day_of_its_own_zone_where_its_column_is_a_date_now(
+    face: Face, admin: Any, moment: datetime.datetime, arrays: bool
+) -> None:
+    await admin.execute("set timezone = 'UTC'; create table moving.values (a timestamptz)")
+    before = NOON.replace(tzinfo=UTC)
+    delete = f"delete from moving.values where a = {'any($1)' if arrays else '$1'} returning a::text"
+    insert = "insert into moving.values values ($1)"
+    write = "insert into moving.values select unnest($1::timestamptz[])" if arrays else insert
+    of = (lambda it: [it]) if arrays else (lambda it: it)
+    for _ in range(8):
+        await face.fetch(delete, of(before))
+        await face.execute(write, of(before))
+        await face.db.executemany(insert, [(before,), (before,)])
+    await admin.execute("truncate moving.values; alter table moving.values alter a type date")
+    await admin.execute("insert into moving.values values ('2020-12-31'), ('2021-01-01')")
+    assert await face.fetch(delete, of(moment)) == [("2020-12-31",)]
+    await admin.execute("truncate moving.values")
+    await face.db.executemany(insert, [(moment,), (moment,)])
+    if not arrays:
+        await face.execute(insert, moment)
+    days = {row[0] for row in await admin.fetch("select a::text from moving.values")}
+    assert days == {"2020-12-31"}
+
+
+async def test_sets_of_one_call_are_each_stored_as_what_their_column_is_now(
+    face: Face, admin: Any
+) -> None:
+    await admin.execute("set timezone = 'UTC'; create table moving.values (a date)")
+    day, insert = NOON.date(), "insert into moving.values values ($1)"
+    for _ in range(8):
+        await face.db.executemany(insert, [(day,), (day,)])
+    await admin.execute("truncate moving.values; alter table moving.values alter a type timestamp")
+    await face.db.executemany(insert, [(day,), (NOON,)])
+    stored = {row[0] for row in await admin.fetch("select a::text from moving.values")}
+    assert stored == {"2020-01-01 00:00:00", "2020-01-01 12:30:00"}
+
+
+async def test_a_text_beside_numbers_of_one_call_is_stored_as_it_is(admin: Any) -> None:
+    await admin.execute("create table moving.values (a int)")
+    insert = "insert into moving.values values ($1)"
+    async with onetrip.connect(URL) as db:
+        for _ in range(8):
+            await db.executemany(insert, [(7,), (8,)])
+        await admin.execute("truncate moving.values; alter table moving.values alter a type text")
+        await db.executemany(insert, [(7,), ("007",)])
+    stored = {row[0] for row in await admin.fetch("select a from moving.values")}
+    assert stored == {"7", "007"}
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+async def test_a_text_is_compared_as_the_column_compares_now(
+    face: Face, admin: Any, arrays: bool
+) -> None:
+    await admin.execute("create table moving.values (a char(6)); create table moving.others (a text)")
+    of = (lambda it: [it]) if arrays else (lambda it: it)
+    equals = "any($1)" if arrays else "$1"
+    padded = f"select count(*) from moving.values where a = {equals}"
+    plain = f"select count(*) from moving.others where a = {equals}"
+    for _ in range(8):
+        await face.fetch(padded, of("42"))
+        await face.fetch(plain, of("42"))
+    await admin.execute("alter table moving.values alter a type varchar(6)")
+    await admin.execute("alter table moving.others alter a type char(6)")
+    await admin.execute("insert into moving.values values ('42'), ('42 ')")
+    await admin.execute("insert into moving.others values ('42')")
+    assert await face.fetch(padded, of("42")) == [(1,)]
+    assert await face.fetch(plain, of("42 ")) == [(1,)]
+
+
 async def test_what_has_lost_its_meaning_in_a_transaction_costs_one_error(
     face: Face, admin: Any
 ) -> None:

@@ -79,12 +79,31 @@ fn put_moment(micros: i64, zone: &str, out: &mut Vec<u8>) {
         i64::MIN => return out.extend_from_slice(b"-infinity"),
         _ => {}
     }
-    let (year, month, day) = civil(micros.div_euclid(DAY));
-    // The year 0 is the year 1 before Christ.
-    let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    push(out, format_args!("{shown:04}-{month:02}-{day:02} "));
+    let era = put_day(micros.div_euclid(DAY), out);
+    out.push(b' ');
     put_time(micros.rem_euclid(DAY), out);
     push(out, format_args!("{zone}{era}"));
+}
+
+/// Appends a day, counted from 2000-01-01, as the server prints it.
+pub fn put_date(days: i32, out: &mut Vec<u8>) {
+    match days {
+        i32::MAX => out.extend_from_slice(b"infinity"),
+        i32::MIN => out.extend_from_slice(b"-infinity"),
+        _ => {
+            let era = put_day(days.into(), out);
+            out.extend_from_slice(era.as_bytes());
+        }
+    }
+}
+
+/// Appends year, month and day, and returns what stands at the end, behind the time.
+fn put_day(days: i64, out: &mut Vec<u8>) -> &'static str {
+    let (year, month, day) = civil(days);
+    // The year 0 is the year 1 before Christ.
+    let (shown, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    push(out, format_args!("{shown:04}-{month:02}-{day:02}"));
+    era
 }
 
 /// Appends a distance from UTC, in seconds to the west.

@@ -161,11 +161,18 @@ pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
 }
 
 /// Whether an exact text also means the same where it is compared. A moment is a `date` without its
-/// time of day by itself; as a moment it is compared with that day's midnight.
+/// time of day by itself; as a moment it is compared with that day's midnight. Beside a char(n), a
+/// column of texts is compared without the spaces at its end.
 #[must_use]
 pub fn is_compared_alike(type_oid: u32, text: &[u8]) -> bool {
-    !matches!(type_oid, oid::TIMESTAMP | oid::TIMESTAMPTZ)
-        || text.get(10..19).is_none_or(|clock| clock == b" 00:00:00") && text.get(19) != Some(&b'.')
+    match type_oid {
+        oid::BPCHAR => false,
+        oid::TIMESTAMP | oid::TIMESTAMPTZ => {
+            let clock = text.get(10..19);
+            clock.is_none_or(|clock| clock == b" 00:00:00") && text.get(19) != Some(&b'.')
+        }
+        _ => true,
+    }
 }
 
 /// The same for an array of one dimension whose elements need no quotes.

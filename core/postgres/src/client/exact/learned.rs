@@ -4,11 +4,14 @@
 use super::{Format, Loosened, Parameters, format_of, is_exact_text, oid, parts_of};
 use crate::binary::{Parts, array, calendar, numeric};
 
+const BYTEA: u32 = 17;
+
 /// Numbers of types that have no exact text.
 const INTERVAL: u32 = 1186;
 const TIMETZ: u32 = 1266;
 const JSONB: u32 = 3802;
 
+const BPCHAR_ARRAY: u32 = 1014;
 const TIMESTAMP_ARRAY: u32 = 1115;
 const TIMESTAMPTZ_ARRAY: u32 = 1185;
 
@@ -111,13 +114,14 @@ fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
     }
 }
 
-/// The same as for texts: whether a moment has no time of day.
+/// The same as for texts.
 fn binary_is_compared_alike(type_oid: u32, value: &[u8]) -> bool {
     match type_oid {
         oid::TIMESTAMP | oid::TIMESTAMPTZ => value.try_into().map_or(true, |bytes| {
             let micros = i64::from_be_bytes(bytes);
             matches!(micros, i64::MIN | i64::MAX) || micros % calendar::DAY == 0
         }),
+        oid::BPCHAR | BPCHAR_ARRAY => false,
         TIMESTAMP_ARRAY | TIMESTAMPTZ_ARRAY => {
             let of = element_of(type_oid).unwrap_or_default();
             each_is(value, |it| binary_is_compared_alike(of, it))
@@ -151,11 +155,17 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
             let value = f64::from_be_bytes(value.try_into().ok()?);
             out.extend_from_slice(float_text(value, &format!("{value}")).as_bytes());
         }
-        oid::OID => {
-            let value = u32::from_be_bytes(value.try_into().ok()?);
-            out.extend_from_slice(value.to_string().as_bytes());
-        }
+        oid::OID => put(out, u32::from_be_bytes(value.try_into().ok()?)),
         oid::NUMERIC => out.extend_from_slice(numeric::read(value).ok()?.text().as_bytes()),
+        // These are exact, and stand beside a text of another use that is not.
+        oid::BOOL => out.extend_from_slice(if value == [0] { b"false" } else { b"true" }),
+        oid::INT2 => put(out, i16::from_be_bytes(value.try_into().ok()?)),
+        oid::INT4 => put(out, i32::from_be_bytes(value.try_into().ok()?)),
+        oid::INT8 => put(out, i64::from_be_bytes(value.try_into().ok()?)),
+        oid::DATE => calendar::put_date(i32::from_be_bytes(value.try_into().ok()?), out),
+        oid::TIME => calendar::put_time(i64::from_be_bytes(value.try_into().ok()?), out),
+        oid::UUID | BYTEA => put_hex(type_oid, value, out),
+        oid::JSON => out.extend_from_slice(value),
         JSONB => out.extend_from_slice(value.split_first()?.1),
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
         oid::TIMESTAMPTZ => {
@@ -171,9 +181,27 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
             calendar::put_offset(west, out);
         }
         INTERVAL => calendar::Interval::read(value).ok()?.put_text(out),
-        _ => return put_array_text(element_of(type_oid)?, value, out),
+        _ => {
+            return put_array_text(element_of(type_oid).or(exact_element_of(type_oid))?, value, out);
+        }
     }
     Some(())
+}
+
+fn put(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    out.extend_from_slice(number.to_string().as_bytes());
+}
+
+/// A uuid with its hyphens, or bytes.
+fn put_hex(type_oid: u32, value: &[u8], out: &mut Vec<u8>) {
+    let is_uuid = type_oid == oid::UUID;
+    out.extend_from_slice(if is_uuid { b"" } else { b"\\x" });
+    for (place, byte) in value.iter().enumerate() {
+        if is_uuid && matches!(place, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend_from_slice(format!("{byte:02x}").as_bytes());
+    }
 }
 
 fn put_array_text(of: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
@@ -212,7 +240,11 @@ fn float_text(value: f64, digits: &str) -> String {
 
 /// The type of the elements of an array whose elements are not always exact.
 fn element_of(type_oid: u32) -> Option<u32> {
-    const ARRAYS: [(u32, u32); 9] = [
+    const ARRAYS: [(u32, u32); 13] = [
+        (1009, oid::TEXT),
+        (1015, oid::VARCHAR),
+        (BPCHAR_ARRAY, oid::BPCHAR),
+        (1003, oid::NAME),
         (1021, oid::FLOAT4),
         (1022, oid::FLOAT8),
         (1231, oid::NUMERIC),
@@ -222,6 +254,22 @@ fn element_of(type_oid: u32) -> Option<u32> {
         (1270, TIMETZ),
         (1187, INTERVAL),
         (3807, JSONB),
+    ];
+    ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
+}
+
+/// The same where they are.
+fn exact_element_of(type_oid: u32) -> Option<u32> {
+    const ARRAYS: [(u32, u32); 9] = [
+        (1000, oid::BOOL),
+        (oid::INT2_ARRAY, oid::INT2),
+        (oid::INT4_ARRAY, oid::INT4),
+        (oid::INT8_ARRAY, oid::INT8),
+        (1182, oid::DATE),
+        (1183, oid::TIME),
+        (2951, oid::UUID),
+        (1001, BYTEA),
+        (199, oid::JSON),
     ];
     ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
 }

@@ -124,6 +124,61 @@ fn a_learned_value_that_a_cast_would_change_leaves_as_text() {
 }
 
 #[test]
+fn a_text_of_a_char_is_only_stored_by_name() {
+    const COMPARES: &str = "select from t where c = $1";
+    let compared = |of, value: &[u8]| instead_in(COMPARES, of, value, true);
+    assert_eq!(instead(oid::BPCHAR, b"42", true), None);
+    assert_eq!(compared(oid::BPCHAR, b"42").as_deref(), Some("42"));
+    assert_eq!(compared(oid::TEXT, b"42"), None);
+    assert_eq!(compared(oid::TEXT, b"42 ").as_deref(), Some("42 "));
+    // {"42 "} and {"42"}, as arrays of text.
+    let array = |text: &[u8]| {
+        let head = [[0, 0, 0, 1], [0; 4], [0, 0, 0, 25], [0, 0, 0, 1], [0, 0, 0, 1]].concat();
+        [&head, &(text.len() as u32).to_be_bytes()[..], text].concat()
+    };
+    assert_eq!(compared(1009, &array(b"42 ")).as_deref(), Some("{\"42 \"}"));
+    assert_eq!(compared(1009, &array(b"42")), None);
+}
+
+/// Exact values leave as text where another use of the same request has an inexact text there.
+#[test]
+fn values_beside_an_inexact_text_leave_as_texts() {
+    let text = |value: &[u8]| {
+        let len = (value.len() as u32).to_be_bytes();
+        [&[0, 1, 0, 0, 0, 1][..], &len, value].concat()
+    };
+    let beside = |of: u32, value: &[u8]| {
+        let (named, first, more) = ([of], binary(value), [text(b" inexact ")]);
+        let of = Parameters {
+            named: &named,
+            are_learned: true,
+            first: &first,
+            more: &more,
+            is_utc: true,
+            text: STORES,
+        };
+        let loose = of.loosened().unwrap();
+        assert_eq!((&loose.named[..], &loose.more[0]), (&[0][..], &more[0]));
+        let value = parts_of(&loose.first).unwrap().1.next().unwrap().unwrap();
+        String::from_utf8(value.to_vec()).unwrap()
+    };
+    assert_eq!(beside(oid::BOOL, &[1]), "true");
+    assert_eq!(beside(oid::INT2, &(-7_i16).to_be_bytes()), "-7");
+    assert_eq!(beside(oid::INT4, &i32::MIN.to_be_bytes()), "-2147483648");
+    assert_eq!(beside(oid::INT8, &i64::MAX.to_be_bytes()), "9223372036854775807");
+    assert_eq!(beside(oid::DATE, &366_i32.to_be_bytes()), "2001-01-01");
+    assert_eq!(beside(oid::DATE, &(-730_120_i32).to_be_bytes()), "0001-12-31 BC");
+    assert_eq!(beside(oid::DATE, &i32::MAX.to_be_bytes()), "infinity");
+    assert_eq!(beside(oid::TIME, &1_500_000_i64.to_be_bytes()), "00:00:01.5");
+    assert_eq!(beside(17, &[0xff, 0]), "\\xff00");
+    let uuid = 0xa0ee_bc99_9c0b_4ef8_bb6d_6bb9_bd38_0a11_u128.to_be_bytes();
+    assert_eq!(beside(oid::UUID, &uuid), "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11");
+    let array = [[0, 0, 0, 1], [0; 4], [0, 0, 0, 23], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 4]];
+    let array = [&array.concat()[..], &7_i32.to_be_bytes()].concat();
+    assert_eq!(beside(1007, &array), "{\"7\"}");
+}
+
+#[test]
 fn the_other_parameters_and_uses_stay_as_they_are() {
     let named = [oid::INT4, oid::FLOAT8];
     let write = |number: i32, float: Option<f64>| {

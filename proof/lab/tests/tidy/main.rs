@@ -20,7 +20,7 @@ type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static
 
 /// Everything in core/ and the ABI have a closed list, so that no clock, socket or runtime comes in
 /// unseen.
-const GRAPH: [Allowed; 15] = [
+const GRAPH: [Allowed; 16] = [
     ("core/engine", &[], Some(&["bytes"])),
     (
         "core/postgres",
@@ -47,6 +47,7 @@ const GRAPH: [Allowed; 15] = [
     ("proof/counted", &["onetrip"], None),
     ("tools/measure", &["onetrip", "onetrip-lab"], None),
     ("tools/profile", &["onetrip-postgres", "onetrip-redis"], None),
+    ("tools/transfer", &["onetrip", "onetrip-lab"], None),
     (
         "proof/fuzz-targets",
         &[

@@ -182,7 +182,8 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
         }
         INTERVAL => calendar::Interval::read(value).ok()?.put_text(out),
         _ => {
-            return put_array_text(element_of(type_oid).or(exact_element_of(type_oid))?, value, out);
+            let of = element_of(type_oid).or_else(|| exact_element_of(type_oid))?;
+            return put_array_text(of, value, out);
         }
     }
     Some(())

@@ -107,6 +107,10 @@ impl Shapes {
         // Units that differ in what the protocol costs them are different shapes.
         let protocol = items.iter().filter(|it| it.kind.is_protocol());
         let key = protocol.fold(whole, |key, it| mixed(key, TextId(it.kind as u32 + 1_000_000)));
+        // And where there is nothing else, by what they say.
+        let is_bare = items.iter().all(|it| it.kind.is_protocol() && it.step.is_none());
+        let settings = items.iter().filter(|it| is_bare && it.kind == Kind::Session);
+        let key = settings.fold(key, |key, it| mixed(key, it.text));
         let is_new = !self.all.contains_key(&key);
         let key = if is_new && self.all.len() >= SHAPES_MAX { OTHER } else { key };
         let shape = self.all.entry(key).or_default();

@@ -27,6 +27,8 @@ pub enum Boundary {
     Transaction,
     /// A pool gave the connection to another user.
     Pool,
+    /// It began to wait for work, as a worker of a queue does.
+    Wait,
     /// The program did something else for long.
     Gap,
     /// It became too long to be kept.
@@ -319,12 +321,25 @@ impl Conversation {
         if is_boundary(last) && last.kind != Kind::Ping || is_ping {
             return Some(Boundary::Pool);
         }
+        // BLPOP and its kin, XREAD BLOCK and its kin; and not what waits for messages.
+        let pops = || shared.texts.get(first.text).text.starts_with(['B', 'X']);
+        if first.kind == Kind::Wait && last.kind != Kind::Wait && pops() {
+            return Some(Boundary::Wait);
+        }
         // In Redis MULTI and EXEC are a way to send, and WATCH begins what they end.
         let is_transaction = if self.decoder.is_redis() {
             first.kind == Kind::Watch && last.kind != Kind::Watch
         } else {
             let ends = matches!(last.kind, Kind::Commit | Kind::Rollback);
-            first.kind == Kind::Begin || (ends && !is_boundary(first))
+            // A driver that tidies up behind a transaction does so for it, and what is sent in front
+            // of one alone is sent for it as well.
+            let tidies = first.kind == Kind::Session
+                && shared.texts.get(first.text).text.starts_with("deallocate");
+            let leads = |it: &Exchange| {
+                matches!(it.kind, Kind::Ping | Kind::Session | Kind::Prepare) && !it.in_transaction
+            };
+            let is_led = || unit.exchanges.iter().all(leads);
+            first.kind == Kind::Begin && !is_led() || (ends && !tidies && !is_boundary(first))
         };
         if is_transaction {
             return Some(Boundary::Transaction);

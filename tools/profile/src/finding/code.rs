@@ -122,9 +122,11 @@ const PROTOCOL_PLAIN: [Code; 2] = [
     code(
         Python,
         "psycopg 3",
-        "text = \"update account set balance = balance + %s where id = %s\"\n\
-         with conn.pipeline(), conn.transaction():\n    \
-         conn.execute(text, [-5, 1])\n    conn.execute(text, [5, 2])",
+        "conn.autocommit = True  # It would wait for a BEGIN of its own.\n\
+         text = \"update account set balance = balance + %s where id = %s\"\n\
+         with conn.pipeline():\n    conn.execute(\"begin\")\n    \
+         conn.execute(text, [-5, 1])\n    conn.execute(text, [5, 2])\n    \
+         conn.execute(\"commit\")",
     ),
 ];
 const PROTOCOL: [Code; 3] = [

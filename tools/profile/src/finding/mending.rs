@@ -17,8 +17,9 @@ pub(super) fn of(kind: &str, is_redis: bool) -> (&'static str, &'static str) {
         ("protocol", false) => (
             "Send BEGIN and the first statement together, where the driver has a pipeline mode; \
             keep prepared statements; leave out checks of connections before each use.",
-            "Nothing to do: BEGIN, settings and resets leave with the statement behind them, and \
-            statements stay prepared.",
+            "In Rust, Node.js, Python and C nothing to do: BEGIN, settings and resets leave with the \
+            statement behind them, and statements stay prepared. For PHP, Ruby, Java, Go and others \
+            `onetrip sidecar` answers these early, with the driver as it is.",
         ),
         ("protocol", true) => (
             "Send MULTI, the commands and EXEC as one pipeline; log in once.",
@@ -39,8 +40,9 @@ pub(super) fn of(kind: &str, is_redis: bool) -> (&'static str, &'static str) {
             "The same: no driver can know that the answer may be used again.",
         ),
         ("parse", _) => (
-            "Let the driver prepare statements: `prepare_threshold`, `statement_cache_size`, \
-            `prepareThreshold`.",
+            "Let the driver keep prepared statements: `prepare_threshold`, `statement_cache_size`, \
+            `prepareThreshold`. Not in PHP's PDO: it prepares anew for each statement, and pays two \
+            trips for it.",
             "Nothing to do: a text is prepared by its count of uses.",
         ),
         ("connections", _) => (

@@ -212,3 +212,58 @@ fn the_end_of_a_failed_transaction_is_waited_for() {
     let expected = [("begin", ""), ("insert", "protocol"), ("rollback", "pinned")];
     assert_eq!(labels(&found), expected);
 }
+
+/// What a driver sends in front of BEGIN and behind COMMIT is paid for by the transaction.
+#[test]
+fn pings_and_settings_beside_a_transaction_are_trips_of_it() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::new(&mut profiler, 1, 0);
+    let to = &mut profiler;
+    for n in 0..25_u64 {
+        it.simple(to, "select 1", &vec![one(1)]);
+        it.simple(to, "begin", &Vec::new());
+        it.run(to, "select a from t where id = $1", &one(n * 1001), &vec![one(n * 7 + 100_003)]);
+        it.run(to, "update t set a = 1 where b = $1", &one(n * 7 + 100_003), &Vec::new());
+        it.simple(to, "commit", &Vec::new());
+        it.simple(to, "deallocate s1", &Vec::new());
+    }
+    let found = profiler.finish();
+    // The login; the ping, BEGIN and the read; the update, which takes a value of it, and the rest.
+    assert_eq!((found.trips.now, found.trips.proven), (151.0, 51.0));
+    let saved = find(&found, "protocol").expect("it is found").saves_trips;
+    assert_eq!(saved, 100.0);
+    sums_are_within(&found);
+}
+
+#[test]
+fn units_of_settings_alone_are_told_apart_by_what_they_set() {
+    let found = profile(20, |it, to, n| {
+        let of_time = n.is_multiple_of(2);
+        it.simple(to, if of_time { "set timezone = 'UTC'" } else { "set role a" }, &Vec::new());
+    });
+    let shapes: Vec<_> = found.shapes.iter().filter(|it| it.count == 10).collect();
+    assert_eq!(shapes.len(), 2, "{:?}", found.shapes);
+}
+
+/// A worker of a queue waits for each job: that is no loop over rows.
+#[test]
+fn the_jobs_of_a_queue_are_units_of_their_own() {
+    let mut profiler = Profiler::new();
+    let mut it = Speaker::redis(&mut profiler, 1, 0);
+    for n in 0..40_u64 {
+        let job = 7_000_003 + n * 1001;
+        let popped = Found::Rows(vec!["jobs".to_owned(), job.to_string()]);
+        it.commands(&mut profiler, &[("BRPOP jobs".to_owned(), one(0), popped)]);
+        let read = Found::Rows(vec!["a".to_owned(), "b".to_owned()]);
+        it.commands(&mut profiler, &[(format!("HMGET job:{job}"), one(1), read)]);
+        it.commands(
+            &mut profiler,
+            &[("HDEL running".to_owned(), one(job), Found::Rows(Vec::new()))],
+        );
+    }
+    let found = profiler.finish();
+    for kind in ["loop", "n+1"] {
+        assert!(find(&found, kind).is_none(), "{:#?}", found.findings);
+    }
+    assert!(found.shapes.iter().any(|it| it.count >= 39 && it.trips.now == 3.0));
+}

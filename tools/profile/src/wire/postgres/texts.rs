@@ -135,7 +135,7 @@ fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
             Kind::Session
         }
         // Django sets the time zone of a connection so.
-        "select" if text.starts_with("select set_config(") => Kind::Session,
+        "select" if text.strip_prefix("select ").is_some_and(sets) => Kind::Session,
         "copy" => Kind::Copy,
         _ if matches!(text, "select ?" | "select ? as ?") => Kind::Ping,
         _ if traits.read_only_select() => Kind::Read,
@@ -144,6 +144,11 @@ fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
     let resets =
         text.contains("pg_advisory_unlock_all") || first == "discard" || text == "reset all";
     if resets { (Kind::Session, true) } else { (kind, kind == Kind::Ping) }
+}
+
+/// Whether it calls the function that sets a setting.
+fn sets(columns: &str) -> bool {
+    columns.strip_prefix("pg_catalog.").unwrap_or(columns).starts_with("set_config(")
 }
 
 /// The trace in a comment of sqlcommenter: `traceparent='00-<trace>-<span>-01'`.
@@ -221,7 +226,9 @@ mod tests {
 
     #[test]
     fn a_setting_by_a_function_is_one_of_the_session() {
-        let text = "select set_config(?, ?, false)";
-        assert_eq!(kind_of(text, text).0, Kind::Session);
+        for name in ["set_config", "pg_catalog.set_config"] {
+            let text = format!("select {name}(?, ?, false)");
+            assert_eq!(kind_of(&text, &text).0, Kind::Session, "{text}");
+        }
     }
 }

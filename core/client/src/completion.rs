@@ -62,8 +62,9 @@ pub mod kind {
     /// A cancel that was wanted is not sent. The request goes on.
     pub const NOT_CANCELLED: u32 = 10;
     /// Close the connection once it has answered its requests. `a`: 0 if a cancel was sent that may
-    /// still arrive at any time, 1 if the server no longer is what `target_session_attrs` asks for,
-    /// so that whoever has the connection to itself may go on. For Redis: 1 if the server says that
+    /// still arrive at any time, 1 if the server no longer is what `target_session_attrs` asks for, or
+    /// its session keeps plans of an older schema, so that whoever has the connection to itself may go
+    /// on. For Redis: 1 if the server says that
     /// it has lost its `role`. Block: how it says so.
     pub const ASTRAY: u32 = 11;
     /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:

@@ -13,6 +13,18 @@ pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     }
 }
 
+/// Whether a function that runs in the session, of a trigger say, goes on by a plan that was made for
+/// other types (`ExecEvalParamExtern` in src/backend/executor/execExprInterp.c, which PL/pgSQL has of
+/// its own in src/pl/plpgsql/src/pl_exec.c). It keeps that plan for as long as the session lasts, so
+/// only another session is of use.
+#[must_use]
+pub fn is_of_an_older_plan(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    let is_one = |routine: &[u8]| {
+        routine == b"ExecEvalParamExtern" || routine.starts_with(b"plpgsql_param_eval")
+    };
+    code == Some(b"42804") && routine.is_some_and(is_one)
+}
+
 /// Whether the server refused a statement since it has more or fewer columns than it was asked for
 /// (`PortalSetResultFormat` in src/backend/tcop/pquery.c).
 #[must_use]

@@ -32,7 +32,7 @@ use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, execute,
     max_len,
 };
-use crate::outdated::{may_be_outdated, means_stale};
+use crate::outdated::{is_of_an_older_plan, may_be_outdated, means_stale};
 use crate::sql::Traits;
 use crate::startup::{PARAMETERS_MAX, is_utf8};
 pub use ownership::NOT_RESET;
@@ -54,6 +54,8 @@ pub struct Postgres {
     is_read_only: bool,
     /// The server refused to write (25006), and nothing shows that its user wanted that.
     refused_to_write: bool,
+    /// Functions of the session go on by plans for other types.
+    is_outdated: bool,
     /// The connection serves reads of a replica; and the server has been promoted.
     is_replica: bool,
     is_promoted: bool,
@@ -118,6 +120,7 @@ impl Postgres {
             is_standby: false,
             is_read_only: false,
             refused_to_write: false,
+            is_outdated: false,
             is_replica: false,
             is_promoted: false,
             is_utc: false,
@@ -317,6 +320,7 @@ impl Postgres {
         let Some(head) = head else { return Err(Violation("an error that answers nothing")) };
         // Of a session of one's own it is not known whether its user set it read only.
         let code = error.fields.value(field::CODE);
+        self.is_outdated |= is_of_an_older_plan(code, error.fields.value(field::ROUTINE));
         self.refused_to_write |=
             code == Some(b"25006") && !(self.session_changed && self.ownership.is_lent());
         if head.failed {
@@ -674,11 +678,13 @@ impl Protocol for Postgres {
     }
 
     /// A standby, or a primary that is being taken out of service, answers reads as before. A
-    /// connection that is to write leaves it.
+    /// connection that is to write leaves it. One whose session keeps plans of an older schema is of no
+    /// use to others.
     fn is_leaving(&self) -> bool {
         // Whoever has the session may have set that, and the reset takes it back.
         let is_own = self.ownership.is_lent() || self.is_resetting();
         match self.target {
+            _ if self.is_outdated => true,
             _ if self.is_replica => self.is_promoted,
             TargetSessionAttrs::Primary => self.refused_to_write || self.is_standby,
             TargetSessionAttrs::ReadWrite => {

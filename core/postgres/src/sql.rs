@@ -173,10 +173,10 @@ impl Traits {
         self.has(Self::TOO_MANY_PARAMETERS)
     }
 
-    /// The names in later texts of its session may mean other things behind it: it sets the path or
-    /// the role, makes something temporary, or calls a function that is not known to be harmless,
-    /// which may do so. A trigger, a view or an operator may call such a function, and no text shows
-    /// that. What other definitions change, they change for all sessions.
+    /// What was prepared before in its session may mean other things behind it: it sets the path or the
+    /// role, defines something, or calls a function that is not known to be harmless, which may do so. A trigger, a view or an operator may call such a
+    /// function, and no text shows that. What a definition changes, it changes for other sessions as
+    /// well, which find it out by themselves once it is committed.
     #[must_use]
     pub fn renames(self) -> bool {
         self.has(Self::RENAMES)

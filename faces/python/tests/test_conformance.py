@@ -161,6 +161,9 @@ WITHOUT = {"asyncpg": {"postgres_pipelines.json", "postgres_policies/pipelines.j
 #: Cases that a face can't pass, by the reason. They have to fail.
 LACKS: dict[str, dict[str, list[str]]] = {
     "native": {
+        "it is sent again, on the connection that takes the place": [
+            "a connection whose triggers go on by an older plan is replaced",
+        ],
         "a pipeline has one sync point, at its end": [
             "sync points divide a pipeline into transactions",
             "a sync point says what was found at its COMMIT",
@@ -178,6 +181,9 @@ LACKS: dict[str, dict[str, list[str]]] = {
         ],
     },
     "asyncpg": {
+        "it is sent again, on the connection that takes the place": [
+            "a connection whose triggers go on by an older plan is replaced",
+        ],
         "as with asyncpg, COMMIT of a failed transaction is answered by the tag ROLLBACK": [
             "COMMIT of a failed transaction is an error",
             "COMMIT of a failed transaction says what failed",

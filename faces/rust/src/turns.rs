@@ -86,11 +86,12 @@ impl Driven for Connection {
         std::mem::swap(&mut core.wakers, wakers);
         let untold = core.untold.take();
         drop(core);
-        wakers.drain(..).for_each(Waker::wake);
-        untold.tell();
+        // Before anybody is woken, who would else come back to a connection that is about to be left.
         if reports {
             self.pool_slot.report();
         }
+        wakers.drain(..).for_each(Waker::wake);
+        untold.tell();
         Dispatched { bytes, need, open, stopped }
     }
 

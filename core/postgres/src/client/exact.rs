@@ -162,11 +162,14 @@ pub fn is_exact_text(type_oid: u32, text: &[u8]) -> bool {
 
 /// Whether an exact text also means the same where it is compared. A moment is a `date` without its
 /// time of day by itself; as a moment it is compared with that day's midnight. Beside a char(n), a
-/// column of texts is compared without the spaces at its end.
+/// column of texts is compared without the spaces at its end; beside a float, a numeric one with the
+/// digits of a float; beside an oid, a whole number without its sign. A numeric beside a `real` has
+/// more digits than that.
 #[must_use]
 pub fn is_compared_alike(type_oid: u32, text: &[u8]) -> bool {
     match type_oid {
-        oid::BPCHAR => false,
+        oid::BPCHAR | oid::OID | oid::FLOAT4 | oid::FLOAT8 => false,
+        oid::NUMERIC => is_whole_up_to(text, b"16777216"),
         oid::TIMESTAMP | oid::TIMESTAMPTZ => {
             let clock = text.get(10..19);
             clock.is_none_or(|clock| clock == b" 00:00:00") && text.get(19) != Some(&b'.')

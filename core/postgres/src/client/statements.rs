@@ -37,7 +37,9 @@ use crate::message::{
     Close, Describe, EncodeError, ErrorResponse, Header, ParameterDescription, Target,
     error_response::field, execute,
 };
-use crate::outdated::{is_meaningless, is_miscounted, may_be_outdated, means_stale};
+use crate::outdated::{
+    is_meaningless, is_miscounted, is_of_an_older_plan, may_be_outdated, means_stale,
+};
 use crate::sql::Traits;
 use crate::{Expect, Names, Postgres, StatementId};
 
@@ -949,6 +951,7 @@ pub fn fault_of(body: &[u8]) -> Fault {
 pub fn fault(code: Option<&[u8]>, routine: Option<&[u8]>) -> Fault {
     match () {
         () if code == Some(b"26000") => Fault::Lost,
+        () if is_of_an_older_plan(code, routine) => Fault::Other,
         () if means_stale(code, routine) => Fault::Changed,
         () if is_miscounted(code, routine) => Fault::Miscounted,
         () if is_meaningless(code) => Fault::Meaningless,

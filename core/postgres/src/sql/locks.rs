@@ -30,7 +30,11 @@ pub(super) fn renames(sql: &str, traits: Traits) -> bool {
     let stands = |list: &[&str]| list.iter().any(|known| known.as_bytes() == word);
     match () {
         () if traits.several() || traits.temporary() => true,
-        () if stands(&QUERIES) => calls_unknown(lexer),
+        () if stands(&QUERIES) => calls_unknown(lexer) || makes_temporary(word, lexer),
+        () if word == b"discard" => {
+            lexer.next();
+            lexer.is(b"temp") || lexer.is(b"temporary")
+        }
         () if word == b"set" => {
             lexer.next();
             sets_names(lexer)
@@ -46,15 +50,32 @@ const QUERIES: [&str; 11] = [
     "declare", "copy",
 ];
 
-/// First words of what sets no path, makes nothing temporary, and calls nothing that does. What
-/// DISCARD ALL takes back, prepared statements are lost with.
+/// First words of what sets no path, defines nothing, and calls nothing that does.
 #[rustfmt::skip]
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 27] = [
     "begin", "commit", "rollback", "start", "end", "abort", "savepoint", "release", "show", "listen",
-    "unlisten", "notify", "fetch", "move", "close", "lock", "deallocate", "discard", "create", "alter",
-    "drop", "comment", "grant", "revoke", "truncate", "vacuum", "analyze", "reindex", "cluster",
-    "refresh", "checkpoint",
+    "unlisten", "notify", "fetch", "move", "close", "lock", "deallocate", "comment", "grant", "revoke",
+    "truncate", "vacuum", "analyze", "reindex", "cluster", "refresh", "checkpoint",
 ];
+
+/// Whether a query makes a table in `pg_temp`: SELECT … INTO. `word`: its first.
+fn makes_temporary(word: &[u8], mut lexer: Lexer<'_>) -> bool {
+    if matches!(word, b"insert" | b"update" | b"delete" | b"merge" | b"copy") {
+        return false;
+    }
+    let (mut buffer, mut is_into) = ([0; 32], false);
+    loop {
+        is_into = match lexer.next() {
+            Token::End => return false,
+            Token::Word(word) => match lower(word, &mut buffer) {
+                b"pg_temp" if is_into => return true,
+                word => word == b"into" || is_into && word == b"table",
+            },
+            Token::Quoted(b"pg_temp") if is_into => return true,
+            _ => false,
+        };
+    }
+}
 
 /// Whether a SET is of more than these settings, which change no name.
 fn sets_names(mut lexer: Lexer<'_>) -> bool {
@@ -251,6 +272,14 @@ mod tests {
             "insert into t (a) values (f(1))",
             "insert into s.t (a) select g(b) from u",
             "select 1; select 2",
+            "create table pg_temp.t ()",
+            "select 1 as a into pg_temp.t",
+            "with w as (select 1) select * into table pg_temp.t from w",
+            "alter table t add a int",
+            "alter table t rename to u",
+            "create index on t (lower(a))",
+            "drop type mood",
+            "discard temp",
         ] {
             assert!(classify(sql).renames(), "{sql}");
         }
@@ -272,9 +301,12 @@ mod tests {
             "set local statement_timeout = 5",
             "set session characteristics as transaction read only",
             "set transaction read only",
-            "alter table t add a int",
-            "create index on t (lower(a))",
+            "insert into pg_temp.t (a) values ($1)",
+            "select a from pg_temp.t",
             "discard all",
+            "discard plans",
+            "deallocate all",
+            "truncate t",
             "listen a",
             "fetch 5 from c",
         ] {

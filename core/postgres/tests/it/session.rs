@@ -330,6 +330,20 @@ fn a_connection_that_is_to_write_leaves_a_server_that_turned_read_only() {
 }
 
 #[test]
+fn a_session_whose_functions_keep_plans_of_an_older_schema_is_left() {
+    let error = |routine: &str| {
+        let text = "Mtype of parameter 14 (bigint) does not match that when preparing the plan";
+        message(b'E', format!("SERROR\0VERROR\0C42804\0{text}\0R{routine}\0\0").as_bytes())
+    };
+    for target in TargetSessionAttrs::ALL {
+        for routine in ["plpgsql_param_eval_generic_ro", "ExecEvalParamExtern"] {
+            assert!(leaves(target, &mut session(), &[error(routine)]), "{target:?}");
+        }
+        assert!(!leaves(target, &mut session(), &[error("transformAssignedExpr")]));
+    }
+}
+
+#[test]
 fn what_the_user_of_a_session_set_is_no_reason_to_leave() {
     let mut session = session();
     session.lend();

@@ -1,7 +1,9 @@
 //! Values in the binary form of a type that the client has learned, and the texts that take their
 //! place where another type would change them.
 
-use super::{Format, Loosened, Parameters, format_of, is_exact_text, oid, parts_of};
+use super::{
+    Format, Loosened, Parameters, format_of, is_compared_alike, is_exact_text, oid, parts_of,
+};
 use crate::binary::{Parts, array, calendar, numeric};
 
 const BYTEA: u32 = 17;
@@ -11,7 +13,6 @@ const INTERVAL: u32 = 1186;
 const TIMETZ: u32 = 1266;
 const JSONB: u32 = 3802;
 
-const BPCHAR_ARRAY: u32 = 1014;
 const TIMESTAMP_ARRAY: u32 = 1115;
 const TIMESTAMPTZ_ARRAY: u32 = 1185;
 
@@ -121,12 +122,15 @@ fn binary_is_compared_alike(type_oid: u32, value: &[u8]) -> bool {
             let micros = i64::from_be_bytes(bytes);
             matches!(micros, i64::MIN | i64::MAX) || micros % calendar::DAY == 0
         }),
-        oid::BPCHAR | BPCHAR_ARRAY => false,
-        TIMESTAMP_ARRAY | TIMESTAMPTZ_ARRAY => {
-            let of = element_of(type_oid).unwrap_or_default();
-            each_is(value, |it| binary_is_compared_alike(of, it))
+        oid::BPCHAR | oid::OID | oid::FLOAT4 | oid::FLOAT8 => false,
+        oid::NUMERIC => {
+            let mut text = Vec::new();
+            put_text(type_oid, value, &mut text).is_some() && is_compared_alike(type_oid, &text)
         }
-        _ => true,
+        _ => match element_of(type_oid) {
+            Some(of) => each_is(value, |it| binary_is_compared_alike(of, it)),
+            None => true,
+        },
     }
 }
 
@@ -244,7 +248,7 @@ fn element_of(type_oid: u32) -> Option<u32> {
     const ARRAYS: [(u32, u32); 13] = [
         (1009, oid::TEXT),
         (1015, oid::VARCHAR),
-        (BPCHAR_ARRAY, oid::BPCHAR),
+        (1014, oid::BPCHAR),
         (1003, oid::NAME),
         (1021, oid::FLOAT4),
         (1022, oid::FLOAT8),

@@ -30,7 +30,9 @@ pub(super) fn renames(sql: &str, traits: Traits) -> bool {
     let stands = |list: &[&str]| list.iter().any(|known| known.as_bytes() == word);
     match () {
         () if traits.several() || traits.temporary() => true,
-        () if stands(&QUERIES) => calls_unknown(lexer) || makes_temporary(word, lexer),
+        () if stands(&QUERIES) => {
+            calls_unknown(lexer) || !traits.read_only_select() && makes_temporary(word, lexer)
+        }
         () if word == b"discard" => {
             lexer.next();
             lexer.is(b"temp") || lexer.is(b"temporary")

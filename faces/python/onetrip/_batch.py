@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from . import _native
+from ._loan import told
 from .errors import ConnectionLostError, Error, MisuseError
 
 #: Rows of an atomic batch that leave together; two such groups are under way.
@@ -82,6 +84,9 @@ class Batch:
             if error.index is not None:
                 error.index += begin
             raise
+        except asyncio.CancelledError as error:
+            told(error, "Unknown")
+            raise
         finally:
             for _, call in waiting:
                 call.close()
@@ -120,6 +125,9 @@ class Batch:
                         break
                 while waiting:
                     await settle()
+            except asyncio.CancelledError as error:
+                told(error, "Unknown")
+                raise
             finally:
                 for _, call in waiting:
                     call.close()

@@ -19,7 +19,7 @@ from ._config import Config, Password
 from ._flow import Flows, Lent, Stream, alone, beside_nothing
 from ._host import Host
 from ._listen import Listener
-from ._loan import Loan
+from ._loan import Loan, told
 from ._native import Position, Reads
 from .errors import Error, MisuseError, Notice, _make
 
@@ -427,8 +427,9 @@ class Begin:
         try:
             await end
             _leaves(error, loan, True)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             _leaves(error, loan, False)
+            told(cancelled, "Unknown")
             raise
         except Error:
             # Where ROLLBACK could not be said, the connection has ended, and the transaction with
@@ -446,6 +447,8 @@ def _leaves(error: BaseException | None, loan: Loan, is_undone: bool) -> None:
     if getattr(error, "_part_of", None) == (id(loan.core), loan.number):
         assert isinstance(error, Error)
         error.outcome = _native.outcome_left(error.outcome, is_undone)
+    elif isinstance(error, asyncio.CancelledError):
+        told(error, _native.outcome_left("Unknown", is_undone))
 
 
 class Savepoint:

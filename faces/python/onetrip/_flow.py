@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import weakref
 from collections.abc import (
@@ -20,8 +21,8 @@ from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar, Union, overload
 
 from . import _native
-from ._loan import Loan
-from .errors import ConversionError, Error, MisuseError, ParameterError, PostgresError
+from ._loan import Loan, told
+from .errors import ConversionError, Error, MisuseError, Outcome, ParameterError, PostgresError
 
 T = TypeVar("T")
 Data = Union[bytes, bytearray, memoryview]
@@ -233,6 +234,8 @@ class Stream(AsyncIterator[T], Generic[T]):
         self._is_read = self._is_over = self._has_come = False
         #: Why there is no more, where neither its end nor its reader is the reason.
         self._why: str | None = None
+        #: What is known of its statement then.
+        self._known: Outcome = "NotSent"
         #: The command tag, once all was read.
         self.tag: str | None = None
 
@@ -245,14 +248,14 @@ class Stream(AsyncIterator[T], Generic[T]):
         if self._is_read:
             raise MisuseError("a stream is read by one task at a time")
         if self._why is not None:
-            raise MisuseError(self._why)
+            raise self._refusal(self._why)
         if self._is_over:
             raise StopAsyncIteration
         self._is_read = True
         try:
             come = await self._more()
-        except BaseException:
-            self._leave(was_stopped=True)
+        except BaseException as error:
+            self._stop(error)
             raise
         finally:
             self._is_read = False
@@ -289,6 +292,22 @@ class Stream(AsyncIterator[T], Generic[T]):
                 self.tag = await call
                 return None
             await _arrived(call)
+
+    def _stop(self, error: BaseException) -> None:
+        self._misses(error)
+        self._leave(was_stopped=True)
+
+    def _misses(self, error: BaseException) -> None:
+        """Rows are missing from here on, which must not look like its end to who reads on."""
+        if self._why is None:
+            self._why = f"the stream has ended before its rows did: {type(error).__name__}"
+            self._known = error.outcome if isinstance(error, Error) else "Unknown"
+        self._come = iter(())
+
+    def _refusal(self, why: str) -> Error:
+        error = MisuseError(why)
+        error.outcome = self._known
+        return error
 
     def _leave(self, was_stopped: bool = False) -> None:
         self._is_over, self._come = True, iter(())
@@ -363,6 +382,8 @@ async def _copy_in(
         await _feed(call, None)
         tag = await call
     except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            told(error, "NotSent" if call is None else _known_of(call))
         if call is not None and not call.done():
             is_told = _native.feed(call, f"the client gave it up: {type(error).__name__}")
             if not isinstance(error, Exception):
@@ -374,6 +395,17 @@ async def _copy_in(
     finally:
         lent.release()
     return int(tag.rpartition(" ")[2])
+
+
+def _known_of(call: _native.Call[Any]) -> Outcome:
+    """What is known of a COPY that nobody gives more data."""
+    if not call.done():
+        return "Unknown"
+    try:
+        call.result()
+    except Error as error:
+        return error.outcome
+    return "Applied"
 
 
 async def _feed(call: _native.Call[str], part: bytes | None) -> None:

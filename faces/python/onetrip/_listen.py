@@ -97,19 +97,28 @@ class Listener(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         if self._task is None:
             raise MisuseError("a listener is entered first: async with db.listen(…) as events")
-        while True:
-            if self._has_gap:
-                dropped, self._dropped, self._has_gap = self._dropped, 0, False
-                return Gap(dropped)
-            if self._kept:
-                return self._kept.popleft()
-            error, self._error = self._error, None
-            if error is not None:
-                raise error
-            if self._is_over:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+        while not (found := self._found()):
+            await self._arrival()
+        return found[0]
+
+    def _found(self) -> list[Event]:
+        """The next, if it has come."""
+        if self._has_gap:
+            dropped, self._dropped, self._has_gap = self._dropped, 0, False
+            return [Gap(dropped)]
+        if self._kept:
+            return [self._kept.popleft()]
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        if self._is_over:
+            raise StopAsyncIteration
+        self._news.clear()
+        return []
+
+    async def _arrival(self) -> None:
+        """Until there may be one."""
+        await self._news.wait()
 
     # --- its connection ---
 

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _native
+from .errors import Outcome
 
 if TYPE_CHECKING:
     from ._flow import Stream
@@ -30,6 +31,13 @@ works_for: ContextVar[threading.Thread | None] = ContextVar("onetrip_works_for",
 def caller() -> Owner | None:
     """Who calls: a thread where the client is one without async, and else a task."""
     return works_for.get() or asyncio.current_task()
+
+
+def told(error: asyncio.CancelledError, outcome: Outcome) -> None:
+    """Says what is known of what was cancelled, as a whole. (A call says it of itself where nothing
+    of it was sent.)
+    """
+    error._outcome = outcome  # type: ignore[attr-defined]
 
 
 class Loan:

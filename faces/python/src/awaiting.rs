@@ -21,7 +21,7 @@ use crate::call::{Call, Progress, Stage, Want, refused};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::describe::{self, Look};
-use crate::failure::Failure;
+use crate::failure::{Failure, word};
 use crate::messages::messages;
 use crate::record::record_type;
 use crate::state::State;
@@ -88,6 +88,10 @@ impl Call {
         if let Some(traceback) = traceback.filter(|it| !it.is_none()) {
             error.setattr(intern!(slf.py(), "__traceback__"), traceback)?;
         }
+        // Whoever is cancelled with it hears that, as far as it is all that he waits for.
+        if slf.get().is_unsent()? {
+            error.setattr(intern!(slf.py(), "_outcome"), word(outcome::NOT_SENT))?;
+        }
         Err(PyErr::from_value(error))
     }
 
@@ -108,6 +112,11 @@ impl Call {
     #[getter]
     fn cr_running(&self) -> bool {
         false
+    }
+
+    /// Whether it has ended, and nothing of it was sent.
+    fn _is_unsent(&self) -> PyResult<bool> {
+        self.is_unsent()
     }
 
     /// Whether its transaction is to be run again, since it met others.
@@ -180,6 +189,11 @@ impl Call {
 }
 
 impl Call {
+    fn is_unsent(&self) -> PyResult<bool> {
+        let failure = |it: &mut Progress| it.failure.as_ref().map(Failure::outcome);
+        Ok(self.now.with(failure)? == Some(outcome::NOT_SENT))
+    }
+
     /// Who waited for it goes on.
     fn resumed(&self) -> PyResult<()> {
         Ok(self.now.with(|it| {

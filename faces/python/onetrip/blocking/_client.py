@@ -20,7 +20,7 @@ from .._listen import Event
 from .._loan import Loan
 from .._native import Arrow, Position, Record
 from ..errors import Error, Notice
-from ._loop import Loop, marked
+from ._loop import Loop, marked, whole
 from ._parts import Block, Events, Owner, Stream, grouped
 
 T = TypeVar("T")
@@ -195,7 +195,7 @@ class Calls:
                     yield one
 
         async def begin() -> asyncio.Task[int]:
-            return asyncio.get_running_loop().create_task(copy(of, source()))
+            return asyncio.get_running_loop().create_task(whole(copy(of, source())))
 
         async def hand(task: asyncio.Task[int], group: list[Any] | None) -> bool:
             put = asyncio.ensure_future(handed.put(group))

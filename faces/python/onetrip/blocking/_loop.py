@@ -57,6 +57,12 @@ EXPECTED = (Error, TypeError, ValueError, RuntimeError, StopAsyncIteration)
 #: What is said of connections that have ended so.
 STRUCK = "a signal interrupted the client amid its work"
 
+#: What a signal's handler is told that interrupts the thread which runs the loop.
+IN_HANDLER = (
+    "a signal's handler can't use the client in whose call its thread waits: let it raise, which "
+    "ends that call, or let it cancel a Timeout"
+)
+
 #: Rounds of a loop in which what has come is read, and what follows from that is done.
 ROUNDS = 3
 
@@ -86,6 +92,8 @@ class Loop(asyncio.SelectorEventLoop):
         self._waiting: list[Waiter] = []
         self._is_nudged = self._is_ending = False
         self._struck: BaseException | None = None
+        #: What a signal's handler has raised that looks like an error of a call's.
+        self.by_handler: BaseException | None = None
         self._outer: asyncio.AbstractEventLoop | None = None
         self._ran = 0.0
         super().__init__(Selector(self))
@@ -104,12 +112,18 @@ class Loop(asyncio.SelectorEventLoop):
                 result: T = self._end_of(work, limit)
                 self.amid = 0
                 return result
-            except EXPECTED:
-                self.amid = 0
-                raise
             except BaseException as struck:
+                if self._is_own(struck):
+                    raise
                 self._interrupted(work)
                 raise self._own(struck) from None
+
+    def _is_own(self, error: BaseException) -> bool:
+        """Whether a call has raised it by itself, and no signal's handler; then its work is done."""
+        if not isinstance(error, EXPECTED) or error is self.by_handler:
+            return False
+        self.amid = 0
+        return True
 
     def act(self, method: Callable[..., T], *args: Any) -> T:
         """Does what waits for nothing."""
@@ -138,6 +152,8 @@ class Loop(asyncio.SelectorEventLoop):
         with a signal. ``part_of``: the connection of the transaction that it is a part of.
         """
         with self.turn:
+            if self._leader == get_ident():
+                raise MisuseError(IN_HANDLER)
             if self.amid:
                 self._give_in()
             if closed is not None and (self.is_closed() or self.failure is not None):
@@ -164,9 +180,14 @@ class Loop(asyncio.SelectorEventLoop):
         part_of: Loan | None = None,
     ) -> T:
         """The way out of a block, which is always begun."""
-        return self.run_within(
-            _limit_to_leave(), work, *args, closed=closed, leaves=True, part_of=part_of
-        )
+        limit = _limit_to_leave()
+        try:
+            return self.run_within(
+                limit, work, *args, closed=closed, leaves=True, part_of=part_of
+            )
+        finally:
+            if isinstance(limit, Grace):
+                limit.spend()
 
     def _of_closed(self, closed: Callable[[], T]) -> T:
         try:
@@ -188,10 +209,9 @@ class Loop(asyncio.SelectorEventLoop):
             result = act()
             self.amid = 0
             return result
-        except EXPECTED:
-            self.amid = 0
-            raise
         except BaseException as struck:
+            if self._is_own(struck):
+                raise
             self._interrupted(made())
             raise self._own(struck) from None
 
@@ -203,6 +223,9 @@ class Loop(asyncio.SelectorEventLoop):
 
     def _enter(self) -> None:
         """In its turn, a thread begins to work."""
+        if self._leader == get_ident():
+            # It would wait for itself, below on its stack.
+            raise MisuseError(IN_HANDLER)
         if self.amid:
             self._give_in()
         self.amid = get_ident()
@@ -224,7 +247,7 @@ class Loop(asyncio.SelectorEventLoop):
         """Whichever thread runs it, it is for this one."""
         token = works_for.set(threading.current_thread())
         try:
-            task = self.create_task(work(*args))
+            task = self.create_task(whole(work(*args)))
             task.add_done_callback(self._task_ended)
             return task
         finally:
@@ -249,7 +272,8 @@ class Loop(asyncio.SelectorEventLoop):
                     raise self.lost(outcome_of(work))
                 assert limit is not None
                 self._acted(lambda: self._give_up_all(works))
-                raise limit.error("Unknown")
+                is_sent = any(not work._is_unsent() for work in works)
+                raise limit.error("Unknown" if is_sent else "NotSent")
 
     def _give_up_all(self, works: list[_native.Call[Any]]) -> None:
         for work in works:
@@ -294,8 +318,12 @@ class Loop(asyncio.SelectorEventLoop):
                 error = self.lost(outcome_of(work))
             else:
                 assert limit is not None
-                self._give_up(work)
-                error = limit.error(outcome_of(work))
+                self._give_up(work, limit)
+                result, known = end_of(work)
+                if known is None:
+                    # It was there all the same, and would be lost.
+                    return result
+                error = limit.error(known)
             if isinstance(work, _native.Call):
                 work._mark(error)
             raise marked(error, part_of)
@@ -316,7 +344,7 @@ class Loop(asyncio.SelectorEventLoop):
 
     def _interrupted(self, work: Work | None) -> None:
         """A signal's handler has raised."""
-        is_safe, self.amid = not self.amid, get_ident()
+        is_safe, self.amid, self.by_handler = not self.amid, get_ident(), None
         try:
             if is_safe and self.failure is None:
                 if work is not None:
@@ -389,15 +417,30 @@ class Loop(asyncio.SelectorEventLoop):
             self._ran = time.monotonic()
             self._hand_on()
 
-    def _look(self, limit: Timeout | None) -> None:
+    def look(
+        self, found: Callable[[], list[T]], limit: Timeout | None, reads: bool = False
+    ) -> list[T]:
+        """What has come by now; ``reads``: what nobody has read yet as well."""
+        with self.turn:
+            if self.is_closed() and self.failure is None:
+                raise MisuseError("the client was closed")
+
+            def looked() -> list[T]:
+                self._look(limit, reads)
+                return found()
+
+            return self._acted(looked)
+
+    def _look(self, limit: Timeout | None, reads: bool = False) -> None:
         """Reads what has come since somebody led last, as the end of a connection."""
         if self.failure is not None:
             raise self.lost("NotSent")
         if limit is not None and limit.is_over():
             raise limit.error("NotSent")
-        if self._leader or self.is_closed() or time.monotonic() - self._ran < STALE:
+        if self._leader or self.is_closed():
             return
-        self._rounds()
+        if reads or time.monotonic() - self._ran >= STALE:
+            self._rounds()
 
     def _rounds(self) -> None:
         left = iter(range(ROUNDS))
@@ -538,8 +581,10 @@ class Loop(asyncio.SelectorEventLoop):
     def _nudged(self) -> None:
         self._is_nudged = False
 
-    def _give_up(self, work: Work) -> None:
-        """Nobody waits for it any more. The server hears of that before the thread goes on."""
+    def _give_up(self, work: Work, limit: Timeout | None = None) -> None:
+        """Nobody waits for it any more. The server hears of that before the thread goes on; so long
+        as that takes, the limit is exceeded.
+        """
         if self.is_closed():
             return
         if isinstance(work, _native.Call):
@@ -547,14 +592,19 @@ class Loop(asyncio.SelectorEventLoop):
         else:
             # Behind its first step: what leaves a block is begun at least.
             self.call_soon(work.cancel)
-            work.add_done_callback(outcome_of)
-        if self._leader:
-            return self.nudge()
-        self._rounds()
-        until = time.monotonic() + CANCEL_WAIT
-        timer = self.call_later(CANCEL_WAIT, _nothing)
-        self._lead(lambda: self._is_told(work) or time.monotonic() >= until)
-        timer.cancel()
+            work.add_done_callback(end_of)
+        grace = Grace(limit)
+        if not self._leader:
+            self._rounds()
+            timer = self.call_later(grace.left(), _nothing)
+            self._lead(lambda: self._is_told(work) or grace.is_over())
+            timer.cancel()
+        elif isinstance(work, _native.Call):
+            self.nudge()
+        else:
+            # What is known of it is known once the leader has come to it.
+            self._wait(work, grace)
+        grace.spend()
 
     def _is_told(self, work: Work) -> bool:
         """Whether a task that was given up has ended, and the server has stopped what it does."""
@@ -602,6 +652,9 @@ class Selector(selectors.PollSelector):
             if waits:
                 loop.turn.release()
             ready = super().select(timeout)
+        except EXPECTED as error:
+            loop.by_handler = error
+            raise
         finally:
             loop.turn.acquire()
         if waits and (loop.amid or loop.failure is not None):
@@ -632,12 +685,19 @@ class Timeout(_native.Limit):
         self._is_cancelled = False
         self._outer: Timeout | None = None
         self._wake: Callable[[], object] | None = None
+        #: Seconds that are left for what is done beyond it.
+        self.grace: float = CANCEL_WAIT
 
     def cancel(self) -> None:
         """Ends the call that runs in the block, and those that follow. Any thread may do that."""
         self._is_cancelled = True
         if self._wake is not None:
             self._wake()
+
+    def within(self, outer: Timeout | None) -> Timeout:
+        """The same, which ends with another as well."""
+        self._outer = outer
+        return self
 
     def watch(self, wake: Callable[[], object]) -> None:
         """This is called when it is cancelled."""
@@ -663,17 +723,30 @@ class Timeout(_native.Limit):
             return _make("cancelled", outcome, "it was cancelled by another thread", None)
         if self._outer is not None and self._outer_is_over():
             return self._outer.error(outcome)
-        return _make("timeout", outcome, f"no answer came within {self._seconds:g} s", None)
+        what = "its answer was not read" if outcome == "Applied" else "no answer came"
+        return _make("timeout", outcome, f"{what} within {self._seconds:g} s", None)
 
 
 class Grace(Timeout):
-    """What is left of a time that is over, for the way out of its block."""
+    """What there is beyond a limit: to tell the server, and for the ways out of blocks. What they
+    take of it is gone.
+    """
 
-    def __init__(self, over: Timeout) -> None:
-        super().__init__(CANCEL_WAIT)
+    def __init__(self, over: Timeout | None) -> None:
+        super().__init__(CANCEL_WAIT if over is None else over.grace)
         self._over = over
+        self.grace = 0
+
+    def left(self) -> float:
+        assert self._deadline is not None
+        return max(0.0, self._deadline - time.monotonic())
+
+    def spend(self) -> None:
+        if self._over is not None:
+            self._over.grace = self.left()
 
     def error(self, outcome: Outcome) -> Error:
+        assert self._over is not None
         return self._over.error(outcome)
 
 
@@ -694,15 +767,28 @@ def marked(error: Error, part_of: Loan | None) -> Error:
 
 def outcome_of(work: Any) -> Outcome:
     """What is known of what was given up."""
+    return end_of(work)[1] or "Applied"
+
+
+def end_of(work: Any) -> tuple[Any, Outcome | None]:
+    """The result of what was given up, where it has come all the same; else what is known of it."""
     if not work.done():
-        return "Unknown"
+        return None, "Unknown"
     try:
-        work.result()
+        return work.result(), None
     except Error as error:
-        return error.outcome
+        return None, error.outcome
     except (asyncio.CancelledError, Exception):
-        return "Unknown"
-    return "Applied"
+        return None, "Unknown"
+
+
+async def whole(work: Coroutine[Any, Any, T]) -> T:
+    """Who gives it up hears what is known of it as a whole."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        known: Outcome = getattr(error, "_outcome", "Unknown")
+        raise _make("cancelled", known, "it was given up before it had ended", None) from None
 
 
 def _nothing(*_: object) -> None:

@@ -105,7 +105,11 @@ class Block(Generic[T]):
 
     def __enter__(self) -> T:
         try:
-            return self._given(self._loop.run(self._enter, part_of=self._part_of))
+            given = self._given(self._loop.run(self._enter, part_of=self._part_of))
+            limit = _limit.get()
+            if limit is not None and limit.is_over():
+                raise limit.error("NotSent")
+            return given
         except BaseException as error:
             if isinstance(error, (TimeoutError, CancelledError)):
                 # It may have been entered meanwhile, of which nothing is left.
@@ -153,31 +157,43 @@ class Block(Generic[T]):
                 raise
 
 
+class Source(Protocol[T]):
+    async def _arrival(self) -> None: ...
+    def _found(self) -> list[T]: ...
+
+
 class Events(Iterator[T]):
     """What comes by itself: notifications, messages. It is read while a thread waits for it."""
 
-    def __init__(self, loop: Loop, source: AsyncIterator[T]) -> None:
+    def __init__(self, loop: Loop, source: Source[T]) -> None:
         self._loop, self._source = loop, source
 
     def __next__(self) -> T:
+        # Whoever waits takes nothing, so nothing is lost where that is given up.
         try:
-            come: T = self._loop.run(_next, self._source)
+            while not (found := self._loop.look(self._source._found, _limit.get())):
+                self._loop.run(self._source._arrival)
         except StopAsyncIteration:
             raise StopIteration from None
-        return come
+        return found[0]
 
     def take(self, timeout: float) -> T | None:
-        """The next, or None where none comes within so many seconds."""
-        limit = Timeout(timeout)
+        """The next, or None where none comes within so many seconds; with 0, where none has come.
+        """
+        outer = _limit.get()
+        limit = Timeout(timeout).within(outer)
         try:
-            come: T = self._loop.run_within(limit, _next, self._source)
+            while not (found := self._loop.look(self._source._found, outer)):
+                try:
+                    self._loop.run_within(limit, self._source._arrival)
+                except (TimeoutError, CancelledError):
+                    if outer is not None and outer.is_over():
+                        raise
+                    found = self._loop.look(self._source._found, outer, reads=True)
+                    break
         except StopAsyncIteration:
             return None
-        except TimeoutError:
-            if not limit.is_over():
-                raise
-            return None
-        return come
+        return found[0] if found else None
 
 
 class Stream(Iterator[T]):
@@ -212,8 +228,16 @@ class Stream(Iterator[T]):
             # It may speak of this step alone, which was not taken any more.
             if call is not None and error.outcome == "NotSent":
                 error.outcome = outcome_of(call)
+                loop.leave(self._stop, error, closed=lambda: source._stop(error))
             raise marked(error, self._part_of)
+        except BaseException as error:
+            # With what a signal's handler has raised, rows may be lost that were taken.
+            source._misses(error)
+            raise
         return come
+
+    async def _stop(self, error: BaseException) -> None:
+        self._source._stop(error)
 
     def close(self) -> None:
         """Takes no more. The rest of a long reply costs its connection."""

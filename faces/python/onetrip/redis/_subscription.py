@@ -233,15 +233,27 @@ class Subscription(Generic[T]):
         return self
 
     async def __anext__(self) -> Message[T]:
-        while not self._messages:
-            if self._error is not None:
-                raise self._error
-            if self._is_over:
-                raise StopAsyncIteration
-            if self._waiting is None or self._waiting.done():
-                self._waiting = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._waiting)
-        return self._messages.popleft()
+        while not (found := self._found()):
+            await self._arrival()
+        return found[0]
+
+    def _found(self) -> list[Message[T]]:
+        """The next, if it has come."""
+        if self._messages:
+            return [self._messages.popleft()]
+        if self._error is not None:
+            raise self._error
+        if self._is_over:
+            raise StopAsyncIteration
+        return []
+
+    async def _arrival(self) -> None:
+        """Until there may be one."""
+        if self._messages or self._is_over:
+            return
+        if self._waiting is None or self._waiting.done():
+            self._waiting = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._waiting)
 
     def _take(self, channel: bytes, pattern: bytes | None, data: bytes) -> None:
         text = None if pattern is None else pattern.decode("utf-8", "replace")

@@ -451,6 +451,7 @@ double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed
 /* What is known of a failure that leaves its transaction, which was not committed. undone: the server
  * has answered the ROLLBACK. */
 uint32_t onetrip_outcome_left(uint32_t failure, bool undone);
+uint32_t onetrip_outcome_left_by_other(uint32_t failure);
 
 /* What becomes of a segment. members: a byte for each of its len statements: an ONETRIP_OUTCOME, or
  * ONETRIP_MEMBER_SKIPPED if the server skipped it. end: the outcome of its sync point, or 0 if that

@@ -488,6 +488,13 @@ pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
     outcome_code(verdict::left(outcome_of(failure), undone))
 }
 
+/// The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
+/// nothing is sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_outcome_left_by_other(failure: u32) -> u32 {
+    outcome_code(verdict::left_by_other(outcome_of(failure)))
+}
+
 /// What becomes of a segment. `members`: a byte for each of its `len` statements: [`outcome`], or
 /// [`member::SKIPPED`]. `end`: the outcome of its sync point, or `NONE` if that was answered. Returns
 /// 0 if it succeeded; else the [`outcome`] of the whole, and in the bits above the first three the

@@ -432,11 +432,21 @@ test('what leaves begin was rolled back, and its error says so although its stat
   await drop()
 })
 
-test('an error of another client leaves begin as it is', async () => {
-  const { sql, drop } = await table()
-  const other = client()
-  const error = await failure(sql.begin(() => other`select 1 union select 2`.one()))
-  assert.deepEqual([error.code, error.outcome], ['too_many_rows', 'Applied'])
+test('a statement elsewhere that took effect leaves begin as Unknown', async () => {
+  const { sql, name, count, drop } = await table()
+  for (const other of [client(), sql]) {
+    const run = async (tx: Tx): Promise<unknown> => {
+      await tx`insert into ${name} values (1)`
+      return other`insert into ${name} values (2), (3) returning n`.one()
+    }
+    for (const way of [run, (tx: Tx) => tx.savepoint(run)]) {
+      const error = await failure(sql.begin(way))
+      assert.deepEqual([error.code, error.outcome], ['too_many_rows', 'Unknown'])
+      // What the other did, and nothing of the transaction.
+      assert.equal(await count(), 2)
+      await sql`delete from ${name}`
+    }
+  }
   await drop()
 })
 

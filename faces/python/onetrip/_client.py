@@ -443,10 +443,12 @@ class Begin:
 
 
 def _leaves(error: BaseException | None, loan: Loan, is_undone: bool) -> None:
-    """What leaves a block speaks of the whole. Errors of other clients leave it as they are."""
+    """What leaves a block speaks of the whole."""
     if getattr(error, "_part_of", None) == (id(loan.core), loan.number):
         assert isinstance(error, Error)
         error.outcome = _native.outcome_left(error.outcome, is_undone)
+    elif isinstance(error, Error):
+        error.outcome = _native.outcome_left_by_other(error.outcome)
     elif isinstance(error, asyncio.CancelledError):
         told(error, _native.outcome_left("Unknown", is_undone))
 
@@ -516,9 +518,13 @@ class Pipelining:
     async def __aenter__(self) -> Pipeline:
         return self._pipeline
 
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         pipeline = self._pipeline
         if kind is not None:
+            if isinstance(error, Error):
+                error.outcome = _native.outcome_left_by_other(error.outcome)
             pipeline._drop()
             return
         sent = pipeline._send()

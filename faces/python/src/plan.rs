@@ -14,12 +14,13 @@ use onetrip_postgres::client::connect::{
 };
 use onetrip_postgres::client::connect::{passfile, service as file_of_services};
 use onetrip_postgres::client::identity::{Identity, Lineage as Seen, QUESTION};
-use onetrip_postgres::client::transaction::verdict::left;
+use onetrip_postgres::client::transaction::verdict::{left, left_by_other};
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::failure;
 use crate::local::Local;
 
 /// A plan.
@@ -225,17 +226,22 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
 /// server has answered the ROLLBACK.
 #[pyfunction]
 pub(crate) fn outcome_left(outcome: &str, is_undone: bool) -> &'static str {
-    let failure = match outcome {
+    failure::word(failure::number(left(of_word(outcome), is_undone)))
+}
+
+/// The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
+/// nothing is sent.
+#[pyfunction]
+pub(crate) fn outcome_left_by_other(outcome: &str) -> &'static str {
+    failure::word(failure::number(left_by_other(of_word(outcome))))
+}
+
+fn of_word(outcome: &str) -> Outcome {
+    match outcome {
         "NotSent" => Outcome::NotSent,
         "Rejected" => Outcome::Rejected,
         "Applied" => Outcome::Applied,
         _ => Outcome::Unknown,
-    };
-    match left(failure, is_undone) {
-        Outcome::NotSent => "NotSent",
-        Outcome::Rejected => "Rejected",
-        Outcome::Applied => "Applied",
-        Outcome::Unknown => "Unknown",
     }
 }
 

@@ -240,13 +240,13 @@ async def test_what_leaves_a_transaction_speaks_of_the_whole(db: onetrip.Databas
             assert savepoint.value.outcome == "Rejected"
         assert await db.fetchval("select count(*) from left_whole") == 0
 
-        # What another place says is true, whatever becomes of this transaction.
+        # What another place did stands, and nothing else.
         with pytest.raises(onetrip.Error) as beside:
             async with db.begin() as tx:
-                await tx.execute("select 1")
+                await tx.execute("insert into left_whole values (2)")
                 await db.fetch(insert, into=Unread)
-        assert beside.value.outcome == "Applied"
-        assert await db.fetchval("select count(*) from left_whole") == 1
+        assert beside.value.outcome == "Unknown"
+        assert await db.fetch("select n from left_whole", into=tuple) == [(1,)]
     finally:
         await db.execute("drop table left_whole")
 
@@ -270,48 +270,42 @@ async def test_what_leaves_a_transaction_of_the_dropin_speaks_of_the_whole() -> 
         await con.close()
 
 
-def test_what_leaves_a_blocking_transaction_speaks_of_the_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also where its time is over while the statement is answered."""
-    limit = onetrip.blocking.Timeout(None)
+def test_what_leaves_a_blocking_block_speaks_of_the_whole() -> None:
+    insert = "insert into left_blocking values ($1) returning n"
     with onetrip.blocking.connect(URL) as db:
         db.execute("create table left_blocking (n int)")
-        wait = Loop._wait
 
-        def late(self: Loop, work: Any, of: Any) -> None:
-            if isinstance(work, onetrip._native.Call) and of is limit:
-                # The time is over when the answer is there, and nobody has looked.
-                limit.cancel()
-                return
-            wait(self, work, of)
+        def own(tx: onetrip.blocking.Transaction) -> None:
+            tx.fetch(insert, 1, into=Unread)
+
+        def other(tx: onetrip.blocking.Transaction) -> None:
+            tx.execute(insert, 1)
+            db.fetch(insert, 2, into=Unread)
+
+        def savepoint(tx: onetrip.blocking.Transaction) -> None:
+            with tx.begin() as inner:
+                other(inner)
+
+        def begun(work: Any) -> None:
+            with db.begin() as tx:
+                work(tx)
+
+        def pipeline(work: Any) -> None:
+            with db.pipeline() as batch:
+                work(batch)
 
         try:
-            monkeypatch.setattr(Loop, "_wait", late)
-            for run in (False, True):
-                limit = onetrip.blocking.Timeout(None)
-                inside: list[str] = []
-
-                def work(tx: onetrip.blocking.Transaction) -> None:
-                    try:
-                        with limit:
-                            tx.execute("insert into left_blocking values (1)")
-                    except onetrip.Error as error:
-                        inside.append(error.outcome)
-                        raise
-
-                with pytest.raises(CancelledError) as caught:
-                    if run:
-                        db.run(work)
-                    else:
-                        with db.begin() as tx:
-                            work(tx)
-                assert inside in (["Applied"], ["Unknown"])
-                assert caught.value.outcome == "Rejected"
-            monkeypatch.setattr(Loop, "_wait", wait)
-            assert db.fetchval("select count(*) from left_blocking") == 0
+            for work in (own, other, savepoint):
+                for place in (begun, db.run):
+                    with pytest.raises(onetrip.Error) as caught:
+                        place(work)
+                    assert caught.value.outcome == ("Rejected" if work is own else "Unknown")
+            with pytest.raises(onetrip.Error) as caught:
+                pipeline(other)
+            assert caught.value.outcome == "Unknown"
+            # What another place did stands, and nothing of the blocks.
+            assert db.fetch("select distinct n from left_blocking", into=tuple) == [(2,)]
         finally:
-            monkeypatch.setattr(Loop, "_wait", wait)
             db.execute("drop table left_blocking")
 
 

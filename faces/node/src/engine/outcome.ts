@@ -10,6 +10,11 @@ export function outcomeLeft(failure: Outcome, isUndone: boolean): Outcome {
   return outcomeAt(memory.engine.onetrip_outcome_left(numberOf(failure), Number(isUndone)))
 }
 
+/** The same of a failure that was none of the transaction's own. */
+export function outcomeLeftByOther(failure: Outcome): Outcome {
+  return outcomeAt(memory.engine.onetrip_outcome_left_by_other(numberOf(failure)))
+}
+
 /** How a statement of a segment ended by itself; `undefined`: without an error, as far as it went. */
 export type MemberEnd = Outcome | 'skipped' | undefined
 

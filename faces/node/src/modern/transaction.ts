@@ -1,7 +1,7 @@
 import { onLoan, type Loan } from '../engine/abandoned'
 import { Act, OUTCOMES } from '../engine/choices'
 import { Flag, StatementPlace } from '../engine/exports'
-import { outcomeLeft } from '../engine/outcome'
+import { outcomeLeft, outcomeLeftByOther } from '../engine/outcome'
 import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
@@ -67,8 +67,11 @@ export class Transaction implements Keeper {
 
   /** An error leaves the transaction, or a savepoint of it, whose work it speaks of from now on. */
   #leaves(error: unknown, isUndone: boolean): void {
-    if (error instanceof PostgresError && PART_OF.get(error) === this)
-      error.outcome = outcomeLeft(error.outcome, isUndone)
+    if (!(error instanceof PostgresError)) return
+    const isOwn = PART_OF.get(error) === this
+    error.outcome = isOwn
+      ? outcomeLeft(error.outcome, isUndone)
+      : outcomeLeftByOther(error.outcome)
   }
 
   /**

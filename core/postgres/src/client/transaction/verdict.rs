@@ -159,6 +159,16 @@ pub fn left(failure: Outcome, is_undone: bool) -> Outcome {
     }
 }
 
+/// The outcome of a failure of another statement, or of a command, that leaves a transaction, which
+/// so was not committed; or a pipeline, of which nothing was sent then. It speaks of the whole, of
+/// which that statement stands, and nothing else.
+pub fn left_by_other(failure: Outcome) -> Outcome {
+    match failure {
+        Outcome::Applied => Outcome::Unknown,
+        outcome => outcome,
+    }
+}
+
 /// The joint result of a transaction's last statement and the COMMIT behind it.
 ///
 /// # Errors

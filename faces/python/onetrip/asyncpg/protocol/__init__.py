@@ -105,6 +105,8 @@ class Protocol:
         """An error of this connection's leaves a transaction that was rolled back."""
         if getattr(error, "_part_of", None) == (id(self.host.core), self.number):
             error.outcome = _native.outcome_left(error.outcome, True)
+        elif isinstance(error, Error) or hasattr(error, "_part_of"):
+            error.outcome = _native.outcome_left_by_other(error.outcome)
 
     def record_of(self, record_class: Any) -> Any:
         return self.record_class if record_class is None else record_class

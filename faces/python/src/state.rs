@@ -326,6 +326,10 @@ impl State {
                 link.give_up(now, token, ticket, call.clone().unbind());
                 self.soil(number);
                 self.walk(py, now, number);
+                // What was not written is gone, and with it perhaps what a connection was to be
+                // closed behind.
+                self.pool.answered(now, number);
+                self.walk_pool(py, now);
             }
         }
     }

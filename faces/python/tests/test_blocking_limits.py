@@ -385,3 +385,36 @@ def test_what_a_handler_raises_is_not_taken_for_the_answer_of_a_call(db: Databas
     with connect(URL) as other:
         until(lambda: not sleepers(other, "raised"))
     assert db.fetchval("select 1") == 1
+
+
+# --- ends ---
+
+
+def test_a_call_that_is_given_up_as_its_client_ends_has_an_outcome(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread has closed the client, and the one that gives up is the last to lead."""
+
+    def waits(self: Loop, work: Any, limit: Timeout) -> None:
+        self._is_ending = True
+        limit.cancel()
+
+    monkeypatch.setattr(Loop, "_wait", waits)
+    with pytest.raises(onetrip.Error) as error, Timeout(None):
+        db.batch("select $1::int4", [(1,)]).isolated()
+    assert error.value.outcome in ("NotSent", "Unknown")
+
+
+def test_a_call_behind_the_last_round_of_its_client_says_that_it_was_closed(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Loop._look
+
+    def last(self: Loop, *args: Any) -> None:
+        look(self, *args)
+        self._is_ending = True
+        self._rounds()
+
+    monkeypatch.setattr(Loop, "_look", last)
+    with pytest.raises(onetrip.MisuseError, match="closed"):
+        db.session().__enter__()

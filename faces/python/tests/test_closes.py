@@ -16,7 +16,7 @@ import onetrip.redis
 import onetrip.redis.asyncio
 from onetrip.errors import RolledBackError
 
-from conftest import REDIS, URL
+from conftest import REDIS, URL, until, until_active
 
 #: A bound that only what waits for ever reaches.
 PATIENCE = 120
@@ -45,6 +45,49 @@ async def test_beside_its_callers_stream(size: int) -> None:
             await stream.__anext__()
 
     await own(work)
+
+
+async def test_beside_a_call_that_is_given_up_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last that its connection was to be closed behind, and nothing is answered any more: a
+    cancel that is not over holds the call back.
+    """
+    is_over, dial = asyncio.Event(), asyncio.open_connection
+
+    async def dialled(*args: Any) -> Any:
+        reader, writer = await dial(*args)
+        read = reader.read
+
+        async def late() -> bytes:
+            await is_over.wait()
+            return await read()
+
+        monkeypatch.setattr(reader, "read", late)
+        return reader, writer
+
+    db = await onetrip.connect(URL, connections_max=1)
+    try:
+        await db.fetchval("select 1")
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "open_connection", dialled)
+            slow = asyncio.ensure_future(db.fetchval("select pg_sleep(60) -- held"))
+            await until_active("-- held")
+            slow.cancel()
+
+            async def is_answered() -> bool:
+                return db.metrics().in_flight == 0
+
+            await until(is_answered)
+        call = db.fetchval("select 1")
+        assert db.metrics().queued == 1
+        closing = asyncio.ensure_future(db.close())
+        await asyncio.sleep(0)
+        call.close()
+        is_over.set()
+        await soon(closing)
+    finally:
+        await db.close(0)
 
 
 async def test_beside_its_callers_session() -> None:

@@ -166,6 +166,11 @@ class Loop(asyncio.SelectorEventLoop):
             def ended() -> T:
                 nonlocal task
                 self._look(None if leaves else limit)
+                if self.is_closed():
+                    # By this thread, which was the last to lead.
+                    if closed is not None:
+                        return self._of_closed(closed)
+                    raise MisuseError("the client was closed")
                 task = self._task(work, *args)
                 result: T = self._end_of(task, limit, part_of)
                 return result
@@ -596,6 +601,9 @@ class Loop(asyncio.SelectorEventLoop):
         grace = Grace(limit)
         if not self._leader:
             self._rounds()
+            if self.is_closed():
+                # Another thread has ended the client, and this one was the last to lead.
+                return
             timer = self.call_later(grace.left(), _nothing)
             self._lead(lambda: self._is_told(work) or grace.is_over())
             timer.cancel()

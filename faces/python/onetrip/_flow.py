@@ -255,6 +255,9 @@ class Stream(AsyncIterator[T], Generic[T]):
         try:
             come = await self._more()
         except BaseException as error:
+            if isinstance(error, Error) and error.outcome == "Applied" and self._call is not None:
+                # A row can't be read. Its statement goes on, and is stopped with that.
+                error.outcome = _known_of(self._call)
             self._stop(error)
             raise
         finally:
@@ -398,7 +401,7 @@ async def _copy_in(
 
 
 def _known_of(call: _native.Call[Any]) -> Outcome:
-    """What is known of a COPY that nobody gives more data."""
+    """What is known of a stream that nobody reads on, or a COPY that nobody gives more data."""
     if not call.done():
         return "Unknown"
     try:

@@ -418,7 +418,7 @@ impl Reply<'_> {
         }
     }
 
-    fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         let rows = messages(&self.blocks).filter(|(tag, _)| *tag == backend::DATA_ROW);
         rows.map(|(_, body)| body)
     }

@@ -1,5 +1,6 @@
 //! Replies that are taken as they come, and the data of a COPY. `onetrip/_flow.py` drives them.
 
+use onetrip_client::completion::outcome;
 use onetrip_client::postgres::Part;
 use onetrip_postgres::client::copy;
 use onetrip_postgres::client::stream::Rest;
@@ -13,6 +14,7 @@ use crate::awaiting::misread;
 use crate::call::{Call, Progress, Stage, Want};
 use crate::core::Core;
 use crate::describe::{self, Look};
+use crate::failure::Failure;
 use crate::messages::messages;
 use crate::state::State;
 
@@ -54,6 +56,11 @@ pub(crate) fn take(call: &Bound<'_, Call>) -> PyResult<Py<PyAny>> {
         Core::run(&core, |state, py, now| state.taken(py, now, number, bytes))?;
     }
     if matches!(it.want, Want::Stream) {
+        let bytes_max = core.get().state.with(|state| state.result_bytes_max)?;
+        if reply.bodies().any(|row| row.len() > bytes_max) {
+            const WHY: &str = "a row of the stream is larger than result_bytes_max";
+            return Err(Failure::said("result_too_large", outcome::APPLIED, WHY).raised(py));
+        }
         let rows = PyList::empty(py);
         reply.append(&rows).map_err(|misfit| misread(py, misfit))?;
         return Ok(rows.into_any().unbind());

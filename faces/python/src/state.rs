@@ -67,7 +67,7 @@ pub(crate) struct State {
     /// Questions for what texts are, which are not answered.
     pub(crate) asked: usize,
     /// Bytes of one result that are kept.
-    result_bytes_max: usize,
+    pub(crate) result_bytes_max: usize,
     pub(crate) counts: Counts,
     /// The replies that a client of Redis keeps, if any are.
     pub(crate) cache: Option<Py<redis::RedisCache>>,

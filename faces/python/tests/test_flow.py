@@ -148,6 +148,42 @@ async def test_a_stream_in_a_session_and_a_transaction(db: onetrip.Database) -> 
     assert await is_whole(db)
 
 
+async def test_a_row_of_a_stream_that_is_larger_than_a_result_may_be_is_an_error() -> None:
+    async with onetrip.connect(URL, result_bytes_max=1000) as db:
+        rows = "select repeat('x', g) from unnest($1::int4[]) g"
+        # No row is, so the stream has no end.
+        assert len([row async for row in db.stream(rows, [900] * 50)]) == 50
+        for size in (1001, 3_000_000):
+            with pytest.raises(onetrip.Error, match="result_bytes_max") as error:
+                [row async for row in db.stream(rows, [5, size])]
+            assert error.value.code == "result_too_large"
+            assert error.value.outcome in ("Applied", "Unknown")
+
+
+class Unread:
+    """Rows are made into it, and can't be."""
+
+    def __init__(self, **_: object) -> None:
+        raise ValueError("never")
+
+
+async def test_a_row_that_cannot_be_read_does_not_say_that_its_statement_took_effect(
+    db: onetrip.Database,
+) -> None:
+    """It still runs, and is stopped as nobody reads on."""
+    await db.execute("create table unread (i int4)")
+    try:
+        insert = "insert into unread select generate_series(1, $1::int4) returning i"
+        for count in (1, 300_000):
+            with pytest.raises(onetrip.Error, match="never") as error:
+                async for _ in db.stream(insert, count, into=Unread):
+                    pass
+            there = await db.fetchval("select count(*) from unread where i = $1", count)
+            assert error.value.outcome == "Unknown" or there == 1
+    finally:
+        await db.execute("drop table unread")
+
+
 async def test_a_stream_that_is_cancelled(db: onetrip.Database) -> None:
     async def read(place: onetrip.Database | onetrip.Transaction) -> None:
         async for _ in place.stream("select pg_sleep(30)::text, 'flows'"):

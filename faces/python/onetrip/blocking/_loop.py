@@ -694,7 +694,7 @@ class Timeout(_native.Limit):
         self._outer: Timeout | None = None
         self._wake: Callable[[], object] | None = None
         #: Seconds that are left for what is done beyond it.
-        self.grace: float = CANCEL_WAIT
+        self._grace: float = CANCEL_WAIT
 
     def cancel(self) -> None:
         """Ends the call that runs in the block, and those that follow. Any thread may do that."""
@@ -702,7 +702,7 @@ class Timeout(_native.Limit):
         if self._wake is not None:
             self._wake()
 
-    def within(self, outer: Timeout | None) -> Timeout:
+    def _within(self, outer: Timeout | None) -> Timeout:
         """The same, which ends with another as well."""
         self._outer = outer
         return self
@@ -741,9 +741,9 @@ class Grace(Timeout):
     """
 
     def __init__(self, over: Timeout | None) -> None:
-        super().__init__(CANCEL_WAIT if over is None else over.grace)
+        super().__init__(CANCEL_WAIT if over is None else over._grace)
         self._over = over
-        self.grace = 0
+        self._grace = 0
 
     def left(self) -> float:
         assert self._deadline is not None
@@ -751,7 +751,7 @@ class Grace(Timeout):
 
     def spend(self) -> None:
         if self._over is not None:
-            self._over.grace = self.left()
+            self._over._grace = self.left()
 
     def error(self, outcome: Outcome) -> Error:
         assert self._over is not None

@@ -181,7 +181,7 @@ class Events(Iterator[T]):
         """The next, or None where none comes within so many seconds; with 0, where none has come.
         """
         outer = _limit.get()
-        limit = Timeout(timeout).within(outer)
+        limit = Timeout(timeout)._within(outer)
         try:
             while not (found := self._loop.look(self._source._found, outer)):
                 try:

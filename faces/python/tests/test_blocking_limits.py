@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -418,3 +420,40 @@ def test_a_call_behind_the_last_round_of_its_client_says_that_it_was_closed(
     monkeypatch.setattr(Loop, "_look", last)
     with pytest.raises(onetrip.MisuseError, match="closed"):
         db.session().__enter__()
+
+
+@pytest.mark.parametrize("kind", ["isolated", "atomic", "copy"])
+def test_what_a_signal_cuts_off_from_its_next_step_ends_silently(
+    db: Database, table: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task is never run again, and what it holds is given back with the client's end."""
+    is_armed = False
+    unraised: list[Any] = []
+    run = asyncio.Handle._run
+
+    def struck(self: Any) -> None:
+        nonlocal is_armed
+        if is_armed and "wakeup" in repr(self._callback).lower():
+            is_armed = False
+            raise KeyboardInterrupt
+        run(self)
+
+    def rows() -> Iterator[tuple[int]]:
+        nonlocal is_armed
+        for n in range(3000):
+            yield (n,)
+        is_armed = True
+
+    monkeypatch.setattr(asyncio.Handle, "_run", struck)
+    monkeypatch.setattr(sys, "unraisablehook", unraised.append)
+    batch = db.batch(f"insert into {table} values ($1)", rows())
+    with pytest.raises(KeyboardInterrupt):
+        if kind == "copy":
+            db.copy_rows(table, rows())
+        else:
+            getattr(batch, kind)()
+    assert not is_armed
+    del batch
+    gc.collect()
+    assert [str(one.exc_value) for one in unraised] == []
+    assert db.fetchval("select 1") == 1

@@ -513,12 +513,23 @@ class Loop(asyncio.SelectorEventLoop):
                 for task in asyncio.all_tasks(self):
                     task.cancel()
                 self._settle()
+                self._close_lost()
         finally:
             asyncio._set_running_loop(outer)
         for one in list(self._sockets):
             one.close()
         self._is_over = True
         self.close()
+
+    def _close_lost(self) -> None:
+        """A handler has raised in place of the next step of these, which never comes. Elsewhere
+        than in this thread's turn, as by the collector, they could not give back what they have.
+        """
+        for task in asyncio.all_tasks(self):
+            work: Any = task.get_coro()
+            with suppress(*EXPECTED, asyncio.CancelledError, StopIteration):
+                work.throw(asyncio.CancelledError())
+                work.close()
 
     def _settle(self) -> None:
         left = LAST_ROUNDS

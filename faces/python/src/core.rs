@@ -1419,6 +1419,8 @@ impl Scope {
             let failure =
                 unsent("pipeline_left", "its pipeline was left by an error before it was sent");
             let call = call.into_bound(py);
+            // What leaves the block says enough of it.
+            call.get().now.with(|it| it.is_awaited = true)?;
             Core::run(self.core.bind(py), |state, py, _| state.fail(py, &call, failure))?;
         }
         Ok(())

@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -457,3 +458,16 @@ def test_what_a_signal_cuts_off_from_its_next_step_ends_silently(
     gc.collect()
     assert [str(one.exc_value) for one in unraised] == []
     assert db.fetchval("select 1") == 1
+
+
+def test_a_pipeline_that_an_error_leaves_does_not_say_that_it_was_sent(
+    db: Database, table: str
+) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(ZeroDivisionError), db.pipeline() as batch:
+            batch.execute(f"insert into {table} values (1)")
+            1 / 0
+        gc.collect()
+    assert not told
+    assert db.fetchval(f"select count(*) from {table}") == 0

@@ -451,6 +451,9 @@ double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed
 /* What is known of a failure that leaves its transaction, which was not committed. undone: the server
  * has answered the ROLLBACK. */
 uint32_t onetrip_outcome_left(uint32_t failure, bool undone);
+
+/* The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
+ * nothing is sent. */
 uint32_t onetrip_outcome_left_by_other(uint32_t failure);
 
 /* What becomes of a segment. members: a byte for each of its len statements: an ONETRIP_OUTCOME, or

@@ -402,6 +402,11 @@ impl State {
                 let is_unsent = link.is_some_and(|link| is_one && link.give_up(now, token, ticket));
                 self.does(Todo::Walk(number));
                 self.soil(number);
+                // What was not written is gone, and with it perhaps what a connection was to be closed
+                // behind.
+                if self.pool.answered(now, number) {
+                    self.does(Todo::Pool);
+                }
                 is_unsent
             }
         };

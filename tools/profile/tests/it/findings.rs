@@ -235,6 +235,21 @@ fn pings_and_settings_beside_a_transaction_are_trips_of_it() {
     sums_are_within(&found);
 }
 
+/// A cursor is opened and closed for what is fetched from it.
+#[test]
+fn what_a_cursor_costs_beside_its_rows_can_be_folded() {
+    let found = profile(20, |it, to, n| {
+        it.simple(to, "begin", &Vec::new());
+        it.simple(to, "declare \"c_1\" cursor for select a from t", &Vec::new());
+        it.simple(to, "fetch forward 100 from \"c_1\"", &vec![one(n * 1001)]);
+        it.simple(to, "close \"c_1\"", &Vec::new());
+        it.simple(to, "commit", &Vec::new());
+    });
+    let shape = found.shapes.iter().find(|it| it.count == 20).expect("there is one shape");
+    // BEGIN, DECLARE, FETCH and CLOSE; COMMIT, which may be decided by the rows.
+    assert_eq!((shape.trips.now, shape.trips.wire), (5.0, 2.0));
+}
+
 #[test]
 fn units_of_settings_alone_are_told_apart_by_what_they_set() {
     let found = profile(20, |it, to, n| {

@@ -134,6 +134,8 @@ fn kind_of(sql: &str, skeleton: &str) -> (Kind, bool) {
         "set" | "reset" | "show" | "discard" | "deallocate" | "listen" | "unlisten" if is_one => {
             Kind::Session
         }
+        // A cursor that can't be opened fails what follows, and to close one needs no answer.
+        "declare" | "close" if is_one => Kind::Session,
         // Django sets the time zone of a connection so.
         "select" if text.strip_prefix("select ").is_some_and(sets) => Kind::Session,
         "copy" => Kind::Copy,

@@ -11,6 +11,7 @@
 //! does (the default since 9.1), and it may classify text with a syntax error as anything, which
 //! does no harm since none of it runs.
 
+mod control;
 mod lexer;
 mod locks;
 mod refusal;
@@ -20,6 +21,7 @@ mod stores;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
+pub use control::{Control, control};
 use lexer::{Lexer, Token, is, lower, starts};
 pub use locks::may_lock;
 pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};

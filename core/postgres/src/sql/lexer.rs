@@ -127,6 +127,11 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// What was read from this position on.
+    pub(super) fn read_since(&self, from: usize) -> &'a [u8] {
+        &self.text[from..self.at]
+    }
+
     /// How many bytes were read.
     pub(super) fn position(&self) -> usize {
         self.at

@@ -6,6 +6,7 @@
 //! * [`names`]: how generated names begin.
 //! * [`named`]: statements under names that the user chose.
 //! * [`copy`], [`stream`]: data that is written, and replies that are read, as there is room.
+//! * [`early`]: between a program and a server, what the program need not wait for.
 //! * [`exact`]: which values mean the same under every type of their column.
 //! * [`first_use`]: what an error says of the first use of a text.
 //! * [`migrated`]: what becomes of a statement whose tables, functions or types were changed.
@@ -22,6 +23,7 @@
 
 pub mod connect;
 pub mod copy;
+pub mod early;
 pub mod exact;
 pub mod first_use;
 pub mod identity;

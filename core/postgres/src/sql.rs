@@ -21,7 +21,7 @@ mod stores;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-pub use control::{Control, control};
+pub use control::{Control, control, declared};
 use lexer::{Lexer, Token, is, lower, starts};
 pub use locks::may_lock;
 pub use refusal::{Place, Refusal, refusal, refusal_of_one, refusal_of_read};

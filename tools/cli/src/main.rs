@@ -13,6 +13,7 @@ mod profile;
 mod proxy;
 mod runtime;
 mod shown;
+mod sidecar;
 mod stop;
 mod values;
 
@@ -42,6 +43,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Profile(Box<profile::ProfileArgs>),
     Proxy(proxy::ProxyArgs),
+    Sidecar(Box<sidecar::SidecarArgs>),
     /// Print a completion script for a shell.
     Completions(pages::CompletionsArgs),
     /// Print the manual page, or write those of all commands into a directory.
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Profile(args) => profile::run(*args).map_err(|end| end.within("profile")),
         Command::Proxy(args) => proxy::run(args),
+        Command::Sidecar(args) => sidecar::run(&args).map_err(|end| end.within("sidecar")),
         Command::Completions(args) => pages::completions::<Arguments>(&args),
         Command::Man(args) => pages::man::<Arguments>(&args),
     };

@@ -50,6 +50,24 @@ pub fn control(sql: &str) -> Option<Control> {
     words.end().then_some(control)
 }
 
+/// The cursor that a text declares, if it begins so, and whether it says WITH HOLD.
+#[must_use]
+pub fn declared(sql: &str) -> Option<(Box<str>, bool)> {
+    let mut words = Words(Lexer::new(sql));
+    if !sql.is_ascii() || !words.may(b"declare") {
+        return None;
+    }
+    let name = words.name()?;
+    loop {
+        match words.0.next() {
+            Token::Word(word) if is(word, b"with") => return Some((name, words.may(b"hold"))),
+            Token::Word(word) if is(word, b"for") => return Some((name, false)),
+            Token::Word(_) => {}
+            _ => return None,
+        }
+    }
+}
+
 /// Reads a text word by word.
 struct Words<'a>(Lexer<'a>);
 
@@ -353,6 +371,15 @@ mod tests {
             "'",
         ] {
             assert_eq!(control(sql), None, "{sql}");
+        }
+        for (sql, name) in [
+            ("DECLARE \"c\" NO SCROLL CURSOR WITH HOLD FOR SELECT 1", Some(("c", true))),
+            ("declare C cursor without hold for select 1", Some(("c", false))),
+            ("declare c cursor for select 'with hold'", Some(("c", false))),
+            ("select 1", None),
+        ] {
+            let name = name.map(|(name, is_held)| (Box::from(name), is_held));
+            assert_eq!(declared(sql), name, "{sql}");
         }
         let long = "a".repeat(63);
         assert!(control(&format!("savepoint {long}")).is_some());

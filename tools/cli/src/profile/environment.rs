@@ -14,21 +14,21 @@ use std::path::Path;
 
 /// What a server speaks, as far as the name of a variable or a scheme says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Speaks {
+pub(crate) enum Speaks {
     Postgres,
     Redis,
 }
 
 /// A server that a program would connect to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Target {
-    pub(super) speaks: Speaks,
+pub(crate) struct Target {
+    pub(crate) speaks: Speaks,
     /// A name, an address, or the path of a Unix socket.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// Of no meaning for a Unix socket.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// What the URL said of TLS, as `key=value`.
-    pub(super) tls: Vec<String>,
+    pub(crate) tls: Vec<String>,
 }
 
 impl Target {
@@ -36,12 +36,12 @@ impl Target {
         Target { speaks, host, port, tls: Vec::new() }
     }
 
-    pub(super) fn is_socket(&self) -> bool {
+    pub(crate) fn is_socket(&self) -> bool {
         self.host.starts_with('/')
     }
 
     /// With what the program's URL said of TLS.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let scheme = match self.speaks {
             _ if self.is_socket() => return self.host.clone(),
             Speaks::Postgres => "postgres",
@@ -64,15 +64,15 @@ impl fmt::Display for Target {
 }
 
 /// The variables of an environment.
-pub(super) type Variables = BTreeMap<String, String>;
+pub(crate) type Variables = BTreeMap<String, String>;
 
 /// What becomes of an environment.
 #[derive(Debug, Default)]
-pub(super) struct Replaced {
+pub(crate) struct Replaced {
     /// Variables to set.
-    pub(super) set: Variables,
+    pub(crate) set: Variables,
     /// What the user should know of, a line each.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Replaces the servers of an environment by what `front` gives for each of them. If `is_clear`, the
@@ -80,7 +80,7 @@ pub(super) struct Replaced {
 ///
 /// # Errors
 /// Of `front`, or nothing names a server: one line.
-pub(super) fn replaced(
+pub(crate) fn replaced(
     variables: &Variables,
     is_clear: bool,
     mut front: impl FnMut(&Target) -> Result<SocketAddr, String>,

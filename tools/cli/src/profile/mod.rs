@@ -3,17 +3,17 @@
 mod analysis;
 mod capture;
 mod diff;
-mod environment;
+pub(crate) mod environment;
 mod limit;
 mod live;
 mod ring;
-mod run;
+pub(crate) mod run;
 mod serve;
 mod splice;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod tls;
+pub(crate) mod tls;
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;

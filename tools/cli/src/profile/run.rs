@@ -1,6 +1,7 @@
 //! `onetrip profile --run`: a program whose servers are replaced by splices, until it ends.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -25,7 +26,7 @@ use crate::stop::is_ignored;
 /// No server is named, or the program can't be run. The program's status, if it isn't 0.
 pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
     let analysis = Analysis::start(args.settings())?;
-    let relays = Relays::start(say)?;
+    let relays = Relays::start("onetrip profile", say)?;
     let splicer = Splicer { analysis: &analysis, relays: &relays, tls: &args.tls };
     let variables: Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -39,7 +40,7 @@ pub(super) fn run(args: &ProfileArgs) -> Result<(), End> {
     }
     let names: Vec<&str> = replaced.set.keys().map(String::as_str).collect();
     say(&format!("replaced {}", names.join(", ")));
-    let status = runtime(1)?.block_on(child(args, &replaced.set))?;
+    let status = runtime(1)?.block_on(child(&args.command, &replaced.set))?;
     drop(open);
     let profile = analysis.finish()?;
     let reported = write(&profile, args, Where::Stderr);
@@ -82,9 +83,9 @@ impl Splices<'_> {
 }
 
 /// Runs the program to its end, and passes signals on to it.
-async fn child(args: &ProfileArgs, set: &Variables) -> Result<ExitStatus, String> {
-    let [program, arguments @ ..] = args.command.as_slice() else {
-        return Err("--run needs a program: onetrip profile --run -- PROGRAM".to_owned());
+pub(crate) async fn child(command: &[OsString], set: &Variables) -> Result<ExitStatus, String> {
+    let [program, arguments @ ..] = command else {
+        return Err("--run needs a program: --run -- PROGRAM".to_owned());
     };
     // Caught before the program runs: none is lost.
     let mut signals = caught()?;
@@ -148,7 +149,7 @@ fn is_foreground() -> bool {
 }
 
 /// As shells say it: the number of a signal above 128.
-fn code(status: ExitStatus) -> u8 {
+pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|it| 128 + it)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
 }

@@ -36,7 +36,8 @@ pub(super) fn serve(args: &ProfileArgs) -> Result<Profile, End> {
     // Called before it listens, so that a signal from then on writes what was found.
     stop.tidy_first("nothing was written");
     let front = Front { listen, beyond_loopback: args.allow_remote };
-    let relays = Relays::start(|line| tell(&format!("onetrip: profile: {line}")))?;
+    let relays =
+        Relays::start("onetrip profile", |line| tell(&format!("onetrip: profile: {line}")))?;
     let splicer = Splicer { analysis: &analysis, relays: &relays, tls: &args.tls };
     let name = way.to_string();
     let splice = splicer.splice(front, way, 0)?;

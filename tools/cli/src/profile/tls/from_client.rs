@@ -27,7 +27,7 @@ use super::to_server::error;
 use super::{BUFFER, ended};
 
 /// A certificate and its key.
-pub(in crate::profile) struct Identity {
+pub(crate) struct Identity {
     acceptor: TlsAcceptor,
     /// What clients see.
     pub(super) certificate: CertificateDer<'static>,

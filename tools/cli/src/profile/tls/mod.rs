@@ -36,12 +36,12 @@ use tokio::runtime::{Builder, Runtime};
 use from_client::FromClients;
 pub(super) use from_client::Identity;
 pub(super) use rtt::Rtt;
-pub(super) use server::{Server, Way};
+pub(crate) use server::{Server, Way};
 use to_server::{Clients, ToServer};
 
 /// How connections are encrypted.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct TlsArgs {
+pub(crate) struct TlsArgs {
     /// Whether the connection to the server is encrypted. Clients connect without TLS, unless --cert
     /// is given.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Auto)]
@@ -64,7 +64,7 @@ pub(super) struct TlsArgs {
 
 /// Whether the connection to the server is encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// As the URL or PGSSLMODE says; otherwise verify-full, but off for a server on this machine.
     #[default]
     Auto,
@@ -79,6 +79,11 @@ pub(super) enum Mode {
 }
 
 impl TlsArgs {
+    /// Clients connect without TLS.
+    pub(crate) fn in_clear(tls: Mode, tls_root: Option<String>) -> TlsArgs {
+        TlsArgs { tls, tls_root, cert: None, key: None }
+    }
+
     /// The certificate for clients, if there is one.
     ///
     /// # Errors
@@ -107,7 +112,7 @@ impl TlsArgs {
 }
 
 /// Relays that run until this is dropped, on a thread of their own.
-pub(super) struct Relays {
+pub(crate) struct Relays {
     /// `None` while it is dropped.
     runtime: Option<Runtime>,
     /// Of sockets that nobody else may use.
@@ -116,11 +121,14 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// `say` prints a line.
+    /// `command` is what errors begin with; `say` prints a line.
     ///
     /// # Errors
     /// The system allows no thread or no directory, in one line.
-    pub(super) fn start(say: impl Fn(&str) + Send + Sync + 'static) -> Result<Relays, String> {
+    pub(crate) fn start(
+        command: &'static str,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Relays, String> {
         let failed = |error| format!("can't start a relay for TLS ({error}): try again");
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -133,7 +141,7 @@ impl Relays {
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir()
             .map_err(failed)?;
-        let notes = Notes { said: Arc::default(), say: Arc::new(say) };
+        let notes = Notes { command, said: Arc::default(), say: Arc::new(say) };
         Ok(Relays { runtime: Some(runtime), directory, notes })
     }
 
@@ -161,6 +169,18 @@ impl Relays {
         };
         let rtt = self.runtime().block_on(listen)?;
         Ok((Upstream::Unix(path), rtt))
+    }
+
+    /// The socket of a relay to a server.
+    ///
+    /// # Errors
+    /// As of [`behind`](Self::behind).
+    pub(crate) fn socket(&self, server: Server) -> Result<PathBuf, String> {
+        let (upstream, _) = self.behind(server, None)?;
+        match upstream {
+            Upstream::Unix(path) => Ok(path),
+            Upstream::Tcp(address) => Err(format!("{address} is no relay")),
+        }
     }
 
     /// A relay from clients to a splice; the address where it listens.
@@ -201,6 +221,7 @@ const BUFFER: usize = 16 << 10;
 /// What the user should know, each line once.
 #[derive(Clone)]
 struct Notes {
+    command: &'static str,
     said: Arc<Mutex<HashSet<String>>>,
     say: Arc<dyn Fn(&str) + Send + Sync>,
 }

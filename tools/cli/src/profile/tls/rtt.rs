@@ -8,7 +8,7 @@ use onetrip_lab::proxy::{Direction, Tap};
 
 /// The least time that it took to connect to a server.
 #[derive(Debug)]
-pub(in crate::profile) struct Rtt(AtomicU64);
+pub(crate) struct Rtt(AtomicU64);
 
 impl Default for Rtt {
     fn default() -> Rtt {

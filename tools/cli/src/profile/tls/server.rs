@@ -15,11 +15,11 @@ use super::{Mode, TlsArgs};
 
 /// A server that is reached over TCP.
 #[derive(Clone, Debug)]
-pub(in crate::profile) struct Server {
+pub(crate) struct Server {
     /// As the user gave it: a certificate has to be for it.
     pub(super) host: String,
     pub(super) port: u16,
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<SocketAddr>,
     /// For PostgreSQL, whose clients ask for TLS.
     pub(super) postgres: Settings,
     /// For what begins with TLS or has none, as Redis does.
@@ -29,7 +29,7 @@ pub(in crate::profile) struct Server {
 }
 
 /// Where bytes go to.
-pub(in crate::profile) enum Way {
+pub(crate) enum Way {
     /// The path of a Unix socket, on which no server has TLS.
     Socket(PathBuf),
     Tcp(Box<Server>),
@@ -41,7 +41,7 @@ impl Way {
     ///
     /// # Errors
     /// It can't be read or found, or its settings contradict one another: one line.
-    pub(in crate::profile) fn to(
+    pub(crate) fn to(
         text: &str,
         args: &TlsArgs,
         variable: impl Fn(&str) -> Option<String>,
@@ -124,7 +124,7 @@ impl fmt::Display for Way {
 
 impl Server {
     /// Whether the connection to it may be encrypted.
-    pub(super) fn is_encrypted(&self) -> bool {
+    pub(crate) fn is_encrypted(&self) -> bool {
         [&self.postgres, &self.at_once].iter().any(|it| it.sslmode != SslMode::Disable)
     }
 
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// The address for a splice that connects by itself.
-    pub(in crate::profile) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         answering(&self.addresses).unwrap_or(self.addresses[0])
     }
 }

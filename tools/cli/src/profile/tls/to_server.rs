@@ -117,7 +117,7 @@ impl ToServer {
             Beginning::Other => self.carry_at_once(&mut client, &begun).await,
         };
         let Err(why) = carried else { return };
-        let text = format!("onetrip profile: {}: {why}", self.server);
+        let text = format!("{}: {}: {why}", self.notes.command, self.server);
         self.notes.note(&text);
         match beginning {
             Beginning::Session => ended(&mut client, &error(&text)).await,

@@ -193,7 +193,7 @@ impl Profiled {
     pub(super) fn begin(to: &str, args: &TlsArgs) -> Result<Profiled, String> {
         let notes = Arc::<(Mutex<Vec<String>>, Condvar)>::default();
         let said = notes.clone();
-        let relays = Relays::start(move |line| {
+        let relays = Relays::start("onetrip profile", move |line| {
             said.0.lock().unwrap().push(line.to_owned());
             said.1.notify_all();
         })?;

@@ -1,0 +1,158 @@
+//! What was sent and is not answered yet: segments, each of which the server ends with
+//! ReadyForQuery.
+
+use std::collections::VecDeque;
+
+use super::told::{Name, Told};
+
+/// Segments in the order in which they were sent.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    segments: VecDeque<Segment>,
+}
+
+/// Messages up to a Sync, or one that is answered with ReadyForQuery by itself.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    /// It ends by itself: Query, FunctionCall, the startup packet.
+    pub(super) is_single: bool,
+    /// Its last message was sent, or has begun to be.
+    pub(super) has_ended: bool,
+    /// What leaves in front of it, as far as the server has not confirmed it.
+    pub(super) told: VecDeque<Told>,
+    /// What was told proved false, so the server skips the rest.
+    pub(super) is_skipped: bool,
+    /// It needs a Sync once it was sent.
+    pub(super) needs_sync: bool,
+    /// An error came.
+    pub(super) has_failed: bool,
+    /// The server reads data of a COPY, and takes no Sync.
+    pub(super) is_copying: bool,
+    /// It brings the server into a failed transaction; the program knows nothing of it.
+    pub(super) is_own: bool,
+    /// Statements that it prepares.
+    pub(super) prepares: Vec<Name>,
+    pub(super) effect: Effect,
+    /// How many like this one follow one another, which say nothing more than that.
+    times: u32,
+}
+
+/// What a segment does to savepoints and cursors if it succeeds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Effect {
+    #[default]
+    Nothing,
+    /// Something that is not known.
+    Unknown,
+    Savepoint(Box<str>),
+    Release(Box<str>),
+    RollbackTo(Box<str>),
+    /// DECLARE of a cursor, which may stay open behind its transaction.
+    Cursor {
+        name: Box<str>,
+        is_held: bool,
+    },
+}
+
+/// Segments that are told apart; those behind them are counted only.
+const SEGMENTS_MAX: usize = 64;
+
+impl Segment {
+    /// What brings the server into a failed transaction.
+    pub(super) fn own() -> Segment {
+        Segment { is_own: true, ..Segment::single(Effect::Nothing) }
+    }
+
+    /// A message that is answered with ReadyForQuery.
+    pub(super) fn single(effect: Effect) -> Segment {
+        Segment { is_single: true, has_ended: true, effect, ..Segment::default() }
+    }
+
+    /// Says nothing more than that it is there.
+    fn is_plain(&self) -> bool {
+        let does_nothing = self.prepares.is_empty() && self.effect == Effect::Nothing;
+        self.has_ended && self.told.is_empty() && does_nothing && !self.is_own
+    }
+}
+
+impl Flight {
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Adds a segment. Returns whether all that is known of it is kept.
+    pub(super) fn push(&mut self, mut segment: Segment) -> bool {
+        segment.times = 1;
+        let has_ended = segment.has_ended;
+        self.segments.push_back(segment);
+        !has_ended || self.merge()
+    }
+
+    /// The newest segment has ended. Returns whether all that is known of it is kept.
+    pub(super) fn end(&mut self) -> bool {
+        if let Some(last) = self.segments.back_mut() {
+            last.has_ended = true;
+        }
+        self.merge()
+    }
+
+    /// Counts the newest segment with the one before it if neither says more.
+    fn merge(&mut self) -> bool {
+        let is_full = self.segments.len() > SEGMENTS_MAX;
+        let Some(mut last) = self.segments.pop_back() else { return true };
+        let was_plain = last.is_plain();
+        if is_full && last.told.is_empty() {
+            last.prepares.clear();
+            last.effect = Effect::Nothing;
+        }
+        match self.segments.back_mut() {
+            Some(before) if before.is_plain() && last.is_plain() => {
+                before.times += last.times;
+                before.is_single &= last.is_single;
+                return was_plain;
+            }
+            _ => {
+                let is_kept = was_plain || !last.is_plain();
+                self.segments.push_back(last);
+                is_kept
+            }
+        }
+    }
+
+    pub(super) fn front(&mut self) -> Option<&mut Segment> {
+        self.segments.front_mut()
+    }
+
+    /// The newest segment, if it has not ended.
+    pub(super) fn open(&mut self) -> Option<&mut Segment> {
+        self.segments.back_mut().filter(|it| !it.has_ended)
+    }
+
+    /// The newest segment.
+    pub(super) fn last(&mut self) -> Option<&mut Segment> {
+        self.segments.back_mut()
+    }
+
+    /// Whether nothing may follow yet.
+    pub(super) fn is_blocking(&self) -> bool {
+        self.segments
+            .back()
+            .is_some_and(|it| it.has_ended && (!it.told.is_empty() || it.is_skipped || it.is_own))
+    }
+
+    /// Whether the front segment is the newest one and stands alone.
+    pub(super) fn is_single(&self) -> bool {
+        self.segments.len() == 1 && self.segments[0].times == 1
+    }
+
+    /// Takes the front segment, which the server has ended.
+    pub(super) fn pop(&mut self) -> Option<Segment> {
+        let front = self.segments.front_mut()?;
+        if front.times > 1 {
+            front.times -= 1;
+            front.has_failed = false;
+            return Some(Segment { has_ended: true, ..Segment::default() });
+        }
+        self.segments.pop_front()
+    }
+}

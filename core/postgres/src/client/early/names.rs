@@ -1,0 +1,99 @@
+//! Prepared statements that the program believes in.
+
+use std::collections::BTreeSet;
+
+use bytes::BytesMut;
+
+use super::told::{Name, Told};
+
+/// Names that are known, and statements that were told and are not there.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    known: BTreeSet<Name>,
+    /// Each is prepared in front of its next use. The unnamed statement is among them under its
+    /// empty name.
+    owed: Vec<Told>,
+}
+
+/// Names that are remembered. Of the others nothing is told.
+const KNOWN_MAX: usize = 256;
+
+/// The longest name that is remembered.
+pub(super) const NAME_MAX: usize = 63;
+
+/// Bytes of statements that may be owed.
+const OWED_MAX: usize = 8 << 10;
+
+impl Names {
+    pub(super) fn is_known(&self, name: &[u8]) -> bool {
+        self.known.contains(name)
+    }
+
+    /// The connection has prepared it.
+    pub(super) fn learn(&mut self, name: Name) {
+        if !name.is_empty() && name.len() <= NAME_MAX && self.known.len() < KNOWN_MAX {
+            self.known.insert(name);
+        }
+    }
+
+    /// It is closed, or prepared anew.
+    pub(super) fn forget(&mut self, name: &[u8]) {
+        self.known.remove(name);
+        self.owed.retain(|it| it.makes.as_deref() != Some(name));
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.known.clear();
+        self.owed.clear();
+    }
+
+    /// Whether one more statement of this length may be told: if it proves false, it is owed.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.owed.iter().map(Told::memory).sum::<usize>() + len <= OWED_MAX
+    }
+
+    /// It was told, and is not there.
+    pub(super) fn owe(&mut self, told: Told) {
+        if let Some(name) = told.makes.clone() {
+            self.owed.retain(|it| it.makes.as_ref() != Some(&name));
+            self.owed.push(told.anew());
+        }
+    }
+
+    pub(super) fn owes_any(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// The statement that has to be prepared before this name is used.
+    pub(super) fn pay(&mut self, name: &[u8]) -> Option<Told> {
+        let at = self.owed.iter().position(|it| it.makes.as_deref() == Some(name))?;
+        Some(self.owed.swap_remove(at))
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let known: usize = self.known.iter().map(|it| it.len() + size_of::<Name>()).sum();
+        known + self.owed.iter().map(Told::memory).sum::<usize>()
+    }
+}
+
+/// The name at the front of a body, behind so many others; `None` if it has no end here.
+pub(super) fn name_at(body: &[u8], behind: usize) -> Option<&[u8]> {
+    let mut names = body.split_inclusive(|byte| *byte == 0);
+    names.nth(behind).and_then(|it| it.strip_suffix(&[0]))
+}
+
+/// The statement that a Bind or a Describe names.
+pub(super) fn statement_of(tag: u8, body: &[u8]) -> Option<&[u8]> {
+    use crate::message::tag::frontend;
+    match tag {
+        frontend::BIND => name_at(body, 1),
+        frontend::DESCRIBE => body.strip_prefix(b"S").and_then(|it| name_at(it, 0)),
+        _ => None,
+    }
+}
+
+/// The name and the text of a Parse.
+pub(super) fn parsed(message: &BytesMut, len: usize) -> Option<(&[u8], &[u8])> {
+    let body = message.get(crate::message::Header::LEN..len)?;
+    Some((name_at(body, 0)?, name_at(body, 1)?))
+}

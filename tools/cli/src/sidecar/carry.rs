@@ -1,0 +1,255 @@
+//! One connection of a program, and the one to the server that belongs to it.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use onetrip_postgres::client::early::{Asked, Early, Saved, Time, Words};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use super::stream::{Place, Stream};
+
+/// What all connections share.
+pub(super) struct Carrier {
+    place: Place,
+    /// The server's name, for errors.
+    server: String,
+    words: Words,
+    room: Semaphore,
+    start: Instant,
+    connections: AtomicU64,
+    saved: Mutex<Saved>,
+    /// Whether connections end as soon as they are idle.
+    ends: watch::Receiver<bool>,
+    say: fn(&str),
+}
+
+/// Bytes that are read at once.
+const READ: usize = 8 << 10;
+
+/// How long a program may take to say what it wants: PostgreSQL's default of
+/// `authentication_timeout`.
+const BEGINNING_MAX: Duration = Duration::from_secs(60);
+
+/// How long a program that is told why it is ended may take to read it.
+const GOODBYE_MAX: Duration = Duration::from_secs(2);
+
+impl Carrier {
+    pub(super) fn new(
+        place: Place,
+        server: String,
+        words: Words,
+        max_clients: u32,
+        ends: watch::Receiver<bool>,
+        say: fn(&str),
+    ) -> Carrier {
+        Carrier {
+            place,
+            server,
+            words,
+            room: Semaphore::new(max_clients as usize),
+            start: Instant::now(),
+            connections: AtomicU64::new(0),
+            saved: Mutex::default(),
+            ends,
+            say,
+        }
+    }
+
+    /// What was saved by connections that have ended, and how many there were.
+    pub(super) fn saved(&self) -> (Saved, u64) {
+        let saved = *self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        (saved, self.connections.load(Ordering::Relaxed))
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.start.elapsed())
+    }
+
+    /// Carries a program until one side ends.
+    pub(super) async fn carry(self: Arc<Carrier>, program: Stream) {
+        let mut counted = Counted { early: Early::new(self.words), carrier: &self };
+        // An error is the end of one side; dropping both tells the other.
+        let _ = self.try_carry(program, &mut counted.early).await;
+    }
+
+    async fn try_carry(&self, mut program: Stream, early: &mut Early) -> io::Result<()> {
+        let mut ends = self.ends.clone();
+        let asked = tokio::select! {
+            asked = timeout(BEGINNING_MAX, self.asked(&program, early)) => asked??,
+            _ = ends.wait_for(|it| *it) => Asked::Nothing,
+        };
+        let _room = match asked {
+            Asked::Nothing => return Ok(()),
+            Asked::Garbage => {
+                (self.say)(GARBAGE);
+                return Ok(());
+            }
+            // It needs no place among the sessions, of which it may free one.
+            Asked::Cancel => None,
+            Asked::Session => match self.room.try_acquire() {
+                Ok(room) => Some(room),
+                Err(_) => {
+                    early.end("53300", "sorry, too many clients already");
+                    return self.goodbye(&mut program, early).await;
+                }
+            },
+        };
+        if asked == Asked::Session {
+            self.connections.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut server = match self.place.connect().await {
+            Ok(server) => server,
+            Err(error) => {
+                let text = format!(
+                    "onetrip sidecar: can't connect to {} ({error}): is the server running?",
+                    self.server
+                );
+                (self.say)(&text);
+                // sqlclient_unable_to_establish_sqlconnection
+                early.end("08001", &text);
+                return self.goodbye(&mut program, early).await;
+            }
+        };
+        self.splice(&program, &mut server, early).await?;
+        self.goodbye(&mut program, early).await
+    }
+
+    /// Reads until it is clear what the program wants.
+    async fn asked(&self, program: &Stream, early: &mut Early) -> io::Result<Asked> {
+        loop {
+            self.write_program(program, early)?;
+            match early.asked() {
+                Asked::Nothing => {}
+                asked => return Ok(asked),
+            }
+            program.ready(true, !early.to_program().is_empty()).await?;
+            if !self.read_program(program, early)? {
+                return Ok(Asked::Nothing);
+            }
+        }
+    }
+
+    /// Passes on both ways until the server ends, or the program is to be ended.
+    async fn splice(
+        &self,
+        program: &Stream,
+        server: &mut Stream,
+        early: &mut Early,
+    ) -> io::Result<()> {
+        let mut ends = self.ends.clone();
+        let (mut has_ended, mut is_shut) = (false, false);
+        loop {
+            if *ends.borrow() && early.is_idle() {
+                early.end("57P01", "terminating connection due to administrator command");
+            }
+            if early.is_over() {
+                return Ok(());
+            }
+            self.write_server(server, early)?;
+            // If nobody listens any more, what was said is still done.
+            if has_ended || self.write_program(program, early).is_err() {
+                has_ended = true;
+                let len = early.to_program().len();
+                early.program_took(self.now(), len);
+            }
+            if has_ended && !is_shut && early.has_sent_all() {
+                is_shut = true;
+                server.shut_down().await?;
+            }
+            let reads = !has_ended && early.wants_program();
+            let writes = !has_ended && !early.to_program().is_empty();
+            tokio::select! {
+                ready = program.ready(reads, writes) => {
+                    ready?;
+                    if reads && !self.read_program(program, early).unwrap_or(false) {
+                        has_ended = true;
+                        early.program_ended();
+                    }
+                }
+                ready = server.ready(early.wants_server(), !early.to_server().is_empty()) => {
+                    ready?;
+                    if !self.read_server(server, early)? {
+                        return Ok(());
+                    }
+                }
+                _ = ends.changed() => {}
+            }
+        }
+    }
+
+    /// False at the end.
+    fn read_program(&self, program: &Stream, early: &mut Early) -> io::Result<bool> {
+        let mut bytes = [0; READ];
+        let read = program.try_read(&mut bytes)?;
+        if let Some(len) = read {
+            early.from_program(self.now(), &bytes[..len]);
+        }
+        Ok(read != Some(0))
+    }
+
+    /// False at the end.
+    fn read_server(&self, server: &Stream, early: &mut Early) -> io::Result<bool> {
+        let mut bytes = [0; READ];
+        let read = server.try_read(&mut bytes)?;
+        if let Some(len) = read {
+            early.from_server(self.now(), &bytes[..len]);
+        }
+        Ok(read != Some(0))
+    }
+
+    /// Writes what there is room for.
+    fn write_program(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
+        while !early.to_program().is_empty() {
+            let Some(len) = program.try_write(early.to_program())? else { break };
+            early.program_took(self.now(), len);
+        }
+        Ok(())
+    }
+
+    /// Writes what there is room for.
+    fn write_server(&self, server: &Stream, early: &mut Early) -> io::Result<()> {
+        while !early.to_server().is_empty() {
+            let Some(len) = server.try_write(early.to_server())? else { break };
+            early.server_took(self.now(), len);
+        }
+        Ok(())
+    }
+
+    /// Writes what is left for the program, and hears it out: if what it has still sent were not
+    /// read, it might not see why it is ended.
+    async fn goodbye(&self, program: &mut Stream, early: &mut Early) -> io::Result<()> {
+        let goodbye = async {
+            while !early.to_program().is_empty() {
+                program.ready(false, true).await?;
+                self.write_program(program, early)?;
+            }
+            program.shut_down().await?;
+            loop {
+                program.ready(true, false).await?;
+                if program.try_read(&mut [0; READ])? == Some(0) {
+                    return Ok(());
+                }
+            }
+        };
+        timeout(GOODBYE_MAX, goodbye).await.unwrap_or(Ok(()))
+    }
+}
+
+/// Counts what was saved even where the connection is dropped.
+struct Counted<'a> {
+    early: Early,
+    carrier: &'a Carrier,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let saved = &self.carrier.saved;
+        saved.lock().unwrap_or_else(PoisonError::into_inner).add(self.early.saved());
+    }
+}
+
+const GARBAGE: &str = "onetrip sidecar: a client that does not speak PostgreSQL was turned away \
+                       (of TLS only sslmode=disable or prefer works here)";

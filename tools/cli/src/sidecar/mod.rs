@@ -1,0 +1,117 @@
+//! `onetrip sidecar`: between a program and a PostgreSQL server, it answers what the program need
+//! not wait for. What may be answered is decided in `onetrip_postgres::client::early`.
+
+mod carry;
+mod run;
+mod serve;
+mod stream;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+
+use clap::Args;
+use onetrip_postgres::client::early::{Kind, Saved, Words};
+
+use crate::output::{End, thousands};
+use crate::profile::tls::Mode;
+
+/// Spare a program round trips to PostgreSQL, in any language and with any driver.
+///
+/// Runs on the program's machine, speaks PostgreSQL's protocol to it, and answers early what the
+/// program need not wait for: BEGIN, SAVEPOINT, RELEASE, Parse, Close, DEALLOCATE. That leaves with
+/// the program's next statement, in a form that the server skips if what was answered proves false.
+/// At its end it says which trips were saved.
+#[derive(Args, Debug)]
+pub(crate) struct SidecarArgs {
+    /// Address to listen on. Port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", required_unless_present = "run")]
+    listen: Option<SocketAddr>,
+
+    /// The server: HOST:PORT, a URL, or the path of its Unix socket. With --run it may be left out;
+    /// then it is the one that the program's environment names.
+    #[arg(long, value_name = "HOST:PORT|URL|PATH", required_unless_present = "run")]
+    to: Option<String>,
+
+    /// What else is answered early: ping (an empty statement and select 1, while the server was
+    /// heard within a second), set (SET and RESET within a transaction, of settings and values that
+    /// the server never refuses); or nothing: all passes unchanged.
+    #[arg(long, value_name = "WORDS", value_delimiter = ',', value_parser = word)]
+    early: Vec<&'static str>,
+
+    /// Programs that may be connected at the same time; more are refused as PostgreSQL does it
+    /// (53300).
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_clients: u32,
+
+    /// Let --listen be an address that other machines can reach. Whoever can connect there reaches
+    /// the server, and what is sent is not encrypted.
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
+
+    /// Whether the connection to the server is encrypted. Programs connect without TLS.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = Mode::Auto)]
+    tls: Mode,
+
+    /// The authority that has signed the server's certificate: a PEM file, or system
+    /// [default: sslrootcert of the URL or PGSSLROOTCERT, ~/.postgresql/root.crt, system].
+    #[arg(long, value_name = "FILE|system")]
+    tls_root: Option<String>,
+
+    /// Run a program with the sidecar in place of its server, until it ends.
+    #[arg(long, requires = "command")]
+    run: bool,
+
+    /// The program to run and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Carries connections until it is stopped, or until the program ends.
+///
+/// # Errors
+/// One line: what is wrong, where, and what to do. Or standard output was closed.
+pub(crate) fn run(args: &SidecarArgs) -> Result<(), End> {
+    if args.tls == Mode::Pass {
+        return Err("--tls pass: what can't be read can't be answered; choose off"
+            .to_owned()
+            .into());
+    }
+    match args.run {
+        true => run::run(args),
+        false => serve::serve(args),
+    }
+}
+
+impl SidecarArgs {
+    fn words(&self) -> Words {
+        let with = |words: Words, word: &&str| words.with(word).unwrap_or(words);
+        self.early.iter().fold(Words::default(), with)
+    }
+}
+
+fn word(text: &str) -> Result<&'static str, String> {
+    let known = Words::KNOWN.iter().find(|it| **it == text);
+    known.copied().ok_or_else(|| format!("known are {}", Words::KNOWN.join(", ")))
+}
+
+/// `saved 12 trips: 10 begin, 2 prepare; 1 early answer proved false`.
+fn told(saved: &Saved, connections: u64) -> String {
+    let several = |count: u64, word: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{} {word}{plural}", thousands(count as f64))
+    };
+    let kinds: Vec<String> = Kind::ALL
+        .iter()
+        .filter(|it| saved.trips(**it) > 0)
+        .map(|it| format!("{} {}", thousands(saved.trips(*it) as f64), it.name()))
+        .collect();
+    let mut text =
+        format!("{}; saved {}", several(connections, "connection"), several(saved.all(), "trip"));
+    if !kinds.is_empty() {
+        text += &format!(": {}", kinds.join(", "));
+    }
+    if saved.all_refuted() > 0 {
+        text += &format!("; {} proved false", several(saved.all_refuted(), "early answer"));
+    }
+    text
+}

@@ -6,6 +6,7 @@ mod blocks;
 mod bodies;
 mod codec;
 mod connect;
+mod early;
 mod files;
 mod first_use;
 mod flow;

@@ -22,6 +22,8 @@ pub(super) struct Segment {
     pub(super) told: VecDeque<Told>,
     /// What was told proved false, so the server skips the rest.
     pub(super) is_skipped: bool,
+    /// Of what the program believes of its transaction and its savepoints, something is false.
+    pub(super) is_lost: bool,
     /// It needs a Sync once it was sent.
     pub(super) needs_sync: bool,
     /// An error came.
@@ -30,6 +32,8 @@ pub(super) struct Segment {
     pub(super) is_copying: bool,
     /// It brings the server into a failed transaction; the program knows nothing of it.
     pub(super) is_own: bool,
+    /// That transaction has begun.
+    pub(super) has_begun: bool,
     /// Statements that it prepares.
     pub(super) prepares: Vec<Name>,
     pub(super) effect: Effect,

@@ -28,15 +28,12 @@ impl Early {
                 return;
             }
             let Some(&tag) = self.server.input.first() else { return };
-            if max_len(tag).is_none() {
+            let header = self.server.header();
+            let is_incomplete = self.server.input.len() < Header::LEN;
+            if !self.may_come(tag) || header.map_or(!is_incomplete, is_too_long) {
                 return self.end(PROTOCOL_VIOLATION, NO_POSTGRES);
             }
-            let Some(header) = self.server.header() else {
-                if self.server.input.len() >= Header::LEN {
-                    self.end(PROTOCOL_VIOLATION, NO_POSTGRES);
-                }
-                return;
-            };
+            let Some(header) = header else { return };
             if is_looked_into(tag)
                 && header.message_len() <= WHOLE_MAX
                 && !self.server.has_whole(header)
@@ -44,6 +41,13 @@ impl Early {
                 return;
             }
             self.take(header);
+        }
+    }
+
+    fn may_come(&self, tag: u8) -> bool {
+        match self.phase {
+            Phase::Login => OF_LOGIN.contains(&tag),
+            _ => max_len(tag).is_some(),
         }
     }
 
@@ -76,10 +80,12 @@ impl Early {
 
     /// Any other message: the answer to what was told, or to what the program waits for.
     fn answer(&mut self, header: Header) {
-        let is_own = self.flight.front().is_some_and(|it| it.is_own);
+        if self.flight.front().is_some_and(|it| it.is_own) {
+            return self.own_answer(header);
+        }
         let Some(front) = self.flight.front().filter(|it| !it.told.is_empty() && !it.is_skipped)
         else {
-            return if is_own { self.swallow(header) } else { self.pass_to_program(header) };
+            return self.pass_to_program(header);
         };
         let answer = front.told.front_mut().map_or(Answer::Other, |it| it.answered(header.tag));
         match answer {
@@ -88,6 +94,15 @@ impl Early {
                 front.told.pop_front();
             }
             Answer::Other => return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER),
+        }
+        self.swallow(header);
+    }
+
+    fn own_answer(&mut self, header: Header) {
+        let has_begun =
+            header.tag == backend::COMMAND_COMPLETE && self.server.body(header) == b"BEGIN\0";
+        if let Some(front) = self.flight.front() {
+            front.has_begun |= has_begun;
         }
         self.swallow(header);
     }
@@ -106,6 +121,7 @@ impl Early {
         front.is_skipped = true;
         front.needs_sync = front.is_single;
         let mut told = std::mem::take(&mut front.told);
+        front.is_lost = told.iter().any(|it| it.kind.is_structure());
         let Some(first) = told.pop_front() else { return };
         let is_written = self.server.has_whole(header) && {
             let body = self.server.body(header);
@@ -156,21 +172,25 @@ impl Early {
         if !front.told.is_empty() {
             return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER);
         }
-        if front.is_own && status != FAILED {
+        if front.is_own && (status != FAILED || !front.has_begun) {
             return self.end(CONNECTION_FAILURE, LOST);
         }
-        if front.is_skipped && self.view.status == IN_TRANSACTION && status != FAILED {
-            return self.fail_transaction();
+        let is_lost = front.is_lost || (front.is_skipped && status != FAILED);
+        if is_lost && self.view.status == IN_TRANSACTION {
+            return self.fail_transaction(status);
         }
         self.take_effect(front, status);
         self.view.set(status);
         answers::ready(&mut self.program.output, status);
     }
 
-    /// The program believes in a transaction that is not there. It gets one that has failed.
-    fn fail_transaction(&mut self) {
+    /// The program believes in a transaction, or in savepoints, that are not there. It gets a
+    /// transaction that has failed and has no savepoints: with those of the real one, ROLLBACK TO
+    /// might lead to another of the same name.
+    fn fail_transaction(&mut self, status: u8) {
+        let sql = if status == IDLE { FAILS.to_owned() } else { format!("ROLLBACK; {FAILS}") };
         // Encoding can't fail: the text holds no NUL and is short.
-        let _ = Query { sql: FAILS }.encode(&mut self.server.output);
+        let _ = Query { sql: &sql }.encode(&mut self.server.output);
         self.flight.push(Segment::own());
     }
 
@@ -207,6 +227,21 @@ const CONNECTION_FAILURE: &str = "08006";
 const NO_POSTGRES: &str = "onetrip sidecar: the server does not speak PostgreSQL's protocol";
 const OTHER_ANSWER: &str = "onetrip sidecar: the server gave another answer than PostgreSQL does";
 const LOST: &str = "onetrip sidecar: the transaction was lost, and the server made no new one";
+
+/// What a server may say up to the first ReadyForQuery.
+const OF_LOGIN: [u8; 7] = [
+    backend::AUTHENTICATION,
+    backend::NEGOTIATE_PROTOCOL_VERSION,
+    backend::ERROR_RESPONSE,
+    backend::NOTICE_RESPONSE,
+    backend::PARAMETER_STATUS,
+    backend::BACKEND_KEY_DATA,
+    backend::READY_FOR_QUERY,
+];
+
+fn is_too_long(header: Header) -> bool {
+    max_len(header.tag).is_none_or(|max| header.len > max)
+}
 
 /// Messages that are not passed on in parts.
 fn is_looked_into(tag: u8) -> bool {

@@ -44,6 +44,12 @@ impl Kind {
         Kind::Set,
     ];
 
+    /// Whether it begins or divides a transaction.
+    pub(super) fn is_structure(self) -> bool {
+        use Kind::{Begin, Release, Savepoint, SetTransaction};
+        matches!(self, Begin | SetTransaction | Savepoint | Release)
+    }
+
     /// Its name in counts.
     #[must_use]
     pub fn name(self) -> &'static str {

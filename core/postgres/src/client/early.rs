@@ -268,6 +268,7 @@ impl Early {
         sides.iter().map(|it| it.input.capacity() + it.output.capacity()).sum::<usize>()
             + self.held.iter().map(Told::memory).sum::<usize>()
             + self.names.memory()
+            + self.view.memory()
     }
 
     /// Nothing is awaited from the server, and no message of it has begun.

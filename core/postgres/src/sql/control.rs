@@ -27,6 +27,13 @@ pub enum Control {
     Deallocate(Box<str>),
     /// CLOSE of one cursor.
     Close(Box<str>),
+    /// FETCH of so many rows forward.
+    Fetch {
+        /// The most rows that it gives.
+        rows: u32,
+        /// The cursor.
+        cursor: Box<str>,
+    },
     /// SET or RESET of a setting that the server does not report, to a value that it can't refuse.
     Setting {
         /// Whether it is RESET, whose tag differs.
@@ -111,6 +118,7 @@ impl Words<'_> {
                 let is_all = self.0.is(b"all");
                 Control::Close(self.name().filter(|_| !is_all)?)
             }
+            b"fetch" => self.fetch()?,
             b"set" if self.may(b"transaction") => {
                 self.modes(1)?;
                 Control::SetTransaction
@@ -178,6 +186,17 @@ impl Words<'_> {
             return Some(true);
         }
         Some(self.may(b"deferrable"))
+    }
+
+    /// Behind FETCH.
+    fn fetch(&mut self) -> Option<Control> {
+        self.may(b"forward");
+        let rows = self.number()?;
+        if !self.may(b"from") {
+            self.must(b"in")?;
+        }
+        let cursor = self.name()?;
+        (rows > 0).then_some(Control::Fetch { rows, cursor })
     }
 
     /// Behind SET.
@@ -318,6 +337,8 @@ mod tests {
             ("DEALLOCATE pdo_stmt_00000001", Control::Deallocate("pdo_stmt_00000001".into())),
             ("deallocate prepare a", Control::Deallocate("a".into())),
             ("CLOSE \"c\"", Control::Close("c".into())),
+            ("FETCH FORWARD 100 FROM \"c\"", Control::Fetch { rows: 100, cursor: "c".into() }),
+            ("fetch 2 in C", Control::Fetch { rows: 2, cursor: "c".into() }),
             ("set statement_timeout = 500", Control::Setting { is_reset: false }),
             ("set local client_min_messages to warning", Control::Setting { is_reset: false }),
             (
@@ -357,6 +378,11 @@ mod tests {
             "deallocate all",
             "deallocate prepare all",
             "close all",
+            "fetch all from c",
+            "fetch backward 2 from c",
+            "fetch -1 from c",
+            "fetch 0 from c",
+            "fetch c",
             "set statement_timeout = '1 s'",
             "set statement_timeout = -1",
             "set statement_timeout = 1.5",

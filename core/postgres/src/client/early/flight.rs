@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::BytesMut;
+
 use super::told::{Name, Told};
 
 /// Segments in the order in which they were sent.
@@ -37,6 +39,8 @@ pub(super) struct Segment {
     /// Statements that it prepares.
     pub(super) prepares: Vec<Name>,
     pub(super) effect: Effect,
+    /// The columns and the number of rows that came, of a FETCH.
+    pub(super) fetched: (BytesMut, Option<u64>),
     /// How many like this one follow one another, which say nothing more than that.
     times: u32,
 }
@@ -55,6 +59,11 @@ pub(super) enum Effect {
     Cursor {
         name: Box<str>,
         is_held: bool,
+    },
+    /// FETCH of so many rows.
+    Fetch {
+        rows: u32,
+        cursor: Box<str>,
     },
 }
 

@@ -1,5 +1,7 @@
 //! What may be told.
 
+use bytes::BytesMut;
+
 use super::names::Names;
 use super::told::{Kind, Words};
 use crate::sql::Control;
@@ -11,6 +13,8 @@ pub(super) struct View {
     pub(super) status: u8,
     savepoints: Vec<Box<str>>,
     cursors: Vec<Cursor>,
+    /// The cursor of which the last statement got the last row, and its columns.
+    exhausted: Option<(Box<str>, BytesMut)>,
     /// BEGIN is held, and nothing stands behind it but SET TRANSACTION.
     follows_begin: bool,
 }
@@ -32,7 +36,13 @@ const REMEMBERED_MAX: usize = 32;
 
 impl Default for View {
     fn default() -> View {
-        View { status: IDLE, savepoints: Vec::new(), cursors: Vec::new(), follows_begin: false }
+        View {
+            status: IDLE,
+            savepoints: Vec::new(),
+            cursors: Vec::new(),
+            exhausted: None,
+            follows_begin: false,
+        }
     }
 }
 
@@ -54,6 +64,24 @@ impl View {
     /// A statement is sent.
     pub(super) fn go_on(&mut self) {
         self.follows_begin = false;
+        self.exhausted = None;
+    }
+
+    /// The last row of a cursor has come.
+    pub(super) fn exhaust(&mut self, cursor: &str, columns: BytesMut) {
+        if self.cursors.iter().any(|it| *it.name == *cursor) {
+            self.exhausted = Some((cursor.into(), columns));
+        }
+    }
+
+    /// The columns of a cursor that has no more rows.
+    pub(super) fn columns_of(&self, cursor: &str) -> Option<&[u8]> {
+        let (name, columns) = self.exhausted.as_ref()?;
+        (**name == *cursor && self.status != FAILED).then_some(columns)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.exhausted.as_ref().map_or(0, |it| it.1.capacity())
     }
 
     /// Something came that is not understood.
@@ -92,6 +120,7 @@ impl View {
         names: &Names,
     ) -> Option<(Kind, &'static str)> {
         let is_in = self.status == IN_TRANSACTION;
+        self.exhausted = None;
         let follows = std::mem::take(&mut self.follows_begin);
         match control {
             Control::Begin { is_start } if self.is_idle() => {

@@ -196,6 +196,7 @@ impl Early {
         let sql = sql.to_owned();
         let was_told = self.tell_nothing(&statement)
             || self.tell_ping(&statement, now)
+            || self.tell_fetch(&statement)
             || self.tell_control(&statement, &sql);
         if !was_told {
             return Step::Pass;
@@ -237,6 +238,16 @@ impl Early {
             _ => return false,
         }
         self.saved.tell(Kind::Ping);
+        true
+    }
+
+    /// A cursor has no more rows behind its last one.
+    fn tell_fetch(&mut self, statement: &Control) -> bool {
+        let Control::Fetch { cursor, .. } = statement else { return false };
+        let Some(columns) = self.view.columns_of(cursor) else { return false };
+        self.program.output.extend_from_slice(columns);
+        self.saved.tell(Kind::Fetch);
+        answers::completed(&mut self.program.output, "FETCH 0", self.view.status);
         true
     }
 
@@ -517,6 +528,8 @@ impl Early {
             }
             if !is_known {
                 open.effect = Effect::Unknown;
+            } else if let Some((name, is_held)) = sql.and_then(declared) {
+                open.effect = Effect::Cursor { name, is_held };
             }
         }
     }
@@ -532,6 +545,7 @@ impl Early {
             Some(Control::Savepoint(name)) => return Effect::Savepoint(name),
             Some(Control::Release(name)) => return Effect::Release(name),
             Some(Control::RollbackTo(name)) => return Effect::RollbackTo(name),
+            Some(Control::Fetch { rows, cursor }) => return Effect::Fetch { rows, cursor },
             Some(Control::Deallocate(name)) => {
                 self.names.forget(name.as_bytes());
                 return Effect::Nothing;

@@ -1,13 +1,13 @@
 //! What comes from the server.
 
-use bytes::Buf;
+use bytes::{Buf, BytesMut};
 
 use super::flight::{Effect, Segment};
 use super::judge::{FAILED, IDLE, IN_TRANSACTION};
 use super::told::{Answer, Kind, Told};
 use super::{Early, OUT_MAX, Phase, WHOLE_MAX, answers};
 use crate::message::tag::backend;
-use crate::message::{Header, Query, max_len};
+use crate::message::{CommandComplete, Header, Query, max_len};
 
 impl Early {
     pub(super) fn read_server(&mut self) {
@@ -75,6 +75,9 @@ impl Early {
     }
 
     fn swallow(&mut self, header: Header) {
+        if !self.server.has_whole(header) {
+            return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER);
+        }
         self.server.input.advance(header.message_len());
     }
 
@@ -85,6 +88,7 @@ impl Early {
         }
         let Some(front) = self.flight.front().filter(|it| !it.told.is_empty() && !it.is_skipped)
         else {
+            self.note_fetched(header);
             return self.pass_to_program(header);
         };
         let answer = front.told.front_mut().map_or(Answer::Other, |it| it.answered(header.tag));
@@ -96,6 +100,23 @@ impl Early {
             Answer::Other => return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER),
         }
         self.swallow(header);
+    }
+
+    /// What a FETCH brings: its columns, and how many rows.
+    fn note_fetched(&mut self, header: Header) {
+        let Some(front) = self.flight.front() else { return };
+        let whole = self.server.input.get(..header.message_len());
+        let whole = whole.filter(|it| it.len() <= COLUMNS_MAX);
+        match (&front.effect, header.tag, whole) {
+            (Effect::Fetch { .. }, backend::ROW_DESCRIPTION, Some(whole)) => {
+                front.fetched.0 = whole.into();
+            }
+            (Effect::Fetch { .. }, backend::COMMAND_COMPLETE, Some(whole)) => {
+                let complete = CommandComplete::decode(&whole[Header::LEN..]);
+                front.fetched.1 = complete.ok().and_then(|it| it.rows());
+            }
+            _ => {}
+        }
     }
 
     fn own_answer(&mut self, header: Header) {
@@ -179,8 +200,11 @@ impl Early {
         if is_lost && self.view.status == IN_TRANSACTION {
             return self.fail_transaction(status);
         }
-        self.take_effect(front, status);
+        let fetched = self.take_effect(front, status);
         self.view.set(status);
+        if let Some((cursor, columns)) = fetched {
+            self.view.exhaust(&cursor, columns);
+        }
         answers::ready(&mut self.program.output, status);
     }
 
@@ -194,12 +218,13 @@ impl Early {
         self.flight.push(Segment::own());
     }
 
-    fn take_effect(&mut self, segment: Segment, status: u8) {
+    /// Returns the cursor that has no more rows, if it is that.
+    fn take_effect(&mut self, segment: Segment, status: u8) -> Option<(Box<str>, BytesMut)> {
         if segment.has_failed {
             if segment.effect == Effect::Unknown {
                 self.view.forget();
             }
-            return;
+            return None;
         }
         segment.prepares.into_iter().for_each(|name| self.names.learn(name));
         match segment.effect {
@@ -213,7 +238,13 @@ impl Early {
                 self.view.add_cursor(name, status == IDLE);
             }
             Effect::Cursor { .. } => {}
+            Effect::Fetch { rows, cursor } => {
+                let (columns, count) = segment.fetched;
+                let is_last = count? < rows.into() && !columns.is_empty();
+                return is_last.then_some((cursor, columns));
+            }
         }
+        None
     }
 }
 
@@ -243,7 +274,16 @@ fn is_too_long(header: Header) -> bool {
     max_len(header.tag).is_none_or(|max| header.len > max)
 }
 
+/// Bytes that describe the columns of a cursor, to be kept.
+const COLUMNS_MAX: usize = 4 << 10;
+
 /// Messages that are not passed on in parts.
 fn is_looked_into(tag: u8) -> bool {
-    [backend::READY_FOR_QUERY, backend::ERROR_RESPONSE, backend::COMMAND_COMPLETE].contains(&tag)
+    [
+        backend::READY_FOR_QUERY,
+        backend::ERROR_RESPONSE,
+        backend::COMMAND_COMPLETE,
+        backend::ROW_DESCRIPTION,
+    ]
+    .contains(&tag)
 }

@@ -23,6 +23,8 @@ pub enum Kind {
     Close,
     /// CLOSE of a cursor.
     Cursor,
+    /// FETCH behind one that came back short.
+    Fetch,
     /// A question whether the server is there.
     Ping,
     /// SET and RESET.
@@ -31,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Begin,
         Kind::SetTransaction,
         Kind::Savepoint,
@@ -40,6 +42,7 @@ impl Kind {
         Kind::Prepare,
         Kind::Close,
         Kind::Cursor,
+        Kind::Fetch,
         Kind::Ping,
         Kind::Set,
     ];
@@ -62,6 +65,7 @@ impl Kind {
             Kind::Prepare => "prepare",
             Kind::Close => "close and deallocate",
             Kind::Cursor => "close of a cursor",
+            Kind::Fetch => "empty fetch",
             Kind::Ping => "ping",
             Kind::Set => "set",
         }

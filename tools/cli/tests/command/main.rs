@@ -10,3 +10,5 @@ mod profile;
 mod profile_tls;
 mod proxy;
 mod redis;
+mod sidecar;
+mod wire;

@@ -171,7 +171,7 @@ impl Carrier {
                 }
                 ready = server.ready(early.wants_server(), !early.to_server().is_empty()) => {
                     ready?;
-                    if !self.read_server(server, early)? {
+                    if early.wants_server() && !self.read_server(server, early)? {
                         return Ok(());
                     }
                 }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use rustix::net::sockopt::set_socket_keepalive;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -30,6 +31,8 @@ impl Place {
             Place::Tcp(addresses) => {
                 let stream = TcpStream::connect(&addresses[..]).await?;
                 stream.set_nodelay(true)?;
+                // Those of the program end here.
+                set_socket_keepalive(&stream, true)?;
                 Ok(Stream::Tcp(stream))
             }
         }

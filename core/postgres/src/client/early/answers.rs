@@ -48,15 +48,29 @@ pub(super) fn fatal(out: &mut BytesMut, code: &str, text: &str) {
 }
 
 /// An error of the server with one more line of context. False if it can't be read.
-pub(super) fn with_context(out: &mut BytesMut, body: &[u8], line: &str) -> bool {
+///
+/// A position in another text than that of the statement which fails is told as one in that text:
+/// `of`.
+pub(super) fn with_context(out: &mut BytesMut, body: &[u8], line: &str, of: Option<&[u8]>) -> bool {
     let Ok(error) = ErrorResponse::decode(body) else { return false };
     let mut context = error.fields.value(field::WHERE).map(<[u8]>::to_vec).unwrap_or_default();
     if !context.is_empty() {
         context.push(b'\n');
     }
     context.extend_from_slice(line.as_bytes());
-    let rest = error.fields.filter(|(letter, _)| *letter != field::WHERE);
-    error_response::write(out, rest.chain([(field::WHERE, &context[..])])).is_ok()
+    let has_own = error.fields.value(field::INTERNAL_QUERY).is_some();
+    let position = error.fields.value(field::POSITION);
+    let other = of.zip(position).filter(|_| !has_own);
+    let rest = error.fields.filter(|(letter, _)| match *letter {
+        field::WHERE => false,
+        field::POSITION => other.is_none(),
+        _ => true,
+    });
+    let moved = other.map(|(sql, position)| {
+        [(field::INTERNAL_POSITION, position), (field::INTERNAL_QUERY, sql)]
+    });
+    let fields = rest.chain(moved.into_iter().flatten());
+    error_response::write(out, fields.chain([(field::WHERE, &context[..])])).is_ok()
 }
 
 fn message(out: &mut BytesMut, tag: u8, parts: &[&[u8]]) {

@@ -22,6 +22,8 @@ pub(super) struct Segment {
     pub(super) has_ended: bool,
     /// What leaves in front of it, as far as the server has not confirmed it.
     pub(super) told: VecDeque<Told>,
+    /// It begins with a use of the statement that was told last.
+    pub(super) is_use: bool,
     /// What was told proved false, so the server skips the rest.
     pub(super) is_skipped: bool,
     /// Of what the program believes of its transaction and its savepoints, something is false.
@@ -74,6 +76,11 @@ impl Segment {
     /// What brings the server into a failed transaction.
     pub(super) fn own() -> Segment {
         Segment { is_own: true, ..Segment::single(Effect::Nothing) }
+    }
+
+    /// One that more messages follow.
+    pub(super) fn open(is_use: bool) -> Segment {
+        Segment { is_use, ..Segment::default() }
     }
 
     /// A message that is answered with ReadyForQuery.

@@ -35,8 +35,12 @@ const TEXT_MAX: usize = 1024;
 /// Bytes that are held at most.
 const HELD_MAX: usize = 8 << 10;
 
-/// How long a server that was heard counts as being there.
+/// How long a server that was heard counts as being there, for a program that asks.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// How long it counts so for a program that begins something: some take an error of BEGIN for a
+/// connection that was lost while it was idle, and try again on another one.
+const FRESH_TO_BEGIN: Duration = Duration::from_secs(10);
 
 impl Early {
     pub(super) fn read_program(&mut self, now: Time) {
@@ -173,7 +177,7 @@ impl Early {
         }
         match header.tag {
             frontend::QUERY => self.tell_query(header, now),
-            frontend::PARSE | frontend::CLOSE => self.tell_segment(),
+            frontend::PARSE | frontend::CLOSE => self.tell_segment(now),
             _ => Step::Pass,
         }
     }
@@ -193,6 +197,9 @@ impl Early {
         let sql = name_at(body, 0).filter(|it| it.len() + 1 == body.len());
         let Some(sql) = sql.and_then(|it| std::str::from_utf8(it).ok()) else { return Step::Pass };
         let Some(statement) = control(sql) else { return Step::Pass };
+        if self.is_stale(&statement, now) {
+            return Step::Pass;
+        }
         let sql = sql.to_owned();
         let was_told = self.tell_nothing(&statement)
             || self.tell_ping(&statement, now)
@@ -203,6 +210,11 @@ impl Early {
         }
         self.program.input.advance(header.message_len());
         Step::Told
+    }
+
+    /// A transaction would begin, and the server was not heard for long.
+    fn is_stale(&self, statement: &Control, now: Time) -> bool {
+        matches!(statement, Control::Begin { .. }) && now.since(self.heard) > FRESH_TO_BEGIN
     }
 
     /// The end of a transaction of which the server knows nothing.
@@ -276,7 +288,7 @@ impl Early {
 
     /// A segment of the extended protocol that is told as a whole: one Parse, Closes, or statements
     /// that control a transaction.
-    fn tell_segment(&mut self) -> Step {
+    fn tell_segment(&mut self, now: Time) -> Step {
         let input = &self.program.input;
         let mut messages = Vec::new();
         let mut at = 0;
@@ -305,7 +317,7 @@ impl Early {
         let was_told = match tags[..] {
             [frontend::PARSE, _] => self.tell_parse(messages[0].1.end),
             [frontend::CLOSE, ..] => self.tell_closes(&messages),
-            _ => self.tell_controls(&messages),
+            _ => self.tell_controls(&messages, now),
         };
         if !was_told {
             return Step::Pass;
@@ -361,14 +373,16 @@ impl Early {
     }
 
     /// Parse, Bind, perhaps Describe, and Execute of each statement, all without a name.
-    fn tell_controls(&mut self, messages: &[Part]) -> bool {
+    fn tell_controls(&mut self, messages: &[Part], now: Time) -> bool {
         let Some((_, all)) = messages.split_last() else { return false };
         let mut view = self.view.clone();
         let (mut told, mut out) = (Vec::new(), bytes::BytesMut::new());
         for one in all.chunk_by(|_, next| next.0 != frontend::PARSE) {
             let whole = one[0].1.start..one[one.len() - 1].1.end;
             let Some((sql, answers)) = self.unnamed_statement(one) else { return false };
-            let Some(statement) = control(sql) else { return false };
+            let Some(statement) = control(sql).filter(|it| !self.is_stale(it, now)) else {
+                return false;
+            };
             let is_of_names = matches!(statement, Control::Deallocate(_) | Control::Close(_));
             let Some((kind, command)) =
                 view.tell(&statement, self.words, &self.names).filter(|_| !is_of_names)
@@ -455,7 +469,9 @@ impl Early {
                 let uses = statement_of(header.tag, self.program.body_so_far(header));
                 let uses = uses.map(<[u8]>::to_vec);
                 self.send_held(uses.as_deref());
-                self.add(Segment::default());
+                let makes = self.leaving.back().and_then(|it| it.makes.as_deref());
+                let is_use = makes.is_some() && makes == uses.as_deref();
+                self.add(Segment::open(is_use));
                 self.go_on(header)
             }
             _ => {

@@ -141,12 +141,14 @@ impl Early {
         }
         front.is_skipped = true;
         front.needs_sync = front.is_single;
+        let is_use = front.is_use;
         let mut told = std::mem::take(&mut front.told);
         front.is_lost = told.iter().any(|it| it.kind.is_structure());
         let Some(first) = told.pop_front() else { return };
         let is_written = self.server.has_whole(header) && {
             let body = self.server.body(header);
-            answers::with_context(&mut self.program.output, body, &first.context())
+            let of = first.sql().filter(|_| !is_use);
+            answers::with_context(&mut self.program.output, body, &first.context(), of)
         };
         if is_written {
             self.swallow(header);

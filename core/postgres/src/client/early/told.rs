@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 
+use super::names::parsed;
 use crate::message::{Close, Execute, Formats, Target, bind, one_line, parse};
 
 /// What a program is told early.
@@ -256,6 +257,12 @@ impl Told {
         }
         self.come += 1;
         if self.come == self.answers.len() { Answer::Wholly } else { Answer::Partly }
+    }
+
+    /// The text of a Parse.
+    pub(super) fn sql(&self) -> Option<&[u8]> {
+        self.makes.as_ref()?;
+        parsed(&self.messages, self.messages.len()).map(|it| it.1)
     }
 
     /// The line for the context of its error.

@@ -137,9 +137,19 @@ fn short(tag: u8, message: BackendMessage<'_>) -> String {
         BackendMessage::ErrorResponse(it) => {
             let [code, message, context] =
                 [field::CODE, field::MESSAGE, field::WHERE].map(|it2| text(it.fields, it2));
+            let at = [
+                (field::POSITION, 'P'),
+                (field::INTERNAL_QUERY, 'q'),
+                (field::INTERNAL_POSITION, 'p'),
+            ]
+            .map(|(letter, shown)| match text(it.fields, letter) {
+                value if value.is_empty() => value,
+                value => format!(" {shown}={value}"),
+            })
+            .concat();
             match context.is_empty() {
                 true => format!("E {code} {message}"),
-                false => format!("E {code} {message} <{context}>"),
+                false => format!("E {code} {message} <{context}>{at}"),
             }
         }
         _ => letter.to_string(),

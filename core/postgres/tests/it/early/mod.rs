@@ -4,6 +4,8 @@ mod link;
 mod model;
 mod random;
 
+use std::time::Duration;
+
 use onetrip_postgres::client::early::{Early, Kind, Words};
 
 use link::{Link, NOW, Pieces, extended, query};
@@ -275,8 +277,33 @@ fn pings_are_answered_while_the_server_was_heard_lately() {
     assert_eq!(link.say(&query(";")), ["I", "Z T"]);
     assert_eq!(link.trips, 0);
     let early = link.early.as_mut().unwrap();
-    early.from_program(NOW.after(std::time::Duration::from_secs(2)), &query(""));
+    early.from_program(NOW.after(Duration::from_secs(2)), &query(""));
     assert!(!early.to_server().is_empty());
+}
+
+#[test]
+fn a_transaction_begins_early_only_where_the_server_was_heard_lately() {
+    for begin in [query("begin"), extended(&["P - begin", "B", "E", "S"])] {
+        let mut link = through();
+        let early = link.early.as_mut().unwrap();
+        early.from_program(NOW.after(Duration::from_secs(11)), &begin);
+        assert_eq!(early.to_server(), &begin[..]);
+    }
+}
+
+#[test]
+fn a_position_in_what_was_told_is_shown_in_its_own_text() {
+    for (next, is_moved) in [
+        (query("work 1"), true),
+        (extended(&["P - work 1", "B", "E", "S"]), true),
+        (extended(&["B a", "E", "S"]), false),
+    ] {
+        let mut link = through();
+        link.say(&extended(&["P a bad here", "S"]));
+        let heard = link.say(&next);
+        let expected = if is_moved { "q=bad here p=5" } else { "P=5" };
+        assert!(heard[0].contains(expected), "{heard:?}");
+    }
 }
 
 #[test]

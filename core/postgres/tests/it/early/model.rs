@@ -336,6 +336,7 @@ impl Server {
             (field::SEVERITY_NONLOCALIZED, severity.as_bytes()),
             (field::CODE, code.as_bytes()),
             (field::MESSAGE, message.as_bytes()),
+            (field::POSITION, b"5"),
         ];
         error_response::write(&mut self.out, fields).unwrap();
     }

@@ -1,6 +1,7 @@
 //! `onetrip profile` where a program's URLs want TLS.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::redis::{ClientCertificates, Server, Settings, Tls, found_or_skipped};
@@ -16,11 +17,10 @@ fn certificate() -> (String, String) {
     (cert.pem(), signing_key.serialize_pem())
 }
 
-#[test]
-fn a_program_of_postgresql_is_read_and_its_server_is_verified() {
+/// A server that takes connections over TCP with TLS only, as localhost.
+pub(crate) fn tls_server(files: &Path) -> (PrivatePostgres, PathBuf) {
     let (certificate, key) = certificate();
-    let files = tempdir().unwrap();
-    let root = files.path().join("root.crt");
+    let root = files.join("root.crt");
     fs::write(&root, &certificate).unwrap();
     let options = Options::default()
         .setting("ssl", "on")
@@ -29,7 +29,13 @@ fn a_program_of_postgresql_is_read_and_its_server_is_verified() {
         .file("server.crt", certificate)
         .file("server.key", key)
         .file("pg_hba.conf", "local all all scram-sha-256\nhostssl all all all scram-sha-256\n");
-    let server = PrivatePostgres::start(options).unwrap();
+    (PrivatePostgres::start(options).unwrap(), root)
+}
+
+#[test]
+fn a_program_of_postgresql_is_read_and_its_server_is_verified() {
+    let files = tempdir().unwrap();
+    let (server, root) = tls_server(files.path());
     let url = |host: &str| {
         let (port, password) = (server.port(), server.password());
         format!(

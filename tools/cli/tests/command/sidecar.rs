@@ -12,6 +12,7 @@ use rustix::process::Signal;
 
 use crate::database::{database, run};
 use crate::process::Onetrip;
+use crate::profile_tls::tls_server;
 use crate::wire::Part::{Bind, Close, DescribePortal, DescribeStatement, Execute, Parse, Sync};
 use crate::wire::{Wire, extended, query};
 
@@ -247,6 +248,25 @@ fn a_cancel_reaches_the_right_server_process() {
     let heard = wire.hear(1);
     assert!(heard.iter().any(|it| it.starts_with("E 57014")), "{heard:?}");
     assert_eq!(wire.query("rollback"), ["C ROLLBACK", "Z Idle"]);
+}
+
+#[test]
+fn the_server_is_reached_over_tls_and_verified() {
+    let files = tempfile::tempdir().unwrap();
+    let (tls, root) = tls_server(files.path());
+    let to = |host: &str| {
+        let root = root.display();
+        format!("postgres://{host}:{}/?sslmode=verify-full&sslrootcert={root}", tls.port())
+    };
+    let sidecar = Sidecar::to(&to("localhost"), &[]);
+    let mut wire = Wire::log_in(&tls, &sidecar.addr, "postgres");
+    wire.query("begin");
+    let heard = wire.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()");
+    assert_eq!(heard, ["T", "D t", "C SELECT 1", "Z InTransaction"]);
+    // By its address it is not the server that was asked for.
+    let sidecar = Sidecar::to(&to("127.0.0.1"), &[]);
+    let Err(error) = Wire::try_log_in(&tls, &sidecar.addr, "postgres") else { panic!() };
+    assert!(error.contains("onetrip sidecar") && error.contains("not for this host"), "{error}");
 }
 
 #[test]

@@ -103,6 +103,7 @@ const REFUSED: [(&[&str], &str, Fault); 5] = [
     (&["begin", "savepoint a", "release a"], "release", Fault::Error("57014")),
 ];
 
+/// P78.
 #[test]
 fn what_proves_false_is_heard_at_the_next_statement_which_did_not_run() {
     let all: [(bytes::BytesMut, &[&str]); 3] = [

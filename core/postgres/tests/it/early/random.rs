@@ -233,6 +233,7 @@ fn programs_hear_what_they_would_hear_directly_in_fewer_trips() {
     assert!(saved > 10_000, "{saved}");
 }
 
+/// P78.
 #[test]
 fn whatever_proves_false_no_statement_leaves_its_transaction() {
     const FAULTS: [(&str, Fault); 7] = [

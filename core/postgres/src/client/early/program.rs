@@ -356,7 +356,9 @@ impl Early {
             let body = &self.program.input[range.start + Header::LEN..range.end];
             match name_at(body, 0).filter(|it| it.len() + 1 == body.len()) {
                 Some([b'S', name @ ..]) => names.push(name.into()),
-                Some([b'P', ..]) => {}
+                // It may be a cursor.
+                Some([b'P', _, ..]) => self.view.forget(),
+                Some([b'P']) => {}
                 _ => return false,
             }
         }
@@ -499,9 +501,14 @@ impl Early {
         match header.tag {
             frontend::PARSE => self.note_parse(header, is_short),
             frontend::CLOSE => {
-                if let Some(name) = self.program.body(header).strip_prefix(b"S") {
-                    let name = name_at(name, 0).unwrap_or_default().to_vec();
-                    self.names.forget(&name);
+                match self.program.body(header).split_first() {
+                    Some((b'S', name)) => {
+                        let name = name_at(name, 0).unwrap_or_default().to_vec();
+                        self.names.forget(&name);
+                    }
+                    // It may be a cursor.
+                    Some((_, name)) if name != [0] => self.view.forget(),
+                    _ => {}
                 }
             }
             frontend::COPY_DONE | frontend::COPY_FAIL => {

@@ -22,6 +22,7 @@ pub(super) fn write(corpus: &mut Corpus) -> io::Result<()> {
     texts(corpus)?;
     configs(corpus)?;
     sessions(corpus)?;
+    early(corpus)?;
     pools(corpus)
 }
 
@@ -296,6 +297,95 @@ fn sessions(corpus: &mut Corpus) -> io::Result<()> {
     ];
     for (name, steps) in cases {
         corpus.add("session", name, &[steps])?;
+    }
+    Ok(())
+}
+
+/// What a program and a server say in turn.
+fn early(corpus: &mut Corpus) -> io::Result<()> {
+    let query = |sql: &str| message(b'Q', sql.len() as u32 + 5, &[sql.as_bytes(), b"\0"].concat());
+    let tag = |tag: &str| message(b'C', tag.len() as u32 + 5, &[tag.as_bytes(), b"\0"].concat());
+    let ready = |status: &[u8]| message(b'Z', 5, status);
+    let empty = |tag: u8| message(tag, 4, b"");
+    let parse = |text: &[u8]| message(b'P', text.len() as u32 + 4, text);
+    let begun = [empty(b'1'), empty(b'2'), tag("BEGIN"), empty(b'3')].concat();
+    let refused = message(b'E', 4 + 24, b"SERROR\0C25006\0Mread only\0\0");
+    let run = [
+        message(b'B', 4 + 9, b"\0a\0\0\0\0\0\0\0"),
+        message(b'E', 9, &[0; 5]),
+        message(b'S', 4, b""),
+    ];
+    let sync = message(b'S', 4, b"");
+    let failed = [tag("BEGIN"), refused.clone(), ready(b"E")].concat();
+    let fetched = [message(b'T', 6, &[0, 0]), tag("FETCH 1"), ready(b"T")];
+    let begin = (true, query("begin"));
+    let cases: [(&str, Vec<(bool, Vec<u8>)>); 8] = [
+        (
+            "begun",
+            vec![
+                begin.clone(),
+                (true, query("insert")),
+                (false, [begun.clone(), tag("INSERT 0 1"), ready(b"T")].concat()),
+                (true, query("savepoint a")),
+                (true, query("release a")),
+                (true, query("commit")),
+            ],
+        ),
+        (
+            "refused",
+            vec![
+                begin.clone(),
+                (true, query("insert")),
+                (false, refused.clone()),
+                (false, ready(b"I")),
+                (false, failed),
+                (true, query("rollback")),
+                (false, [tag("ROLLBACK"), ready(b"I")].concat()),
+            ],
+        ),
+        (
+            "prepared",
+            vec![
+                (true, [parse(b"a\0select\0\0\0"), sync.clone()].concat()),
+                (true, run.concat()),
+                (false, [refused.clone(), ready(b"I")].concat()),
+                (true, run.concat()),
+                (false, [empty(b'1'), empty(b'2'), tag("SELECT 0"), ready(b"I")].concat()),
+                (true, query("deallocate a")),
+            ],
+        ),
+        (
+            "cursor",
+            vec![
+                begin.clone(),
+                (true, query("declare c cursor for select 1")),
+                (false, [begun, tag("DECLARE CURSOR"), ready(b"T")].concat()),
+                (true, query("fetch 2 from c")),
+                (false, fetched.concat()),
+                (true, query("fetch 2 from c")),
+                (true, query("close c")),
+            ],
+        ),
+        (
+            "copy",
+            vec![
+                (true, run.concat()),
+                (false, [empty(b'2'), message(b'G', 7, &[0; 3])].concat()),
+                (true, [message(b'd', 5, b"x"), empty(b'c'), sync].concat()),
+                (false, [tag("COPY 1"), ready(b"I")].concat()),
+            ],
+        ),
+        ("pings", vec![(true, query("")), (true, query("select 1")), (true, empty(b'X'))]),
+        ("no_program", vec![begin.clone(), (true, b"GET / HTTP/1.1\r\n\r\n".to_vec())]),
+        ("no_server", vec![begin, (true, query("insert")), (false, b"HTTP/1.1 400".to_vec())]),
+    ];
+    for (name, pieces) in &cases {
+        let framed = |(is_program, bytes): &(bool, Vec<u8>)| {
+            [&[u8::from(*is_program)][..], &(bytes.len() as u16).to_be_bytes(), bytes].concat()
+        };
+        let pieces: Vec<u8> = pieces.iter().flat_map(framed).collect();
+        corpus.add("early", name, &[&[0, 0], &pieces])?;
+        corpus.add("early", &format!("{name}_unseen"), &[&[1, 2], &pieces])?;
     }
     Ok(())
 }

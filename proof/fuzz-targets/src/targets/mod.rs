@@ -6,6 +6,7 @@ mod abi_redis;
 mod backend;
 mod catalog;
 mod config;
+mod early;
 mod frames;
 mod frontend;
 mod pool;
@@ -46,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     target("backend", backend::run, 4 << 10, 24),
     target("catalog", catalog::run, 64 << 10, 256),
     target("config", config::run, 64 << 10, 64),
+    target("early", early::run, 128 << 10, 24),
     target("frames", frames::run, 4 << 10, 24),
     target("frontend", frontend::run, 16 << 10, 24),
     target("pool", pool::run, 1 << 20, 64),

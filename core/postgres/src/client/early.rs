@@ -13,7 +13,7 @@
 //! sent. Whatever is not understood passes unchanged, behind what is held.
 //!
 //! - `told`: what was told, and what the server is asked for it.
-//! - `judge`: what may be told.
+//! - `tell`, `judge`: what may be told.
 //! - `answers`: what the program hears early.
 //! - `program`, `server`: what comes from either side.
 //! - `flight`: what was sent and is not answered yet.
@@ -28,6 +28,7 @@ mod judge;
 mod names;
 mod program;
 mod server;
+mod tell;
 mod told;
 
 use std::collections::VecDeque;

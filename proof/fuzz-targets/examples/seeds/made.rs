@@ -301,6 +301,9 @@ fn sessions(corpus: &mut Corpus) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the program says it, or the server; and what.
+type Said = (bool, Vec<u8>);
+
 /// What a program and a server say in turn.
 fn early(corpus: &mut Corpus) -> io::Result<()> {
     let query = |sql: &str| message(b'Q', sql.len() as u32 + 5, &[sql.as_bytes(), b"\0"].concat());
@@ -319,7 +322,7 @@ fn early(corpus: &mut Corpus) -> io::Result<()> {
     let failed = [tag("BEGIN"), refused.clone(), ready(b"E")].concat();
     let fetched = [message(b'T', 6, &[0, 0]), tag("FETCH 1"), ready(b"T")];
     let begin = (true, query("begin"));
-    let cases: [(&str, Vec<(bool, Vec<u8>)>); 8] = [
+    let cases: [(&str, Vec<Said>); 8] = [
         (
             "begun",
             vec![
@@ -380,7 +383,7 @@ fn early(corpus: &mut Corpus) -> io::Result<()> {
         ("no_server", vec![begin, (true, query("insert")), (false, b"HTTP/1.1 400".to_vec())]),
     ];
     for (name, pieces) in &cases {
-        let framed = |(is_program, bytes): &(bool, Vec<u8>)| {
+        let framed = |(is_program, bytes): &Said| {
             [&[u8::from(*is_program)][..], &(bytes.len() as u16).to_be_bytes(), bytes].concat()
         };
         let pieces: Vec<u8> = pieces.iter().flat_map(framed).collect();

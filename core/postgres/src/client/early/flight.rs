@@ -129,7 +129,7 @@ impl Flight {
             Some(before) if before.is_plain() && last.is_plain() => {
                 before.times += last.times;
                 before.is_single &= last.is_single;
-                return was_plain;
+                was_plain
             }
             _ => {
                 let is_kept = was_plain || !last.is_plain();

@@ -127,7 +127,7 @@ fn a_server_that_is_not_there_or_not_postgresql_is_told_to_the_program() {
     let addr = listener.local_addr().unwrap().to_string();
     let web = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.read(&mut [0; 64]).unwrap();
+        assert!(stream.read(&mut [0; 64]).unwrap() > 0);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         while stream.read(&mut [0; 64]).is_ok_and(|len| len > 0) {}
     });

@@ -25,6 +25,8 @@ pub enum Control {
     Rollback,
     /// DEALLOCATE of one statement.
     Deallocate(Box<str>),
+    /// DEALLOCATE ALL or DISCARD ALL.
+    ForgetStatements,
     /// CLOSE of one cursor.
     Close(Box<str>),
     /// FETCH of so many rows forward.
@@ -111,8 +113,14 @@ impl Words<'_> {
             }
             b"deallocate" => {
                 self.may(b"prepare");
-                let is_all = self.0.is(b"all");
-                Control::Deallocate(self.name().filter(|_| !is_all)?)
+                match self.may(b"all") {
+                    true => Control::ForgetStatements,
+                    false => Control::Deallocate(self.name()?),
+                }
+            }
+            b"discard" => {
+                self.must(b"all")?;
+                Control::ForgetStatements
             }
             b"close" => {
                 let is_all = self.0.is(b"all");
@@ -336,6 +344,8 @@ mod tests {
             ("ABORT", Control::Rollback),
             ("DEALLOCATE pdo_stmt_00000001", Control::Deallocate("pdo_stmt_00000001".into())),
             ("deallocate prepare a", Control::Deallocate("a".into())),
+            ("DEALLOCATE ALL", Control::ForgetStatements),
+            ("discard all;", Control::ForgetStatements),
             ("CLOSE \"c\"", Control::Close("c".into())),
             ("FETCH FORWARD 100 FROM \"c\"", Control::Fetch { rows: 100, cursor: "c".into() }),
             ("fetch 2 in C", Control::Fetch { rows: 2, cursor: "c".into() }),
@@ -375,8 +385,8 @@ mod tests {
             "savepoint \"\"",
             "release savepoint",
             "abort to a",
-            "deallocate all",
-            "deallocate prepare all",
+            "discard plans",
+            "deallocate all, a",
             "close all",
             "fetch all from c",
             "fetch backward 2 from c",

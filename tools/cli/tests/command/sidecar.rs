@@ -1,5 +1,6 @@
 //! `onetrip sidecar`: what programs hear through it, and the trips that they pay.
 
+mod drawn;
 mod ledger;
 mod refused;
 

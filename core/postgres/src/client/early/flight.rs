@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 
-use super::told::{Name, Told};
+use super::names::Named;
+use super::told::Told;
 
 /// Segments in the order in which they were sent.
 #[derive(Debug, Default)]
@@ -38,8 +39,8 @@ pub(super) struct Segment {
     pub(super) is_own: bool,
     /// That transaction has begun.
     pub(super) has_begun: bool,
-    /// Statements that it prepares.
-    pub(super) prepares: Vec<Name>,
+    /// Statements that it prepares and closes, as far as the server has not done so.
+    pub(super) named: VecDeque<Named>,
     pub(super) effect: Effect,
     /// The columns and the number of rows that came, of a FETCH.
     pub(super) fetched: (BytesMut, Option<u64>),
@@ -57,6 +58,10 @@ pub(super) enum Effect {
     Savepoint(Box<str>),
     Release(Box<str>),
     RollbackTo(Box<str>),
+    /// DEALLOCATE of a statement.
+    Deallocate(Box<str>),
+    /// DEALLOCATE ALL, DISCARD ALL.
+    Forget,
     /// DECLARE of a cursor, which may stay open behind its transaction.
     Cursor {
         name: Box<str>,
@@ -90,7 +95,7 @@ impl Segment {
 
     /// Says nothing more than that it is there.
     fn is_plain(&self) -> bool {
-        let does_nothing = self.prepares.is_empty() && self.effect == Effect::Nothing;
+        let does_nothing = self.named.is_empty() && self.effect == Effect::Nothing;
         self.has_ended && self.told.is_empty() && does_nothing && !self.is_own
     }
 }
@@ -122,7 +127,7 @@ impl Flight {
         let Some(mut last) = self.segments.pop_back() else { return true };
         let was_plain = last.is_plain();
         if is_full && last.told.is_empty() {
-            last.prepares.clear();
+            last.named.clear();
             last.effect = Effect::Nothing;
         }
         match self.segments.back_mut() {

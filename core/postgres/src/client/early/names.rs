@@ -13,6 +13,16 @@ pub(super) struct Names {
     /// Each is prepared in front of its next use. The unnamed statement is among them under its
     /// empty name.
     owed: Vec<Told>,
+    /// There may be others, of which nothing is known.
+    is_blind: bool,
+}
+
+/// A message that makes or closes a prepared statement, and is not answered yet.
+#[derive(Debug)]
+pub(super) enum Named {
+    Parse(Name),
+    /// Of the empty name, it closes a portal.
+    Close(Name),
 }
 
 /// Names that are remembered. Of the others nothing is told.
@@ -29,10 +39,39 @@ impl Names {
         self.known.contains(name)
     }
 
+    /// Whether the server may take a Parse of this name.
+    pub(super) fn is_free(&self, name: &[u8]) -> bool {
+        let may_be_taken = self.is_known(name) || self.is_blind || name.len() > NAME_MAX;
+        name.is_empty() || !may_be_taken
+    }
+
     /// The connection has prepared it.
     pub(super) fn learn(&mut self, name: Name) {
-        if !name.is_empty() && name.len() <= NAME_MAX && self.known.len() < KNOWN_MAX {
-            self.known.insert(name);
+        if name.is_empty() {
+            return;
+        }
+        match name.len() <= NAME_MAX && self.known.len() < KNOWN_MAX {
+            true => {
+                self.known.insert(name);
+            }
+            false => self.is_blind = true,
+        }
+    }
+
+    /// The connection may have prepared something.
+    pub(super) fn lose(&mut self) {
+        self.is_blind = true;
+    }
+
+    /// The server has done this.
+    pub(super) fn take(&mut self, named: Named) {
+        match named {
+            Named::Parse(name) => {
+                self.forget(&name);
+                self.learn(name);
+            }
+            Named::Close(name) if name.is_empty() => {}
+            Named::Close(name) => self.forget(&name),
         }
     }
 
@@ -45,6 +84,7 @@ impl Names {
     pub(super) fn forget_all(&mut self) {
         self.known.clear();
         self.owed.clear();
+        self.is_blind = false;
     }
 
     /// Whether one more statement of this length may be told: if it proves false, it is owed.

@@ -4,7 +4,7 @@ use bytes::Buf;
 use onetrip_engine::Time;
 
 use super::flight::{Effect, Segment};
-use super::names::{NAME_MAX, name_at, parsed, statement_of};
+use super::names::{NAME_MAX, Named, name_at, parsed, statement_of};
 use super::tell::Step;
 use super::{Asked, Early, OUT_MAX, Phase, WHOLE_MAX};
 use crate::message::tag::frontend;
@@ -150,9 +150,6 @@ impl Early {
                 }
                 let effect = if is_short { self.effect(header) } else { Effect::Unknown };
                 self.names.forget(b"");
-                if effect == Effect::Unknown && !is_short {
-                    self.names.forget_all();
-                }
                 self.send_held(None);
                 self.add(Segment::single(effect));
                 self.pass(header)
@@ -216,7 +213,6 @@ impl Early {
             // Behind an error in front of it, it would get no answer of its own.
             frontend::QUERY | frontend::FUNCTION_CALL => {
                 self.is_settled = true;
-                self.names.forget_all();
                 self.end_segment();
             }
             _ if !is_of_segment(header.tag) => {
@@ -231,35 +227,50 @@ impl Early {
     fn note_close(&mut self, header: Header) {
         let Some((kind, name)) = self.program.body(header).split_first() else { return };
         let name = name_at(name, 0).unwrap_or_default();
-        if *kind == b'S' {
-            self.names.forget(name);
-            if let Some(open) = self.flight.open() {
-                open.prepares.retain(|it| **it != *name);
-            }
-        } else if !name.is_empty() {
-            // It may be a cursor.
+        let is_statement = *kind == b'S';
+        let named = Named::Close(if is_statement { name.into() } else { Box::default() });
+        // It may be a cursor.
+        if !is_statement && !name.is_empty() {
             self.view.forget();
         }
+        self.note(named);
     }
 
     fn note_parse(&mut self, header: Header, is_short: bool) {
-        let Some((name, sql)) = parsed(&self.program.input, header.message_len()) else { return };
+        let Some((name, sql)) = parsed(&self.program.input, header.message_len()) else {
+            return self.names.lose();
+        };
         let name: Box<[u8]> = name.into();
         let sql = std::str::from_utf8(sql).ok().filter(|_| is_short);
-        let is_known = sql.is_some_and(|it| !classify(it).transaction_control());
-        self.names.forget(&name);
-        if sql.is_none_or(|it| has_word(it, "deallocate") || has_word(it, "discard")) {
-            self.names.forget_all();
-        }
+        let effect = match sql {
+            Some(sql) if classify(sql).transaction_control() => Effect::Unknown,
+            Some(sql) => match declared(sql) {
+                Some((name, is_held)) => Effect::Cursor { name, is_held },
+                None if has_word(sql, "deallocate") || has_word(sql, "discard") => Effect::Forget,
+                None => Effect::Nothing,
+            },
+            None => Effect::Unknown,
+        };
         if let Some(open) = self.flight.open() {
-            if open.prepares.len() < PREPARES_MAX {
-                open.prepares.push(name);
-            }
-            if !is_known {
-                open.effect = Effect::Unknown;
-            } else if let Some((name, is_held)) = sql.and_then(declared) {
-                open.effect = Effect::Cursor { name, is_held };
-            }
+            open.effect = match std::mem::take(&mut open.effect) {
+                Effect::Nothing => effect,
+                // Of two nothing is known.
+                before if effect == Effect::Nothing => before,
+                _ => Effect::Unknown,
+            };
+        }
+        // Whatever becomes of it, there is no other one.
+        if name.is_empty() {
+            self.names.forget(b"");
+        }
+        self.note(Named::Parse(name));
+    }
+
+    /// Notes what the server is going to do with a name, in the order of its answers.
+    fn note(&mut self, named: Named) {
+        match self.flight.open().filter(|it| it.named.len() < NAMED_MAX) {
+            Some(open) => open.named.push_back(named),
+            None => self.names.lose(),
         }
     }
 
@@ -267,7 +278,6 @@ impl Early {
     fn effect(&mut self, header: Header) -> Effect {
         let body = self.program.body(header);
         let Some(sql) = name_at(body, 0).and_then(|it| std::str::from_utf8(it).ok()) else {
-            self.names.forget_all();
             return Effect::Unknown;
         };
         match control(sql) {
@@ -275,10 +285,8 @@ impl Early {
             Some(Control::Release(name)) => return Effect::Release(name),
             Some(Control::RollbackTo(name)) => return Effect::RollbackTo(name),
             Some(Control::Fetch { rows, cursor }) => return Effect::Fetch { rows, cursor },
-            Some(Control::Deallocate(name)) => {
-                self.names.forget(name.as_bytes());
-                return Effect::Nothing;
-            }
+            Some(Control::Deallocate(name)) => return Effect::Deallocate(name),
+            Some(Control::ForgetStatements) => return Effect::Forget,
             Some(Control::Begin { .. } | Control::Commit | Control::Rollback) => {
                 return Effect::Nothing;
             }
@@ -289,13 +297,13 @@ impl Early {
             return Effect::Unknown;
         }
         if traits.session_state() {
-            let forgets = |word| has_word(sql, word);
-            if forgets("deallocate") || forgets("discard") {
-                self.names.forget_all();
+            let has = |word| has_word(sql, word);
+            if has("prepare") || has("deallocate") || has("discard") {
+                self.names.lose();
             }
             return match declared(sql).filter(|_| !traits.several()) {
                 Some((name, is_held)) => Effect::Cursor { name, is_held },
-                None if forgets("close") || forgets("discard") => Effect::Unknown,
+                None if has("close") || has("discard") => Effect::Unknown,
                 None => Effect::Nothing,
             };
         }
@@ -335,8 +343,8 @@ impl Early {
     }
 }
 
-/// Statements of one segment whose names are learned.
-const PREPARES_MAX: usize = 8;
+/// Names of one segment that are followed.
+const NAMED_MAX: usize = 16;
 
 /// Whether a text has these letters, large or small.
 fn has_word(sql: &str, word: &str) -> bool {

@@ -89,6 +89,7 @@ impl Early {
         let Some(front) = self.flight.front().filter(|it| !it.told.is_empty() && !it.is_skipped)
         else {
             self.note_fetched(header);
+            self.note_named(header);
             return self.pass_to_program(header);
         };
         let answer = front.told.front_mut().map_or(Answer::Other, |it| it.answered(header.tag));
@@ -100,6 +101,16 @@ impl Early {
             Answer::Other => return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER),
         }
         self.swallow(header);
+    }
+
+    /// A statement was prepared or closed.
+    fn note_named(&mut self, header: Header) {
+        if ![backend::PARSE_COMPLETE, backend::CLOSE_COMPLETE].contains(&header.tag) {
+            return;
+        }
+        if let Some(named) = self.flight.front().and_then(|it| it.named.pop_front()) {
+            self.names.take(named);
+        }
     }
 
     /// What a FETCH brings: its columns, and how many rows.
@@ -223,15 +234,22 @@ impl Early {
     /// Returns the cursor that has no more rows, if it is that.
     fn take_effect(&mut self, segment: Segment, status: u8) -> Option<(Box<str>, BytesMut)> {
         if segment.has_failed {
-            if segment.effect == Effect::Unknown {
-                self.view.forget();
+            match segment.effect {
+                Effect::Unknown => self.view.forget(),
+                // It may have done so before it failed.
+                Effect::Forget => self.names.lose(),
+                _ => {}
             }
             return None;
         }
-        segment.prepares.into_iter().for_each(|name| self.names.learn(name));
         match segment.effect {
             Effect::Nothing => {}
             Effect::Unknown => self.view.forget(),
+            Effect::Deallocate(name) => self.names.forget(name.as_bytes()),
+            Effect::Forget => {
+                self.view.forget();
+                self.names.forget_all();
+            }
             Effect::Savepoint(name) if status == IN_TRANSACTION => self.view.add_savepoint(name),
             Effect::Savepoint(_) => {}
             Effect::Release(name) => self.view.back_to(&name, true),

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use onetrip_engine::Time;
 
 use super::judge::{FAILED, IDLE};
-use super::names::{NAME_MAX, name_at, parsed};
+use super::names::{name_at, parsed};
 use super::told::{Kind, Told};
 use super::{Early, WHOLE_MAX, answers};
 use crate::message::tag::{backend, frontend};
@@ -207,7 +207,7 @@ impl Early {
 
     fn tell_parse(&mut self, len: usize) -> bool {
         let Some((name, sql)) = parsed(&self.program.input, len) else { return false };
-        let is_free = name.len() <= NAME_MAX && !self.names.is_known(name);
+        let is_free = self.names.is_free(name);
         let is_failed = self.view.status == FAILED;
         if is_failed || !is_free || !self.names.has_room(len) {
             return false;

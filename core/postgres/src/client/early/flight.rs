@@ -35,6 +35,8 @@ pub(super) struct Segment {
     pub(super) has_failed: bool,
     /// The server reads data of a COPY, and takes no Sync.
     pub(super) is_copying: bool,
+    /// It holds nothing but what was told, and the program hears nothing of its end.
+    pub(super) is_alone: bool,
     /// It brings the server into a failed transaction; the program knows nothing of it.
     pub(super) is_own: bool,
     /// That transaction has begun.
@@ -83,6 +85,11 @@ impl Segment {
         Segment { is_own: true, ..Segment::single(Effect::Nothing) }
     }
 
+    /// What was told, without a statement behind it.
+    pub(super) fn alone(told: VecDeque<Told>) -> Segment {
+        Segment { told, is_alone: true, has_ended: true, ..Segment::default() }
+    }
+
     /// One that more messages follow.
     pub(super) fn open(is_use: bool) -> Segment {
         Segment { is_use, ..Segment::default() }
@@ -93,10 +100,15 @@ impl Segment {
         Segment { is_single: true, has_ended: true, effect, ..Segment::default() }
     }
 
+    /// Nothing may follow before it is answered.
+    fn is_awaited(&self) -> bool {
+        !self.told.is_empty() || self.is_skipped || self.is_own || self.is_alone
+    }
+
     /// Says nothing more than that it is there.
     fn is_plain(&self) -> bool {
         let does_nothing = self.named.is_empty() && self.effect == Effect::Nothing;
-        self.has_ended && self.told.is_empty() && does_nothing && !self.is_own
+        self.has_ended && does_nothing && !self.is_awaited()
     }
 }
 
@@ -160,9 +172,7 @@ impl Flight {
 
     /// Whether nothing may follow yet.
     pub(super) fn is_blocking(&self) -> bool {
-        self.segments
-            .back()
-            .is_some_and(|it| it.has_ended && (!it.told.is_empty() || it.is_skipped || it.is_own))
+        self.segments.back().is_some_and(|it| it.has_ended && it.is_awaited())
     }
 
     /// Whether the front segment is the newest one and stands alone.

@@ -6,6 +6,7 @@ use onetrip_engine::Time;
 use super::flight::{Effect, Segment};
 use super::names::{NAME_MAX, Named, name_at, parsed, statement_of};
 use super::tell::Step;
+use super::told::Kind;
 use super::{Asked, Early, OUT_MAX, Phase, WHOLE_MAX};
 use crate::message::tag::frontend;
 use crate::message::{Header, STARTUP_LEN_MAX, cancel_request, ssl_request};
@@ -133,8 +134,34 @@ impl Early {
         }
     }
 
+    /// Whether what is held has to be confirmed before this is sent: outside a transaction Parse
+    /// takes a snapshot, which nothing but a use of the statement may share with it. BEGIN with an
+    /// isolation level would be refused behind it.
+    fn must_be_alone(&self, header: Header) -> bool {
+        let Some(last) = self.held.last().filter(|it| !it.is_refused) else { return false };
+        let uses = statement_of(header.tag, self.program.body_so_far(header));
+        let is_outside = self.view.is_idle() && header.tag != frontend::TERMINATE;
+        is_outside && last.makes.is_some() && uses != last.makes.as_deref()
+    }
+
+    /// Sends what is held with a Sync of its own.
+    fn send_alone(&mut self) {
+        self.send_held(None);
+        self.server.output.extend_from_slice(&crate::message::SYNC);
+        let told = std::mem::take(&mut self.leaving);
+        self.flight.push(Segment::alone(told));
+        self.saved.untell(Kind::Prepare);
+    }
+
     /// A message outside of a segment, which is not told.
     fn start(&mut self, header: Header) -> bool {
+        if !self.has_names(header) {
+            return false;
+        }
+        if self.must_be_alone(header) {
+            self.send_alone();
+            return false;
+        }
         match header.tag {
             frontend::TERMINATE => {
                 self.held.clear();
@@ -161,9 +188,6 @@ impl Early {
             | frontend::EXECUTE
             | frontend::CLOSE
             | frontend::FLUSH => {
-                if !self.has_names(header) {
-                    return false;
-                }
                 let uses = statement_of(header.tag, self.program.body_so_far(header));
                 let uses = uses.map(<[u8]>::to_vec);
                 self.send_held(uses.as_deref());
@@ -184,7 +208,8 @@ impl Early {
     fn has_names(&self, header: Header) -> bool {
         let matters = matches!(header.tag, frontend::BIND | frontend::DESCRIBE);
         let len = header.message_len().min(2 * NAME_MAX + 16);
-        !matters || !self.names.owes_any() || self.program.input.len() >= len
+        let matters = matters && (self.names.owes_any() || !self.held.is_empty());
+        !matters || self.program.input.len() >= len
     }
 
     /// A message within a segment.

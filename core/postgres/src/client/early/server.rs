@@ -6,8 +6,9 @@ use super::flight::{Effect, Segment};
 use super::judge::{FAILED, IDLE, IN_TRANSACTION};
 use super::told::{Answer, Kind, Told};
 use super::{Early, OUT_MAX, Phase, WHOLE_MAX, answers};
+use crate::message::error_response::field;
 use crate::message::tag::backend;
-use crate::message::{CommandComplete, Header, Query, max_len};
+use crate::message::{CommandComplete, ErrorResponse, Header, Query, max_len};
 
 impl Early {
     pub(super) fn read_server(&mut self) {
@@ -147,6 +148,9 @@ impl Early {
         if front.is_own {
             return self.swallow(header);
         }
+        if front.is_alone {
+            return self.refuse_alone(header);
+        }
         if front.told.is_empty() || front.is_skipped {
             return self.pass_to_program(header);
         }
@@ -171,6 +175,22 @@ impl Early {
         told.into_iter().for_each(|it| self.refute(it));
         if self.program.passing == 0 {
             self.sync_if_needed();
+        }
+    }
+
+    /// What was told alone is refused. It will be once more, in front of the statement that the
+    /// program has said meanwhile: that is how the server skips it.
+    fn refuse_alone(&mut self, header: Header) {
+        let told = self.flight.front().map(|it| std::mem::take(&mut it.told)).unwrap_or_default();
+        for mut told in told.into_iter().map(Told::anew) {
+            told.is_refused = true;
+            self.held.push(told);
+        }
+        let error = ErrorResponse::decode(self.server.body(header));
+        let severity = error.ok().and_then(|it| it.fields.value(field::SEVERITY_NONLOCALIZED));
+        match severity {
+            Some(b"FATAL" | b"PANIC") => self.pass_to_program(header),
+            _ => self.swallow(header),
         }
     }
 
@@ -205,6 +225,9 @@ impl Early {
         };
         if !front.told.is_empty() {
             return self.end(PROTOCOL_VIOLATION, OTHER_ANSWER);
+        }
+        if front.is_alone {
+            return self.view.set(status);
         }
         if front.is_own && (status != FAILED || !front.has_begun) {
             return self.end(CONNECTION_FAILURE, LOST);

@@ -123,6 +123,11 @@ impl Saved {
         self.trips[kind as usize] += 1;
     }
 
+    /// It had to be waited for after all.
+    pub(super) fn untell(&mut self, kind: Kind) {
+        self.trips[kind as usize] = self.trips[kind as usize].saturating_sub(1);
+    }
+
     pub(super) fn refute(&mut self, kind: Kind) {
         self.refuted[kind as usize] += 1;
     }
@@ -169,6 +174,8 @@ pub(super) struct Told {
     pub(super) kind: Kind,
     /// The prepared statement that it makes.
     pub(super) makes: Option<Name>,
+    /// The server has refused it once.
+    pub(super) is_refused: bool,
     /// What is shown of it in an error.
     shown: Box<str>,
     /// For the server, without a Sync.
@@ -226,7 +233,15 @@ impl Told {
     fn new(kind: Kind, shown: &str, messages: BytesMut, answers: &[u8]) -> Told {
         let shown: String = one_line(shown).trim().chars().take(SHOWN_MAX).collect();
         let answers = answers.to_vec();
-        Told { kind, makes: None, shown: shown.into(), messages, answers, come: 0 }
+        Told {
+            kind,
+            makes: None,
+            is_refused: false,
+            shown: shown.into(),
+            messages,
+            answers,
+            come: 0,
+        }
     }
 
     /// It closes this statement too.

@@ -212,6 +212,20 @@ fn a_second_statement_that_may_fail_waits_for_the_first() {
 }
 
 #[test]
+fn nothing_but_its_use_shares_the_transaction_of_a_parse() {
+    let mut link = through();
+    // Behind the snapshot of a Parse the server refuses an isolation level.
+    assert_eq!(link.say(&extended(&["P a work 1", "S"])), ["1", "Z I"]);
+    assert_eq!(link.trips, 0);
+    let begin = query("begin isolation level serializable");
+    assert_eq!(link.say(&begin), ["C BEGIN", "Z T"]);
+    assert_eq!((link.trips, link.server.syncs), (1, 1));
+    assert_eq!(link.say(&extended(&["B a", "E", "S"])), ["2", "C INSERT 0 1", "Z T"]);
+    assert_eq!(link.trips, 2);
+    assert_eq!(link.early.unwrap().saved().all(), 1);
+}
+
+#[test]
 fn what_can_not_be_told_passes_unchanged() {
     for sql in [
         "begin; work 1",

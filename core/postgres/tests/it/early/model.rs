@@ -52,6 +52,8 @@ pub(crate) struct Server {
     pub(crate) log: Vec<String>,
     pub(crate) is_closed: bool,
     copies: bool,
+    /// How many Syncs it has taken.
+    pub(crate) syncs: u32,
 }
 
 type Failure = (String, &'static str);
@@ -89,6 +91,7 @@ impl Server {
     fn take(&mut self, message: Frame<'_>) {
         let body = message.body;
         if message.tag == frontend::SYNC {
+            self.syncs += 1;
             self.skips = false;
             if self.copies {
                 return;

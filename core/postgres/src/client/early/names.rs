@@ -63,6 +63,11 @@ impl Names {
         self.is_blind = true;
     }
 
+    /// The connection may have done so by this text.
+    pub(super) fn lose_by(&mut self, sql: &str) {
+        self.is_blind |= ["prepare", "deallocate", "discard"].iter().any(|it| has_word(sql, it));
+    }
+
     /// The server has done this.
     pub(super) fn take(&mut self, named: Named) {
         match named {
@@ -114,6 +119,11 @@ impl Names {
         let known: usize = self.known.iter().map(|it| it.len() + size_of::<Name>()).sum();
         known + self.owed.iter().map(Told::memory).sum::<usize>()
     }
+}
+
+/// Whether a text has these letters, large or small.
+pub(super) fn has_word(sql: &str, word: &str) -> bool {
+    sql.as_bytes().windows(word.len()).any(|it| it.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// The name at the front of a body, behind so many others; `None` if it has no end here.

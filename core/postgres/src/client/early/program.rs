@@ -4,7 +4,7 @@ use bytes::Buf;
 use onetrip_engine::Time;
 
 use super::flight::{Effect, Segment};
-use super::names::{NAME_MAX, Named, name_at, parsed, statement_of};
+use super::names::{NAME_MAX, Named, has_word, name_at, parsed, statement_of};
 use super::tell::Step;
 use super::told::Kind;
 use super::{Asked, Early, OUT_MAX, Phase, WHOLE_MAX};
@@ -267,14 +267,18 @@ impl Early {
         };
         let name: Box<[u8]> = name.into();
         let sql = std::str::from_utf8(sql).ok().filter(|_| is_short);
-        let effect = match sql {
-            Some(sql) if classify(sql).transaction_control() => Effect::Unknown,
-            Some(sql) => match declared(sql) {
-                Some((name, is_held)) => Effect::Cursor { name, is_held },
-                None if has_word(sql, "deallocate") || has_word(sql, "discard") => Effect::Forget,
-                None => Effect::Nothing,
-            },
-            None => Effect::Unknown,
+        let effect = match (sql, sql.and_then(control)) {
+            (_, Some(Control::Deallocate(name))) => Effect::Deallocate(name),
+            (_, Some(Control::ForgetStatements)) => Effect::Forget,
+            (Some(sql), _) if classify(sql).transaction_control() => Effect::Unknown,
+            (Some(sql), _) => {
+                if classify(sql).session_state() {
+                    self.names.lose_by(sql);
+                }
+                let declared = declared(sql);
+                declared.map_or(Effect::Nothing, |(name, is_held)| Effect::Cursor { name, is_held })
+            }
+            (None, _) => Effect::Unknown,
         };
         if let Some(open) = self.flight.open() {
             open.effect = match std::mem::take(&mut open.effect) {
@@ -322,10 +326,8 @@ impl Early {
             return Effect::Unknown;
         }
         if traits.session_state() {
+            self.names.lose_by(sql);
             let has = |word| has_word(sql, word);
-            if has("prepare") || has("deallocate") || has("discard") {
-                self.names.lose();
-            }
             return match declared(sql).filter(|_| !traits.several()) {
                 Some((name, is_held)) => Effect::Cursor { name, is_held },
                 None if has("close") || has("discard") => Effect::Unknown,
@@ -370,11 +372,6 @@ impl Early {
 
 /// Names of one segment that are followed.
 const NAMED_MAX: usize = 16;
-
-/// Whether a text has these letters, large or small.
-fn has_word(sql: &str, word: &str) -> bool {
-    sql.as_bytes().windows(word.len()).any(|it| it.eq_ignore_ascii_case(word.as_bytes()))
-}
 
 fn is_of_segment(tag: u8) -> bool {
     [

@@ -106,6 +106,7 @@ impl Early {
             return false;
         }
         self.held.retain(|it| !it.is_of_transaction());
+        self.close_unnamed();
         self.view.set(IDLE);
         self.saved.tell(Kind::Nothing);
         answers::completed(&mut self.program.output, command, IDLE);
@@ -128,7 +129,16 @@ impl Early {
             _ => return false,
         }
         self.saved.tell(Kind::Ping);
+        self.close_unnamed();
         true
+    }
+
+    /// A simple query that the server never gets would have closed the unnamed statement.
+    fn close_unnamed(&mut self) {
+        self.names.forget(b"");
+        if !self.held.last().is_some_and(Told::closes_unnamed) {
+            self.held.extend(Told::of_nothing());
+        }
     }
 
     /// A cursor has no more rows behind its last one.
@@ -137,6 +147,7 @@ impl Early {
         let Some(columns) = self.view.columns_of(cursor) else { return false };
         self.program.output.extend_from_slice(columns);
         self.saved.tell(Kind::Fetch);
+        self.close_unnamed();
         answers::completed(&mut self.program.output, "FETCH 0", self.view.status);
         true
     }

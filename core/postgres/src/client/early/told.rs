@@ -230,6 +230,19 @@ impl Told {
         Some(Told::new(kind, sql, messages, b"33"))
     }
 
+    /// What a simple query does beside its work: it leaves no unnamed statement.
+    pub(super) fn of_nothing() -> Option<Told> {
+        let mut messages = BytesMut::with_capacity(8);
+        Close { target: Target::Statement("") }.encode(&mut messages).ok()?;
+        Some(Told::new(Kind::Close, "Close", messages, b"3"))
+    }
+
+    /// Whether there is no unnamed statement behind it.
+    pub(super) fn closes_unnamed(&self) -> bool {
+        const CLOSE: &[u8] = b"C\0\0\0\x06S\0";
+        self.messages.ends_with(CLOSE)
+    }
+
     fn new(kind: Kind, shown: &str, messages: BytesMut, answers: &[u8]) -> Told {
         let shown: String = one_line(shown).trim().chars().take(SHOWN_MAX).collect();
         let answers = answers.to_vec();

@@ -9,7 +9,7 @@ use crate::database::run;
 use crate::wire::Part::{Bind, Close, DescribePortal, DescribeStatement, Execute, Parse, Sync};
 use crate::wire::{Wire, extended, query};
 
-const PROGRAMS: u64 = 150;
+const PROGRAMS: u64 = 8;
 const STEPS: usize = 150;
 
 /// Statements of one text, in either protocol.

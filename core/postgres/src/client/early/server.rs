@@ -216,7 +216,9 @@ impl Early {
     }
 
     fn ready(&mut self, header: Header) {
-        let status = self.server.body(header).first().copied().unwrap_or(IDLE);
+        let &[status] = self.server.body(header) else {
+            return self.end(PROTOCOL_VIOLATION, NO_POSTGRES);
+        };
         self.swallow(header);
         let was_login = std::mem::replace(&mut self.phase, Phase::Session) == Phase::Login;
         let Some(front) = self.flight.pop().filter(|_| !was_login) else {

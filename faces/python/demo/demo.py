@@ -1,4 +1,5 @@
-"""Times the same small programs with asyncpg and with onetrip, on a server some milliseconds away.
+"""Times the same small programs with asyncpg and with onetrip, on a server some milliseconds away;
+and psycopg as it is, with and without `onetrip sidecar`.
 
 Run by `make demo`, which starts the server and says where the proxy is that delays and counts.
 """
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import psycopg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -65,6 +67,27 @@ class Line:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.wait()
+
+
+class Sidecar:
+    """`onetrip sidecar` in front of the proxy."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url)
+        to = f"{place.hostname}:{place.port}"
+        command = [os.environ["ONETRIP_DEMO_COMMAND"], "sidecar", "--listen", "127.0.0.1:0"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen([*command, "--to", to], stdout=pipe, text=True)
+        assert self._process.stdout is not None
+        # Where it listens, and what it stands in front of.
+        listens = self._process.stdout.readline().split()[0]
+        self.url = url.replace(to, listens)
+
+    def close(self) -> None:
+        assert self._process.stdout is not None
+        self._process.terminate()
+        self._process.stdout.close()
         self._process.wait()
 
 
@@ -120,8 +143,41 @@ async def measured(line: Line) -> list[tuple[str, Measured | None, Measured]]:
         await both("SQLAlchemy: BEGIN, SELECT, COMMIT", by_sqlalchemy, *engines)
         for engine in engines:
             await engine.dispose()
-        await db.execute("drop table demo_account")
     return found
+
+
+def by_psycopg(connection: psycopg.Connection[Any]) -> None:
+    """A transaction with another one in it, as frameworks open them."""
+    debit, credit = DEBIT.replace("$1", "1"), CREDIT.replace("$1", "1")
+    with connection.transaction():
+        connection.execute(debit)
+        with connection.transaction():
+            connection.execute(credit)
+
+
+async def measured_beside(line: Line) -> tuple[Measured, Measured]:
+    """psycopg as it is, and through `onetrip sidecar`."""
+    sidecar = Sidecar(line.url)
+    try:
+        found = []
+        for url in (line.url, sidecar.url):
+            with psycopg.connect(url, autocommit=True) as connection:
+
+                async def work(on: psycopg.Connection[Any] = connection) -> None:
+                    by_psycopg(on)
+
+                found.append(await line.measure(work))
+        return found[0], found[1]
+    finally:
+        sidecar.close()
+
+
+def show_beside(before: Measured, behind: Measured) -> None:
+    print(
+        f"\npsycopg {psycopg.__version__}, a transaction in a transaction, 2 updates: "
+        f"{before[0]:.0f} ms in {before[1]} trips; through `onetrip sidecar`, nothing else changed, "
+        f"{behind[0]:.0f} ms in {behind[1]}."
+    )
 
 
 def show(found: list[tuple[str, Measured | None, Measured]]) -> None:
@@ -148,6 +204,7 @@ def main() -> int:
     line = Line(url)
     try:
         show(asyncio.run(measured(line)))
+        show_beside(*asyncio.run(measured_beside(line)))
     finally:
         line.close()
     return 0

@@ -75,6 +75,10 @@ pub(crate) struct Replaced {
     pub(crate) notes: Vec<String>,
 }
 
+/// What is not seen of a login, since the program connects without TLS.
+const HIDDEN: &str = "PGSSLMODE=disable is set for the program: in its own environment a login of \
+     PostgreSQL takes one trip more, to ask for TLS, and another one if it is used";
+
 /// Replaces the servers of an environment by what `front` gives for each of them. If `is_clear`, the
 /// program is to connect there without TLS.
 ///
@@ -119,7 +123,12 @@ pub(crate) fn replaced(
         return Err(NOTHING.to_owned());
     }
     if is_clear {
+        let was_off = variables.get("PGSSLMODE").is_some_and(|mode| mode == "disable");
         replaced.set.insert("PGSSLMODE".to_owned(), "disable".to_owned());
+        let is_redis = |url: &String| url.starts_with("redis");
+        if !was_off && !replaced.set.iter().all(|(name, it)| name == "PGSSLMODE" || is_redis(it)) {
+            replaced.notes.push(HIDDEN.to_owned());
+        }
         if variables.contains_key("PGSSLNEGOTIATION") {
             replaced.set.insert("PGSSLNEGOTIATION".to_owned(), "postgres".to_owned());
         }
@@ -292,5 +301,22 @@ mod tests {
     fn a_service_is_named_as_not_replaced() {
         let (_, _, replaced) = replace(&[("PGHOST", "db"), ("PGSERVICE", "main")]);
         assert!(replaced.notes[0].starts_with("PGSERVICE is not replaced"), "{replaced:?}");
+    }
+
+    /// A trip that the profiler takes away is not counted, and so it is said.
+    #[test]
+    fn the_trip_that_asks_for_tls_is_named_as_hidden() {
+        let notes = |variables: &[(&str, &str)], is_clear: bool| {
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let variables = variables.iter().map(own).collect();
+            replaced(&variables, is_clear, |_| Ok(SocketAddr::from(([127, 0, 0, 1], 1))))
+                .unwrap()
+                .notes
+        };
+        let db = ("DATABASE_URL", "postgres://db/d");
+        assert_eq!(notes(&[db], true), [HIDDEN]);
+        assert!(notes(&[db], false).is_empty());
+        assert!(notes(&[db, ("PGSSLMODE", "disable")], true).is_empty());
+        assert!(notes(&[("REDIS_URL", "redis://cache/1")], true).is_empty());
     }
 }

@@ -546,3 +546,20 @@ test('a transaction is not committed without a statement that its function retur
   assert.deepEqual([...(await sql`select n from modern_whole`)], [])
   await sql`drop table modern_whole`
 })
+
+test('a transaction is not committed without a statement that was given up before it was sent', async () => {
+  const { sql, name, count, drop } = await table()
+  const aborted = AbortSignal.abort()
+  const given = (tx: Tx) => failure(tx`insert into ${name} values (1)`.signal(aborted))
+  const together = (tx: Tx) => Promise.all([given(tx), tx`insert into ${name} values (2)`])
+  const apart = async (tx: Tx) => {
+    await given(tx)
+    await tx`insert into ${name} values (2)`
+  }
+  for (const way of [together, apart]) {
+    const error = await failure(sql.begin(async (tx) => void (await way(tx))))
+    assert.deepEqual([error.code, error.outcome], ['rolled_back', 'Rejected'])
+    assert.equal(await count(), 0)
+  }
+  await drop()
+})

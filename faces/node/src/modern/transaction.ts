@@ -47,7 +47,8 @@ export class Transaction implements Keeper {
    * A statement was given up before it was sent: the transaction is incomplete, and can't commit.
    */
   _takeBack(statement: Statement): void {
-    if (this.#segment.takeBack(statement)) this.#isIncomplete = true
+    this.#segment.takeBack(statement)
+    this.#isIncomplete = true
   }
 
   #check(level: Level): PostgresError | undefined {
@@ -272,10 +273,8 @@ class Segment {
     if (held?._sendOn(this.#connection, flags) === false) this.#connection.act(Act.FLUSH)
   }
 
-  takeBack(statement: Statement): boolean {
-    if (this.#held !== statement) return false
-    this.#held = undefined
-    return true
+  takeBack(statement: Statement): void {
+    if (this.#held === statement) this.#held = undefined
   }
 }
 

@@ -263,7 +263,8 @@ def test_a_stream_that_was_given_up_does_not_look_as_if_it_had_ended(
                 next(stream)
             assert error.value.outcome == "Unknown"
 
-    rows = "select generate_series(1, 300000)"
+    # It lasts until the server is asked to stop it.
+    rows = "select n, pg_sleep(case when n > 20000 then 60 else 0 end) from generate_series(1, 99999) n"
     if kind == "stream":
         read(db.stream(rows))
     elif kind == "copy out":
@@ -471,3 +472,26 @@ def test_a_pipeline_that_an_error_leaves_does_not_say_that_it_was_sent(
         gc.collect()
     assert not told
     assert db.fetchval(f"select count(*) from {table}") == 0
+
+
+def test_a_copy_that_a_signal_cuts_off_as_it_begins_gives_its_connection_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Loop.run
+    left = [KeyboardInterrupt]
+
+    def struck(self: Loop, *args: Any, **kwargs: Any) -> Any:
+        result = run(self, *args, **kwargs)
+        # As a handler does it behind the last step of a call.
+        while left:
+            raise left.pop()
+        return result
+
+    with connect(URL, connections_max=1, wait_timeout_ms=5_000) as db:
+        db.execute("drop table if exists copied_in_part")
+        db.execute("create table copied_in_part (id int)")
+        monkeypatch.setattr(Loop, "run", struck)
+        with pytest.raises(KeyboardInterrupt):
+            db.copy_in("copy copied_in_part from stdin", iter([b"1\n", b"2\n"]))
+        assert db.fetchval("select count(*) from copied_in_part") == 0
+        db.execute("drop table copied_in_part")

@@ -194,8 +194,12 @@ class Calls:
                 for one in group:
                     yield one
 
+        # Known before the call that begins it returns, which a signal's handler may prevent.
+        begun: list[asyncio.Task[int]] = []
+
         async def begin() -> asyncio.Task[int]:
-            return asyncio.get_running_loop().create_task(whole(copy(of, source())))
+            begun.append(asyncio.get_running_loop().create_task(whole(copy(of, source()))))
+            return begun[0]
 
         async def hand(task: asyncio.Task[int], group: list[Any] | None) -> bool:
             put = asyncio.ensure_future(handed.put(group))
@@ -211,15 +215,18 @@ class Calls:
 
         loop, of = self._at()
         part_of = self._part_of()
-        task = loop.run(begin, part_of=part_of)
         try:
+            task = loop.run(begin, part_of=part_of)
             for group in groups:
                 if loop.run(hand, task, group, part_of=part_of):
                     break
             loop.run(hand, task, None, part_of=part_of)
             return loop.run(end, task, part_of=part_of)
         except Error as error:
+            if not begun:
+                raise
             # It speaks of one step, as one that was not taken any more.
+            task = begun[0]
             if not task.done() and not loop.is_closed():
                 with suppress(Error):
                     loop.leave(leave, task)
@@ -228,8 +235,8 @@ class Calls:
             raise marked(_of_whole(error, task), part_of)
         except BaseException:
             # Where a signal's handler has raised nothing is left to end, and that goes on.
-            if loop.failure is None:
-                loop.leave(leave, task)
+            if begun and loop.failure is None:
+                loop.leave(leave, begun[0])
             raise
 
 

@@ -239,6 +239,12 @@ impl Early {
         self.phase == Phase::Session && self.is_quiet() && says_nothing && self.view.is_idle()
     }
 
+    /// Whether the program is not logged in yet.
+    #[must_use]
+    pub fn is_logging_in(&self) -> bool {
+        matches!(self.phase, Phase::Beginning | Phase::Login)
+    }
+
     /// Whether all that the program has said was written to the server, as far as it may go there.
     #[must_use]
     pub fn has_sent_all(&self) -> bool {

@@ -209,14 +209,7 @@ impl Words<'_> {
 
     /// Behind SET.
     fn set(&mut self) -> Option<Control> {
-        if self.may(b"session") {
-            if self.may(b"characteristics") {
-                self.must(b"as")?;
-                self.must(b"transaction")?;
-                self.modes(1)?;
-                return Some(Control::Setting { is_reset: false });
-            }
-        } else {
+        if !self.may(b"session") {
             self.may(b"local");
         }
         let setting = self.setting()?;
@@ -255,7 +248,11 @@ impl Words<'_> {
     /// A name, as the server folds it.
     fn name(&mut self) -> Option<Box<str>> {
         let name = match self.0.next() {
-            Token::Word(word) => word.to_ascii_lowercase(),
+            Token::Word(word) => {
+                let word = word.to_ascii_lowercase();
+                let is_reserved = RESERVED.binary_search_by(|it| it.as_bytes().cmp(&word)).is_ok();
+                (!is_reserved).then_some(word)?
+            }
             Token::Quoted(name) if !name.contains(&b'"') => name.to_vec(),
             _ => return None,
         };
@@ -298,6 +295,25 @@ impl Words<'_> {
 
 /// NAMEDATALEN in src/include/pg_config_manual.h: longer names are cut, with a notice.
 const NAME_LEN: usize = 64;
+
+/// Words that are no names unless they are quoted: those that are reserved, and those that may only
+/// name a function or a type (src/include/parser/kwlist.h of PostgreSQL 12 to 18). Sorted.
+#[rustfmt::skip]
+const RESERVED: [&str; 101] = [
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric",
+    "authorization", "binary", "both", "case", "cast", "check", "collate", "collation",
+    "column", "concurrently", "constraint", "create", "cross", "current_catalog",
+    "current_date", "current_role", "current_schema", "current_time", "current_timestamp",
+    "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except",
+    "false", "fetch", "for", "foreign", "freeze", "from", "full", "grant", "group", "having",
+    "ilike", "in", "initially", "inner", "intersect", "into", "is", "isnull", "join",
+    "lateral", "leading", "left", "like", "limit", "localtime", "localtimestamp", "natural",
+    "not", "notnull", "null", "offset", "on", "only", "or", "order", "outer", "overlaps",
+    "placing", "primary", "references", "returning", "right", "select", "session_user",
+    "similar", "some", "symmetric", "system_user", "table", "tablesample", "then", "to",
+    "trailing", "true", "union", "unique", "user", "using", "variadic", "verbose", "when",
+    "where", "window", "with",
+];
 
 /// What a setting takes.
 #[derive(Clone, Copy)]
@@ -351,10 +367,6 @@ mod tests {
             ("fetch 2 in C", Control::Fetch { rows: 2, cursor: "c".into() }),
             ("set statement_timeout = 500", Control::Setting { is_reset: false }),
             ("set local client_min_messages to warning", Control::Setting { is_reset: false }),
-            (
-                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE",
-                Control::Setting { is_reset: false },
-            ),
             ("reset statement_timeout", Control::Setting { is_reset: true }),
             ("", Control::Nothing),
             (" ; -- ping", Control::Nothing),

@@ -100,7 +100,15 @@ impl Carrier {
         if asked == Asked::Session {
             self.connections.fetch_add(1, Ordering::Relaxed);
         }
-        let mut server = match self.place.connect().await {
+        let connected = tokio::select! {
+            connected = self.place.connect() => Some(connected),
+            _ = ends.wait_for(|it| *it) => None,
+        };
+        let Some(connected) = connected else {
+            early.end("57P01", STOPPED);
+            return self.goodbye(&mut program, early).await;
+        };
+        let mut server = match connected {
             Ok(server) => server,
             Err(error) => {
                 let text = format!(
@@ -142,8 +150,8 @@ impl Carrier {
         let mut ends = self.ends.clone();
         let (mut has_ended, mut is_shut) = (false, false);
         loop {
-            if *ends.borrow() && early.is_idle() {
-                early.end("57P01", "terminating connection due to administrator command");
+            if *ends.borrow() && (early.is_idle() || early.is_logging_in()) {
+                early.end("57P01", STOPPED);
             }
             if early.is_over() {
                 return Ok(());
@@ -250,6 +258,8 @@ impl Drop for Counted<'_> {
         saved.lock().unwrap_or_else(PoisonError::into_inner).add(self.early.saved());
     }
 }
+
+const STOPPED: &str = "terminating connection due to administrator command";
 
 const GARBAGE: &str = "onetrip sidecar: a client that does not speak PostgreSQL was turned away \
                        (of TLS only sslmode=disable or prefer works here)";

@@ -50,15 +50,19 @@ pub(super) fn serve(args: &SidecarArgs) -> Result<(), End> {
         "{} -> {}; Ctrl-C lets transactions end, and says what was saved",
         front.addr, front.server
     ))?;
-    let (saved, connections) = runtime.block_on(async {
+    let requested = stop.requested();
+    let (saved, connections) = runtime.block_on(async move {
         let mut open = JoinSet::new();
         tokio::select! {
             never = front.accept(&mut open) => match never {},
-            _ = stop.requested() => {}
+            _ = requested => {}
         }
+        // From now on programs are refused.
+        let carrier = front.carrier.clone();
+        drop(front);
         end.send_replace(true);
         while open.join_next().await.is_some() {}
-        front.carrier.saved()
+        carrier.saved()
     });
     stop.tidied();
     print(&told(&saved, connections))

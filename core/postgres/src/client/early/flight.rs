@@ -175,6 +175,11 @@ impl Flight {
         self.segments.back().is_some_and(|it| it.has_ended && it.is_awaited())
     }
 
+    /// Whether answers are awaited to something that was told.
+    pub(super) fn awaits_told(&self) -> bool {
+        self.segments.iter().any(|it| !it.told.is_empty() || it.is_own)
+    }
+
     /// Whether the front segment is the newest one and stands alone.
     pub(super) fn is_single(&self) -> bool {
         self.segments.len() == 1 && self.segments[0].times == 1

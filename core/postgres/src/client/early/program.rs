@@ -113,10 +113,20 @@ impl Early {
     fn give_up_if_broken(&mut self) -> bool {
         let is_broken = self.program.input.len() >= Header::LEN;
         if is_broken {
-            self.send_held(None);
-            self.phase = Phase::Raw;
+            self.give_up();
         }
         is_broken
+    }
+
+    /// From now on bytes pass as they are. Answers to what was told could not be told from others, so
+    /// if some are awaited, this says what the server would.
+    fn give_up(&mut self) {
+        if self.held.is_empty() && !self.flight.awaits_told() {
+            self.phase = Phase::Raw;
+            return;
+        }
+        let tag = self.program.input.first().copied().unwrap_or_default();
+        self.end("08P01", &format!("invalid frontend message type {tag}"));
     }
 
     fn step(&mut self, now: Time) -> bool {
@@ -197,8 +207,7 @@ impl Early {
                 self.go_on(header)
             }
             _ => {
-                self.send_held(None);
-                self.phase = Phase::Raw;
+                self.give_up();
                 true
             }
         }
@@ -241,7 +250,7 @@ impl Early {
                 self.end_segment();
             }
             _ if !is_of_segment(header.tag) => {
-                self.phase = Phase::Raw;
+                self.give_up();
                 return true;
             }
             _ => {}

@@ -141,6 +141,8 @@ impl Early {
     }
 
     fn error(&mut self, header: Header) {
+        // Nothing may be told behind it.
+        self.is_settled |= is_fatal(self.server.body_so_far(header));
         let Some(front) = self.flight.front() else { return self.pass_to_program(header) };
         front.has_failed = true;
         // What follows is skipped up to a Sync.
@@ -186,11 +188,9 @@ impl Early {
             told.is_refused = true;
             self.held.push(told);
         }
-        let error = ErrorResponse::decode(self.server.body(header));
-        let severity = error.ok().and_then(|it| it.fields.value(field::SEVERITY_NONLOCALIZED));
-        match severity {
-            Some(b"FATAL" | b"PANIC") => self.pass_to_program(header),
-            _ => self.swallow(header),
+        match is_fatal(self.server.body(header)) {
+            true => self.pass_to_program(header),
+            false => self.swallow(header),
         }
     }
 
@@ -314,6 +314,13 @@ const OF_LOGIN: [u8; 7] = [
     backend::BACKEND_KEY_DATA,
     backend::READY_FOR_QUERY,
 ];
+
+/// Whether an error ends the session.
+fn is_fatal(body: &[u8]) -> bool {
+    let Ok(error) = ErrorResponse::decode(body) else { return false };
+    let severity = error.fields.value(field::SEVERITY_NONLOCALIZED);
+    matches!(severity.or_else(|| error.fields.value(field::SEVERITY)), Some(b"FATAL" | b"PANIC"))
+}
 
 fn is_too_long(header: Header) -> bool {
     max_len(header.tag).is_none_or(|max| header.len > max)

@@ -102,7 +102,9 @@ impl Early {
             Control::Rollback => "ROLLBACK",
             _ => return false,
         };
-        if !self.held.iter().any(|it| it.kind == Kind::Begin) {
+        // A setting stays behind COMMIT.
+        let stays = |it: &Told| it.kind == Kind::Set && *statement == Control::Commit;
+        if !self.held.iter().any(|it| it.kind == Kind::Begin) || self.held.iter().any(stays) {
             return false;
         }
         self.held.retain(|it| !it.is_of_transaction());
@@ -119,13 +121,15 @@ impl Early {
             return false;
         }
         let status = self.view.status;
+        let is_first = self.held.iter().any(|it| it.kind == Kind::Begin);
         let out = &mut self.program.output;
         match statement {
             Control::Nothing => {
                 answers::empty(out, backend::EMPTY_QUERY_RESPONSE);
                 answers::ready(out, status);
             }
-            Control::SelectOne => answers::one(out, status),
+            // Behind it the server refuses SET TRANSACTION.
+            Control::SelectOne if !is_first => answers::one(out, status),
             _ => return false,
         }
         self.saved.tell(Kind::Ping);

@@ -354,3 +354,70 @@ fn what_is_not_postgresql_is_turned_away() {
     let told = String::from_utf8_lossy(early.to_program()).into_owned();
     assert!(early.is_over() && told.contains("08P01"), "{told}");
 }
+
+fn early_with(words: &[&str]) -> Early {
+    Early::new(words.iter().fold(Words::default(), |all, it| all.with(it).unwrap()))
+}
+
+/// A setting outlives its transaction, though nothing else was done in that.
+#[test]
+fn a_setting_that_was_told_is_committed() {
+    let mut link = Link::over(Some(early_with(&["set"])), Pieces::Whole);
+    link.say(&query("begin"));
+    assert_eq!(link.say(&query("set statement_timeout = 5000")), ["C SET", "Z T"]);
+    assert_eq!((link.trips, link.server.log.len()), (0, 0));
+    link.say(&query("commit"));
+    let log = link.server.log.join(" ");
+    assert!(log.contains("set statement_timeout = 5000"), "{log}");
+}
+
+/// `select 1` takes a snapshot, behind which SET TRANSACTION is refused.
+#[test]
+fn a_question_behind_a_begin_that_was_told_goes_to_the_server() {
+    let mut link = Link::over(Some(early_with(&["ping"])), Pieces::Whole);
+    link.say(&query("begin"));
+    link.say(&query("select 1"));
+    let log = link.server.log.join(" ");
+    assert!(log.contains("begin") && log.contains("select 1"), "{log}");
+}
+
+#[test]
+fn nothing_is_told_behind_the_end_of_the_session() {
+    let mut early = early_with(&[]);
+    let mut startup = bytes::BytesMut::new();
+    onetrip_postgres::message::startup_message::write(&mut startup, 3 << 16, [("user", "u")])
+        .unwrap();
+    early.from_program(NOW, &startup);
+    early.from_server(NOW, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+    early.program_took(NOW, early.to_program().len());
+    let fatal = b"SFATAL\0VFATAL\0C57P01\0Mterminating\0\0";
+    let len = (fatal.len() as u32 + 4).to_be_bytes();
+    early.from_server(NOW, &[b"E", &len[..], fatal].concat());
+    let heard = early.to_program().len();
+    early.from_program(NOW, &query("begin"));
+    assert_eq!(early.to_program().len(), heard, "no answer of its own");
+}
+
+#[test]
+fn a_message_that_is_none_ends_what_was_told() {
+    for pieces in [Pieces::Whole, Pieces::Bytes] {
+        let mut link = Link::through(pieces);
+        link.say(&query("begin"));
+        let heard = link.say(b"y\0\0\0\x04");
+        assert!(matches!(&heard[..], [one] if one.starts_with("E 08P01")), "{heard:?}");
+        assert!(link.server.ran.is_empty());
+    }
+}
+
+#[test]
+fn a_word_that_is_no_name_is_the_servers_to_refuse() {
+    use onetrip_postgres::sql::control;
+    for word in ["select", "TABLE", "user", "all", "left", "verbose"] {
+        assert_eq!(control(&format!("savepoint {word}")), None, "{word}");
+        assert!(control(&format!("savepoint \"{word}\"")).is_some(), "{word}");
+    }
+    for word in ["a", "work", "value", "prepare", "begin"] {
+        assert!(control(&format!("savepoint {word}")).is_some(), "{word}");
+    }
+    assert_eq!(control("set session characteristics as transaction read only"), None);
+}

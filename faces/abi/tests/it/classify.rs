@@ -26,7 +26,7 @@ fn each_bit_is_told_of_a_text_that_shows_it() {
             shows::READ | shows::QUERY | shows::MAY_LEAVE | shows::RENAMES,
         ),
         ("update t set a = 1", shows::QUERY | shows::SHAREABLE | shows::MAY_LEAVE),
-        ("create table t ()", shows::MAY_LEAVE),
+        ("create table t ()", shows::MAY_LEAVE | shows::RENAMES),
         ("", 0),
     ];
     for (text, bits) in cases {

@@ -71,12 +71,17 @@ fn on_a_shared_connection_those_behind_the_first_use_name_it_at_once() {
     assert_eq!(host.run("select 'x'", &[]).tags(), "2DC");
 }
 
+/// Behind what a connection has changed itself it uses no name that was parsed before.
+fn somebody_else(says: &str) {
+    assert_eq!(Host::connect("").run_simple(says).end, end::COMPLETE, "{says}");
+}
+
 #[test]
 fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
     let mut host = Host::connect("prepare_threshold\x001\0");
     let failed = host.run("select * from not_there_yet", &[]);
     assert_eq!((failed.end, failed.error(b'C')), (end::SERVER, "42P01".into()));
-    host.run_simple("create table not_there_yet as select 'now' as it");
+    somebody_else("create table not_there_yet as select 'now' as it");
     assert_eq!(host.run("select * from not_there_yet", &[]).tags(), "31tT2DC");
     assert_eq!(host.run("select * from not_there_yet", &[]).values(), ["now"]);
 }
@@ -84,9 +89,9 @@ fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
 #[test]
 fn a_plan_that_went_stale_is_healed_and_described_anew() {
     let mut host = Host::connect("prepare_threshold\x001\0");
-    host.run_simple("create table changing as select 'a' as it");
+    somebody_else("create table changing as select 'a' as it");
     host.run("select * from changing", &[]);
-    host.run_simple("alter table changing add more int");
+    somebody_else("alter table changing add more int");
     let healed = host.run("select * from changing", &[]);
     assert_eq!(healed.end, end::COMPLETE);
     assert_eq!(healed.tags(), "31tT2DC");

@@ -16,6 +16,11 @@ fn binary(value: &[u8]) -> Vec<u8> {
     [&[0, 1, 0, 1, 0, 1][..], &len, value].concat()
 }
 
+/// Uses with learned types, of values that are only stored, where the zone is UTC.
+fn learned<'a>(named: &'a [u32], first: &'a [u8], more: &'a [Vec<u8>]) -> Parameters<'a> {
+    Parameters { named, are_learned: true, first, more, is_utc: true, text: STORES }
+}
+
 /// The text that takes the place of a value of a learned type; `None` where it keeps its type.
 fn instead(type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
     instead_in(STORES, type_oid, value, is_utc)
@@ -23,14 +28,7 @@ fn instead(type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
 
 fn instead_in(sql: &str, type_oid: u32, value: &[u8], is_utc: bool) -> Option<String> {
     let (named, first) = ([type_oid], binary(value));
-    let of = Parameters {
-        named: &named,
-        are_learned: true,
-        first: &first,
-        is_utc,
-        text: sql,
-        ..Parameters::default()
-    };
+    let of = Parameters { is_utc, text: sql, ..learned(&named, &first, &[]) };
     let loose = of.loosened()?;
     assert_eq!(loose.named, [0], "the server infers its type");
     let (formats, mut values) = parts_of(&loose.first).unwrap();
@@ -149,15 +147,7 @@ fn values_beside_an_inexact_text_leave_as_texts() {
     };
     let beside = |of: u32, value: &[u8]| {
         let (named, first, more) = ([of], binary(value), [text(b" inexact ")]);
-        let of = Parameters {
-            named: &named,
-            are_learned: true,
-            first: &first,
-            more: &more,
-            is_utc: true,
-            text: STORES,
-        };
-        let loose = of.loosened().unwrap();
+        let loose = learned(&named, &first, &more).loosened().unwrap();
         assert_eq!((&loose.named[..], &loose.more[0]), (&[0][..], &more[0]));
         let value = parts_of(&loose.first).unwrap().1.next().unwrap().unwrap();
         String::from_utf8(value.to_vec()).unwrap()
@@ -194,14 +184,7 @@ fn the_other_parameters_and_uses_stay_as_they_are() {
         out
     };
     let (first, more) = (write(1, None), [write(2, Some(1.0)), write(3, Some(0.5))]);
-    let of = Parameters {
-        named: &named,
-        are_learned: true,
-        first: &first,
-        more: &more,
-        is_utc: true,
-        text: STORES,
-    };
+    let of = learned(&named, &first, &more);
     let loose = of.loosened().unwrap();
     assert_eq!(loose.named, [oid::INT4, 0]);
     let texts: Vec<_> = std::iter::once(&loose.first)

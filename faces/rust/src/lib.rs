@@ -161,7 +161,8 @@ pub use session::Session;
 pub use simple::SimpleResult;
 pub use statement::{Alone, Statement, ToStatement, Unprepared, alone, unprepared};
 pub use streams::{
-    BinaryCopyIn, BinaryCopyOut, CopyIn, CopyOut, Progress, RowPieces, RowStream, ValuePieces,
+    BinaryCopyIn, BinaryCopyOut, CopyIn, CopyOut, CopyRow, CopyValue, Progress, RowPieces,
+    RowStream, ValuePieces,
 };
 pub use timed::Timed;
 #[doc(hidden)]

@@ -67,5 +67,7 @@ pub use time_tz::TimeTz;
 
 pub(crate) use checks::{check as check_value, is_checked};
 pub(crate) use error::plain_reason;
-pub(crate) use times::{SystemTimes, check_one_more, check_written, has_times, holder, is_moment};
+pub(crate) use times::{
+    SystemTimes, check_one_more, check_written, has_times, holder, is_moment, micros_of,
+};
 pub(crate) use value_kind::value_kind;

@@ -3,6 +3,7 @@
 //! first.
 
 use std::fmt::{self, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use postgres_types::{Kind, ToSql, Type};
 
@@ -91,6 +92,19 @@ impl SystemTimes {
             _ => SystemTimes::None,
         }
     }
+}
+
+/// The server's microseconds since 2000-01-01, as `SystemTime`'s [`ToSql`] counts them, or `None`
+/// for a time that the server does not have.
+#[inline]
+pub(crate) fn micros_of(time: SystemTime) -> Option<i64> {
+    const EPOCH: Duration = Duration::from_secs(946_684_800);
+    let micros = match time.duration_since(UNIX_EPOCH + EPOCH) {
+        Ok(since) => i64::try_from(since.as_micros()).ok()?,
+        Err(before) => i64::try_from(before.duration().as_micros()).ok()?.checked_neg()?,
+    };
+    let seconds = micros.div_euclid(1_000_000) + EPOCH.as_secs() as i64;
+    (Seconds::MIN..Seconds::END).contains(&seconds).then_some(micros)
 }
 
 /// Refuses a `SystemTime` that is beyond the server's times, also within another type: its

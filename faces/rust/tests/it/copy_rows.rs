@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use onetrip::types::{Timestamp, Type};
+use onetrip::types::{Timestamp, ToSql, Type};
 use onetrip::{BinaryCopyIn, BinaryCopyOut, Outcome};
 
 use crate::support::*;
@@ -61,6 +61,116 @@ fn the_server_is_asked_for_the_types_of_a_table() {
         let rows = session.query(&sql, &[]).await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
         assert_eq!(names, ["nail", "bolt"]);
+    });
+}
+
+/// A tuple of values and a list of the same values are the same row, also where the columns have
+/// other types than usual, and where a value does not convert.
+#[test]
+fn a_row_of_a_tuple_is_the_same_as_that_of_a_list() {
+    const COLUMNS: &str = "yes bool, small int2, number int4, large int8, name text, tag varchar,
+        code name, price float8, weight float4, bytes bytea, key oid, at timestamptz,
+        wall timestamp, nothing int4, list int8[]";
+    run(async {
+        let (listed, tuples) = (table(COLUMNS).await, table(COLUMNS).await);
+        let names: Vec<&str> =
+            COLUMNS.split(',').map(|it| it.split_whitespace().next().unwrap()).collect();
+        let client = client().await;
+        let mut of_lists = client.copy_in_rows(&listed, &names).await.unwrap();
+        let mut of_tuples = client.copy_in_rows(&tuples, &names).await.unwrap();
+        let epoch = SystemTime::UNIX_EPOCH;
+        for number in -20_000..20_000i32 {
+            let away = Duration::new(number.unsigned_abs().into(), 123_456_789) * 30_000;
+            let at = if number < 0 { epoch - away } else { epoch + away };
+            let name = "ä".repeat((number.unsigned_abs() % 7) as usize);
+            let bytes = name.as_bytes();
+            let tag = (number % 3 != 0).then_some(name.as_str());
+            let (small, large) = (number as i16, i64::from(number) << 40);
+            let (price, weight) = (f64::from(number) / 7.0, number as f32);
+            let key = number as u32;
+            let list = vec![large, -1];
+            let yes = number % 2 == 0;
+            of_lists
+                .row(&[
+                    &yes,
+                    &small,
+                    &number,
+                    &large,
+                    &name,
+                    &tag,
+                    &tag,
+                    &price,
+                    &weight,
+                    &bytes,
+                    &key,
+                    &at,
+                    &Some(at),
+                    &None::<i32>,
+                    &list,
+                ])
+                .await
+                .unwrap();
+            let list = &list as &(dyn ToSql + Sync);
+            let row = (
+                yes,
+                small,
+                number,
+                large,
+                &*name,
+                tag,
+                tag,
+                price,
+                weight,
+                bytes,
+                key,
+                at,
+                Some(at),
+                None::<i32>,
+                list,
+            );
+            of_tuples.row_of(row).await.unwrap();
+        }
+        assert_eq!(of_tuples.progress().rows, 40_000);
+        assert_eq!(of_tuples.progress().bytes, of_lists.progress().bytes);
+        of_lists.finish().await.unwrap();
+        of_tuples.finish().await.unwrap();
+        let sum =
+            |t: &str| format!("select sum(hashtextextended(t::text, 0)::numeric)::text from {t} t");
+        let of: Vec<String> = [
+            client.query_one(&*sum(&listed), &[]).await.unwrap().get(0),
+            client.query_one(&*sum(&tuples), &[]).await.unwrap().get(0),
+        ]
+        .into();
+        assert_eq!(of[0], of[1]);
+    });
+}
+
+#[test]
+fn a_row_of_a_tuple_that_does_not_fit_is_left_out() {
+    run(async {
+        let t = table("id int8, at timestamptz, name text").await;
+        let client = client().await;
+        let mut rows = client.copy_in_rows(&t, &["id", "at", "name"]).await.unwrap();
+        let here = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let refused = async |result: Result<(), onetrip::Error>, text: &str| {
+            let error = failed(result, Outcome::NotSent, "unencodable_parameter");
+            assert!(error.to_string().contains(text), "{error}");
+        };
+        rows.row_of((1_i64, here, "nail")).await.unwrap();
+        refused(rows.row_of((1_i32, here, "nail")).await, "column 0 (id) (i32)").await;
+        refused(rows.row_of((1_i64, here, 5_i64)).await, "column 2 (name) (i64)").await;
+        refused(rows.row_of((None::<i32>, here, "nail")).await, "column 0 (id)").await;
+        for seconds in [9_224_318_016_000, 18_446_744_073_710, 1 << 44, 1 << 60] {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            refused(rows.row_of((1_i64, time, "nail")).await, "out of the range").await;
+            refused(rows.row_of((1_i64, Some(time), "nail")).await, "out of the range").await;
+            let time = SystemTime::UNIX_EPOCH - Duration::from_secs(seconds);
+            refused(rows.row_of((1_i64, time, "nail")).await, "out of the range").await;
+        }
+        let few = rows.row_of((1_i64, here)).await;
+        failed(few, Outcome::NotSent, "column_count");
+        rows.row_of((2_i64, None::<SystemTime>, String::from("bolt"))).await.unwrap();
+        assert_eq!(rows.finish().await.unwrap(), 2);
     });
 }
 

@@ -96,7 +96,7 @@ pub fn copy_out(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Ro
 
 /// The table is emptied before each round, and summed up after it.
 pub fn copy_in(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
-    let how = "BinaryCopyIn; above the floor: encoding, most of it the look at each SystemTime";
+    let how = "BinaryCopyIn of tuples; above the floor: encoding";
     let load = Load::of_copy("floor_copy_in_binary", how, plan);
     let count = load.operations;
     one_thread()?.block_on(async {

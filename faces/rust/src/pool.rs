@@ -489,12 +489,16 @@ impl Pool {
     /// Does what is due, and says when something will be. `None` once the pool is closed and all
     /// its connections are gone.
     fn tick(self: &Arc<Self>) -> Option<Option<Instant>> {
-        let parked_before = self.now().since(Time::ZERO).saturating_sub(cells::PARKED_MAX);
         self.with(|state, now| {
             state.policy.handle_time(now);
             // The timer is set below, so it need not be told of an earlier deadline.
             state.armed = Time::ZERO;
-            self.sweep(state, Time::ZERO.after(parked_before));
+            // Not before: a look at cells that are empty for a moment would forget the timer, and
+            // the next session's end would set it again, each time.
+            if now >= self.exchange.cells.sweep_at() {
+                let parked = now.since(Time::ZERO).saturating_sub(cells::PARKED_MAX);
+                self.sweep(state, Time::ZERO.after(parked));
+            }
         });
         let mut state = self.lock();
         state.armed = state.policy.poll_deadline().unwrap_or(Time::NEVER);

@@ -70,7 +70,9 @@ impl<'a> BinaryCopyIn<'a> {
     /// The number of values is not that of the columns, or a value does not convert to the type of
     /// its column (`NotSent`): the row is left out, and the COPY goes on. Or the COPY has failed.
     pub async fn row(&mut self, values: Params<'_>) -> Result<(), Error> {
-        self.has_room().await?;
+        if self.copy.message.len() >= MESSAGE_LEN {
+            self.send_message().await?;
+        }
         self.write(values)
     }
 
@@ -88,7 +90,9 @@ impl<'a> BinaryCopyIn<'a> {
     /// # Errors
     /// As of [`row`](Self::row).
     pub async fn row_of<R: CopyRow>(&mut self, row: R) -> Result<(), Error> {
-        self.has_room().await?;
+        if self.copy.message.len() >= MESSAGE_LEN {
+            self.send_message().await?;
+        }
         self.check_count(R::LEN)?;
         let start = self.copy.message.len();
         self.copy.message.put_u16(R::LEN as u16);
@@ -138,12 +142,8 @@ impl<'a> BinaryCopyIn<'a> {
         self.copy.abort(reason).await
     }
 
-    /// Sends a message that is full, while the server takes more.
-    #[inline]
-    async fn has_room(&mut self) -> Result<(), Error> {
-        if self.copy.message.len() < MESSAGE_LEN {
-            return Ok(());
-        }
+    /// Sends a message that is full, once the server takes more.
+    async fn send_message(&mut self) -> Result<(), Error> {
         std::future::poll_fn(|cx| self.copy.poll_flush_message(cx)).await
     }
 

@@ -374,12 +374,17 @@ impl Postgres {
         if !is_usual {
             return Err(Violation("a reply out of order"));
         }
-        head.guard -= 1;
+        Ok(self.took_of_reset(1, len, head))
+    }
+
+    /// So many answers to the reset were read.
+    fn took_of_reset(&mut self, answers: u8, len: usize, head: &mut Expect) -> Step<Event> {
+        head.guard -= answers;
         if head.guard == 0 {
             head.resets = false;
             self.ownership.answered(Own::Reset, false);
         }
-        Ok(Step::Own(len))
+        Step::Own(len)
     }
 
     /// The server reports a setting. Hosts keep them by name, so their number is limited.
@@ -500,12 +505,23 @@ impl Protocol for Postgres {
     const FLUSH: &'static [u8] = &crate::message::FLUSH;
     const TERMINATE: &'static [u8] = &crate::message::TERMINATE;
 
-    fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
+    fn step(
+        &mut self,
+        input: &[u8],
+        mut head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
         if self.piece_left > 0 {
             return Ok(self.next_piece(input.len()));
         }
         if let Some(why) = self.ownership.unusable() {
             return Ok(Step::Unusable(why));
+        }
+        if let Some(head) = head.as_deref_mut()
+            && head.resets
+            && !head.failed
+            && let Some((len, answers)) = ownership::usual_part(input, head.guard)
+        {
+            return Ok(self.took_of_reset(answers, len, head));
         }
         let Some(&tag) = input.first() else { return Ok(Step::Need(Header::LEN)) };
         let Some(len_max) = max_len(tag) else { return Err(Violation("an unknown message")) };

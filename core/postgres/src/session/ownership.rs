@@ -648,6 +648,39 @@ const LIFT: [&str; 2] = ["set statement_timeout = 0", "set lock_timeout = 0"];
 /// The answers to the usual reset: to the Close, to Bind and Execute of each step, and to the Parse.
 pub(super) const USUAL_ANSWERS: u8 = 2 + 2 * (RESET.len() as u8 + 3);
 
+/// The answers to the usual reset in front of the row of its query: to the Close of the guard, to
+/// [`RESET`], and to the Bind of the query.
+const IN_FRONT: &[u8] = b"3\0\0\0\x04\
+    2\0\0\0\x04C\0\0\0\x0aBEGIN\0\
+    2\0\0\0\x04C\0\0\0\x15CLOSE CURSOR ALL\0\
+    2\0\0\0\x04C\0\0\0\x08SET\0\
+    2\0\0\0\x04C\0\0\0\x0dUNLISTEN\0\
+    2\0\0\0\x04C\0\0\0\x16DISCARD SEQUENCES\0\
+    2\0\0\0\x04C\0\0\0\x11DISCARD TEMP\0\
+    2\0\0\0\x04";
+
+/// Those behind the row: to the query, to [`SETTINGS`] and [`COMMIT`], and to the Parse.
+const BEHIND: &[u8] = b"C\0\0\0\x0dSELECT 1\0\
+    2\0\0\0\x04C\0\0\0\x0aRESET\0\
+    2\0\0\0\x04C\0\0\0\x0bCOMMIT\0\
+    1\0\0\0\x04";
+
+/// How many answers [`BEHIND`] holds.
+const ANSWERS_BEHIND: u8 = 1 + 2 + 2 + 1;
+
+/// If the bytes begin with the part of the answer to the usual reset that is due, while so many
+/// answers are due: how long it is, and how many answers it holds. They stand in front of each
+/// transaction, and PostgreSQL's tags are always the same, so they are compared as a whole. Any
+/// others, and any that are cut, are read one by one.
+pub(super) fn usual_part(input: &[u8], due: u8) -> Option<(usize, u8)> {
+    let (part, answers) = match due {
+        USUAL_ANSWERS => (IN_FRONT, USUAL_ANSWERS - ANSWERS_BEHIND),
+        ANSWERS_BEHIND => (BEHIND, ANSWERS_BEHIND),
+        _ => return None,
+    };
+    input.starts_with(part).then_some((part.len(), answers))
+}
+
 /// Releases advisory locks, and returns the server's process and whether it ever had something
 /// temporary. Names are qualified, since the path is still the user's.
 const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \

@@ -61,6 +61,12 @@ impl Host {
 
     /// The server answers these messages, up to a number of answers, with the error at one of them.
     fn answer(&mut self, sent: &[u8], answers: usize, error_at: Option<usize>) {
+        let mut read = Host::answers(sent, answers, error_at);
+        self.engine.handle_bytes(NOW, &mut read);
+        assert!(read.is_empty());
+    }
+
+    fn answers(sent: &[u8], answers: usize, error_at: Option<usize>) -> BytesMut {
         let (mut read, mut skips) = (BytesMut::new(), false);
         for (at, tag) in sent.iter().enumerate().take(answers) {
             let text: &[(u8, &[u8])] = match tag {
@@ -83,8 +89,7 @@ impl Host {
             skips = (skips || error_at == Some(at)) && *tag != b'S';
             text.iter().for_each(|(tag, body)| read.extend_from_slice(&message(*tag, body)));
         }
-        self.engine.handle_bytes(NOW, &mut read);
-        assert!(read.is_empty());
+        read
     }
 
     fn outputs(&mut self) -> Vec<Output<Event>> {
@@ -120,6 +125,66 @@ fn the_third_reset_leaves_in_the_segment_of_the_next_request() {
     assert_eq!(host.ends(), [(3, End::Complete)]);
     assert!(!host.engine.protocol().is_resetting());
     assert!(host.engine.protocol_mut().take_back(), "the request itself leaves something behind");
+}
+
+/// What PostgreSQL 15 answers to the usual reset, and behind it to Parse, Bind, Execute and Sync.
+fn postgres_answers() -> Vec<Bytes> {
+    let step = |tag: &str| {
+        let tag = [tag.as_bytes(), b"\0"].concat();
+        [message(backend::BIND_COMPLETE, b""), message(backend::COMMAND_COMPLETE, &tag)]
+    };
+    let mut all = vec![message(backend::CLOSE_COMPLETE, b"")];
+    let tags =
+        ["BEGIN", "CLOSE CURSOR ALL", "SET", "UNLISTEN", "DISCARD SEQUENCES", "DISCARD TEMP"];
+    tags.iter().for_each(|tag| all.extend(step(tag)));
+    let [bind, done] = step("SELECT 1");
+    let row = b"\0\x04\0\0\0\0\0\0\0\x044711\0\0\0\x01f\xff\xff\xff\xff";
+    all.extend([bind, message(backend::DATA_ROW, row), done]);
+    ["RESET", "COMMIT"].iter().for_each(|tag| all.extend(step(tag)));
+    let parsed = message(backend::PARSE_COMPLETE, b"");
+    all.extend([parsed.clone(), parsed]);
+    all.extend(step("DONE"));
+    all.push(message(backend::READY_FOR_QUERY, b"I"));
+    all
+}
+
+#[test]
+fn the_answer_to_a_reset_is_the_same_wherever_it_is_cut() {
+    let answer = postgres_answers().concat();
+    for cut in 0..answer.len() {
+        let mut host = Host::warm();
+        host.engine.protocol_mut().lend();
+        host.put(3, SyncPoint::Own);
+        host.write();
+        let mut read = BytesMut::from(&answer[..cut]);
+        host.engine.handle_bytes(NOW, &mut read);
+        assert_eq!(host.ends(), [], "cut at {cut}");
+        read.extend_from_slice(&answer[cut..]);
+        host.engine.handle_bytes(NOW, &mut read);
+        assert!(read.is_empty());
+        assert_eq!(host.ends(), [(3, End::Complete)], "cut at {cut}");
+        assert!(!host.engine.protocol().is_resetting(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn an_answer_to_a_reset_in_which_one_is_missing_or_too_much_ends_the_connection() {
+    let answers = postgres_answers();
+    // The row is no answer, so one more of it harms nothing.
+    let row = answers.iter().position(|it| it[0] == backend::DATA_ROW).unwrap();
+    for at in (0..RESET + 1).filter(|at| *at != row) {
+        for copies in [0, 2] {
+            let mut host = Host::warm();
+            host.engine.protocol_mut().lend();
+            host.put(3, SyncPoint::Own);
+            host.write();
+            let each = answers.iter().enumerate();
+            let each = each.flat_map(|(it, part)| vec![part; if it == at { copies } else { 1 }]);
+            let bytes: Vec<u8> = each.flat_map(|part| part.to_vec()).collect();
+            host.engine.handle_bytes(NOW, &mut BytesMut::from(&bytes[..]));
+            assert!(host.engine.is_closed(), "{copies} of answer {at}");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,10 @@ use super::{
     EncodeError, Format, FormatCodes, Formats, Header, LARGE_LEN_MAX, Values, Violation, tag,
 };
 
+/// Bind of the unnamed statement to the unnamed portal, without values and with rows as text.
+pub const UNNAMED_WITHOUT_VALUES: [u8; 13] =
+    [tag::frontend::BIND, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0];
+
 /// Makes a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind<'a> {

@@ -206,6 +206,9 @@ fn constants_equal_their_encoded_messages() {
     let mut out = BytesMut::new();
     Execute { portal: "", rows_max: 0 }.encode(&mut out).unwrap();
     assert_eq!(out.as_ref(), execute::UNNAMED_ALL);
+    out.clear();
+    bind::write_named(&mut out, "", "", &[0; 6]).unwrap();
+    assert_eq!(out.as_ref(), bind::UNNAMED_WITHOUT_VALUES);
     assert_eq!(&SYNC, b"S\0\0\0\x04");
     assert_eq!(&FLUSH, b"H\0\0\0\x04");
 }

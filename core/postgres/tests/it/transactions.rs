@@ -56,6 +56,16 @@ fn begin_runs_in_a_portal_of_its_own_and_without_a_sync() {
 }
 
 #[test]
+fn each_transaction_of_a_session_has_a_portal_of_its_own() {
+    for number in [0, 9, 10, 65_536, u64::MAX] {
+        let mut out = BytesMut::new();
+        Begin::new("BEGIN", number).write_guard(&mut out).unwrap();
+        let wanted = format!("Ponetrip_tx_{number}\0");
+        assert_eq!(&out[5..], wanted.as_bytes());
+    }
+}
+
+#[test]
 fn the_guard_is_a_describe_of_the_portal_in_which_begin_runs() {
     let mut out = BytesMut::new();
     Begin::new("BEGIN", 7).write_guard(&mut out).unwrap();

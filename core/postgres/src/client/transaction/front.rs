@@ -91,7 +91,7 @@ pub(super) fn command() -> Expect {
 /// The text contains a NUL, or exceeds 1 GiB.
 pub fn write_command(out: &mut BytesMut, sql: &str) -> Result<(), EncodeError> {
     parse::write(out, "", sql, &[])?;
-    bind::write_named(out, "", "", &super::NO_VALUES)?;
+    out.extend_from_slice(&bind::UNNAMED_WITHOUT_VALUES);
     out.extend_from_slice(&execute::UNNAMED_ALL);
     Ok(())
 }

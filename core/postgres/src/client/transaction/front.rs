@@ -90,6 +90,8 @@ pub(super) fn command() -> Expect {
 /// # Errors
 /// The text contains a NUL, or exceeds 1 GiB.
 pub fn write_command(out: &mut BytesMut, sql: &str) -> Result<(), EncodeError> {
+    // Once, and not with each part of the first message.
+    out.reserve(sql.len() + 64);
     parse::write(out, "", sql, &[])?;
     out.extend_from_slice(&bind::UNNAMED_WITHOUT_VALUES);
     out.extend_from_slice(&execute::UNNAMED_ALL);

@@ -40,6 +40,7 @@ impl Begin {
     /// # Errors
     /// The text contains a NUL, or exceeds 1 GiB.
     pub fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        out.reserve(self.text.len() + 2 * self.portal.len() + 64);
         parse::write(out, "", &self.text, &[])?;
         bind::write_named(out, &self.portal, "", &NO_VALUES)?;
         Execute { portal: &self.portal, rows_max: 0 }.encode(out)

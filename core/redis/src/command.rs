@@ -71,7 +71,15 @@ impl Command {
             return;
         }
         self.bytes.reserve(bytes.len() + LENGTH_MAX + 2);
-        put_length(&mut self.bytes, b'$', bytes.len());
+        match u8::try_from(bytes.len()) {
+            // Names and most keys.
+            Ok(len @ 0..10) => self.bytes.extend_from_slice(&[b'$', b'0' + len, b'\r', b'\n']),
+            Ok(len @ 10..100) => {
+                let digits = [b'0' + len / 10, b'0' + len % 10];
+                self.bytes.extend_from_slice(&[b'$', digits[0], digits[1], b'\r', b'\n']);
+            }
+            _ => put_length(&mut self.bytes, b'$', bytes.len()),
+        }
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
@@ -164,7 +172,14 @@ pub struct Args<'a> {
 impl<'a> Iterator for Args<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
+        // Names and most keys have a length of one digit.
+        if let [_, digit, b'\r', _, rest @ ..] = self.rest {
+            let (bytes, rest) = rest.split_at(usize::from(digit - b'0'));
+            self.rest = &rest[2..];
+            return Some(bytes);
+        }
         let digits = self.rest.get(1..)?;
         let end = digits.iter().position(|&byte| byte == b'\r')?;
         let len = digits[..end].iter().fold(0, |len, digit| len * 10 + usize::from(digit - b'0'));

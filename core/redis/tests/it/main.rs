@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod cache;
+mod command;
 mod held;
 mod multi;
 mod replies;

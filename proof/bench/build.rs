@@ -1,8 +1,15 @@
-//! Tells the program which versions it was built with: Cargo.lock knows them.
+//! Tells the program which versions it was built with: Cargo.lock knows them; and what the crate can
+//! do, since the same program measures older revisions, too.
 
 use std::fs;
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(rows_of_tuples)");
+    let copy_row = "../../faces/rust/src/streams/copy_row.rs";
+    println!("cargo::rerun-if-changed={copy_row}");
+    if fs::exists(copy_row).is_ok_and(|is| is) {
+        println!("cargo::rustc-cfg=rows_of_tuples");
+    }
     println!("cargo::rerun-if-changed=Cargo.lock");
     let lock = fs::read_to_string("Cargo.lock").expect("Cargo.lock stands beside Cargo.toml");
     for (package, variable) in [

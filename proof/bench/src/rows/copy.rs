@@ -108,7 +108,10 @@ pub(super) async fn verified(peer: &tokio_postgres::Client, sample: Sample) -> R
 pub(super) async fn ours_in(client: &onetrip::Client, count: u32) -> Result<u64> {
     let mut copy = BinaryCopyIn::new(client.copy_in(IN).await?, &TYPES);
     for row in rows(count) {
+        #[cfg(rows_of_tuples)]
         copy.row_of(row).await?;
+        #[cfg(not(rows_of_tuples))]
+        copy.row(&[&row.0, &row.1, &row.2, &row.3, &row.4]).await?;
     }
     Ok(copy.finish().await?)
 }

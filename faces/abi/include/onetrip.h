@@ -437,6 +437,9 @@ void onetrip_postgres_begin(onetrip_connection *connection, uint32_t modes);
  * - 8 returns the outcome of a statement that was sent with COMMIT and failed. token is the outcome
  *   of the statement alone.
  * - 9 forgets the transaction.
+ * - 10 returns whether something of the innermost level may have reached the server.
+ * - 11 says that a statement of the innermost level was given up before it was submitted. It can't be
+ *   committed or released without it: 1 and 3 then roll back, and say so.
  *
  * 1, 3 and 4 end under the token. Returns the answer, or why it was refused.
  */
@@ -448,13 +451,11 @@ double onetrip_postgres_act(onetrip_connection *connection, double now, uint32_t
  * a different one for each transaction. */
 double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed);
 
-/* What is known of a failure that leaves its transaction, which was not committed. undone: the server
- * has answered the ROLLBACK. */
-uint32_t onetrip_outcome_left(uint32_t failure, bool undone);
-
-/* The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
- * nothing is sent. */
-uint32_t onetrip_outcome_left_by_other(uint32_t failure);
+/* What is known of a failure that leaves a transaction which was not committed, a savepoint that was
+ * not kept, or a pipeline of which nothing is sent. by: 0 a failure of its own, 1 the same where the
+ * server has answered the ROLLBACK, 2 that of another statement, 3 that of COMMIT. has_left: a part
+ * of the whole may have reached the server (act 10). */
+uint32_t onetrip_outcome_left(uint32_t failure, uint32_t by, bool has_left);
 
 /* What becomes of a segment. members: a byte for each of its len statements: an ONETRIP_OUTCOME, or
  * ONETRIP_MEMBER_SKIPPED if the server skipped it. end: the outcome of its sync point, or 0 if that

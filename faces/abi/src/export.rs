@@ -18,7 +18,7 @@ use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::texts::text_key;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
-use onetrip_postgres::client::transaction::verdict::{self, MemberEnd};
+use onetrip_postgres::client::transaction::verdict::{self, Leaver, MemberEnd};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{
@@ -440,6 +440,9 @@ pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, mod
 /// * 8 returns the outcome of a statement that was sent with COMMIT and failed. `token` is the
 ///   outcome of the statement alone; both are [`outcome`]s.
 /// * 9 forgets the transaction.
+/// * 10 returns whether something of the innermost level may have reached the server.
+/// * 11 says that a statement of the innermost level was given up before it was submitted. It can't
+///   be committed or released without it: 1 and 3 then roll back, and say so.
 ///
 /// 1, 3 and 4 end under the token. Returns the answer, or one of [`refused`].
 #[unsafe(no_mangle)]
@@ -459,6 +462,8 @@ pub unsafe extern "C" fn onetrip_postgres_act(
         6 => Act::IsKnown,
         7 => Act::RunsAgain,
         8 => Act::WithCommit,
+        10 => Act::HasLeft,
+        11 => Act::LeaveOut,
         _ => Act::Forget,
     };
     // SAFETY: the host's promise at the top.
@@ -481,18 +486,18 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
     pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
 }
 
-/// What is known of a failure that leaves its transaction, which was not committed. `undone`: the
-/// server has answered the ROLLBACK. Both are [`outcome`]s.
+/// What is known of a failure that leaves a transaction which was not committed, a savepoint that
+/// was not kept, or a pipeline of which nothing is sent. `by`: 0 a failure of its own, 1 the same
+/// where the server has answered the ROLLBACK, 2 that of another statement, 3 that of COMMIT.
+/// `has_left`: a part of the whole may have reached the server (act 10). Both are [`outcome`]s.
 #[unsafe(no_mangle)]
-pub extern "C" fn onetrip_outcome_left(failure: u32, undone: bool) -> u32 {
-    outcome_code(verdict::left(outcome_of(failure), undone))
-}
-
-/// The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
-/// nothing is sent.
-#[unsafe(no_mangle)]
-pub extern "C" fn onetrip_outcome_left_by_other(failure: u32) -> u32 {
-    outcome_code(verdict::left_by_other(outcome_of(failure)))
+pub extern "C" fn onetrip_outcome_left(failure: u32, by: u32, has_left: bool) -> u32 {
+    let by = match by {
+        0 | 1 => Leaver::Own { is_undone: by == 1 },
+        2 => Leaver::Other,
+        _ => Leaver::Commit,
+    };
+    outcome_code(verdict::left(outcome_of(failure), by, has_left))
 }
 
 /// What becomes of a segment. `members`: a byte for each of its `len` statements: [`outcome`], or

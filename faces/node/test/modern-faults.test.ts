@@ -99,7 +99,7 @@ test(
     )
     const error = await over
     assert.equal(error, end)
-    assert.deepEqual([error.code, error.outcome], ['connection_lost', 'NotSent'])
+    assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Rejected'])
     const session = await sql.session()
     await kill((await session`select pg_backend_pid() as p`.one())['p'])
     await failure(session`select 1`)

@@ -563,3 +563,68 @@ test('a transaction is not committed without a statement that was given up befor
   }
   await drop()
 })
+
+test('what was not sent itself leaves a transaction as rejected, of which a part was sent', async () => {
+  const sql = client()
+  const ways: Record<string, (tx: Tx) => Promise<unknown>> = {
+    aborted: async (tx) => tx`select 2`.signal(AbortSignal.abort()),
+    parameter: async (tx) => tx`select ${Symbol('x') as never}`,
+    refused: async (tx) => tx`commit`,
+    elsewhere: async () => sql`set search_path = public`,
+  }
+  for (const [name, way] of Object.entries(ways)) {
+    for (const sends of [true, false]) {
+      const error = await failure(
+        sql.begin(async (tx) => {
+          if (sends) await tx`select 1`
+          await way(tx)
+        }),
+      )
+      assert.equal(error.outcome, sends ? 'Rejected' : 'NotSent', name)
+    }
+  }
+  const savepoint = await failure(
+    sql.begin(async (tx) => {
+      await tx`select 1`
+      const inner = (sends: boolean): Promise<unknown> =>
+        tx.savepoint(async (sp) => {
+          if (sends) await sp`select 1`
+          await sp`commit`
+        })
+      assert.equal((await failure(inner(false))).outcome, 'NotSent')
+      const error = await failure(inner(true))
+      assert.equal(error.outcome, 'Rejected')
+      throw error
+    }),
+  )
+  assert.equal(savepoint.outcome, 'Rejected')
+})
+
+test('what was not sent since the connection was lost leaves a transaction as rejected', async () => {
+  const sql = client()
+  const error = await failure(
+    sql.begin(async (tx) => {
+      await failure(tx`select pg_terminate_backend(pg_backend_pid())`)
+      const late = await failure(tx`select 2`)
+      assert.deepEqual([late.code, late.outcome], ['connection_lost', 'NotSent'])
+      throw late
+    }),
+  )
+  assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Rejected'])
+})
+
+test('a savepoint is not kept without a statement that was given up before it was sent', async () => {
+  const { sql, name, count, drop } = await table()
+  await sql.begin(async (tx) => {
+    await tx`insert into ${name} values (1)`
+    const kept = await failure(
+      tx.savepoint(async (sp) => {
+        await sp`insert into ${name} values (2)`
+        await failure(sp`insert into ${name} values (3)`.signal(AbortSignal.abort()))
+      }),
+    )
+    assert.deepEqual([kept.code, kept.outcome], ['rolled_back', 'Rejected'])
+  })
+  assert.equal(await count(), 1)
+  await drop()
+})

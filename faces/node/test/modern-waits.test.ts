@@ -72,7 +72,7 @@ test('a source of a COPY that fails of such an error undoes the COPY', limits, a
       await pipeline(Readable.from(source()), tx.copyFrom`copy ${name} from stdin`)
     }),
   )
-  assert.deepEqual([error.code, error.outcome], ['copy_open', 'NotSent'])
+  assert.deepEqual([error.code, error.outcome], ['copy_open', 'Rejected'])
   assert.equal(await count(), 0)
   await drop()
 })

@@ -413,7 +413,7 @@ class Begin:
             if kind is None:
                 message = "the transaction was rolled back: its connection was given back before"
                 raise _make("rolled_back", "Rejected", message, None)
-            return _leaves(error, loan, False)
+            return _leaves(error, loan, "own", True)
         why = "the transaction is over: its block has ended"
         is_left = tx._over(why)
         if loan.stream is not None:
@@ -426,31 +426,36 @@ class Begin:
         self._done(loan)
         try:
             await end
-            _leaves(error, loan, True)
+            _leaves(error, loan, "undone", end.has_left)
         except asyncio.CancelledError as cancelled:
-            _leaves(error, loan, False)
+            _leaves(error, loan, "own", True)
             told(cancelled, "Unknown")
             raise
-        except Error:
+        except Error as why_not:
             # Where ROLLBACK could not be said, the connection has ended, and the transaction with
             # it.
             if commits:
                 self.runs_again = end.runs_again
+                why_not.outcome = _native.outcome_left(why_not.outcome, "commit", end.has_left)
                 raise
-            _leaves(error, loan, False)
+            _leaves(error, loan, "own", end.has_left)
         if is_left and kind is None:
             raise _left_open("transaction")
 
 
-def _leaves(error: BaseException | None, loan: Loan, is_undone: bool) -> None:
-    """What leaves a block speaks of the whole."""
+def _leaves(
+    error: BaseException | None, loan: Loan, how: Literal["own", "undone"], has_left: bool
+) -> None:
+    """What leaves a block speaks of the whole. ``how`` that has ended where the error is its own;
+    ``has_left``: something of it was sent.
+    """
     if getattr(error, "_part_of", None) == (id(loan.core), loan.number):
         assert isinstance(error, Error)
-        error.outcome = _native.outcome_left(error.outcome, is_undone)
+        error.outcome = _native.outcome_left(error.outcome, how, has_left)
     elif isinstance(error, Error):
-        error.outcome = _native.outcome_left_by_other(error.outcome)
+        error.outcome = _native.outcome_left(error.outcome, "other", has_left)
     elif isinstance(error, asyncio.CancelledError):
-        told(error, _native.outcome_left("Unknown", is_undone))
+        told(error, _native.outcome_left("Unknown", how, has_left))
 
 
 class Savepoint:
@@ -503,8 +508,9 @@ class Savepoint:
             return
         is_left = self._over(inner)
         releases = kind is None and not is_left
-        await loan.core.act_on(loan.number, "release" if releases else "undo")
-        _leaves(error, loan, True)
+        end = loan.core.act_on(loan.number, "release" if releases else "undo")
+        await end
+        _leaves(error, loan, "undone", end.has_left)
         if is_left and kind is None:
             raise _left_open("savepoint")
 
@@ -524,7 +530,7 @@ class Pipelining:
         pipeline = self._pipeline
         if kind is not None:
             if isinstance(error, Error):
-                error.outcome = _native.outcome_left_by_other(error.outcome)
+                error.outcome = _native.outcome_left(error.outcome, "other", False)
             pipeline._drop()
             return
         sent = pipeline._send()

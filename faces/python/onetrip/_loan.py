@@ -67,6 +67,13 @@ class Loan:
         """Its caller submits by this, until it goes back."""
         self._scopes.append(weakref.ref(scope))
 
+    def leave_out(self) -> None:
+        """A call of its caller's was given up before it was made. A transaction is not committed
+        without it.
+        """
+        if self.is_begun and not self.is_over:
+            self.core.act_on(self.number, "leave_out").close()
+
     def end_stream(self, why: str) -> None:
         """What reads the stream further hears why it can't."""
         stream = None if self.stream is None else self.stream()

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
 use crate::arrow::Arrow;
-use crate::call::{Call, Progress, Stage, Want, refused};
+use crate::call::{Call, Progress, Stage, Want, Whole, refused};
 use crate::core::Core;
 use crate::decode::{Columns, Misfit, tag, unreadable};
 use crate::describe::{self, Look};
@@ -122,7 +122,13 @@ impl Call {
     /// Whether its transaction is to be run again, since it met others.
     #[getter]
     fn runs_again(&self) -> bool {
-        matches!(self.want, Want::Act(_)) && self.now.with(|it| it.number > 0).unwrap_or(false)
+        self.said_of_transaction().runs_again
+    }
+
+    /// Whether something of the transaction or savepoint that it ends may have reached the server.
+    #[getter]
+    fn has_left(&self) -> bool {
+        self.said_of_transaction().has_left
     }
 
     /// Bytes of its command of Redis.
@@ -189,6 +195,10 @@ impl Call {
 }
 
 impl Call {
+    fn said_of_transaction(&self) -> Whole {
+        self.now.with(|it| it.whole).unwrap_or_default()
+    }
+
     fn is_unsent(&self) -> PyResult<bool> {
         let failure = |it: &mut Progress| it.failure.as_ref().map(Failure::outcome);
         Ok(self.now.with(failure)? == Some(outcome::NOT_SENT))

@@ -149,10 +149,21 @@ pub(crate) struct Progress {
     pub(crate) requeue: Option<Box<Requeue>>,
     /// What its end says, where that is no reply.
     pub(crate) number: u32,
+    /// What it says of the transaction or savepoint that it ends.
+    pub(crate) whole: Whole,
     /// Of a read that may go to several servers: which it is, and what it must show.
     pub(crate) reading: Option<Reading>,
     /// The client of the replica that has it, a `Core` as well.
     pub(crate) holder: Option<Py<PyAny>>,
+}
+
+/// What is said of a transaction or a savepoint at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Whole {
+    /// It is to be run again, since it met others.
+    pub(crate) runs_again: bool,
+    /// Something of it may have reached the server.
+    pub(crate) has_left: bool,
 }
 
 /// A read that may go to several servers.

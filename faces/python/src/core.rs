@@ -721,7 +721,7 @@ impl Core {
     }
 
     /// Does something with the transaction, behind what was submitted: `commit`, `rollback`,
-    /// `savepoint`, `release`, `undo`, `forget`.
+    /// `savepoint`, `release`, `undo`, `forget`, `leave_out`.
     fn act_on(slf: &Bound<'_, Self>, number: u32, act: &str) -> PyResult<Py<Call>> {
         let act = match act {
             "commit" => Act::Commit,
@@ -730,6 +730,7 @@ impl Core {
             "release" => Act::Release,
             "undo" => Act::Undo,
             "forget" => Act::Forget,
+            "leave_out" => Act::LeaveOut,
             _ => return Err(PyTypeError::new_err("there is no such act")),
         };
         let call = Call::new(slf.clone().into_any().unbind(), Want::Act(act), None, 0, None);
@@ -741,6 +742,11 @@ impl Core {
     /// Whether the transaction on it is run again, as things stand.
     fn runs_again(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
         Core::run(slf, |state, _, now| state.asks(now, number, Act::RunsAgain))
+    }
+
+    /// Whether something of the transaction on it may have reached the server.
+    fn has_left(slf: &Bound<'_, Self>, number: u32) -> PyResult<bool> {
+        Core::run(slf, |state, _, now| state.asks(now, number, Act::HasLeft))
     }
 
     // --- its end ---

@@ -69,7 +69,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::keywords, module)?)?;
     module.add_function(wrap_pyfunction!(plan::retry_pause, module)?)?;
     module.add_function(wrap_pyfunction!(plan::outcome_left, module)?)?;
-    module.add_function(wrap_pyfunction!(plan::outcome_left_by_other, module)?)?;
     module.add_function(wrap_pyfunction!(plan::lacking, module)?)?;
     module.add_function(wrap_pyfunction!(plan::password_of, module)?)?;
     module.add_function(wrap_pyfunction!(plan::service, module)?)?;

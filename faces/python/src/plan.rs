@@ -14,9 +14,10 @@ use onetrip_postgres::client::connect::{
 };
 use onetrip_postgres::client::connect::{passfile, service as file_of_services};
 use onetrip_postgres::client::identity::{Identity, Lineage as Seen, QUESTION};
-use onetrip_postgres::client::transaction::verdict::{left, left_by_other};
+use onetrip_postgres::client::transaction::verdict::{Leaver, left};
 use onetrip_postgres::message::may_mend;
 use onetrip_postgres::message::ssl_request::Answer;
+use pyo3::exceptions::PyTypeError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -222,18 +223,19 @@ pub(crate) fn retry_pause(failures: u32, attempts: u32, seed: u64) -> Option<f64
     pauses.nth(failures.saturating_sub(1) as usize).map(|pause| pause.as_secs_f64())
 }
 
-/// What is said of a failure that leaves its transaction, which was not committed. `is_undone`: the
-/// server has answered the ROLLBACK.
+/// What is said of a failure that leaves a transaction which was not committed, a savepoint that was
+/// not kept, or a pipeline of which nothing is sent. `by`: `own` failure, `undone` where the server
+/// has answered the ROLLBACK, `other`, `commit`. `has_left`: a part may have reached the server.
 #[pyfunction]
-pub(crate) fn outcome_left(outcome: &str, is_undone: bool) -> &'static str {
-    failure::word(failure::number(left(of_word(outcome), is_undone)))
-}
-
-/// The same of a failure that was none of the transaction's own, or that leaves a pipeline of which
-/// nothing is sent.
-#[pyfunction]
-pub(crate) fn outcome_left_by_other(outcome: &str) -> &'static str {
-    failure::word(failure::number(left_by_other(of_word(outcome))))
+pub(crate) fn outcome_left(outcome: &str, by: &str, has_left: bool) -> PyResult<&'static str> {
+    let by = match by {
+        "own" => Leaver::Own { is_undone: false },
+        "undone" => Leaver::Own { is_undone: true },
+        "other" => Leaver::Other,
+        "commit" => Leaver::Commit,
+        _ => return Err(PyTypeError::new_err("nothing leaves so")),
+    };
+    Ok(failure::word(failure::number(left(of_word(outcome), by, has_left))))
 }
 
 fn of_word(outcome: &str) -> Outcome {

@@ -360,3 +360,160 @@ async def test_a_statement_of_a_pipeline_that_can_not_be_sent_harms_no_neighbour
         assert await neighbour == 1
         assert await db.fetchval("select pg_backend_pid()") == pid
         assert await things(table) == []
+
+
+async def test_what_was_not_sent_itself_leaves_a_block_as_rejected(db: onetrip.Database) -> None:
+    """It speaks of the whole, of which a part was sent and is rolled back."""
+    async def parameter(tx: onetrip.Transaction) -> None:
+        await tx.fetchval("select $1::int", 1 << 40)
+
+    async def refused(tx: onetrip.Transaction) -> None:
+        await tx.execute("commit")
+
+    async def elsewhere(tx: onetrip.Transaction) -> None:
+        await db.execute("set search_path = public")
+
+    async def of(work: Any, sends: bool) -> str:
+        with pytest.raises(onetrip.Error) as caught:
+            async with db.begin() as tx:
+                if sends:
+                    await tx.execute("select 1")
+                await work(tx)
+        return str(caught.value.outcome)
+
+    await db.fetchval("select $1::int", 1)
+    for work in (refused, elsewhere):
+        assert [await of(work, sends) for sends in (True, False)] == ["Rejected", "NotSent"], work
+    assert await of(parameter, True) == "Rejected"
+
+    async def savepoint(tx: onetrip.Transaction) -> None:
+        with pytest.raises(onetrip.Error) as caught:
+            async with tx.begin() as inner:
+                await refused(inner)
+        assert caught.value.outcome == "NotSent"
+        async with tx.begin() as inner:
+            await inner.execute("select 1")
+            await refused(inner)
+
+    assert await of(savepoint, True) == "Rejected"
+
+    async def work(tx: onetrip.Transaction) -> None:
+        await tx.execute("select 1")
+        await refused(tx)
+
+    with pytest.raises(onetrip.Error) as run:
+        await db.run(work)
+    assert run.value.outcome == "Rejected"
+
+
+async def test_what_leaves_a_block_says_what_was_sent_before_its_connection_was_lost(
+    db: onetrip.Database,
+) -> None:
+    for sends in (True, False):
+        with pytest.raises(onetrip.Error) as caught:
+            async with db.begin() as tx:
+                if sends:
+                    await tx.execute("select 1")
+                db._host.core.destroy(tx._loan.number, "it was cut")
+                await tx.execute("select 2")
+        whole = "Rejected" if sends else "NotSent"
+        assert (caught.value.code, caught.value.outcome) == ("connection_lost", whole)
+        # So does what its end says.
+        with pytest.raises(onetrip.Error) as end:
+            async with db.begin() as tx:
+                if sends:
+                    await tx.execute("select 1")
+                db._host.core.destroy(tx._loan.number, "it was cut")
+        assert (end.value.code, end.value.outcome) == ("connection_lost", whole)
+
+
+async def test_a_transaction_is_not_committed_without_a_statement_that_was_given_up(
+    db: onetrip.Database,
+) -> None:
+    await db.execute("create table left_out (n int)")
+
+    async def new(tx: onetrip.Transaction, number: int) -> None:
+        """The server has to be asked about its text, so it is not sent when it is given up."""
+        with pytest.raises(asyncio.TimeoutError):
+            text = f"insert into left_out values ($1) /* {number} */"
+            await asyncio.wait_for(tx.execute(text, 1), 0)
+
+    try:
+        with pytest.raises(onetrip.errors.RolledBackError, match="was given up") as caught:
+            async with db.begin() as tx:
+                await new(tx, 1)
+                await tx.execute("insert into left_out values (2)")
+        assert caught.value.outcome == "Rejected"
+        # Only the savepoint that it belongs to.
+        async with db.begin() as tx:
+            await tx.execute("insert into left_out values (3)")
+            with pytest.raises(onetrip.errors.RolledBackError, match="was given up") as caught:
+                async with tx.begin() as inner:
+                    await inner.execute("insert into left_out values (4)")
+                    await new(inner, 2)
+            assert caught.value.outcome == "Rejected"
+            with pytest.raises(KeyError):
+                async with tx.begin() as inner:
+                    await new(inner, 3)
+                    raise KeyError
+        assert await db.fetch("select n from left_out", into=tuple) == [(3,)]
+    finally:
+        await db.execute("drop table left_out")
+
+
+def test_a_blocking_transaction_is_not_committed_without_a_statement_that_was_given_up() -> None:
+    def copy(tx: onetrip.blocking.Transaction) -> None:
+        tx.copy_rows("left_out_blocking", [(1,)])
+
+    def execute(tx: onetrip.blocking.Transaction) -> None:
+        tx.execute("insert into left_out_blocking values (1)")
+
+    def batch(tx: onetrip.blocking.Transaction) -> None:
+        tx.batch("insert into left_out_blocking values ($1)", [(1,)]).atomic()
+
+    def savepoint(tx: onetrip.blocking.Transaction) -> None:
+        with tx.begin() as inner:
+            execute(inner)
+
+    def late(tx: onetrip.blocking.Transaction, work: Any) -> None:
+        with onetrip.blocking.Timeout(None) as limit:
+            limit.cancel()
+            with pytest.raises(onetrip.errors.CancelledError) as caught:
+                work(tx)
+        assert caught.value.outcome == "NotSent"
+
+    with onetrip.blocking.connect(URL) as db:
+        db.execute("create table left_out_blocking (n int)")
+        try:
+            for work in (copy, execute, batch, savepoint):
+                with pytest.raises(onetrip.errors.RolledBackError, match="given up") as whole:
+                    with db.begin() as tx:
+                        tx.execute("insert into left_out_blocking values (2)")
+                        late(tx, work)
+                assert whole.value.outcome == "Rejected"
+            # Where it is not caught it leaves as what it is, and speaks of the whole.
+            with pytest.raises(onetrip.errors.CancelledError) as own:
+                with db.begin() as tx, onetrip.blocking.Timeout(None) as limit:
+                    tx.execute("insert into left_out_blocking values (2)")
+                    limit.cancel()
+                    execute(tx)
+            assert own.value.outcome == "Rejected"
+            assert db.fetchval("select count(*) from left_out_blocking") == 0
+        finally:
+            db.execute("drop table left_out_blocking")
+
+
+async def test_what_leaves_a_transaction_of_the_dropin_says_what_was_sent() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    try:
+        await con.fetchval("select $1::int", 1)
+        with pytest.raises(onetrip.asyncpg.DataError) as caught:
+            async with con.transaction():
+                await con.execute("select 1")
+                with pytest.raises(onetrip.asyncpg.DataError) as within:
+                    await con.fetchval("select $1::int", "x")
+                assert within.value.outcome == "NotSent"  # type: ignore[attr-defined]
+                raise within.value
+        assert caught.value.outcome == "Rejected"  # type: ignore[attr-defined]
+    finally:
+        await con.close()

@@ -65,8 +65,10 @@ impl Error {
 
     /// What is known of the effect of the statement.
     ///
-    /// `Applied` in a transaction says that the statement took effect in it. Once that was rolled
-    /// back, the same error says `Rejected`: so does the one that leaves [`run`](crate::Client::run).
+    /// `Applied` in a transaction says that the statement took effect in it, and `NotSent` that it was
+    /// not sent there. Once the transaction was rolled back, the same error says `Rejected`: so does
+    /// the one that leaves [`run`](crate::Client::run). (If nothing of the transaction was sent,
+    /// `NotSent` stays.)
     pub fn outcome(&self) -> Outcome {
         match &self.0.part_of {
             Some(fate) => fate.of(self.0.outcome),
@@ -219,9 +221,10 @@ impl Error {
         self.change(|inner| (inner.outcome, inner.part_of) = (outcome, None))
     }
 
-    /// The same error of a statement of this transaction, if it took effect there.
+    /// The same error of a statement of this transaction, if what becomes of that says more of it.
     pub(crate) fn part_of(self, fate: Option<&Arc<Fate>>) -> Error {
-        match fate.filter(|_| self.0.outcome == Outcome::Applied) {
+        let is_open = matches!(self.0.outcome, Outcome::Applied | Outcome::NotSent);
+        match fate.filter(|_| is_open) {
             Some(fate) => self.change(|inner| inner.part_of = Some(fate.clone())),
             None => self,
         }

@@ -279,7 +279,9 @@ impl Executor {
         let alone = statement.is_alone();
         with_scratch(|out| {
             let submitted = self.try_run((runs, alone), source, params, out);
-            submitted.unwrap_or_else(Reply::refused).traced(span)
+            let fate = self.lead.as_ref().map(|lead| &lead.fate);
+            let refused = |error: Error| Reply::refused(error.part_of(fate));
+            submitted.unwrap_or_else(refused).traced(span)
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use onetrip_engine::Outcome;
-use onetrip_postgres::client::transaction::verdict::left;
+use onetrip_postgres::client::transaction::verdict::{Leaver, left};
 
 /// Shared by a transaction or savepoint and by what its statements returned. A statement that
 /// succeeded took effect in its transaction, and nowhere else.
@@ -21,14 +21,17 @@ const STANDS: u8 = 0;
 const UNDONE: u8 = 1;
 /// Its COMMIT was not answered.
 const IN_DOUBT: u8 = 2;
+/// Nothing of it was sent, and nothing will be.
+const UNSENT: u8 = 3;
 
 impl Fate {
     pub(crate) fn within(outer: &Arc<Fate>) -> Fate {
         Fate { state: AtomicU8::new(STANDS), outer: Some(outer.clone()) }
     }
 
-    pub(crate) fn is_undone(&self) {
-        self.state.store(UNDONE, Ordering::Relaxed);
+    /// `has_left`: something of it may have reached the server.
+    pub(crate) fn is_undone(&self, has_left: bool) {
+        self.state.store(if has_left { UNDONE } else { UNSENT }, Ordering::Relaxed);
     }
 
     pub(crate) fn is_in_doubt(&self) {
@@ -39,7 +42,9 @@ impl Fate {
     pub(crate) fn of(&self, failure: Outcome) -> Outcome {
         let around = self.outer.as_ref().map_or(failure, |outer| outer.of(failure));
         match (self.state.load(Ordering::Relaxed), around) {
-            (UNDONE, around) => left(around, false),
+            (state @ (UNDONE | UNSENT), around) => {
+                left(around, Leaver::Own { is_undone: false }, state == UNDONE)
+            }
             (IN_DOUBT, Outcome::Applied) => Outcome::Unknown,
             (_, around) => around,
         }

@@ -83,6 +83,15 @@ impl Lead {
         self.block().is_sent(self.level)
     }
 
+    pub(crate) fn has_left(&self) -> bool {
+        self.block().has_left(self.level)
+    }
+
+    /// It is rolled back, or its connection is gone.
+    pub(crate) fn is_undone(&self) {
+        self.fate.is_undone(self.has_left());
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         self.block().is_known(self.level)
     }

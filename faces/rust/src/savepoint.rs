@@ -87,7 +87,7 @@ impl<'a> Savepoint<'a> {
     /// The transaction failed outside of the savepoint, or the connection was lost, even if nothing
     /// was sent since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        self.lead.fate.is_undone();
+        self.lead.is_undone();
         let refused = self.connection.with_local(|core| core.check_not_behind_itself());
         let undo = || refused.map_or_else(Reply::refused, |()| self.undo());
         let reply = self.lead.is_open().then(undo);
@@ -150,7 +150,7 @@ impl Drop for Savepoint<'_> {
         if self.ended {
             return;
         }
-        self.lead.fate.is_undone();
+        self.lead.is_undone();
         if self.lead.is_open() {
             self.undo_unwaited();
         }
@@ -205,7 +205,7 @@ impl Savepoint<'_> {
             return error;
         }
         let why = self.lead.failure().or_else(|| self.outer_failure());
-        self.lead.fate.is_undone();
+        self.lead.is_undone();
         self.undo_unwaited();
         not_released(why)
     }

@@ -17,7 +17,7 @@ use crate::statement::ToStatement;
 use crate::streams::{Lease, stream_methods};
 use crate::transaction_options::TransactionOptions;
 use crate::{Canceller, Error, Outcome, Timed};
-use onetrip_postgres::client::transaction::verdict;
+use onetrip_postgres::client::transaction::verdict::{self, Leaver};
 use onetrip_postgres::message::SYNC;
 
 /// A transaction on a connection of one's own. BEGIN leaves with its first statement; a transaction
@@ -85,8 +85,8 @@ impl<'a> Transaction<'a> {
     /// The commit failed; or the server answered it with ROLLBACK, since a statement had failed
     /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
     /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If the
-    /// connection was lost before, the outcome is `NotSent`, even if nothing of the transaction was
-    /// sent. Behind a pipeline of the transaction that has begun to send and is not finished, it is
+    /// connection was lost before, it is an error even if nothing of the transaction was sent:
+    /// `NotSent` then, and otherwise `Rejected`. Behind a pipeline of the transaction that has begun to send and is not finished, it is
     /// refused (`pipeline_open`), and the transaction is rolled back.
     ///
     /// Dropping the future does not take back a COMMIT that was sent.
@@ -158,7 +158,7 @@ impl<'a> Transaction<'a> {
     pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.lead.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
         self.lead.end();
-        self.lead.fate.is_undone();
+        self.lead.is_undone();
         async move {
             let mut transaction = self;
             let Some(reply) = reply else { return Ok(()) };
@@ -184,7 +184,7 @@ impl<'a> Transaction<'a> {
         match committed.as_ref().map_err(Error::outcome) {
             Ok(()) | Err(Outcome::Applied) => {}
             Err(Outcome::Unknown) => self.lead.fate.is_in_doubt(),
-            Err(Outcome::NotSent | Outcome::Rejected) => self.lead.fate.is_undone(),
+            Err(Outcome::NotSent | Outcome::Rejected) => self.lead.is_undone(),
         }
         committed
     }
@@ -194,7 +194,9 @@ impl<'a> Transaction<'a> {
         self.note_end(&result);
         let blocks = result.map_err(|why| {
             let is_lost = why.is_connection_lost();
-            verdict::not_committed(why, is_lost, self.lead.is_doomed())
+            let why = verdict::not_committed(why, is_lost, self.lead.is_doomed());
+            let outcome = verdict::left(why.outcome(), Leaver::Commit, self.lead.has_left());
+            why.with_outcome(outcome)
         })?;
         verdict::committed(command_tag(&blocks), self.lead.failure())
     }
@@ -229,7 +231,7 @@ impl Drop for Transaction<'_> {
         self.lead.end();
         match (self.ended, self.commits) {
             (_, true) => self.lead.fate.is_in_doubt(),
-            (false, false) => self.lead.fate.is_undone(),
+            (false, false) => self.lead.is_undone(),
             (true, false) => {}
         }
         // Behind a COMMIT it would change nothing. Nobody waits for the answer to either; a server

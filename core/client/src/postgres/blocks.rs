@@ -10,11 +10,11 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent, Part};
 use onetrip_postgres::client::transaction::front::{Front, Role, write_command};
 use onetrip_postgres::client::transaction::modes::Modes;
-use onetrip_postgres::client::transaction::pending::{Begin, Treatment};
+use onetrip_postgres::client::transaction::pending::{Begin, PendingBegin, Treatment};
 use onetrip_postgres::client::transaction::verdict::{self, Failure as Failed};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::tag::backend;
-use onetrip_postgres::message::{ErrorResponse, Header, SYNC};
+use onetrip_postgres::message::{ErrorResponse, Header, SYNC, TransactionStatus};
 
 use super::request::Submission;
 use super::submitting::enter;
@@ -62,6 +62,12 @@ pub enum Act {
     WithCommit,
     /// Forgets the transaction.
     Forget,
+    /// Returns whether something of the innermost level may have reached the server, as
+    /// [`verdict::left`] asks; of a transaction that a text has begun, too.
+    HasLeft,
+    /// A statement of the innermost level was given up before it was submitted. The level can't be
+    /// committed or released without it: both roll back, and say so.
+    LeaveOut,
 }
 
 /// A failure as the server or the engine reported it.
@@ -190,6 +196,7 @@ impl Transaction {
             self.end = NOBODYS;
         }
         let told = match &result {
+            _ if is_commit && self.block.is_incomplete(LevelId::OUTERMOST) => self.incomplete(),
             Err(told) if is_commit && told.failure.cause == Cause::Closed => {
                 let told = Told { code: end::CLOSED, ..told.clone() };
                 Some(verdict::not_committed(told, true, self.block.is_doomed()))
@@ -208,6 +215,19 @@ impl Transaction {
             self.result = Some(told.clone().map_or(result, Err));
         }
         told.map(Told::end)
+    }
+
+    /// A level was undone for this reason, and not because of an error.
+    fn undone(&self, level: LevelId, text: &'static str) -> Told {
+        let whole = verdict::Leaver::Own { is_undone: false };
+        let outcome = verdict::left(Outcome::NotSent, whole, self.block.has_left(level));
+        Told::rolled_back(text, None).with_outcome(outcome)
+    }
+
+    /// Why it can't be committed, where a statement of it was left out.
+    fn incomplete(&self) -> Option<Told> {
+        let is_incomplete = self.block.is_incomplete(LevelId::OUTERMOST);
+        is_incomplete.then(|| self.undone(LevelId::OUTERMOST, verdict::INCOMPLETE))
     }
 
     fn runs_again(&self) -> bool {
@@ -246,6 +266,9 @@ impl Postgres {
         if ends {
             self.check(token)?;
         }
+        if act == Act::HasLeft && self.block.is_none() {
+            return Ok(self.has_begun().into());
+        }
         let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
         let level = it.level();
         let result = match act {
@@ -262,6 +285,11 @@ impl Postgres {
             Act::IsKnown => return Ok(it.block.is_known(level).into()),
             Act::RunsAgain => return Ok(it.runs_again().into()),
             Act::WithCommit => return Ok(outcome_code(it.with_commit(outcome_of(token)))),
+            Act::HasLeft => return Ok(it.block.has_left(level).into()),
+            Act::LeaveOut => {
+                it.block.leave_out(level);
+                Ok(())
+            }
             Act::Forget => {
                 self.block = None;
                 Ok(())
@@ -273,6 +301,13 @@ impl Postgres {
         }
         self.settle(to);
         result.map(|()| 0)
+    }
+
+    /// Whether a transaction that a text has begun may be known to the server.
+    fn has_begun(&self) -> bool {
+        let is_sent = |it: &PendingBegin| !it.is_held() && it.refusal().is_none();
+        self.engine.protocol().status() != TransactionStatus::Idle
+            || self.pending_begin.as_ref().is_some_and(is_sent)
     }
 
     /// Whether this is the token of what ends the transaction, sent or not.
@@ -299,6 +334,11 @@ impl Postgres {
             Some(failure) => {
                 self.undo(now, level, to)?;
                 verdict::not_released(Some(failure)).end()
+            }
+            None if it.block.is_incomplete(level) => {
+                let why = it.undone(level, verdict::INCOMPLETE_SAVEPOINT);
+                self.undo(now, level, to)?;
+                why.end()
             }
             None => {
                 if it.block.is_sent(level) {
@@ -348,25 +388,27 @@ impl Postgres {
         self.end_segment(now)?;
         let Some(it) = &mut self.block else { return Ok(()) };
         it.open.truncate(1);
-        let text = match part {
-            Part::Commit => "COMMIT",
-            _ => "ROLLBACK",
-        };
+        let commits = part == Part::Commit;
+        // What its caller gave up would be missing.
+        let part = if it.block.is_incomplete(LevelId::OUTERMOST) { Part::Undo } else { part };
+        let text = if part == Part::Commit { "COMMIT" } else { "ROLLBACK" };
         let is_unsent = !it.block.is_sent(LevelId::OUTERMOST) && self.engine.is_open();
         if it.result.is_some() || is_unsent {
-            to.push(kind::END, token, (0, end::COMPLETE), Bytes::new());
+            let incomplete = it.incomplete().filter(|_| commits);
+            let (how, block) = incomplete.map_or((end::COMPLETE, Bytes::new()), Told::end);
+            to.push(kind::END, token, (0, how), block);
         } else if part == Part::Undo && !it.block.is_open(LevelId::OUTERMOST) {
             // The transaction is over already. The answer to a sync point ends this request.
             self.submit_sync(now, Token(token.into()), Treatment::Plain)?;
             self.begin(token, None, None, true, false);
         } else if self.lead(now, token, (part, 0), to)? {
             self.submit_end(now, token, (part, text))?;
-            if let Some(it) = self.block.as_mut().filter(|_| part == Part::Commit) {
-                it.commit = (token, false);
-            }
         }
         let is_submitted = self.uses.get(token as usize).is_some_and(|it| it.is_live);
         if let Some(it) = &mut self.block {
+            if commits && is_submitted {
+                it.commit = (token, false);
+            }
             it.block.end(LevelId::OUTERMOST);
             it.end = if is_submitted { token } else { NOBODYS };
         }

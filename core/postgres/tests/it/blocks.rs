@@ -376,3 +376,41 @@ fn a_last_statement_and_its_commit_end_together() {
         assert_eq!(both::<(), _>(error(statement), commit), error(together));
     }
 }
+
+#[test]
+fn a_level_without_a_statement_that_was_given_up_is_incomplete_until_it_is_undone() {
+    let mut block = begun();
+    let inner = block.savepoint(OUTERMOST);
+    block.leave_out(inner);
+    assert!(block.is_incomplete(inner) && !block.is_incomplete(OUTERMOST));
+    // Undone.
+    block.end(inner);
+    block.forget(inner);
+    assert!(!block.is_incomplete(OUTERMOST));
+    // Released, so that what was behind it is what is around it.
+    let before = block.savepoint(OUTERMOST);
+    block.leave_out(before);
+    block.release(before);
+    assert!(block.is_incomplete(OUTERMOST));
+    let mut block = begun();
+    let released = block.savepoint(OUTERMOST);
+    block.release(released);
+    block.leave_out(released);
+    assert!(block.is_incomplete(OUTERMOST));
+}
+
+#[test]
+fn what_ended_unsent_with_its_connection_has_not_left() {
+    let mut block = block();
+    assert!(!block.has_left(OUTERMOST));
+    sent(&mut block, OUTERMOST, Part::Statement);
+    assert!(block.has_left(OUTERMOST));
+    block.answered(Role::Begins(OUTERMOST), Some(&lost(Outcome::NotSent)));
+    assert!(!block.has_left(OUTERMOST));
+    for outcome in [Outcome::Unknown, Outcome::Rejected] {
+        let mut block = self::block();
+        sent(&mut block, OUTERMOST, Part::Statement);
+        block.answered(Role::Begins(OUTERMOST), Some(&lost(outcome)));
+        assert!(block.has_left(OUTERMOST), "{outcome:?}");
+    }
+}

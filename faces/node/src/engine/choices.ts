@@ -24,7 +24,12 @@ export const enum Act {
   RUNS_AGAIN = 7,
   WITH_COMMIT = 8,
   FORGET = 9,
+  HAS_LEFT = 10,
+  LEAVE_OUT = 11,
 }
+
+/** What leaves a transaction: a failure of its own, where the server has answered ROLLBACK, and so on. */
+export const enum Leaver { OWN = 0, UNDONE = 1, OTHER = 2, COMMIT = 3 }
 
 /** The rest of a stream that is left: read it, cancel it, or close the connection if it is long. */
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }

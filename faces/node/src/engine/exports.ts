@@ -65,8 +65,7 @@ export interface Exports {
   onetrip_postgres_begin(connection: number, modes: number): void
   onetrip_postgres_act(connection: number, now: number, act: number, token: number): number
   onetrip_retry_pause(failures: number, attemptsMax: number, seed: number): number
-  onetrip_outcome_left(failure: number, undone: number): number
-  onetrip_outcome_left_by_other(failure: number): number
+  onetrip_outcome_left(failure: number, by: number, hasLeft: number): number
   onetrip_segment_failure(members: number, len: number, end: number): number
   onetrip_outcome_over_attempts(last: number, mayHaveRun: number): number
   onetrip_cancel(connection: number, now: number, place: number): number

@@ -1,18 +1,13 @@
-import { OUTCOMES, type Outcome } from './choices'
+import { type Leaver, OUTCOMES, type Outcome } from './choices'
 import { Member } from './exports'
 import { memory } from './memory'
 
 /**
- * The outcome of a failure that leaves its transaction, which was not committed. `isUndone`: the
- * server has answered the ROLLBACK.
+ * The outcome of a failure that leaves a transaction which was not committed, or a savepoint that
+ * was not kept. `hasLeft`: something of it may have reached the server (`Act.HAS_LEFT`).
  */
-export function outcomeLeft(failure: Outcome, isUndone: boolean): Outcome {
-  return outcomeAt(memory.engine.onetrip_outcome_left(numberOf(failure), Number(isUndone)))
-}
-
-/** The same of a failure that was none of the transaction's own. */
-export function outcomeLeftByOther(failure: Outcome): Outcome {
-  return outcomeAt(memory.engine.onetrip_outcome_left_by_other(numberOf(failure)))
+export function outcomeLeft(failure: Outcome, by: Leaver, hasLeft: boolean): Outcome {
+  return outcomeAt(memory.engine.onetrip_outcome_left(numberOf(failure), by, Number(hasLeft)))
 }
 
 /** How a statement of a segment ended by itself; `undefined`: without an error, as far as it went. */

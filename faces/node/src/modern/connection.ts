@@ -54,6 +54,8 @@ export class Connection implements Owner, Reached {
   #link: Link | undefined
   #isReady = false
   #isOver = false
+  /** Whether something of the transaction had been sent on it when it ended. */
+  #hasLeft = 0
   #whenIdle: (() => void)[] = []
   #leaving: (() => void) | undefined
 
@@ -149,6 +151,7 @@ export class Connection implements Owner, Reached {
     this.moves++
     this.leaving()
     if (act === Act.FORGET) this.#leaving = undefined
+    if (act === Act.HAS_LEFT && this.#isOver) return this.#seeWhetherLeft()
     if (this.#link === undefined || this.#isOver) return CLOSED
     const said = this.#link.act(act, subject)
     if (said >= 0 && typeof subject !== 'number') this.#began()
@@ -339,8 +342,16 @@ export class Connection implements Owner, Reached {
     const link = this.#link
     this.#tell(permanent)
     link?.peerClosed()
+    this.#seeWhetherLeft()
     setImmediate(() => (this.#link = undefined))
     this.#free(link)
+  }
+
+  /** Whether something of the transaction had left when it ended; the link is freed with that. */
+  #seeWhetherLeft(): number {
+    const said = this.#link?.act(Act.HAS_LEFT, 0) ?? CLOSED
+    if (said >= 0) this.#hasLeft = said
+    return this.#hasLeft
   }
 
   /** Tells the pool before the requests, so that none is sent again on this connection. */

@@ -1,7 +1,7 @@
 import { onLoan, type Loan } from '../engine/abandoned'
-import { Act, OUTCOMES } from '../engine/choices'
+import { Act, Leaver, OUTCOMES } from '../engine/choices'
 import { Flag, StatementPlace } from '../engine/exports'
-import { outcomeLeft, outcomeLeftByOther } from '../engine/outcome'
+import { outcomeLeft } from '../engine/outcome'
 import { modesOf, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
@@ -21,7 +21,6 @@ export class Transaction implements Keeper {
   /** The transaction and the savepoints that are open. */
   readonly #levels: Level[] = [this.outermost]
   readonly #segment: Segment
-  #isIncomplete = false
   /** COMMIT was asked for: what fails from now on speaks of the whole. */
   #isCommitting = false
 
@@ -43,12 +42,14 @@ export class Transaction implements Keeper {
     this.#segment.add(statement)
   }
 
-  /**
-   * A statement was given up before it was sent: the transaction is incomplete, and can't commit.
-   */
+  /** A statement was given up before it was sent: the engine does not commit without it. */
   _takeBack(statement: Statement): void {
     this.#segment.takeBack(statement)
-    this.#isIncomplete = true
+    this.connection.act(Act.LEAVE_OUT)
+  }
+
+  get #hasLeft(): boolean {
+    return this.connection.act(Act.HAS_LEFT) > 0
   }
 
   #check(level: Level): PostgresError | undefined {
@@ -67,12 +68,10 @@ export class Transaction implements Keeper {
   }
 
   /** An error leaves the transaction, or a savepoint of it, whose work it speaks of from now on. */
-  #leaves(error: unknown, isUndone: boolean): void {
+  #leaves(error: unknown, own: Leaver, hasLeft: boolean): void {
     if (!(error instanceof PostgresError)) return
-    const isOwn = PART_OF.get(error) === this
-    error.outcome = isOwn
-      ? outcomeLeft(error.outcome, isUndone)
-      : outcomeLeftByOther(error.outcome)
+    const by = PART_OF.get(error) === this ? own : Leaver.OTHER
+    error.outcome = outcomeLeft(error.outcome, this.#isCommitting ? Leaver.COMMIT : by, hasLeft)
   }
 
   /**
@@ -128,8 +127,9 @@ export class Transaction implements Keeper {
       // Whoever ended the savepoint early has seen to what was open in it.
       if (!level.isOver) await this.#vacate()
     } catch (error) {
+      const hasLeft = this.#hasLeft
       if (!level.isOver) this.#undo(level)
-      this.#leaves(error, false)
+      this.#leaves(error, Leaver.OWN, hasLeft)
       throw error
     }
     const over = level.isOver ? this.#check(level) : undefined
@@ -177,10 +177,6 @@ export class Transaction implements Keeper {
     // What was refused was not sent, so COMMIT would not fail for it.
     const refused = statements.find((it) => it.refusal !== undefined)
     if (refused !== undefined) throw refused.refusal
-    if (this.#isIncomplete) {
-      const message = 'rolled back, since a statement was given up before it was sent'
-      throw new PostgresError('rolled_back', 'Rejected', message)
-    }
     this.#isCommitting = true
     const committed = await ended(this.connection, Act.COMMIT).then(
       () => undefined,
@@ -200,7 +196,7 @@ export class Transaction implements Keeper {
   async rollback(error: unknown): Promise<void> {
     this.#close()
     const isUndone = await rollBack(this.connection)
-    if (!this.#isCommitting) this.#leaves(error, isUndone)
+    this.#leaves(error, isUndone ? Leaver.UNDONE : Leaver.OWN, this.#hasLeft)
   }
 }
 

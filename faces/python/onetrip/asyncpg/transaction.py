@@ -82,9 +82,10 @@ class Transaction(connresource.ConnectionResource):
             if extype is GeneratorExit:
                 return
             raise
+        has_left = self._connection._protocol.has_left()
         try:
             await (self._rollback() if extype is not None else self._commit())
-            self._connection._protocol.left_by(error)
+            self._connection._protocol.left_by(error, has_left)
         finally:
             self._managed = False
 

@@ -105,7 +105,7 @@ class Loop(asyncio.SelectorEventLoop):
         with self.turn:
             try:
                 self._enter()
-                self._look(limit)
+                self._look(limit, part_of=_loan_of(method))
                 work = method(*args, **kwargs)
                 if limit is None and not self._leader:
                     self._lead(work.done)
@@ -165,7 +165,7 @@ class Loop(asyncio.SelectorEventLoop):
 
             def ended() -> T:
                 nonlocal task
-                self._look(None if leaves else limit)
+                self._look(None if leaves else limit, part_of=part_of)
                 if self.is_closed():
                     # By this thread, which was the last to lead.
                     if closed is not None:
@@ -436,12 +436,16 @@ class Loop(asyncio.SelectorEventLoop):
 
             return self._acted(looked)
 
-    def _look(self, limit: Timeout | None, reads: bool = False) -> None:
+    def _look(
+        self, limit: Timeout | None, reads: bool = False, part_of: Loan | None = None
+    ) -> None:
         """Reads what has come since somebody led last, as the end of a connection."""
         if self.failure is not None:
             raise self.lost("NotSent")
         if limit is not None and limit.is_over():
-            raise limit.error("NotSent")
+            if part_of is not None:
+                part_of.leave_out()
+            raise marked(limit.error("NotSent"), part_of)
         if self._leader or self.is_closed():
             return
         if reads or time.monotonic() - self._ran >= STALE:
@@ -782,6 +786,13 @@ def marked(error: Error, part_of: Loan | None) -> Error:
     if part_of is not None:
         error._part_of = (id(part_of.core), part_of.number)  # type: ignore[attr-defined]
     return error
+
+
+def _loan_of(method: Callable[..., object]) -> Loan | None:
+    """The connection that a call's caller has, whose transaction it is a part of where one is open
+    there.
+    """
+    return getattr(getattr(method, "__self__", None), "_loan", None)
 
 
 def outcome_of(work: Any) -> Outcome:

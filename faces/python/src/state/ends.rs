@@ -85,7 +85,7 @@ impl State {
         self.walk(py, now, number);
         match self.links.get_mut(&number) {
             Some(link) if link.is_walked => link.is_gone = true,
-            _ => _ = self.links.remove(&number),
+            _ => self.forget_link(number),
         }
     }
 

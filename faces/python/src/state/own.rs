@@ -21,8 +21,17 @@ impl State {
                 link.line.push_back(call.clone().unbind());
                 self.deeds.push(Deed::Advance(number));
             }
-            _ => self.fail(py, call, self.lost_before(number)),
+            _ => {
+                self.note_whole(number, call);
+                self.fail(py, call, self.lost_before(number));
+            }
         }
+    }
+
+    /// What ends a transaction or a savepoint says whether something of that was sent.
+    fn note_whole(&mut self, number: u32, call: &Bound<'_, Call>) {
+        let has_left = self.asks(Time::NEVER, number, Act::HasLeft);
+        let _ = call.get().now.with(|it| it.whole.has_left = has_left);
     }
 
     /// A stream or a COPY has a connection of one caller's, or has it no more.
@@ -44,7 +53,12 @@ impl State {
 
     pub(crate) fn send_front(&mut self, py: Python<'_>, now: Time, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
-        let Some(call) = link.line.pop_front().filter(|call| !call.get().is_over()) else { return };
+        let Some(call) = link.line.pop_front() else { return };
+        if call.get().is_over() {
+            // Its caller gave it up, and nothing of it was sent.
+            let _ = link.connection.borrow_mut().act(now, Act::LeaveOut, 0);
+            return;
+        }
         let call = call.into_bound(py);
         match call.get().want {
             Want::Act(act) => self.do_act(py, now, number, act, &call),
@@ -104,6 +118,7 @@ impl State {
     }
 
     fn do_act(&mut self, py: Python<'_>, now: Time, number: u32, act: Act, call: &Bound<'_, Call>) {
+        self.note_whole(number, call);
         let Some(link) = self.links.get_mut(&number) else { return };
         link.stop_those(now);
         let ends = matches!(act, Act::Commit | Act::Rollback | Act::Release);
@@ -132,10 +147,21 @@ impl State {
     }
 
     pub(crate) fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {
+        if act == Act::HasLeft && !self.links.contains_key(&number) {
+            return self.cut_off.contains(&number);
+        }
         let link = self.links.get_mut(&number);
         link.is_some_and(|link| {
             link.connection.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0)
         })
+    }
+
+    /// A connection has ended, and its last records were told.
+    pub(crate) fn forget_link(&mut self, number: u32) {
+        if self.asks(Time::NEVER, number, Act::HasLeft) {
+            self.cut_off.insert(number);
+        }
+        self.links.remove(&number);
     }
 
     pub(crate) fn status(&self, number: u32) -> String {
@@ -161,6 +187,7 @@ impl State {
         if let Some(link) = self.links.get_mut(&number) {
             link.is_left = true;
         }
+        self.cut_off.remove(&number);
         self.walk(py, now, number);
     }
 

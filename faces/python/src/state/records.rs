@@ -10,7 +10,7 @@ use onetrip_postgres::client::transaction::verdict::{MemberEnd, of_segment};
 use pyo3::prelude::*;
 
 use super::State;
-use crate::call::{Call, Progress, Stage, Want};
+use crate::call::{Call, Progress, Stage, Want, Whole};
 use crate::deed::{Deed, Said};
 use crate::failure::{Failure, number as number_of};
 use crate::redis;
@@ -38,7 +38,7 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         link.is_walked = false;
         match link.is_gone {
-            true => _ = self.links.remove(&number),
+            true => self.forget_link(number),
             false => self.left(py, now, number),
         }
     }
@@ -357,7 +357,8 @@ impl State {
         failure: Option<Failure>,
     ) {
         let runs_again = self.asks(now, number, Act::RunsAgain);
-        let _ = call.get().now.with(|it| it.number = runs_again.into());
+        let has_left = self.asks(now, number, Act::HasLeft);
+        let _ = call.get().now.with(|it| it.whole = Whole { runs_again, has_left });
         self.asks(now, number, Act::Forget);
         if failure.is_some() && act == Act::Rollback {
             self.destroy(py, now, number, "a transaction could not be rolled back");

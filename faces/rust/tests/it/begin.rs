@@ -119,7 +119,7 @@ fn nothing_runs_behind_a_begin_that_was_refused() {
         let later = error(tx.query("select 4", &[]).await);
         assert_eq!((later.outcome(), later.sqlstate()), (Outcome::NotSent, Some("0A000")));
         assert!(later.to_string().starts_with("BEGIN: "), "{later}");
-        assert_eq!(error(tx.commit().await).outcome(), Outcome::NotSent);
+        assert_eq!(error(tx.commit().await).outcome(), Outcome::Rejected);
         assert_eq!(session.status(), TransactionStatus::Idle);
         assert_eq!(session.query_one("select 5", &[]).await.unwrap().get::<i32>(0), 5);
     });

@@ -490,3 +490,54 @@ fn an_error_of_reading_says_what_became_of_its_transaction_or_savepoint() {
         assert_eq!(wrong.outcome(), Outcome::Rejected);
     });
 }
+
+/// P62.
+#[test]
+fn what_was_not_sent_itself_leaves_a_transaction_as_rejected_of_which_a_part_was_sent() {
+    run(async {
+        let client = client().await;
+        for sends in [true, false] {
+            let whole = if sends { Outcome::Rejected } else { Outcome::NotSent };
+            let refused = client
+                .run(async |tx| {
+                    if sends {
+                        tx.execute("select 1", &[]).await?;
+                    }
+                    let error = tx.execute("commit", &[]).await.unwrap_err();
+                    assert_eq!(error.outcome(), Outcome::NotSent);
+                    Err::<(), _>(error)
+                })
+                .await;
+            assert_eq!(refused.unwrap_err().outcome(), whole, "{sends}");
+        }
+        // Only what was behind the savepoint.
+        let mut tx = client.begin().await.unwrap();
+        tx.execute("select 1", &[]).await.unwrap();
+        let savepoint = tx.savepoint();
+        let error = savepoint.execute("commit", &[]).await.unwrap_err();
+        savepoint.rollback().await.unwrap();
+        assert_eq!(error.outcome(), Outcome::NotSent);
+        tx.rollback().await.unwrap();
+        assert_eq!(error.outcome(), Outcome::Rejected);
+    });
+}
+
+/// A future that is dropped at any moment: a commit leaves out no statement that was issued.
+#[test]
+fn a_statement_of_a_transaction_whose_future_was_dropped_is_committed_with_it() {
+    run(async {
+        let t = table("id int").await;
+        let client = client().await;
+        let insert = format!("insert into {t} values ($1)");
+        let by_text = format!("insert into {t} values (2)");
+        // The type of a string is a guess, about which the server is asked first.
+        let guessed = format!("insert into {t} values ($1::text::int)");
+        let tx = client.begin().await.unwrap();
+        drop(tx.execute(&insert, &[&1i32]));
+        drop(tx.execute(&by_text, &[]));
+        drop(tx.execute(&guessed, &[&"3"]));
+        let committed = tx.commit().await;
+        let ids = ids(&t).await;
+        assert!(committed.is_ok() && ids == [1, 2, 3].into(), "{committed:?} {ids:?}");
+    });
+}

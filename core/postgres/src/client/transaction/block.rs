@@ -49,6 +49,8 @@ struct Level<E> {
     refused: Option<E>,
     /// Why the level has failed: the first failure since the last successful statement.
     failure: Option<E>,
+    /// Whether a statement of it was left out.
+    is_incomplete: bool,
     /// Whether it was released, so that its statements now belong to the level around it.
     is_released: bool,
     /// Whether its end was requested, so that nothing more of it is sent.
@@ -122,6 +124,19 @@ impl<E: Failure> Block<E> {
     /// Whether BEGIN or SAVEPOINT was submitted, so that there is something to end.
     pub fn is_sent(&self, id: LevelId) -> bool {
         self.state(id) != State::Unsent
+    }
+
+    /// Whether something of it may have reached the server. Exact once its BEGIN or SAVEPOINT has
+    /// ended.
+    pub fn has_left(&self, id: LevelId) -> bool {
+        let was_unsent = |why: &E| why.outcome() == Outcome::NotSent;
+        let refused = self.level(id).and_then(|level| level.refused.as_ref());
+        self.is_sent(id) && !refused.is_some_and(was_unsent)
+    }
+
+    /// Whether a statement of it was left out, so that it must not be committed or kept.
+    pub fn is_incomplete(&self, id: LevelId) -> bool {
+        self.level(id).is_some_and(|level| level.is_incomplete)
     }
 
     /// Whether its BEGIN or SAVEPOINT succeeded, and nothing waits to go in front of the next
@@ -215,9 +230,21 @@ impl<E: Failure> Block<E> {
         }
     }
 
+    /// A statement of it was given up before it was submitted: a commit must not leave it out.
+    pub fn leave_out(&mut self, id: LevelId) {
+        if let Some(level) = self.holder(id) {
+            level.is_incomplete = true;
+        }
+    }
+
+    /// The level that what is behind a savepoint belongs to.
+    fn holder(&mut self, id: LevelId) -> Option<&mut Level<E>> {
+        let holder = self.around(id).find(|level| !level.is_released).map(|level| level.id)?;
+        self.level_mut(holder)
+    }
+
     fn heard(&mut self, id: LevelId, error: Option<&E>) {
-        let holder = self.around(id).find(|level| !level.is_released).map(|level| level.id);
-        let Some(level) = holder.and_then(|id| self.level_mut(id)) else { return };
+        let Some(level) = self.holder(id) else { return };
         match error {
             None => level.failure = None,
             Some(error) if error.answer().is_some() => {
@@ -340,8 +367,12 @@ impl<E: Failure> Block<E> {
     pub fn release(&mut self, id: LevelId) {
         let Some(level) = self.level_mut(id) else { return };
         level.is_released = true;
-        let (failure, outer) = (level.failure.clone(), level.outer);
+        let (failure, outer, is_incomplete) =
+            (level.failure.clone(), level.outer, level.is_incomplete);
         self.owed = Some(id);
+        if let Some(outer) = outer.filter(|_| is_incomplete) {
+            self.leave_out(outer);
+        }
         if let (Some(outer), Some(failure)) = (outer, failure) {
             self.heard(outer, Some(&failure));
         }
@@ -363,7 +394,8 @@ impl<E> Level<E> {
     fn new(id: LevelId, outer: Option<LevelId>) -> Level<E> {
         let (refused, failure) = (None, None);
         let state = State::Unsent;
-        Level { id, outer, state, refused, failure, is_released: false, is_over: false }
+        let (is_incomplete, is_released, is_over) = (false, false, false);
+        Level { id, outer, state, refused, failure, is_incomplete, is_released, is_over }
     }
 }
 

@@ -31,6 +31,16 @@ pub const ROLLED_BACK: &str = "rolled_back";
 pub const AT_COMMIT: &str =
     "the transaction was rolled back at its commit, since a statement in it had failed";
 
+/// The message for a transaction that can't be committed: see [`Block::leave_out`].
+///
+/// [`Block::leave_out`]: super::block::Block::leave_out
+pub const INCOMPLETE: &str =
+    "the transaction was rolled back, since a statement in it was given up before it was sent";
+
+/// The same for a savepoint.
+pub const INCOMPLETE_SAVEPOINT: &str =
+    "the savepoint was rolled back to, since a statement behind it was given up before it was sent";
+
 /// Whether the same transaction may succeed if it is run again from the beginning: it is a
 /// serialization failure (40001) or a deadlock (40P01; PostgreSQL documentation, "Serialization
 /// Failure Handling"), or the server could not use a prepared statement, whose columns have changed
@@ -144,28 +154,39 @@ pub fn with_commit(statement: Outcome, commit: Option<Outcome>) -> Outcome {
         (_, None) => Outcome::Applied,
         // Even if the statement may have succeeded, the commit was refused, and that undoes it.
         (Outcome::Rejected, _) | (_, Some(Outcome::Rejected)) => Outcome::Rejected,
+        (Outcome::NotSent, Some(Outcome::NotSent)) => Outcome::NotSent,
         _ => Outcome::Unknown,
     }
 }
 
-/// The outcome of a failure of a transaction's own that leaves the transaction, which so was not
-/// committed. `is_undone`: the server has answered the ROLLBACK. It speaks of the whole: a statement
-/// that took effect did so in the transaction, and nowhere else.
-pub fn left(failure: Outcome, is_undone: bool) -> Outcome {
-    match failure {
-        Outcome::Applied => Outcome::Rejected,
-        Outcome::Unknown if is_undone => Outcome::Rejected,
-        outcome => outcome,
-    }
+/// What leaves a transaction or a savepoint, which so was not committed or kept; or a pipeline, of
+/// which nothing was sent then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaver {
+    /// A failure of its own. What took effect did so in the transaction, and nowhere else.
+    Own {
+        /// The server has answered the ROLLBACK.
+        is_undone: bool,
+    },
+    /// The failure of another statement, or of a command. If it took effect, it stands.
+    Other,
+    /// The failure of COMMIT.
+    Commit,
 }
 
-/// The outcome of a failure of another statement, or of a command, that leaves a transaction, which
-/// so was not committed; or a pipeline, of which nothing was sent then. It speaks of the whole, of
-/// which that statement stands, and nothing else.
-pub fn left_by_other(failure: Outcome) -> Outcome {
-    match failure {
-        Outcome::Applied => Outcome::Unknown,
-        outcome => outcome,
+/// The outcome of a failure that leaves a transaction, a savepoint or a pipeline: it speaks of the
+/// whole. `has_left`: a part of that may have reached the server ([`Block::has_left`]).
+///
+/// [`Block::has_left`]: super::block::Block::has_left
+#[must_use]
+pub fn left(failure: Outcome, by: Leaver, has_left: bool) -> Outcome {
+    match (failure, by) {
+        // The server ran no COMMIT, so what it ran is undone.
+        (Outcome::NotSent, _) if has_left => Outcome::Rejected,
+        (Outcome::Applied, Leaver::Own { .. }) => Outcome::Rejected,
+        (Outcome::Unknown, Leaver::Own { is_undone: true }) => Outcome::Rejected,
+        (Outcome::Applied, Leaver::Other) => Outcome::Unknown,
+        _ => failure,
     }
 }
 
@@ -198,8 +219,21 @@ mod tests {
     fn what_leaves_a_transaction_took_no_effect_where_that_was_rolled_back() {
         use Outcome::{Applied, NotSent, Rejected, Unknown};
         let ends = [NotSent, Rejected, Applied, Unknown];
-        assert_eq!(ends.map(|end| left(end, true)), [NotSent, Rejected, Rejected, Rejected]);
-        assert_eq!(ends.map(|end| left(end, false)), [NotSent, Rejected, Rejected, Unknown]);
+        let leave = |by, has_left| ends.map(|end| left(end, by, has_left));
+        let own = |is_undone| Leaver::Own { is_undone };
+        assert_eq!(leave(own(true), false), [NotSent, Rejected, Rejected, Rejected]);
+        assert_eq!(leave(own(false), false), [NotSent, Rejected, Rejected, Unknown]);
+        assert_eq!(leave(Leaver::Other, false), [NotSent, Rejected, Unknown, Unknown]);
+        assert_eq!(leave(Leaver::Commit, false), ends);
+    }
+
+    #[test]
+    fn what_was_not_sent_itself_leaves_a_whole_that_was_sent_and_undone() {
+        use Outcome::{NotSent, Rejected};
+        for by in [Leaver::Own { is_undone: false }, Leaver::Other, Leaver::Commit] {
+            assert_eq!(left(NotSent, by, true), Rejected, "{by:?}");
+        }
+        assert_eq!(with_commit(NotSent, Some(NotSent)), NotSent);
     }
 
     #[test]

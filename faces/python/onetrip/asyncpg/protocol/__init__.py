@@ -101,12 +101,18 @@ class Protocol:
         finally:
             self.busy -= 1
 
-    def left_by(self, error: Any) -> None:
-        """An error of this connection's leaves a transaction that was rolled back."""
+    def has_left(self) -> bool:
+        """Whether something of the transaction on it was sent."""
+        return self.core.has_left(self.number)
+
+    def left_by(self, error: Any, has_left: bool) -> None:
+        """An error of this connection's leaves a transaction that was rolled back. ``has_left``:
+        something of it was sent.
+        """
         if getattr(error, "_part_of", None) == (id(self.host.core), self.number):
-            error.outcome = _native.outcome_left(error.outcome, True)
+            error.outcome = _native.outcome_left(error.outcome, "undone", has_left)
         elif isinstance(error, Error) or hasattr(error, "_part_of"):
-            error.outcome = _native.outcome_left_by_other(error.outcome)
+            error.outcome = _native.outcome_left(error.outcome, "other", has_left)
 
     def record_of(self, record_class: Any) -> Any:
         return self.record_class if record_class is None else record_class

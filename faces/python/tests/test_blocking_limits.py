@@ -414,8 +414,8 @@ def test_a_call_behind_the_last_round_of_its_client_says_that_it_was_closed(
 ) -> None:
     look = Loop._look
 
-    def last(self: Loop, *args: Any) -> None:
-        look(self, *args)
+    def last(self: Loop, *args: Any, **how: Any) -> None:
+        look(self, *args, **how)
         self._is_ending = True
         self._rounds()
 

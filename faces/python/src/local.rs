@@ -7,9 +7,12 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use onetrip_client::completion::outcome;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+
+use crate::failure::Failure;
 
 /// What one thread at a time uses (`here`), and others only drop. Nothing in it is shared with
 /// anything outside of it.
@@ -144,9 +147,9 @@ impl Turn {
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
         if self.is_mine() {
-            return Err(PyRuntimeError::new_err(
-                "onetrip: what a client calls, such as `into`, can't use that client",
-            ));
+            const WHY: &str = "what a client calls, as `into`, can't use that client, nor can a \
+                               signal's handler that interrupts its work";
+            return Err(Failure::said("misuse", outcome::NOT_SENT, WHY).raised(py));
         }
         Ok(self.0.take(py)?)
     }

@@ -366,6 +366,76 @@ def test_a_handler_that_uses_the_client_it_interrupts_hears_that_it_can_not(
     assert db.fetchval("select 1") == 1
 
 
+@pytest.mark.parametrize("use", ["call", "close", "begin"])
+def test_a_handler_that_uses_the_client_amid_its_work_hears_that_it_can_not(
+    db: Database, use: str
+) -> None:
+    """Its thread does not wait then, but reads what has come."""
+    told: list[BaseException] = []
+    uses: dict[str, Callable[[], object]] = {
+        "call": lambda: db.fetchval("select 1"),
+        "close": lambda: db.close(0),
+        "begin": lambda: db.begin().__enter__(),
+    }
+
+    def handler(*_: object) -> None:
+        try:
+            uses[use]()
+        except BaseException as error:
+            told.append(error)
+
+    def read(a: int) -> int:
+        signal.raise_signal(signal.SIGUSR1)
+        return a
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert db.fetch("select 1 as a", into=read) == [1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    known = [(type(error), getattr(error, "outcome", None)) for error in told]
+    assert known == [(onetrip.MisuseError, "NotSent")]
+    assert "handler" in str(told[0])
+    assert db.fetchval("select 1") == 1
+
+
+@pytest.mark.parametrize("kind", [KeyError, ValueError])
+def test_what_a_handler_raises_in_what_another_thread_gave_comes_out_in_its_own(
+    db: Database, kind: type[Exception]
+) -> None:
+    """The main thread leads, and so takes the rows of another one's batch."""
+    told: list[BaseException] = []
+
+    def handler(*_: object) -> None:
+        raise kind("of a handler")
+
+    def rows() -> Iterator[tuple[int]]:
+        yield (1,)
+        assert threading.current_thread() is threading.main_thread()
+        signal.raise_signal(signal.SIGUSR1)
+        yield (2,)
+
+    def give() -> None:
+        with connect(URL) as other:
+            until(lambda: sleepers(other, "anothers"))
+        try:
+            db.batch("select $1::int4", rows()).atomic()
+        except BaseException as error:
+            told.append(error)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=give)
+    try:
+        thread.start()
+        with pytest.raises(kind, match="of a handler"):
+            db.fetchval(slow("anothers"))
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert [isinstance(error, onetrip.Error) for error in told] == [True]
+    assert db.fetchval("select 1") == 1
+
+
 def test_what_a_handler_raises_is_not_taken_for_the_answer_of_a_call(db: Database) -> None:
     """It looks like an error of a call's, and what it interrupts is given up."""
 

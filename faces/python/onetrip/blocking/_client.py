@@ -20,7 +20,7 @@ from .._listen import Event
 from .._loan import Loan
 from .._native import Arrow, Position, Record
 from ..errors import Error, Notice
-from ._loop import Loop, marked, whole
+from ._loop import Loop, is_main_threads, marked, whole
 from ._parts import Block, Events, Owner, Stream, grouped
 
 T = TypeVar("T")
@@ -444,6 +444,8 @@ def _told(rows: Iterable[T]) -> Iterator[T]:
     try:
         yield from rows
     except Exception as error:
+        if is_main_threads(error):
+            raise
         raise _Raised(error) from None
 
 

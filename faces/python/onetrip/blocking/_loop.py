@@ -21,14 +21,17 @@ import _thread
 import asyncio
 import queue
 import selectors
+import signal
 import socket
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from threading import get_ident
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 from .. import _native
@@ -120,7 +123,7 @@ class Loop(asyncio.SelectorEventLoop):
 
     def _is_own(self, error: BaseException) -> bool:
         """Whether a call has raised it by itself, and no signal's handler; then its work is done."""
-        if not isinstance(error, EXPECTED) or error is self.by_handler:
+        if not isinstance(error, EXPECTED) or error is self.by_handler or is_of_handler(error):
             return False
         self.amid = 0
         return True
@@ -341,9 +344,9 @@ class Loop(asyncio.SelectorEventLoop):
             return work.result()
         except Error as error:
             raise self._told_by(error) from None
-        except EXPECTED:
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, EXPECTED) and not is_of_handler(error):
+                raise
             # It was cut short, or has what another thread was interrupted by.
             raise self.lost("Unknown") from None
 
@@ -465,8 +468,9 @@ class Loop(asyncio.SelectorEventLoop):
 
     def struck(self, error: BaseException | None) -> None:
         """What a signal's handler has raised must not be lost, nor what it interrupted go on."""
-        if error is not None and not isinstance(error, (*EXPECTED, OSError)):
-            self._struck = error
+        if error is None or isinstance(error, (*EXPECTED, OSError)) and not is_of_handler(error):
+            return
+        self._struck = error
 
     def _give_in(self) -> None:
         """A signal's handler raised amid the work, of which a part may be lost: no connection can
@@ -819,6 +823,27 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError as error:
         known: Outcome = getattr(error, "_outcome", "Unknown")
         raise _make("cancelled", known, "it was given up before it had ended", None) from None
+
+
+def is_main_threads(error: BaseException) -> bool:
+    """Whether a signal's handler has raised it in what the main thread runs for another one."""
+    thread = threading.current_thread()
+    is_anothers = works_for.get() not in (None, thread)
+    return is_anothers and thread is threading.main_thread() and is_of_handler(error)
+
+
+def is_of_handler(error: BaseException) -> bool:
+    """Whether a signal's handler has raised it, amid what raises it on."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {_code_of(handler) for handler in handlers if callable(handler)} - {None}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    handler = getattr(handler, "func", handler)
+    handler = getattr(handler, "__func__", handler)
+    code: CodeType | None = getattr(handler, "__code__", None)
+    return code or getattr(getattr(type(handler), "__call__", None), "__code__", None)
 
 
 def _nothing(*_: object) -> None:

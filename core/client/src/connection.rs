@@ -339,6 +339,12 @@ impl Connection {
         self.on_postgres((), |postgres, _| postgres.caller_gone(now, token));
     }
 
+    /// The caller of a request waits no longer, and does not want it to be cancelled. A ROLLBACK
+    /// behind it in its transaction waits no longer than for a cancel: the connection then ends.
+    pub fn let_run(&mut self, token: u32) {
+        self.on_postgres((), |postgres, _| postgres.let_run(token));
+    }
+
     /// Whether the server owes answers still, and something of that was given up.
     pub fn is_given_up(&self) -> bool {
         matches!(&self.peer, Peer::Postgres(postgres) if postgres.is_given_up())

@@ -133,6 +133,8 @@ struct Use {
     given_up: Option<Time>,
     /// That moment has come, or its caller knows that it is not cancelled.
     is_late: bool,
+    /// Its caller waits no longer, and wants it to go on.
+    is_let_run: bool,
     is_live: bool,
 }
 
@@ -457,6 +459,13 @@ impl Postgres {
     pub(crate) fn caller_gone(&mut self, now: Time, token: u32) {
         self.engine.handle_caller_gone(Token(token.into()));
         self.engine.handle_given_up(now);
+    }
+
+    /// The caller of a request waits no longer, and does not want it to be cancelled.
+    pub(crate) fn let_run(&mut self, token: u32) {
+        if let Some(used) = self.uses.get_mut(token as usize).filter(|it| it.is_live) {
+            used.is_let_run = true;
+        }
     }
 
     pub(crate) fn is_given_up(&self) -> bool {

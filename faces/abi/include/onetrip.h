@@ -476,6 +476,11 @@ bool onetrip_cancel(onetrip_connection *connection, double now, double place);
  * request. It ends, or NOT_CANCELLED comes, within 5 s. A COMMIT or ROLLBACK behind it in its
  * transaction is waited for no longer either: the connection then ends. */
 void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t token);
+
+/* The caller of a request that was sent waits no longer, and does not want it to be cancelled. A
+ * ROLLBACK behind it in its transaction is waited for no longer than behind a cancel. */
+void onetrip_let_run(onetrip_connection *connection, uint32_t token);
+
 /* The bytes of a cancel, to be sent alone on its own socket; their length is the first four bytes.
  * Null if the cancel must no longer be sent. A server ignores a cancel that comes before the
  * request has begun: while the request is unanswered, the host may send the same bytes again, each

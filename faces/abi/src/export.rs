@@ -546,6 +546,14 @@ pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f
     unsafe { of(connection) }.want_cancel(time(now), &[token]);
 }
 
+/// The caller of a request that was sent waits no longer, and does not want it to be cancelled. A
+/// ROLLBACK behind it in its transaction is waited for no longer than behind a cancel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_let_run(connection: *mut Connection, token: u32) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.let_run(token);
+}
+
 /// The bytes of a cancel, once a socket to the server is open; their length is the first four
 /// bytes, as in the protocol. Null if the cancel must no longer be sent. Valid until the next call.
 #[unsafe(no_mangle)]

@@ -628,3 +628,21 @@ test('a savepoint is not kept without a statement that was given up before it wa
   assert.equal(await count(), 1)
   await drop()
 })
+
+test('a ROLLBACK behind a late statement that goes on is not waited for without end', async () => {
+  const sql = client({ connectionsMax: 1, cancelOnTimeout: false })
+  const other = client()
+  let pid: unknown
+  const error = await failure(
+    sql.begin(async (tx) => {
+      pid = (await tx`select pg_backend_pid() as p`.one())['p']
+      await tx`select pg_sleep(3600)`.timeout(20)
+    }),
+  )
+  assert.deepEqual([error.code, error.outcome], ['timeout', 'Unknown'])
+  // The server goes on with it, as was wanted, on a connection that is nobody's.
+  const still = await other`select from pg_stat_activity where pid = ${pid as number} and state = 'active'`
+  assert.equal(still.count, 1)
+  assert.equal((await sql`select 1 as n`.one())['n'], 1)
+  await other`select pg_terminate_backend(${pid as number})`
+})

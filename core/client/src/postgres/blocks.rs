@@ -412,6 +412,10 @@ impl Postgres {
             it.block.end(LevelId::OUTERMOST);
             it.end = if is_submitted { token } else { NOBODYS };
         }
+        let is_let_run = |it: &Use| it.is_live && it.level.is_some() && it.is_let_run;
+        if part != Part::Commit && self.uses.iter().any(is_let_run) {
+            self.end_block_until(now.after(self.cancel_wait));
+        }
         let given_up =
             self.uses.iter().filter(|it| it.level.is_some()).filter_map(|it| it.given_up);
         if let Some(until) = given_up.max() {

@@ -70,6 +70,7 @@ export interface Exports {
   onetrip_outcome_over_attempts(last: number, mayHaveRun: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void
+  onetrip_let_run(connection: number, token: number): void
   onetrip_begin_cancel(connection: number, now: number): number
   onetrip_cancel_ended(connection: number, now: number, end: number): void
   onetrip_postgres_hold(connection: number, holder: number): number

@@ -354,6 +354,12 @@ export class Link extends Wire<Receiver> {
     return place
   }
 
+  /** Nobody waits for a request that was sent, which goes on. */
+  letRun(receiver: Receiver): void {
+    const token = this.receivers.indexOf(receiver)
+    if (!this.isFree && token >= 0) this.engine.onetrip_let_run(this.address, token)
+  }
+
   /**
    * Wants a request that was sent to be cancelled at the server. `Owner.cancel` or
    * `Receiver.notCancelled` is called, or neither if the request ends before.

@@ -225,6 +225,10 @@ export class Connection implements Owner, Reached {
     this.#link?.wantCancel(receiver)
   }
 
+  letRun(receiver: Receiver): void {
+    this.#link?.letRun(receiver)
+  }
+
   /** Requests that wait to be sent. */
   get queued(): number {
     return this.#link?.queued ?? 0

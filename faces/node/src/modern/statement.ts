@@ -288,6 +288,7 @@ export class Statement extends Fragment implements Receiver {
     // A statement with a keeper stays in the queue: others depend on it.
     if (this.keeper === undefined && this.place > 0 && connection.takeBack(this.place)) return
     if (cancels) connection.wantCancel(this)
+    else connection.letRun(this)
     if (atOnce) this.fail(reason, 'Unknown')
   }
 

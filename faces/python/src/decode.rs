@@ -248,6 +248,10 @@ pub(crate) fn read<'py>(py: Python<'py>, type_: &Type, value: &[u8]) -> Read<'py
     }
 }
 
+pub(crate) fn decimal<'py>(py: Python<'py>, text: &str) -> Read<'py> {
+    Ok(python::decimal(py)?.call1((text,))?)
+}
+
 fn read_rest<'py>(py: Python<'py>, kind: &Kind, value: &[u8]) -> Read<'py> {
     match kind {
         Kind::Int4 | Kind::Text | Kind::Json | Kind::Enum | Kind::Other | Kind::Int8 => {
@@ -260,7 +264,7 @@ fn read_rest<'py>(py: Python<'py>, kind: &Kind, value: &[u8]) -> Read<'py> {
         Kind::Float4 => Ok(PyFloat::new(py, shortest(exactly(value)?)).into_any()),
         Kind::Bytea | Kind::Char => Ok(PyBytes::new(py, value).into_any()),
         Kind::Jsonb => text(py, value.strip_prefix(&[1]).ok_or(Misfit::Malformed)?),
-        Kind::Numeric => Ok(python::decimal(py)?.call1((numeric::read(value)?.text(),))?),
+        Kind::Numeric => decimal(py, &numeric::read(value)?.text()),
         Kind::Uuid => Ok(uuid(py, u128::from_be_bytes(exactly(value)?))?),
         Kind::Date => date(py, i32::from_be_bytes(exactly(value)?)),
         Kind::Time => time(py, i64::from_be_bytes(exactly(value)?), None),

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use onetrip_postgres::binary::numeric;
 pub(crate) use onetrip_postgres::client::types::kinds::{Codec, Form, Kind, Type, Types};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyString, PyTuple};
 
-use crate::decode::{Misfit, Read, end, read, tuple};
+use crate::decode::{Misfit, Read, decimal, end, read, tuple};
 use crate::encode::{Place, Unfit, write, write_bytes, write_endless, write_text};
 
 /// How values of a type are written and read, if not by default.
@@ -19,6 +20,8 @@ enum Own {
     /// A date or a moment, of which the first and the last stand for infinity. For a timestamptz a
     /// moment without a time zone is one of this machine's.
     Endless,
+    /// A numeric whose groups of zeros at its end are an exponent.
+    Exponent,
     /// A row of no declared type, as a tuple.
     Tuple,
 }
@@ -38,6 +41,7 @@ pub(crate) fn set_codec(
 pub(crate) fn like_asyncpg(types: &mut Types) {
     types.extensions_as_texts();
     types.set_codec(700, Form::Binary, Arc::new(Own::WideFloat4));
+    types.set_codec(1700, Form::Binary, Arc::new(Own::Exponent));
     types.set_codec(2249, Form::Binary, Arc::new(Own::Tuple));
     for oid in [1082, 1114, 1184] {
         types.set_codec(oid, Form::Binary, Arc::new(Own::Endless));
@@ -71,7 +75,7 @@ pub(crate) fn is_plain(type_: &Type) -> bool {
 
 /// The type whose values have a codec only since asyncpg reads them in another way.
 pub(crate) fn written_as(codec: &Codec) -> Option<&Type> {
-    matches!(own(codec), Some(Own::WideFloat4)).then_some(&*codec.base)
+    matches!(own(codec), Some(Own::WideFloat4 | Own::Exponent)).then_some(&*codec.base)
 }
 
 /// Whether a value is a str that the server reads as the functions do.
@@ -141,6 +145,7 @@ pub(crate) fn decode<'py>(py: Python<'py>, codec: &Codec, value: &[u8]) -> Read<
             let value = f32::from_be_bytes(value.try_into().map_err(|_| Misfit::Malformed)?);
             return Ok(PyFloat::new(py, value.into()).into_any());
         }
+        Some(Own::Exponent) => return decimal(py, &numeric::read(value)?.text_by_groups()),
         Some(Own::Endless) => {
             return match end(py, &codec.base.kind, value)? {
                 Some(end) => Ok(end),

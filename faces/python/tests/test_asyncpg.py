@@ -773,3 +773,23 @@ async def test_many_sets_that_the_server_rejects_end_the_transaction() -> None:
     await transaction.rollback()
     assert await con.fetchval("select count(*) from many") == 0
     await con.close()
+
+
+async def test_a_numeric_has_the_exponent_that_asyncpg_gives_it() -> None:
+    con = await onetrip.asyncpg.connect(URL)
+    try:
+        for text, told in (
+            ("1E+1000", "1E+1000"), ("10000", "1E+4"), ("1e10", "1.00E+10"), ("-120000", "-1.2E+5"),
+            ("12345", "12345"), ("1000", "1000"), ("100000000.00", "100000000.00"), ("0", "0"),
+            ("0.00", "0.00"), ("123400000000", "1.234E+11"), ("NaN", "NaN"),
+        ):
+            number = await con.fetchval(f"select '{text}'::numeric")
+            assert str(number) == told, text
+            assert number.is_nan() or number == decimal.Decimal(text)
+        many = await con.fetchval("select $1::numeric[]", [decimal.Decimal(10000), 7])
+        assert [str(number) for number in many] == ["1E+4", "7"]
+        assert await con.fetchval("select $1::numeric", 20000.5) == decimal.Decimal("20000.5")
+        within = await con.fetchval("select numrange(1, 10000)")
+        assert str(within.upper) == "1E+4"
+    finally:
+        await con.close()

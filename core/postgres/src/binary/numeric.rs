@@ -101,6 +101,17 @@ impl Number<&[[u8; 2]]> {
         }
     }
 
+    /// The same with an exponent in place of the last groups, where these are 0 and there is no digit
+    /// behind the point: the server sends none for them.
+    pub fn text_by_groups(&self) -> String {
+        let left_out = self.weight + 1 - self.groups.len() as i64;
+        if self.scale > 0 || left_out <= 0 || self.groups.is_empty() {
+            return self.text();
+        }
+        let sent = Number { weight: self.weight - left_out, ..*self };
+        format!("{}E+{}", sent.text(), left_out * i64::from(GROUP_LEN))
+    }
+
     /// The whole number of units, of which this many digits behind the point make one; `None` where
     /// it has further digits, does not fit, or is not finite.
     pub fn scaled(&self, scale: u32) -> Option<i128> {

@@ -626,7 +626,7 @@ impl Protocol for Postgres {
 
     fn restart(&mut self, expect: &mut Expect) {
         expect.pending = expect.sent;
-        expect.more = expect.more_sent;
+        (expect.more, expect.last) = (expect.more_sent, expect.last_sent);
         (expect.failed, expect.guard, expect.renewing) = (false, 0, expect.renews);
         expect.resets = false;
     }
@@ -770,6 +770,8 @@ pub struct Expect {
     /// end.
     again: u8,
     last: u8,
+    /// `last` as it was when the request was sent.
+    last_sent: u8,
     copy: Copying,
     statement: Option<StatementId>,
     /// How often `again` follows.
@@ -828,6 +830,7 @@ impl Expect {
             own: Own::No,
             again: BIND | EXECUTE,
             last: 0,
+            last_sent: 0,
             copy: Copying::Not,
             statement: None,
             more: 0,
@@ -853,13 +856,22 @@ impl Expect {
         Expect { own, more: statements - 1, ..Expect::sync().bind().execute() }
     }
 
+    const fn then(self, last: u8) -> Expect {
+        Expect { last, last_sent: last, ..self }
+    }
+
     /// Adds a Parse, or a Close, at the end.
     const fn then_parse(self) -> Expect {
-        Expect { last: PARSE, ..self }
+        self.then(PARSE)
     }
 
     const fn then_close(self) -> Expect {
-        Expect { last: CLOSE, ..self }
+        self.then(CLOSE)
+    }
+
+    /// Adds a statement at the end: Parse, Bind and Execute.
+    pub const fn then_statement(self) -> Expect {
+        self.then(PARSE | BIND | EXECUTE)
     }
 
     /// Whether it is only a Sync.

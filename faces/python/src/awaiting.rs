@@ -300,7 +300,7 @@ impl Call {
             // Those before the one that failed were answered; of what can't be encoded the place
             // is known.
             let index = match (&failure, number) {
-                (Failure::Server { .. }, _) => Some(reply.tags().count()),
+                (Failure::Server { .. }, _) => Some(reply.all_tags().count()),
                 (_, 0) => None,
                 (_, number) => Some(number as usize - 1),
             };
@@ -408,10 +408,18 @@ pub(crate) struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// Of each statement that has ended.
-    fn tags(&self) -> impl Iterator<Item = &[u8]> {
+    /// Of each statement that has ended, with that of a guard.
+    fn all_tags(&self) -> impl Iterator<Item = &[u8]> {
         let done = messages(&self.blocks).filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
         done.map(|(_, body)| body)
+    }
+
+    /// Of each statement of a reply that is complete.
+    fn tags(&self) -> impl Iterator<Item = &[u8]> {
+        // That of a guard is the last.
+        let is_guarded = self.call.now.with(|it| it.is_by_names).unwrap_or(false);
+        let count = if is_guarded { self.all_tags().count().saturating_sub(1) } else { usize::MAX };
+        self.all_tags().take(count)
     }
 
     fn tag(&self, py: Python<'_>) -> Py<PyAny> {

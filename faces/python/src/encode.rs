@@ -160,6 +160,24 @@ pub(crate) fn parameters(
     Ok(())
 }
 
+/// Whether a value may be written by names of a composite's attributes: it is a dict, or has one in
+/// it.
+pub(crate) fn has_names(values: &Bound<'_, PyTuple>) -> bool {
+    values.iter().any(|value| is_by_names(&value, 0))
+}
+
+fn is_by_names(value: &Bound<'_, PyAny>, depth: usize) -> bool {
+    let is_one = |value: Bound<'_, PyAny>| is_by_names(&value, depth + 1);
+    if depth > DEPTH_MAX || value.cast::<PyMapping>().is_ok() {
+        return true;
+    }
+    match (value.cast::<PyTuple>(), value.cast::<PyList>()) {
+        (Ok(tuple), _) => tuple.iter().any(is_one),
+        (_, Ok(list)) => list.iter().any(is_one),
+        _ => elements(value).is_some_and(|all| all.into_iter().any(is_one)),
+    }
+}
+
 /// Whether the server can infer the type of each.
 pub(crate) fn are_texts(values: &Bound<'_, PyTuple>) -> bool {
     let mut each = values.iter_borrowed();

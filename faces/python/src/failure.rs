@@ -8,6 +8,7 @@ use onetrip_client::completion::{end, outcome, outcome_of};
 use onetrip_client::postgres::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::said::{self, Said};
+use onetrip_postgres::client::types::attributes::attributes_changed;
 use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::ErrorResponse;
 use onetrip_postgres::message::error_response::field;
@@ -240,6 +241,9 @@ impl Failure {
 
     pub(crate) fn shows_change(&self) -> bool {
         migrated::shows_change(self.sqlstate(), self.routine())
+            || self
+                .field(field::MESSAGE)
+                .is_some_and(|message| attributes_changed(self.sqlstate(), message))
     }
 
     /// Whether it ends what was learned of all texts, if it is of one that was described before.

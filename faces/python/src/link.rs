@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_client::completion::{Record, outcome};
-use onetrip_client::postgres::{Holder, Portal as Opened, Submission, Types as Typed};
+use onetrip_client::postgres::{Behind, Holder, Portal as Opened, Submission, Types as Typed};
 use onetrip_client::{Connection, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
@@ -175,7 +175,7 @@ impl Link {
         });
         let request = request.ok().flatten();
         let token = self.token(call);
-        let sent = self.send(py, now, token, it, it.flags, request.as_ref());
+        let sent = self.send(py, now, token, it, (it.flags, true), request.as_ref());
         match sent {
             Ok(ticket) => {
                 let _ = it.now.with(|it| {
@@ -203,7 +203,7 @@ impl Link {
         now: Time,
         token: u32,
         call: &Call,
-        flags: u32,
+        (flags, is_last): (u32, bool),
         request: Option<&Encoded>,
     ) -> Result<Ticket, Failure> {
         if let Want::Redis(request) = &call.want {
@@ -253,7 +253,14 @@ impl Link {
         };
         let submission = submission(flags | anew, text, types, parameters, formats);
         let more = request.map_or(&[][..], |it| &it.3);
-        let behind = if let Want::CopyIn(behind) = &call.want { behind } else { "" };
+        let is_by_names = call.now.with(|it| it.is_by_names).unwrap_or(false);
+        // Of several requests with one statement the last has it, for all of them.
+        let guard = request.and_then(|it| it.1.guard.as_ref()).filter(|_| is_by_names && is_last);
+        let behind = match (&call.want, guard) {
+            (Want::CopyIn(text), _) => Behind { text, types: &[] },
+            (_, Some(guard)) => Behind { text: &guard.text, types: &guard.types },
+            _ => Behind::default(),
+        };
         let submission = Submission { portal, more, behind, ..submission };
         // The server may wait for a lock before it says what a text takes: nobody goes behind that.
         let key = if call.is_own() { TextKey::ALONE } else { statement.key };
@@ -309,7 +316,8 @@ impl Link {
             if is_part {
                 self.parts.insert(token);
             }
-            let sent = self.send(py, now, token, of.get(), flags, Some(&request));
+            let is_last = is_part || requests.len() == 0;
+            let sent = self.send(py, now, token, of.get(), (flags, is_last), Some(&request));
             let is_first = std::mem::replace(&mut is_first, false);
             if let Err(failure) = sent {
                 self.take(token);

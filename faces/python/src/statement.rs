@@ -12,6 +12,7 @@ use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::migrated;
 use onetrip_postgres::client::statements;
 use onetrip_postgres::client::texts::text_key;
+use onetrip_postgres::client::types::attributes::{self, Guard};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{Format, ParameterDescription, RowDescription};
 use onetrip_postgres::sql::{self, Traits, classify};
@@ -124,6 +125,8 @@ pub(crate) struct Described {
     /// The body of the RowDescription; empty where it returns no rows.
     pub(crate) row: Bytes,
     pub(crate) columns: Vec<Arc<Type>>,
+    /// What goes behind a use whose values were written by names of attributes.
+    pub(crate) guard: Option<Guard>,
 }
 
 /// The error of a text that no server can be sent, since it has half of a surrogate pair.
@@ -249,7 +252,7 @@ impl Described {
     }
 
     pub(crate) fn new(id: u32, oids: Vec<u32>, row: Bytes, types: &Types) -> Described {
-        let all = oids.iter().map(|oid| types.get(*oid)).collect();
+        let all: Vec<_> = oids.iter().map(|oid| types.get(*oid)).collect();
         let columns: Vec<_> = column_types(&row).iter().map(|oid| types.get(*oid)).collect();
         let forms = |of: &dyn Fn(&Type) -> Format| {
             let each: Vec<_> = columns.iter().map(|type_| of(type_)).collect();
@@ -258,8 +261,9 @@ impl Described {
         };
         let (formats, of_arrow) = (forms(&Type::format), forms(&onetrip_arrow::format));
         let counted = columns.iter().map(|type_| type_.format()).collect();
-        let generation = 0;
-        Described { id, generation, types: all, oids, formats, of_arrow, counted, row, columns }
+        let guard = attributes::guard(&all);
+        let rest = Described { id, types: all, oids, guard, ..Described::default() };
+        Described { formats, of_arrow, counted, row, columns, ..rest }
     }
 
     /// Whether the server says of it what it has said before.

@@ -11,7 +11,7 @@ use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
 use onetrip_postgres::message::Format;
 use onetrip_postgres::message::tag::backend;
 
-use super::request::{Portal, Submission, Types};
+use super::request::{Behind, Portal, Submission, Types};
 use super::{Postgres, Refused};
 use crate::completion::{Completions, end, kind, outcome};
 use crate::flag;
@@ -47,6 +47,7 @@ enum What {
         types: (u32, Box<[u32]>, bool),
         formats: Box<[Format]>,
         portal: (Box<str>, Option<NonZeroU32>),
+        behind: (Box<str>, Box<[u32]>),
     },
     Sync,
     /// No caller goes on with the transaction from here on.
@@ -56,9 +57,9 @@ enum What {
 impl Waiting {
     fn bytes(&self) -> usize {
         match &self.what {
-            What::Statement { text, name, parameters, types, formats, .. } => {
-                let lists = 4 * types.1.len() + size_of_val(&**formats);
-                text.len() + name.len() + parameters.len() + lists
+            What::Statement { text, name, parameters, types, formats, behind, .. } => {
+                let lists = 4 * (types.1.len() + behind.1.len()) + size_of_val(&**formats);
+                text.len() + behind.0.len() + name.len() + parameters.len() + lists
             }
             What::Sync | What::Left => 0,
         }
@@ -145,7 +146,7 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, types, parameters, more, formats, portal, .. } =
+        let Submission { flags, text, name, types, parameters, more, formats, portal, behind } =
             *submission;
         if !more.is_empty() {
             return Err(Refused::Malformed);
@@ -161,6 +162,7 @@ impl Postgres {
             types: (types.id, types.oids.into(), types.are_learned),
             formats: formats.into(),
             portal: (portal.name.into(), portal.rows_max),
+            behind: (behind.text.into(), behind.types.into()),
         };
         self.push_delayed(now, Waiting { token, deadline, what })
     }
@@ -209,15 +211,24 @@ impl Postgres {
                 self.forget(token);
                 self.submit_host_sync(now, token, to)
             }
-            What::Statement { flags, text, name, parameters, types, formats, portal } => {
+            What::Statement { flags, text, name, parameters, types, formats, portal, behind } => {
                 self.forget(token);
                 let (text, name, parameters) = (&*text, &*name, &*parameters);
                 let types = Types { id: types.0, oids: &types.1, are_learned: types.2 };
                 let formats = &*formats;
                 let portal = Portal { name: &portal.0, rows_max: portal.1 };
-                let rest = Submission::default();
-                let submission =
-                    Submission { flags, text, name, types, parameters, formats, portal, ..rest };
+                let behind = Behind { text: &behind.0, types: &behind.1 };
+                let submission = Submission {
+                    flags,
+                    text,
+                    name,
+                    types,
+                    parameters,
+                    more: &[],
+                    formats,
+                    portal,
+                    behind,
+                };
                 self.take_request(now, token, submission, deadline, to)
             }
         };

@@ -209,7 +209,12 @@ impl Postgres {
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
-            false => expect(&way, 1 + submission.more.len(), closes || close.is_some(), traits),
+            false => submission.and_behind(expect(
+                &way,
+                1 + submission.more.len(),
+                closes || close.is_some(),
+                traits,
+            )),
         };
         let partial = expect.has_partial_effects();
         let expected = if guard.is_some() { expect.guarded() } else { expect };
@@ -290,7 +295,9 @@ impl Postgres {
             let plan = self.statements.named(protocol, submission.name, text, parameters)?;
             return plan.map_err(|NameTaken| Refused::NameTaken);
         }
-        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() || is_loose {
+        let is_guarded = !submission.behind.text.is_empty();
+        let is_unprepared = submission.has(flag::UNPREPARED) || is_loose || is_guarded;
+        if is_unprepared || !submission.portal.name.is_empty() {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }

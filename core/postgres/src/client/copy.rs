@@ -185,7 +185,7 @@ fn quoted(name: &str, by: char) -> String {
 }
 
 /// A text in single quotes, whatever `standard_conforming_strings` is.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     format!("E{}", quoted(&text.replace('\\', "\\\\"), '\''))
 }
 

@@ -7,10 +7,13 @@
 //! * `kinds`, with the feature `values`: how values of a type are written and read, for a host
 //!   without types of its own.
 //! * `fit`, with the same: whether a reply is what was remembered.
+//! * `attributes`, with the same: a guard of values that were written by names of attributes.
 //!
 //! A host makes type objects of its language out of the descriptions, sends the query, and wakes
 //! the callers that wait. It also says which types it knows without asking.
 
+#[cfg(feature = "values")]
+pub mod attributes;
 pub mod catalog;
 #[cfg(feature = "values")]
 pub mod fit;

@@ -104,7 +104,8 @@ impl FirstUse {
         check_count(self.params.len(), types.len())?;
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
-            values.push(param.value(wanted).ok_or_else(|| param.unaccepted(number, wanted))?);
+            let value = param.value(wanted).ok_or_else(|| param.unaccepted(number, wanted))?;
+            values.push(param.moment(value, wanted).unwrap_or_else(|| value.clone()));
         }
         let types = values.iter().map(|value| value.type_.clone()).collect();
         let metadata =
@@ -136,6 +137,12 @@ impl Param {
             true => of(wanted),
             false => of(&self.found.type_),
         }
+    }
+
+    /// The value without a type of its own, where the server wants a moment and it is one.
+    fn moment(&self, value: &Alternative, wanted: &Type) -> Option<Alternative> {
+        let is_asked = self.found.is_guess() && *wanted != Type::TEXT;
+        is_asked.then(|| params::moment_among(&self.values, &value.type_)).flatten()
     }
 
     #[cold]

@@ -20,6 +20,7 @@ use crate::Error;
 use crate::first_use::{ends_all, may_be_outdated, oid_of};
 use crate::params::UNENCODABLE;
 use crate::sync::SHARDS;
+use crate::types::is_any_moment;
 
 /// The types of a statement's parameters, and the formats of its columns.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Metadata {
     pub(crate) types: Vec<Type>,
     /// The numbers of the types, as a Parse has them: 0 where the server infers one.
     pub(crate) oids: Vec<u32>,
+    /// Which of them are moments, whose types the server infers; empty for none.
+    moments: Vec<bool>,
     pub(crate) traits: Traits,
     /// The key of the text in the pool.
     pub(crate) key: TextKey,
@@ -64,6 +67,7 @@ impl Metadata {
             key: text_key(&sql, traits),
             sql,
             oids: types.iter().map(oid_of).collect(),
+            moments: moments_of(&types),
             types,
             traits,
             results: Results { any_text, formats: Mutex::new(results) },
@@ -93,8 +97,9 @@ impl Metadata {
 
     /// What decides which of these values, as they stand in a Bind, may go under a name.
     pub(crate) fn exactness<'a>(&'a self, values: &'a [u8], is_utc: bool) -> Parameters<'a> {
-        let text = &*self.sql;
-        Parameters { named: &self.oids, first: values, is_utc, text, ..Parameters::default() }
+        let (text, moments) = (&*self.sql, &*self.moments);
+        let rest = Parameters { text, moments, ..Parameters::default() };
+        Parameters { named: &self.oids, first: values, is_utc, ..rest }
     }
 
     /// Counts a use. Returns whether the statement has been used `often` times.
@@ -131,6 +136,13 @@ impl Metadata {
         let mut kept = self.results.formats.lock().unwrap_or_else(PoisonError::into_inner);
         self.results.any_text.store(!formats.is_empty(), Ordering::Relaxed);
         *kept = formats;
+    }
+}
+
+fn moments_of(types: &[Type]) -> Vec<bool> {
+    match types.iter().any(is_any_moment) {
+        true => types.iter().map(is_any_moment).collect(),
+        false => Vec::new(),
     }
 }
 

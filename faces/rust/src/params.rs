@@ -12,14 +12,15 @@ use std::fmt::{self, Write};
 use std::sync::LazyLock;
 
 use bytes::BytesMut;
+use onetrip_postgres::client::exact::put_moment;
 use onetrip_postgres::message::{EncodeError, Format, bind};
 use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
 use crate::types::{
-    SystemTimes, TypeCache, ValueError, check_one_more, check_written, has_times, is_moment,
-    plain_reason,
+    SystemTimes, TypeCache, ValueError, check_one_more, check_written, has_times, is_any_moment,
+    is_moment, moments_for, plain_reason, write_moment, written_as,
 };
 
 /// The parameters of one call.
@@ -212,7 +213,9 @@ pub(crate) fn fits(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut Bytes
 /// The format in which a value is sent: text if it has no type, else the value decides.
 pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
     match value.encode_format(type_) {
-        postgres_types::Format::Binary if *type_ != Type::UNKNOWN => Format::Binary,
+        postgres_types::Format::Binary if *type_ != Type::UNKNOWN && !is_any_moment(type_) => {
+            Format::Binary
+        }
         _ => Format::Text,
     }
 }
@@ -224,6 +227,28 @@ pub(crate) struct Alternative {
     pub(crate) format: Format,
     /// Its bytes; `None` is NULL.
     pub(crate) bytes: Option<Vec<u8>>,
+}
+
+/// The same value without a type of its own, if it would have been one of these and is a moment that
+/// goes to both of them as the same bytes.
+pub(crate) fn moment_among(values: &[Alternative], of: &Type) -> Option<Alternative> {
+    let ([plain, zoned], type_) = moments_for(of)?;
+    let bytes_of = |type_| values.iter().find(|it| it.type_ == type_).map(|it| &it.bytes);
+    let bytes = match (bytes_of(plain)?, bytes_of(zoned.clone())?) {
+        (None, None) => None,
+        (Some(one), Some(two)) if is_same_moment(one, two) => {
+            let mut text = Vec::new();
+            put_moment(zoned.oid(), two, &mut text)?;
+            Some(text)
+        }
+        _ => return None,
+    };
+    Some(Alternative { type_: type_.clone(), format: Format::Text, bytes })
+}
+
+/// But for the number of its elements' type, which an array has behind eight bytes.
+fn is_same_moment(one: &[u8], two: &[u8]) -> bool {
+    one == two || one.len() > 12 && one.get(..8) == two.get(..8) && one.get(12..) == two.get(12..)
 }
 
 impl std::fmt::Debug for Alternative {
@@ -306,6 +331,10 @@ pub(crate) fn encode(
     type_: &Type,
     out: &mut BytesMut,
 ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    if let Some(as_what) = written_as(type_) {
+        check_written(value, system_times(value))?;
+        return write_moment(value, &as_what, out);
+    }
     // Only values with such times are checked: the check costs more than writing the value.
     if has_times(type_) {
         check_written(value, system_times(value))?;

@@ -40,6 +40,7 @@ mod interval;
 mod introspection;
 mod learning;
 mod look_up;
+mod moments;
 mod money;
 mod numeric;
 mod range;
@@ -67,6 +68,7 @@ pub use time_tz::TimeTz;
 
 pub(crate) use checks::{check as check_value, is_checked};
 pub(crate) use error::plain_reason;
+pub(crate) use moments::{is_any_moment, moments_for, write_moment, written_as};
 pub(crate) use times::{
     SystemTimes, check_one_more, check_written, has_times, holder, is_moment, micros_of,
 };

@@ -116,6 +116,7 @@ impl<'a> Submission<'a> {
             are_learned: self.types.are_learned,
             first: self.parameters,
             more: self.more,
+            moments: &[],
             is_utc,
             text: self.text,
         }

@@ -34,6 +34,9 @@ pub struct Parameters<'a> {
     pub first: &'a [u8],
     /// Those of further uses in the same request.
     pub more: &'a [Vec<u8>],
+    /// Which of them are moments of the caller's language, by their numbers: it has no type for a
+    /// `timestamp` alone. Their texts have the zone UTC, and the server infers their types.
+    pub moments: &'a [bool],
     /// Whether the session's time zone is UTC.
     pub is_utc: bool,
     /// The text of the statement. It shows which values are only stored: an assignment casts them as
@@ -74,7 +77,8 @@ impl<'a> Parameters<'a> {
             // The bytes of another type's binary form mean something else, or nothing.
             self.named(number) == 0
                 && (format == Format::Binary
-                    || !self.is_exact_text(of, value, || is_stored(number)))
+                    || !self.is_exact_moment(number, of)
+                        && !self.is_exact_text(of, value, || is_stored(number)))
         })
     }
 
@@ -95,6 +99,13 @@ impl<'a> Parameters<'a> {
 
     fn any(&self, is_one: &mut dyn FnMut(usize, Format, &[u8]) -> bool) -> bool {
         any_of(self.first, is_one) || self.more.iter().any(|it| any_of(it, is_one))
+    }
+
+    /// Whether it is such a moment that means the same whichever of its types the column has become:
+    /// both have the same wall clock then.
+    fn is_exact_moment(&self, number: usize, of: u32) -> bool {
+        let is_one = self.moments.get(number).copied().unwrap_or(false);
+        is_one && self.is_utc && matches!(of, oid::TIMESTAMP | oid::TIMESTAMPTZ)
     }
 
     /// Whether a text means the same under every type that its column could have become.
@@ -286,5 +297,7 @@ mod oid {
 
 #[cfg(feature = "values")]
 mod learned;
+#[cfg(feature = "values")]
+pub use learned::put_moment;
 #[cfg(all(test, feature = "values"))]
 mod tests;

@@ -247,8 +247,12 @@ impl Lane<'_> {
         let (connection, is_own) = (connection.clone(), own.is_some());
         let metadata = self.plan.metadata();
         let takes = |used: &&Use| {
-            let each = |values| used.prepared().takes(&metadata.exactness(values, false));
-            !metadata.oids.contains(&0) || bind::binds(bytes).all(each)
+            if !metadata.oids.contains(&0) {
+                return true;
+            }
+            let is_utc = connection.with(|core, _| core.is_utc());
+            let each = |values| used.prepared().takes(&metadata.exactness(values, is_utc));
+            bind::binds(bytes).all(each)
         };
         let named = statement.as_ref().filter(takes);
         let used = named.map(|used| Use::of(used.prepared().clone()));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use onetrip_postgres::sql::{self, Place, Traits};
-use postgres_types::{Kind as TypeKind, Type};
+use postgres_types::{Kind as TypeKind, ToSql, Type};
 
 use super::ParameterSet;
 use crate::executor::Executor;
@@ -12,6 +12,7 @@ use crate::params::check_count;
 use crate::params::{self, Found};
 use crate::statement::Source;
 use crate::statements::Bound;
+use crate::types::{TypeCache, moments_for};
 use crate::{Error, Statement};
 
 /// The statement of a batch, with its types.
@@ -142,7 +143,15 @@ fn accepted(row: &impl ParameterSet, number: usize, wanted: &Type) -> Type {
     {
         type_ = base;
     }
-    type_.clone()
+    moment_of(row.parameter(number), type_).unwrap_or_else(|| type_.clone())
+}
+
+/// The type of a moment, if the value is one that goes to several types.
+fn moment_of(value: &(dyn ToSql + Sync), wanted: &Type) -> Option<Type> {
+    moments_for(wanted)?;
+    let found = params::find(0, value, &TypeCache::default()).ok().filter(Found::is_guess)?;
+    let (values, _) = params::alternatives(&found, value);
+    params::moment_among(&values, wanted).map(|it| it.type_)
 }
 
 /// Whether the first row can be sent as these types. Of another row that can't, the error has the

@@ -75,6 +75,11 @@ impl Core {
         }
     }
 
+    /// Whether the time zone of its session is UTC.
+    pub(crate) fn is_utc(&self) -> bool {
+        self.engine.protocol().is_utc()
+    }
+
     /// Checks whether the session lost its statements. One that was prepared again since, within
     /// the same read, is prepared once more, which does no harm.
     pub(crate) fn note_lost_statements(&mut self) {

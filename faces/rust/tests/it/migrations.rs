@@ -3,6 +3,7 @@
 //! after it.
 
 use std::error::Error as StdError;
+use std::time::{Duration, SystemTime};
 
 use bytes::{BufMut, BytesMut};
 use onetrip::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -87,6 +88,59 @@ fn a_text_is_stored_as_the_type_that_its_column_has_now() {
         ] {
             let [ours, fresh] = behind(&owner, (from, to), before, after).await;
             assert_eq!(ours, fresh, "{from} to {to}");
+        }
+    });
+}
+
+/// P56. A `SystemTime` goes to both types of moments, of which the server was asked before.
+#[test]
+fn a_moment_is_stored_as_the_type_that_its_column_has_now() {
+    run(async {
+        let owner = session().await;
+        let moment = SystemTime::UNIX_EPOCH + Duration::from_micros(1_577_880_000_500_000);
+        let types = [("timestamp", "timestamptz"), ("timestamptz", "timestamp")];
+        for ((from, to), zone) in
+            types.into_iter().flat_map(|it| [(it, "Asia/Karachi"), (it, "UTC")])
+        {
+            for uses in [1, OFTEN] {
+                let client = client_with(&format!("options=-c%20TimeZone%3D{zone}")).await;
+                let t = table(&format!("a {from}, b {from}[]")).await;
+                let insert = format!("insert into {t} values ($1, $2)");
+                let list = vec![moment];
+                for _ in 0..uses {
+                    client.execute(&insert, &[&moment, &list]).await.unwrap();
+                    client.batch(&insert, [(moment, list.clone())]).atomic().await.unwrap();
+                    client
+                        .batch(&insert, [(moment, list.clone())])
+                        .isolated()
+                        .await
+                        .into_result()
+                        .unwrap();
+                }
+                let change = format!(
+                    "set timezone = 'UTC'; truncate {t}; alter table {t} alter a type {to}, \
+                     alter b type {to}[]"
+                );
+                owner.script(&change).await.unwrap();
+                client.execute(&insert, &[&moment, &list]).await.unwrap();
+                client.execute(&insert, &[&Some(moment), &Some(&list)]).await.unwrap();
+                client.batch(&insert, [(moment, list.clone())]).atomic().await.unwrap();
+                client
+                    .batch(&insert, [(moment, list.clone())])
+                    .isolated()
+                    .await
+                    .into_result()
+                    .unwrap();
+                let tx = client.begin().await.unwrap();
+                tx.execute(&insert, &[&moment, &list]).await.unwrap();
+                tx.commit().await.unwrap();
+                let read = format!(
+                    "select count(*) from {t} where a::text like \
+                     '2020-01-01 12:00:00.5%' and b[1]::text like '2020-01-01 12:00:00.5%'"
+                );
+                let row = owner.query_one(&read, &[]).await.unwrap();
+                assert_eq!(row.get::<i64>(0), 5, "{from} to {to} in {zone}, {uses} uses");
+            }
         }
     });
 }

@@ -147,6 +147,12 @@ fn text_is_exact(type_oid: u32, value: &[u8]) -> bool {
     put_text(type_oid, value, &mut text).is_some() && is_exact_text(type_oid, &text)
 }
 
+/// Appends the text of a moment, or of an array of them, from which each type of moments reads the
+/// same one in UTC. `None` where there is none here. `of`: `timestamptz`, or an array of it.
+pub fn put_moment(of: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    matches!(of, oid::TIMESTAMPTZ | TIMESTAMPTZ_ARRAY).then(|| put_text(of, value, out)).flatten()
+}
+
 /// Appends the text of a value in binary form, from which the same value is read by its type;
 /// `None` if it has none here.
 fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {

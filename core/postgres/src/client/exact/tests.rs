@@ -240,3 +240,22 @@ fn a_moment_with_a_time_of_day_is_not_compared_by_a_remembered_type() {
     let text = instead_in(any, 1115, &array, true);
     assert_eq!(text.as_deref(), Some("{\"2001-01-01 12:00:00.5\"}"));
 }
+
+/// P56. A moment of a language that has no type for a `timestamp` alone.
+#[test]
+fn a_moment_that_goes_to_both_types_goes_by_name_where_they_have_one_wall_clock() {
+    let mut text = Vec::new();
+    let noon = calendar::DAY * 366 + 43_200_500_000;
+    assert!(put_moment(oid::TIMESTAMPTZ, &noon.to_be_bytes(), &mut text).is_some());
+    assert_eq!(text, b"2001-01-01 12:00:00.5+00");
+    assert!(put_moment(oid::DATE, &7_i32.to_be_bytes(), &mut Vec::new()).is_none());
+    let first = [&[0, 0, 0, 1][..], &(text.len() as u32).to_be_bytes(), &text].concat();
+    let of = |is_utc, moments: &[bool], type_oid| {
+        let rest = Parameters { moments, text: STORES, ..Parameters::default() };
+        Parameters { first: &first, is_utc, ..rest }.may_be_bound(&[type_oid])
+    };
+    for type_oid in [oid::TIMESTAMP, oid::TIMESTAMPTZ] {
+        assert!(of(true, &[true], type_oid) && !of(false, &[true], type_oid));
+    }
+    assert!(!of(true, &[true], oid::TEXT) && !of(true, &[], oid::TIMESTAMP));
+}

@@ -247,7 +247,7 @@ impl World {
     fn parameters<'a>(text: &'a str, written: &'a Written, is_utc: bool) -> Parameters<'a> {
         let Written { oids, are_learned, values, .. } = written;
         let (are_learned, more) = (*are_learned, &[]);
-        Parameters { named: oids, are_learned, first: values, more, is_utc, text }
+        Parameters { named: oids, are_learned, first: values, more, moments: &[], is_utc, text }
     }
 
     /// How a text runs.

@@ -18,7 +18,7 @@ fn binary(value: &[u8]) -> Vec<u8> {
 
 /// Uses with learned types, of values that are only stored, where the zone is UTC.
 fn learned<'a>(named: &'a [u32], first: &'a [u8], more: &'a [Vec<u8>]) -> Parameters<'a> {
-    Parameters { named, are_learned: true, first, more, is_utc: true, text: STORES }
+    Parameters { named, are_learned: true, first, more, moments: &[], is_utc: true, text: STORES }
 }
 
 /// The text that takes the place of a value of a learned type; `None` where it keeps its type.

@@ -50,6 +50,13 @@ pub fn may_be_outdated(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     is_meaningless(code)
         || code.is_some_and(|code| OF_VALUES.contains(&code))
         || lacks_binary_form(routine)
+        || is_refused_by_domain(code, routine)
+}
+
+/// Whether a value is none of a domain (`domain_check_input` in src/backend/utils/adt/domains.c), which
+/// its column may have left since its text was prepared.
+fn is_refused_by_domain(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    matches!(code, Some(b"23514" | b"23502")) && routine == Some(b"domain_check_input")
 }
 
 /// Whether the server refused a column of the result that has no binary form

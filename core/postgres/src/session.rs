@@ -330,7 +330,9 @@ impl Postgres {
             head.failed = true;
             return Ok(Step::Skipped(len));
         }
+        // An error of the statement at the end says nothing of the first.
         let never_started = head.first() == BIND
+            && head.last == head.last_sent
             && !head.guarded
             && head.statement.is_some()
             && self.status == TransactionStatus::Idle

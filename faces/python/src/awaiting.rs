@@ -417,7 +417,7 @@ impl Reply<'_> {
     /// Of each statement of a reply that is complete.
     fn tags(&self) -> impl Iterator<Item = &[u8]> {
         // That of a guard is the last.
-        let is_guarded = self.call.now.with(|it| it.is_by_names).unwrap_or(false);
+        let is_guarded = self.call.now.with(|it| it.by_names != (false, false)).unwrap_or(false);
         let count = if is_guarded { self.all_tags().count().saturating_sub(1) } else { usize::MAX };
         self.all_tags().take(count)
     }

@@ -106,8 +106,9 @@ pub(crate) struct Progress {
     pub(crate) args: Option<Py<PyTuple>>,
     /// Formats and parameters, encoded as `described` says; several of one with parts.
     pub(crate) requests: Vec<Encoded>,
-    /// Whether values are written by names of attributes, as a dict is: a guard goes behind them.
-    pub(crate) is_by_names: bool,
+    /// Whether rows are read, and whether values are written, by names of attributes, as a dict is:
+    /// a guard goes behind them.
+    pub(crate) by_names: (bool, bool),
     /// How the reply was asked for.
     pub(crate) described: Option<Arc<Described>>,
     pub(crate) blocks: Vec<Bytes>,

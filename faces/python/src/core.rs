@@ -438,7 +438,10 @@ impl Core {
         let it = call.get();
         let strict = it.client(py)?.get().strict;
         let mut requests: Vec<Encoded> = Vec::with_capacity(1);
-        it.now.with(|it| it.is_by_names = false)?;
+        let parts = if let Want::Calls(parts) = &it.want { &parts[..] } else { &[] };
+        for of in parts.iter().map(Py::get).chain([it]) {
+            of.now.with(|it| it.by_names = (false, false))?;
+        }
         let runs = matches!(it.want, Want::Parts(..));
         let mut in_run = 0;
         let mut add = |of: &Call, args: &Bound<'_, PyTuple>, part: Option<Py<Call>>| {
@@ -455,8 +458,9 @@ impl Core {
                 at = statement.map(|it| it.clone_ref(py));
             }
             written?;
-            if described.guard.is_some() && encode::has_names(args) {
-                let _ = of.now.with(|it| it.is_by_names = true);
+            if described.guard.is_some() {
+                let (rows, values) = (described.guard_of_rows.is_some(), encode::has_names(args));
+                let _ = of.now.with(|it| it.by_names = (rows, it.by_names.1 || values));
             }
             in_run += bytes.len();
             let has_room = in_run < RUN_BYTES || requests.len() >= SHORT_RUNS_MAX;

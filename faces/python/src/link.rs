@@ -253,9 +253,12 @@ impl Link {
         };
         let submission = submission(flags | anew, text, types, parameters, formats);
         let more = request.map_or(&[][..], |it| &it.3);
-        let is_by_names = call.now.with(|it| it.is_by_names).unwrap_or(false);
-        // Of several requests with one statement the last has it, for all of them.
-        let guard = request.and_then(|it| it.1.guard.as_ref()).filter(|_| is_by_names && is_last);
+        let by_names = call.now.with(|it| it.by_names).unwrap_or_default();
+        let guard = request.filter(|_| is_last).and_then(|(_, described, ..)| match by_names {
+            (_, true) => described.guard.as_ref(),
+            (true, _) => described.guard_of_rows.as_ref(),
+            _ => None,
+        });
         let behind = match (&call.want, guard) {
             (Want::CopyIn(text), _) => Behind { text, types: &[] },
             (_, Some(guard)) => Behind { text: &guard.text, types: &guard.types },

@@ -125,7 +125,9 @@ pub(crate) struct Described {
     /// The body of the RowDescription; empty where it returns no rows.
     pub(crate) row: Bytes,
     pub(crate) columns: Vec<Arc<Type>>,
-    /// What goes behind a use whose values were written by names of attributes.
+    /// What goes behind each use, whose rows are read by names of attributes; and behind one whose
+    /// values were written by names as well.
+    pub(crate) guard_of_rows: Option<Guard>,
     pub(crate) guard: Option<Guard>,
 }
 
@@ -261,8 +263,10 @@ impl Described {
         };
         let (formats, of_arrow) = (forms(&Type::format), forms(&onetrip_arrow::format));
         let counted = columns.iter().map(|type_| type_.format()).collect();
-        let guard = attributes::guard(&all);
-        let rest = Described { id, types: all, oids, guard, ..Described::default() };
+        let guard_of_rows = attributes::guard(&columns);
+        let guard = attributes::guard(&[&all[..], &columns].concat());
+        let rest = Described { id, guard, guard_of_rows, ..Described::default() };
+        let rest = Described { types: all, oids, ..rest };
         Described { formats, of_arrow, counted, row, columns, ..rest }
     }
 

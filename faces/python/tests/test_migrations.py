@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import ipaddress
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -1325,3 +1326,92 @@ async def test_a_dict_makes_no_more_trips_than_a_tuple(line: Any, admin: Any) ->
                 await db.execute(insert, value)
                 fewest[name] = min(fewest.get(name, 99), line.trips)
         assert fewest["dict"] == fewest["tuple"]
+
+
+async def test_what_a_domain_refused_is_stored_once_its_column_has_left_it(
+    face: Face, admin: Any
+) -> None:
+    await admin.execute("create domain moving.small as int check (value < 10)")
+    await admin.execute("create table moving.values (a moving.small)")
+    insert = "insert into moving.values values ($1)"
+    for _ in range(8):
+        await face.execute(insert, 7)
+    with pytest.raises(Exception, match="violates check constraint"):
+        await face.execute(insert, 70)
+    for _ in range(8):
+        await face.execute(insert, 7)
+    await admin.execute("truncate moving.values; alter table moving.values alter a type int")
+    await face.execute(insert, 70)
+    assert await admin.fetchval("select a from moving.values") == 70
+
+
+async def test_an_address_is_stored_without_a_mask_where_its_column_is_a_text_now(
+    admin: Any,
+) -> None:
+    await admin.execute("create table moving.values (a inet, b inet[])")
+    insert = "insert into moving.values values ($1, $2)"
+    four, six = ipaddress.ip_address("1.2.3.4"), ipaddress.ip_address("::1")
+    db = await onetrip.asyncpg.connect(URL)
+    for _ in range(8):
+        await db.execute(insert, four, [four, six])
+    assert await db.fetchrow("select * from moving.values limit 1") is not None
+    await admin.execute(
+        "truncate moving.values; alter table moving.values alter a type text, alter b type text[]"
+    )
+    await db.execute(insert, four, [four, six])
+    row = await admin.fetchrow("select * from moving.values")
+    assert tuple(row) == ("1.2.3.4", ["1.2.3.4", "::1"])
+    await db.close()
+
+
+@pytest.mark.parametrize("way", ["fetch", "begin", "returning", "many", "pipeline", "stream"])
+@pytest.mark.parametrize("of", ["moving.two", "moving.two[]", "moving.outer"])
+@pytest.mark.parametrize("migration", [REORDERED["renamed"], ["rename attribute a to c"]])
+async def test_a_composite_is_read_by_the_names_that_its_attributes_have_now(
+    face: Face, admin: Any, migration: list[str], of: str, way: str
+) -> None:
+    await admin.execute("create type moving.two as (a text, b text)")
+    await admin.execute("create type moving.outer as (two moving.two)")
+    await admin.execute(f"create table moving.values (k int, a {of})")
+    made = {"moving.two": "it", "moving.two[]": "array[it]", "moving.outer": "row(it)::moving.outer"}
+    value = made[of].replace("it", "('1', '2')::moving.two")
+    await admin.execute(f"insert into moving.values values (1, {value})")
+    read = "select a from moving.values where k = $1"
+
+    async def names() -> Any:
+        match way:
+            case "fetch":
+                rows = await face.fetch(read, 1)
+            case "returning":
+                rows = await face.fetch("update moving.values set k = $1 returning a", 1)
+            case "begin":
+                async with face.db.transaction() if face.drop_in else face.db.begin() as tx:
+                    rows = [tuple(it) for it in await (face.db if face.drop_in else tx).fetch(read, 1)]
+            case "many":
+                rows = [tuple(it) for it in await face.db.fetchmany(read, [(1,)])]
+            case "pipeline" if not face.drop_in:
+                async with face.db.pipeline() as pipeline:
+                    row = pipeline.fetchrow(read, 1)
+                rows = [tuple(await row)]  # type: ignore
+            case "stream" if not face.drop_in:
+                async with aclosing(face.db.stream(read, 1)) as stream:
+                    rows = [tuple(it) async for it in stream]
+            case _:
+                pytest.skip("asyncpg has none")
+        it = rows[0][0]
+        it = it[0] if of.endswith("[]") else it["two"] if "outer" in of else it
+        return dict(it.items())
+
+    for _ in range(8):
+        assert await names() == {"a": "1", "b": "2"}
+    await admin.execute(";".join(f"alter type moving.two {what}" for what in migration))
+    told, failures = [], 0
+    for _ in range(3):
+        try:
+            told.append(await names())
+        except Exception as error:
+            failures += 1
+            assert "attributes of a type have changed" in str(error)
+    now = {"c": "1", "b": "2"} if len(migration) == 1 else {"b": "1", "a": "2"}
+    assert told == [now] * (3 - failures)
+    assert failures <= (way in ("begin", "pipeline", "stream"))

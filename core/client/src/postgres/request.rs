@@ -49,8 +49,7 @@ pub struct Submission<'a> {
     pub behind: Behind<'a>,
 }
 
-/// A statement behind another one, in the same request: a COPY FROM STDIN, or uses of a statement
-/// that is not prepared. It returns no rows; its tag is the last of the reply.
+/// A statement behind another one, in the same request. It returns no rows; its tag is the last of the reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Behind<'a> {
     /// Its text; empty for none.

@@ -295,9 +295,7 @@ impl Postgres {
             let plan = self.statements.named(protocol, submission.name, text, parameters)?;
             return plan.map_err(|NameTaken| Refused::NameTaken);
         }
-        let is_guarded = !submission.behind.text.is_empty();
-        let is_unprepared = submission.has(flag::UNPREPARED) || is_loose || is_guarded;
-        if is_unprepared || !submission.portal.name.is_empty() {
+        if submission.has(flag::UNPREPARED) || !submission.portal.name.is_empty() || is_loose {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }

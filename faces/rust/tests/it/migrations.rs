@@ -92,6 +92,35 @@ fn a_text_is_stored_as_the_type_that_its_column_has_now() {
     });
 }
 
+/// P56. The type of a value is that of its column when the text was prepared, and a domain checks it.
+#[test]
+fn what_a_domain_refused_is_stored_once_its_column_has_left_it() {
+    run(async {
+        let (client, owner, t) = (client().await, session().await, table("a int").await);
+        let leaves = format!("truncate {t}; alter table {t} alter a type bigint");
+        for check in ["check (value < 10)", "not null"] {
+            let joins = format!(
+                "drop domain if exists {t}_d; create domain {t}_d as int {check}; \
+                 truncate {t}; alter table {t} alter a type {t}_d"
+            );
+            owner.script(&joins).await.unwrap();
+            let insert = format!("insert into {t} values ($1) returning a::text");
+            for _ in 0..OFTEN {
+                client.execute(&insert, &[&"7"]).await.unwrap();
+            }
+            let what = if check == "not null" { None } else { Some("70") };
+            let refused = client.execute(&insert, &[&what]).await.unwrap_err();
+            assert!(["23514", "23502"].contains(&refused.sqlstate().unwrap()), "{refused}");
+            for _ in 0..OFTEN {
+                client.execute(&insert, &[&"7"]).await.unwrap();
+            }
+            owner.script(&leaves).await.unwrap();
+            client.execute(&insert, &[&what]).await.unwrap();
+            assert_eq!(stored(&owner, &t).await, [what.map(str::to_owned)], "{check}");
+        }
+    });
+}
+
 /// P56. A `SystemTime` goes to both types of moments, of which the server was asked before.
 #[test]
 fn a_moment_is_stored_as_the_type_that_its_column_has_now() {

@@ -4,6 +4,8 @@
 use super::{
     Format, Loosened, Parameters, format_of, is_compared_alike, is_exact_text, oid, parts_of,
 };
+use std::net::IpAddr;
+
 use crate::binary::{Parts, array, calendar, numeric};
 
 const BYTEA: u32 = 17;
@@ -12,6 +14,7 @@ const BYTEA: u32 = 17;
 const INTERVAL: u32 = 1186;
 const TIMETZ: u32 = 1266;
 const JSONB: u32 = 3802;
+const INET: u32 = 869;
 
 const TIMESTAMP_ARRAY: u32 = 1115;
 const TIMESTAMPTZ_ARRAY: u32 = 1185;
@@ -107,7 +110,7 @@ fn is_exact_binary(type_oid: u32, value: &[u8], is_utc: bool) -> bool {
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => is_exact_text(type_oid, value),
         oid::OID => value.first().is_none_or(|byte| *byte < 0x80),
         oid::TIMESTAMPTZ => is_utc,
-        TIMETZ | INTERVAL | JSONB => false,
+        TIMETZ | INTERVAL | JSONB | INET => false,
         _ => match element_of(type_oid) {
             Some(of) => each_is(value, |it| is_exact_binary(of, it, is_utc)),
             None => true,
@@ -177,6 +180,7 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
         oid::UUID | BYTEA => put_hex(type_oid, value, out),
         oid::JSON => out.extend_from_slice(value),
         JSONB => out.extend_from_slice(value.split_first()?.1),
+        INET => put_address(value, out)?,
         oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => out.extend_from_slice(value),
         oid::TIMESTAMPTZ => {
             calendar::put_utc(i64::from_be_bytes(value.try_into().ok()?), out);
@@ -201,6 +205,21 @@ fn put_text(type_oid: u32, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 fn put(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     out.extend_from_slice(number.to_string().as_bytes());
+}
+
+/// An address, with its mask if it has one (`network_send` in src/backend/utils/adt/network.c). A cast
+/// to text gives all of them a mask.
+fn put_address(value: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let [_, bits, _, _, address @ ..] = value else { return None };
+    let address = match *address {
+        [a, b, c, d] => IpAddr::from([a, b, c, d]),
+        _ => IpAddr::from(<[u8; 16]>::try_from(address).ok()?),
+    };
+    put(out, address);
+    if usize::from(*bits) != 8 * (value.len() - 4) {
+        put(out, format_args!("/{bits}"));
+    }
+    Some(())
 }
 
 /// A uuid with its hyphens, or bytes.
@@ -251,7 +270,7 @@ fn float_text(value: f64, digits: &str) -> String {
 
 /// The type of the elements of an array whose elements are not always exact.
 fn element_of(type_oid: u32) -> Option<u32> {
-    const ARRAYS: [(u32, u32); 13] = [
+    const ARRAYS: [(u32, u32); 14] = [
         (1009, oid::TEXT),
         (1015, oid::VARCHAR),
         (1014, oid::BPCHAR),
@@ -265,6 +284,7 @@ fn element_of(type_oid: u32) -> Option<u32> {
         (1270, TIMETZ),
         (1187, INTERVAL),
         (3807, JSONB),
+        (1041, INET),
     ];
     ARRAYS.iter().find(|(array, _)| *array == type_oid).map(|(_, of)| *of)
 }

@@ -252,15 +252,14 @@ impl State {
         Some(told(failure))
     }
 
-    /// What a call was sent with is the server's no more: the types of its parameters and columns are
-    /// asked for anew as well.
+    /// What a call was sent with is the server's no more: the types of its parameters, and its
+    /// composites, are asked for anew as well.
     fn has_changed(&mut self, call: &Call) {
         self.generation.has_changed();
         let described = call.now.with(|it| it.described.clone()).ok().flatten();
         if let Some(described) = described {
-            let columns = described.columns.iter().map(|of| of.oid);
-            let all = described.oids.iter().copied().chain(columns);
-            all.for_each(|oid| self.types.forget(oid));
+            let composites = described.guard.iter().flat_map(|guard| &guard.types);
+            described.oids.iter().chain(composites).for_each(|oid| self.types.forget(*oid));
         }
     }
 

@@ -200,7 +200,8 @@ impl Type {
 /// that it says on the wire ([`fit`](super::fit)), any type by an error of the server, or of a value
 /// that does not fit; it is then forgotten, and asked for anew. An enum's labels are not kept, and
 /// of the other kinds nothing can be altered: what is dropped and made anew has another number. A
-/// composite whose attributes were given other names, and nothing else, is not noticed.
+/// composite whose attributes were given other names, and nothing else, shows that
+/// by a guard behind a statement ([`attributes`](super::attributes)).
 #[derive(Debug, Default)]
 pub struct Types {
     known: Known<Arc<Type>>,

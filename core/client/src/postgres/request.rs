@@ -200,10 +200,10 @@ impl<'a> Submission<'a> {
         };
         let expect = expect.describe_portal();
         let runs = self.portal.rows_max.is_some();
-        self.and_behind(if runs { expect.execute() } else { expect }.of_traits(traits))
+        if runs { expect.execute() } else { expect }.of_traits(traits)
     }
 
-    /// The same with the reply to the statement behind it.
+    /// A reply with that to the statement behind it.
     pub(crate) fn and_behind(&self, expect: Expect) -> Expect {
         if self.behind.text.is_empty() { expect } else { expect.then_statement() }
     }

@@ -209,13 +209,9 @@ impl Postgres {
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = match is_portal {
             true => submission.expect_portal(traits),
-            false => submission.and_behind(expect(
-                &way,
-                1 + submission.more.len(),
-                closes || close.is_some(),
-                traits,
-            )),
+            false => expect(&way, 1 + submission.more.len(), closes || close.is_some(), traits),
         };
+        let expect = submission.and_behind(expect);
         let partial = expect.has_partial_effects();
         let expected = if guard.is_some() { expect.guarded() } else { expect };
         let request = Request {

@@ -331,13 +331,12 @@ pub(crate) fn encode(
     type_: &Type,
     out: &mut BytesMut,
 ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-    if let Some(as_what) = written_as(type_) {
-        check_written(value, system_times(value))?;
-        return write_moment(value, &as_what, out);
-    }
     // Only values with such times are checked: the check costs more than writing the value.
     if has_times(type_) {
         check_written(value, system_times(value))?;
+        if let Some(as_what) = written_as(type_) {
+            return write_moment(value, &as_what, out);
+        }
     }
     value.to_sql_checked(type_, out)
 }

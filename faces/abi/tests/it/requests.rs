@@ -332,7 +332,8 @@ fn a_caller_who_gave_a_request_up_waits_no_longer_than_a_cancel_may_take() {
     host.share();
     let (head, behind) = (host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[]));
     host.write();
-    let start = host.now();
+    // Whole, since a time comes back with its nanoseconds rounded.
+    let start = host.now().ceil();
     // SAFETY: the connection lives.
     unsafe {
         onetrip_want_cancel(host.connection, start, head);

@@ -115,6 +115,7 @@ impl Messages {
     }
 
     /// The next bytes of the message's body, at most `max`; `None` at its end.
+    #[inline]
     pub(super) fn poll_piece(
         &mut self,
         max: usize,

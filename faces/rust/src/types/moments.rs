@@ -45,11 +45,12 @@ pub(crate) fn is_any_moment(type_: &Type) -> bool {
 }
 
 /// The type whose binary form is made first.
+#[inline]
 pub(crate) fn written_as(type_: &Type) -> Option<Type> {
-    // Others with this number are rare: UNKNOWN has one.
-    match type_.oid() {
-        0 if type_ == moment() => Some(Type::TIMESTAMPTZ),
-        0 if type_ == moments() => Some(Type::TIMESTAMPTZ_ARRAY),
+    // A built-in type differs from them by its discriminant; its number would take a table.
+    match type_ {
+        it if it == moment() => Some(Type::TIMESTAMPTZ),
+        it if it == moments() => Some(Type::TIMESTAMPTZ_ARRAY),
         _ => None,
     }
 }

@@ -15,6 +15,8 @@ pub(crate) fn has_times(type_: &Type) -> bool {
         Kind::Array(of) | Kind::Domain(of) | Kind::Range(of) | Kind::Multirange(of) => {
             has_times(of)
         }
+        // What stands for both types of moments.
+        Kind::Pseudo => true,
         Kind::Composite(fields) => fields.iter().any(|field| has_times(field.type_())),
         _ => is_moment(type_) || *type_ == Type::TIME,
     }

@@ -37,7 +37,7 @@ use flow::Flow;
 pub use flow::Part;
 use login::Login;
 use positions::Positions;
-pub use request::{Behind, Portal, Submission, Types};
+pub use request::{Portal, Submission, Types};
 pub use statements::SharedTexts;
 use statements::Statements;
 

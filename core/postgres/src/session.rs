@@ -379,6 +379,20 @@ impl Postgres {
         Ok(self.took_of_reset(1, len, head))
     }
 
+    /// A command tag says that the session is another now.
+    fn changes(&mut self, body: &[u8], head: &Expect) {
+        let is_own = head.own != Own::No || head.resets;
+        self.session_changed |= !(head.transaction_local || is_own);
+        if body == b"PREPARE\0" {
+            self.ownership.has_prepared();
+        }
+        if body.ends_with(b" ALL\0") {
+            self.statements_lost = true;
+            self.ownership.statements_lost();
+            self.positions.statements_lost();
+        }
+    }
+
     /// So many answers to the reset were read.
     fn took_of_reset(&mut self, answers: u8, len: usize, head: &mut Expect) -> Step<Event> {
         head.guard -= answers;
@@ -559,16 +573,7 @@ impl Protocol for Postgres {
                     return Err(Violation("a reply that answers nothing"));
                 };
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
-                    let is_own = head.own != Own::No || head.resets;
-                    self.session_changed |= !(head.transaction_local || is_own);
-                    if body == b"PREPARE\0" {
-                        self.ownership.has_prepared();
-                    }
-                    if body.ends_with(b" ALL\0") {
-                        self.statements_lost = true;
-                        self.ownership.statements_lost();
-                        self.positions.statements_lost();
-                    }
+                    self.changes(body, head);
                 }
                 if head.own != Own::No && tag == backend::DATA_ROW {
                     match head.own {

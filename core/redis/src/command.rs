@@ -72,12 +72,8 @@ impl Command {
         }
         self.bytes.reserve(bytes.len() + LENGTH_MAX + 2);
         match u8::try_from(bytes.len()) {
-            // Names and most keys.
+            // Names and short keys.
             Ok(len @ 0..10) => self.bytes.extend_from_slice(&[b'$', b'0' + len, b'\r', b'\n']),
-            Ok(len @ 10..100) => {
-                let digits = [b'0' + len / 10, b'0' + len % 10];
-                self.bytes.extend_from_slice(&[b'$', digits[0], digits[1], b'\r', b'\n']);
-            }
             _ => put_length(&mut self.bytes, b'$', bytes.len()),
         }
         self.bytes.extend_from_slice(bytes);
@@ -172,9 +168,8 @@ pub struct Args<'a> {
 impl<'a> Iterator for Args<'a> {
     type Item = &'a [u8];
 
-    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        // Names and most keys have a length of one digit.
+        // Names and short keys have a length of one digit.
         if let [_, digit, b'\r', _, rest @ ..] = self.rest {
             let (bytes, rest) = rest.split_at(usize::from(digit - b'0'));
             self.rest = &rest[2..];

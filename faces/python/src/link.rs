@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_client::completion::{Record, outcome};
-use onetrip_client::postgres::{Behind, Holder, Portal as Opened, Submission, Types as Typed};
+use onetrip_client::postgres::{Holder, Portal as Opened, Submission, Types as Typed};
 use onetrip_client::{Connection, flag};
 use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Ticket, Time};
@@ -259,12 +259,9 @@ impl Link {
             (true, _) => described.guard_of_rows.as_ref(),
             _ => None,
         });
-        let behind = match (&call.want, guard) {
-            (Want::CopyIn(text), _) => Behind { text, types: &[] },
-            (_, Some(guard)) => Behind { text: &guard.text, types: &guard.types },
-            _ => Behind::default(),
-        };
-        let submission = Submission { portal, more, behind, ..submission };
+        let behind = if let Want::CopyIn(behind) = &call.want { behind } else { "" };
+        let guard = guard.map_or(&[][..], |guard| &guard.messages);
+        let submission = Submission { portal, more, behind, guard, ..submission };
         // The server may wait for a lock before it says what a text takes: nobody goes behind that.
         let key = if call.is_own() { TextKey::ALONE } else { statement.key };
         let reading = call.now.with(|it| it.reading).ok().flatten();

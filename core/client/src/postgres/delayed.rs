@@ -11,7 +11,7 @@ use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
 use onetrip_postgres::message::Format;
 use onetrip_postgres::message::tag::backend;
 
-use super::request::{Behind, Portal, Submission, Types};
+use super::request::{Portal, Submission, Types};
 use super::{Postgres, Refused};
 use crate::completion::{Completions, end, kind, outcome};
 use crate::flag;
@@ -47,7 +47,7 @@ enum What {
         types: (u32, Box<[u32]>, bool),
         formats: Box<[Format]>,
         portal: (Box<str>, Option<NonZeroU32>),
-        behind: (Box<str>, Box<[u32]>),
+        guard: Box<[u8]>,
     },
     Sync,
     /// No caller goes on with the transaction from here on.
@@ -57,9 +57,9 @@ enum What {
 impl Waiting {
     fn bytes(&self) -> usize {
         match &self.what {
-            What::Statement { text, name, parameters, types, formats, behind, .. } => {
-                let lists = 4 * (types.1.len() + behind.1.len()) + size_of_val(&**formats);
-                text.len() + behind.0.len() + name.len() + parameters.len() + lists
+            What::Statement { text, name, parameters, types, formats, guard, .. } => {
+                let lists = 4 * types.1.len() + size_of_val(&**formats);
+                text.len() + guard.len() + name.len() + parameters.len() + lists
             }
             What::Sync | What::Left => 0,
         }
@@ -146,8 +146,9 @@ impl Postgres {
         submission: &Submission<'_>,
         deadline: Time,
     ) -> Result<Ticket, Refused> {
-        let Submission { flags, text, name, types, parameters, more, formats, portal, behind } =
-            *submission;
+        let Submission {
+            flags, text, name, types, parameters, more, formats, portal, guard, ..
+        } = *submission;
         if !more.is_empty() {
             return Err(Refused::Malformed);
         }
@@ -162,7 +163,7 @@ impl Postgres {
             types: (types.id, types.oids.into(), types.are_learned),
             formats: formats.into(),
             portal: (portal.name.into(), portal.rows_max),
-            behind: (behind.text.into(), behind.types.into()),
+            guard: guard.into(),
         };
         self.push_delayed(now, Waiting { token, deadline, what })
     }
@@ -211,13 +212,13 @@ impl Postgres {
                 self.forget(token);
                 self.submit_host_sync(now, token, to)
             }
-            What::Statement { flags, text, name, parameters, types, formats, portal, behind } => {
+            What::Statement { flags, text, name, parameters, types, formats, portal, guard } => {
                 self.forget(token);
                 let (text, name, parameters) = (&*text, &*name, &*parameters);
                 let types = Types { id: types.0, oids: &types.1, are_learned: types.2 };
                 let formats = &*formats;
                 let portal = Portal { name: &portal.0, rows_max: portal.1 };
-                let behind = Behind { text: &behind.0, types: &behind.1 };
+                let guard = &*guard;
                 let submission = Submission {
                     flags,
                     text,
@@ -227,7 +228,8 @@ impl Postgres {
                     more: &[],
                     formats,
                     portal,
-                    behind,
+                    behind: "",
+                    guard,
                 };
                 self.take_request(now, token, submission, deadline, to)
             }

@@ -45,17 +45,12 @@ pub struct Submission<'a> {
     pub formats: &'a [Format],
     /// The portal that it opens, or goes on with if it has no text; empty for none.
     pub portal: Portal<'a>,
-    /// A statement behind it, in its implicit transaction: if it fails, nothing was done.
-    pub behind: Behind<'a>,
-}
-
-/// A statement behind another one, in the same request. It returns no rows; its tag is the last of the reply.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Behind<'a> {
-    /// Its text; empty for none.
-    pub text: &'a str,
-    /// The types of its parameters, which are all NULL. Behind a COPY there are none.
-    pub types: &'a [u32],
+    /// A statement behind a COPY FROM STDIN, in its implicit transaction: if it fails, nothing was
+    /// copied. Empty for none.
+    pub behind: &'a str,
+    /// The messages of a statement behind any other, in its implicit transaction: if it fails,
+    /// nothing was done. It returns no rows; its tag is the last of the reply. Empty for none.
+    pub guard: &'a [u8],
 }
 
 /// A portal of a transaction: the rows of a statement, of which each request takes some.
@@ -151,7 +146,7 @@ impl<'a> Submission<'a> {
         let types = types + 2 * self.portal.name.len();
         let more = |parameters: &Vec<u8>| parameters.len() + 2 * self.formats.len() + USE_MAX;
         let types = types + self.more.iter().map(more).sum::<usize>();
-        let text = self.text.len() + self.behind.text.len() + 8 * self.behind.types.len();
+        let text = self.text.len() + self.behind.len() + self.guard.len();
         text + 4 * self.name.len() + types + self.parameters.len() + close_len
     }
 
@@ -170,7 +165,7 @@ impl<'a> Submission<'a> {
 
     /// Writes a COPY FROM STDIN and the first of its data.
     pub(crate) fn write_copy(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        match self.behind.text {
+        match self.behind {
             "" => Query { sql: self.text }.encode(out)?,
             // A comment at the end of the COPY ends with its line.
             behind => Query { sql: &format!("{}\n;{behind}", self.text) }.encode(out)?,
@@ -205,7 +200,7 @@ impl<'a> Submission<'a> {
 
     /// A reply with that to the statement behind it.
     pub(crate) fn and_behind(&self, expect: Expect) -> Expect {
-        if self.behind.text.is_empty() { expect } else { expect.then_statement() }
+        if self.guard.is_empty() { expect } else { expect.then_statement() }
     }
 
     /// Opens a portal, or takes rows of it, or both.
@@ -221,7 +216,7 @@ impl<'a> Submission<'a> {
             let rows_max = i32::try_from(rows_max.get()).unwrap_or(i32::MAX);
             Execute { portal: name, rows_max }.encode(out)?;
         }
-        self.write_behind(out)?;
+        out.put_slice(self.guard);
         out.put_slice(&SYNC);
         Ok(())
     }
@@ -258,25 +253,10 @@ impl<'a> Submission<'a> {
             bind::write_encoded(out, "", &statement, parameters, formats)?;
             out.put_slice(&execute::UNNAMED_ALL);
         }
-        self.write_behind(out)?;
+        out.put_slice(self.guard);
         if !self.has(flag::MEMBER) {
             out.put_slice(&SYNC);
         }
-        Ok(())
-    }
-
-    /// Writes the statement behind it.
-    fn write_behind(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        let Behind { text, types } = self.behind;
-        if text.is_empty() {
-            return Ok(());
-        }
-        parse::write(out, "", text, types)?;
-        let mut nulls = vec![0, 0];
-        nulls.extend_from_slice(&(types.len() as u16).to_be_bytes());
-        nulls.resize(nulls.len() + 4 * types.len(), 0xff);
-        bind::write_encoded(out, "", "", &nulls, Formats::AllText)?;
-        out.put_slice(&execute::UNNAMED_ALL);
         Ok(())
     }
 

@@ -10,15 +10,18 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use bytes::BytesMut;
+
 use super::kinds::{Kind, Type};
 use crate::client::copy::literal;
+use crate::message::{EncodeError, Formats, bind, execute, parse};
 
 /// A statement that fails unless the attributes of composites have the names that were learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Its text.
-    pub text: String,
-    /// The numbers of the composites, which are the types of its parameters. All of these are NULL.
+    /// Parse, Bind and Execute.
+    pub messages: Vec<u8>,
+    /// The numbers of the composites.
     pub types: Vec<u32>,
 }
 
@@ -53,8 +56,22 @@ pub fn guard(types: &[Arc<Type>]) -> Option<Guard> {
             names.join(", ")
         );
     }
-    let types = found.into_iter().map(|(oid, _)| oid).collect();
-    (!text.is_empty()).then_some(Guard { text, types })
+    let types: Vec<u32> = found.into_iter().map(|(oid, _)| oid).collect();
+    // It can't be encoded with names of some 1 GiB: then values are not written by names, either.
+    if text.is_empty() { None } else { Guard::new(&text, types).ok() }
+}
+
+impl Guard {
+    /// The composites are the types of its parameters, which are all NULL.
+    fn new(text: &str, types: Vec<u32>) -> Result<Guard, EncodeError> {
+        let mut out = BytesMut::new();
+        parse::write(&mut out, "", text, &types)?;
+        let null = |_: usize, _: &mut BytesMut| Ok::<_, EncodeError>(bind::IsNull::Yes);
+        let all = Formats::AllText;
+        bind::write(&mut out, "", "", all, types.len(), null, all)?;
+        out.extend_from_slice(&execute::UNNAMED_ALL);
+        Ok(Guard { messages: out.to_vec(), types })
+    }
 }
 
 /// The composites in a type, each once, and the names of their attributes.
@@ -93,9 +110,13 @@ mod tests {
         let many = made(20_002, "_two", Kind::Array(two.clone()));
         let outer = made(20_003, "outer", fields(&["x"], &many));
         let guard = guard(&[text.clone(), outer, two]).expect("there are composites");
-        assert_eq!(guard.types, [20_003, 20_001]);
-        assert_eq!(guard.text.matches(" union all ").count(), 1);
-        assert!(guard.text.contains("array[E'a', E'it''s']"), "{}", guard.text);
+        let said = String::from_utf8_lossy(&guard.messages);
+        assert_eq!(said.matches(" union all ").count(), 1);
+        assert!(said.contains("array[E'a', E'it''s']"), "{said}");
+        // The composites' numbers are the types; NULL is the length -1.
+        let types = [20_003_u32, 20_001].map(u32::to_be_bytes).concat();
+        assert!(guard.messages.windows(8).any(|it| it == types));
+        assert!(guard.messages.windows(8).any(|it| it == [0xff; 8]));
         assert!(super::guard(&[text]).is_none());
     }
 

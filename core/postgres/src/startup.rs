@@ -68,6 +68,7 @@ pub struct Startup {
     /// Bytes of all messages received so far.
     received_len: usize,
     negotiated: bool,
+    is_of_another: bool,
     /// The result so far. Its status is a placeholder until the end.
     ready: Ready,
 }
@@ -131,7 +132,32 @@ impl Startup {
             status: TransactionStatus::Idle,
         };
         let phase = Phase::Begun;
-        Ok(Startup { config, nonce, phase, out, received_len: 0, negotiated: false, ready })
+        Ok(Startup {
+            config,
+            nonce,
+            phase,
+            out,
+            received_len: 0,
+            negotiated: false,
+            is_of_another: false,
+            ready,
+        })
+    }
+
+    /// The same on behalf of another client, whose packet this is. The session's encoding is that
+    /// client's affair.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn with_packet(
+        config: StartupConfig,
+        packet: &[u8],
+        nonce: [u8; NONCE_LEN],
+    ) -> Result<Self, StartupError> {
+        let mut startup = Startup::new(config, nonce)?;
+        startup.out = BytesMut::from(packet);
+        startup.is_of_another = true;
+        Ok(startup)
     }
 
     /// Takes whole messages off the front of `input`; an incomplete one stays. Bytes behind
@@ -389,7 +415,10 @@ impl Startup {
     /// each string is checked when it is decoded.
     fn finish(&mut self) -> Result<Ready, StartupError> {
         let mut parameters = self.ready.parameters.iter();
-        if parameters.any(|(name, value)| name == "client_encoding" && !config::is_utf8(value)) {
+        let is_ours = !self.is_of_another;
+        if is_ours
+            && parameters.any(|(name, value)| name == "client_encoding" && !config::is_utf8(value))
+        {
             return Err(StartupError::ClientEncoding);
         }
         Ok(self.ready.clone())

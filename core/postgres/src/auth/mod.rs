@@ -10,4 +10,4 @@ pub mod scram_server;
 
 pub use password::Password;
 pub use scram::{ChannelBinding, ScramClient, ScramError, ScramProof};
-pub use scram_server::ScramServer;
+pub use scram_server::{ScramServer, Verifier};

@@ -1,6 +1,10 @@
-//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side, for model servers in tests.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side, for model servers in tests, and for who
+//! checks clients on a server's behalf.
 //!
-//! It keeps the password itself instead of a verifier, and is not hardened against probing.
+//! It is not hardened against probing: whether a user has a password here may be seen.
+
+use std::fmt;
+use std::sync::Arc;
 
 use base64ct::{Base64, Encoding};
 use hmac::Mac;
@@ -9,12 +13,33 @@ use sha2::{Digest, Sha256};
 use super::Password;
 use super::scram::{ChannelBinding, Keys, NOT_UTF8, ScramError, attribute, decode, keyed, xor};
 
+/// What a server keeps of a password to check who claims to know it.
+pub struct Verifier {
+    salt: Vec<u8>,
+    iterations: u32,
+    keys: Keys,
+}
+
+impl Verifier {
+    /// Computes for as long as the number of iterations demands.
+    #[must_use]
+    pub fn new(password: &Password, salt: &[u8], iterations: u32) -> Verifier {
+        let keys = Keys::derive(password, salt, iterations);
+        Verifier { salt: salt.to_vec(), iterations, keys }
+    }
+}
+
+impl fmt::Debug for Verifier {
+    /// Leaves out what stands for the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
 /// One exchange, seen from the server.
 #[derive(Debug)]
 pub struct ScramServer {
-    password: Password,
-    salt: Vec<u8>,
-    iterations: u32,
+    verifier: Arc<Verifier>,
     /// The server's part of the nonce, in base64.
     nonce: String,
     binding: ChannelBinding,
@@ -31,8 +56,14 @@ impl ScramServer {
         nonce: &[u8],
         binding: ChannelBinding,
     ) -> Self {
-        let nonce = Base64::encode_string(nonce);
-        ScramServer { password, salt: salt.to_vec(), iterations, nonce, binding, begun: None }
+        let verifier = Verifier::new(&password, salt, iterations);
+        ScramServer::with(Arc::new(verifier), nonce, binding)
+    }
+
+    /// With what is kept of a password. `nonce` is fresh randomness.
+    #[must_use]
+    pub fn with(verifier: Arc<Verifier>, nonce: &[u8], binding: ChannelBinding) -> Self {
+        ScramServer { verifier, nonce: Base64::encode_string(nonce), binding, begun: None }
     }
 
     /// Takes client-first-message and makes server-first-message.
@@ -47,8 +78,8 @@ impl ScramServer {
         let mut attributes = bare.split(',');
         attribute(&mut attributes, "n=")?;
         let nonce = format!("{}{}", attribute(&mut attributes, "r=")?, self.nonce);
-        let salt = Base64::encode_string(&self.salt);
-        let reply = format!("r={nonce},s={salt},i={}", self.iterations);
+        let salt = Base64::encode_string(&self.verifier.salt);
+        let reply = format!("r={nonce},s={salt},i={}", self.verifier.iterations);
         self.begun = Some((nonce, format!("{bare},{reply}")));
         Ok(reply)
     }
@@ -67,7 +98,7 @@ impl ScramServer {
         }
         let proof = decode(proof)?.try_into().map_err(|_| ScramError::Proof)?;
         let auth_message = format!("{begun},{without_proof}");
-        let keys = Keys::derive(&self.password, &self.salt, self.iterations);
+        let keys = &self.verifier.keys;
         let signature = keyed(&keys.stored, auth_message.as_bytes()).finalize().into_bytes().into();
         if Sha256::digest(xor(proof, signature))[..] != keys.stored {
             return Err(ScramError::Proof);

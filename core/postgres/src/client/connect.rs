@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Whether it matches the setting; `None` if the server is too old to say.
-    fn fits(self, wanted: TargetSessionAttrs) -> Option<bool> {
+    pub(in crate::client) fn fits(self, wanted: TargetSessionAttrs) -> Option<bool> {
         let is_read_only = || Some(self.is_standby? | self.is_read_only?);
         match wanted {
             TargetSessionAttrs::Any | TargetSessionAttrs::PreferStandby => Some(true),

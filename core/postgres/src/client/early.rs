@@ -36,7 +36,9 @@ use std::collections::VecDeque;
 use bytes::{Buf, BytesMut};
 pub use onetrip_engine::Time;
 
+use super::connect::{Session, TargetSessionAttrs};
 use crate::message::Header;
+use crate::startup::SecretKey;
 use flight::Flight;
 use judge::View;
 use names::Names;
@@ -74,6 +76,21 @@ pub struct Early {
     /// When the server was last heard.
     heard: Time,
     saved: Saved,
+    /// Which servers the program may log in to.
+    target: TargetSessionAttrs,
+    /// What the server has said of itself at the login.
+    session: Session,
+    key: Option<Key>,
+    is_unfit: bool,
+}
+
+/// What a program needs to cancel its statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The server's process.
+    pub process_id: i32,
+    /// The secret that goes with it.
+    pub secret: SecretKey,
 }
 
 /// What came from one side, and what goes to it.
@@ -152,7 +169,30 @@ impl Early {
             is_settled: words.is_nothing(),
             heard: Time::ZERO,
             saved: Saved::default(),
+            target: TargetSessionAttrs::Any,
+            session: Session::default(),
+            key: None,
+            is_unfit: false,
         }
+    }
+
+    /// Ends the login if the server is not one of these.
+    #[must_use]
+    pub fn only(self, target: TargetSessionAttrs) -> Early {
+        Early { target, ..self }
+    }
+
+    /// Whether the login was ended since the server is another one than
+    /// [was wanted](Early::only).
+    #[must_use]
+    pub fn is_unfit(&self) -> bool {
+        self.is_unfit
+    }
+
+    /// What the program was told to cancel its statements with.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
     }
 
     /// What the first packet asks for. If the server is needed, the host connects to it.

@@ -93,6 +93,12 @@ impl Lineage {
         self.silent = Some(host);
     }
 
+    /// A host of the list was met, and is not what was asked for. It is tried last until another
+    /// one is.
+    pub fn note_unfit(&mut self, host: usize) {
+        self.note_silent(host);
+    }
+
     /// A connection to a host of the list is ready.
     pub(super) fn note_served(&mut self, host: usize) {
         self.silent = self.silent.filter(|silent| *silent != host);

@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use onetrip_postgres::client::early::{Asked, Early, Saved, Time, Words};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use super::stream::{Place, Stream};
+use super::dial::{Met, Place, Saying, Unmet};
+use super::keys::{Keys, Known};
+use super::servers::Servers;
+use super::stream::Stream;
 
 /// What all connections share.
 pub(super) struct Carrier {
-    place: Place,
-    /// The server's name, for errors.
-    server: String,
+    servers: Arc<Servers>,
+    keys: Arc<Keys>,
     words: Words,
     room: Semaphore,
     start: Instant,
@@ -33,21 +36,23 @@ const READ: usize = 8 << 10;
 /// `authentication_timeout`.
 const BEGINNING_MAX: Duration = Duration::from_secs(60);
 
+/// How long a server may take to cancel.
+const CANCEL_MAX: Duration = Duration::from_secs(60);
+
 /// How long a program that is told why it is ended may take to read it.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
 impl Carrier {
     pub(super) fn new(
-        place: Place,
-        server: String,
+        servers: Servers,
         words: Words,
         max_clients: u32,
         ends: watch::Receiver<bool>,
         say: fn(&str),
     ) -> Carrier {
         Carrier {
-            place,
-            server,
+            servers: Arc::new(servers),
+            keys: Arc::default(),
             words,
             room: Semaphore::new(max_clients as usize),
             start: Instant::now(),
@@ -70,7 +75,8 @@ impl Carrier {
 
     /// Carries a program until one side ends.
     pub(super) async fn carry(self: Arc<Carrier>, program: Stream) {
-        let mut counted = Counted { early: Early::new(self.words), carrier: &self };
+        let mut counted =
+            Counted { early: Early::new(self.words).only(self.servers.target()), carrier: &self };
         // An error is the end of one side; dropping both tells the other.
         let _ = self.try_carry(program, &mut counted.early).await;
     }
@@ -87,7 +93,7 @@ impl Carrier {
                 (self.say)(GARBAGE);
                 return Ok(());
             }
-            // It needs no place among the sessions, of which it may free one.
+            // It needs no room among the sessions, of which it may free one.
             Asked::Cancel => None,
             Asked::Session => match self.room.try_acquire() {
                 Ok(room) => Some(room),
@@ -100,29 +106,88 @@ impl Carrier {
         if asked == Asked::Session {
             self.connections.fetch_add(1, Ordering::Relaxed);
         }
-        let connected = tokio::select! {
-            connected = self.place.connect() => Some(connected),
+        let packet = self.taken(early);
+        if asked == Asked::Cancel {
+            self.cancel(&packet).await;
+            return self.goodbye(&mut program, early).await;
+        }
+        let met = tokio::select! {
+            met = self.servers.meet(Saying::Login(&packet)) => Some(met),
+            left = self.left(&program, early) => return left,
             _ = ends.wait_for(|it| *it) => None,
         };
-        let Some(connected) = connected else {
-            early.end("57P01", STOPPED);
-            return self.goodbye(&mut program, early).await;
-        };
-        let mut server = match connected {
-            Ok(server) => server,
-            Err(error) => {
-                let text = format!(
-                    "onetrip sidecar: can't connect to {} ({error}): is the server running?",
-                    self.server
-                );
+        match met {
+            None => early.end("57P01", STOPPED),
+            Some(met) => self.answer(&program, met, early).await?,
+        }
+        self.goodbye(&mut program, early).await
+    }
+
+    /// Serves a program whose login was met, or tells it why it was not.
+    async fn answer(
+        &self,
+        program: &Stream,
+        met: Result<Met, Unmet>,
+        early: &mut Early,
+    ) -> io::Result<()> {
+        match met {
+            Ok(met) => return self.serve(program, met, early).await,
+            Err(Unmet::Said(said)) => early.from_server(self.now(), &said),
+            Err(Unmet::Failed(why)) => {
+                let text = format!("onetrip sidecar: {why}");
                 (self.say)(&text);
                 // sqlclient_unable_to_establish_sqlconnection
                 early.end("08001", &text);
-                return self.goodbye(&mut program, early).await;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes what the program has said first, before the server is known.
+    fn taken(&self, early: &mut Early) -> BytesMut {
+        let packet = BytesMut::from(early.to_server());
+        early.server_took(self.now(), packet.len());
+        packet
+    }
+
+    /// Waits until the program goes away, while it has nothing to say.
+    async fn left(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
+        while early.wants_program() {
+            program.ready(true, false).await?;
+            if !self.read_program(program, early)? {
+                return Ok(());
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Passes a request to cancel on to the server that it is for, and waits for its end.
+    async fn cancel(&self, packet: &[u8]) {
+        let met = match self.keys.find(packet) {
+            Some((place, request)) => self.servers.meet_at(place, Saying::Cancel(&request)).await,
+            // It may be of a program that is not known here. With several servers it is not known
+            // which it is for.
+            None if self.servers.are_several() => return,
+            None => self.servers.meet(Saying::Cancel(packet)).await,
         };
-        self.splice(&program, &mut server, early).await?;
-        self.goodbye(&mut program, early).await
+        if let Ok(met) = met {
+            let end = async {
+                while met.stream.read(&mut BytesMut::new()).await? {}
+                Ok(())
+            };
+            let _: io::Result<()> = timeout(CANCEL_MAX, end).await.unwrap_or(Ok(()));
+        }
+    }
+
+    /// Carries between a program and the server that its login has met.
+    async fn serve(&self, program: &Stream, met: Met, early: &mut Early) -> io::Result<()> {
+        let Met { mut stream, place, said } = met;
+        early.from_server(self.now(), &said);
+        let carried = self.splice(program, &mut stream, place, early).await;
+        if early.is_unfit() {
+            self.servers.lineage().note_unfit(place.host);
+        }
+        carried
     }
 
     /// Reads until it is clear what the program wants.
@@ -145,9 +210,11 @@ impl Carrier {
         &self,
         program: &Stream,
         server: &mut Stream,
+        place: Place,
         early: &mut Early,
     ) -> io::Result<()> {
         let mut ends = self.ends.clone();
+        let mut known: Option<Known> = None;
         let (mut has_ended, mut is_shut) = (false, false);
         loop {
             if *ends.borrow() && (early.is_idle() || early.is_logging_in()) {
@@ -155,6 +222,11 @@ impl Carrier {
             }
             if early.is_over() {
                 return Ok(());
+            }
+            if known.is_none()
+                && let Some(key) = early.key()
+            {
+                known = self.keys.know(key, place, key.clone());
             }
             self.write_server(server, early)?;
             // If nobody listens any more, what was said is still done.

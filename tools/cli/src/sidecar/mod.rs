@@ -1,9 +1,19 @@
 //! `onetrip sidecar`: between a program and a PostgreSQL server, it answers what the program need
 //! not wait for. What may be answered is decided in `onetrip_postgres::client::early`.
 
+//!
+//! - `servers`, `dial`, `greeting`: the way to a server, by core's plan.
+//! - `carry`: a program and its server.
+//! - `keys`: who may cancel what.
+//! - `serve`, `run`: listening, alone or beside a program.
+
 mod carry;
+mod dial;
+mod greeting;
+mod keys;
 mod run;
 mod serve;
+mod servers;
 mod stream;
 
 use std::ffi::OsString;
@@ -27,9 +37,10 @@ pub(crate) struct SidecarArgs {
     #[arg(long, value_name = "IP:PORT", required_unless_present = "run")]
     listen: Option<SocketAddr>,
 
-    /// The server: HOST:PORT, a URL, or the path of its Unix socket. With --run it may be left out;
-    /// then it is the one that the program's environment names.
-    #[arg(long, value_name = "HOST:PORT|URL|PATH", required_unless_present = "run")]
+    /// The server, or several: HOST:PORT, a URL, keyword=value pairs (also service=NAME), or the path
+    /// of a Unix socket. With --run it may be left out; then it is the one that the program's
+    /// environment names.
+    #[arg(long, value_name = "HOST:PORT|URL|PAIRS|PATH", required_unless_present = "run")]
     to: Option<String>,
 
     /// What else is answered early: ping (an empty statement and select 1, while the server was
@@ -87,6 +98,13 @@ impl SidecarArgs {
         let with = |words: Words, word: &&str| words.with(word).unwrap_or(words);
         self.early.iter().fold(Words::default(), with)
     }
+}
+
+/// Random bytes of good quality.
+fn random<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    rustls::crypto::ring::default_provider().secure_random.fill(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn word(text: &str) -> Result<&'static str, String> {

@@ -26,7 +26,7 @@ pub(super) fn run(args: &SidecarArgs) -> Result<(), End> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.contains("redis://") && !value.contains("rediss://"))
         .collect();
-    let opener = Opener::new(args, ends)?;
+    let opener = Opener::new(args, ends);
     let mut fronts = Fronts { args, opener, variables: &variables, open: BTreeMap::new() };
     let set = fronts.replace(&runtime)?;
     let fronts: Vec<Arc<Front>> = fronts.open.into_values().map(Arc::new).collect();

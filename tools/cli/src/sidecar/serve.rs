@@ -12,10 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::carry::Carrier;
-use super::stream::{Place, Stream};
+use super::servers::Servers;
+use super::stream::Stream;
 use super::{SidecarArgs, told};
 use crate::output::{End, print, tell};
-use crate::profile::tls::{Relays, TlsArgs, Way};
+use crate::profile::tls::TlsArgs;
 use crate::stop::Stop;
 
 /// Says a line that is no answer to the user's command.
@@ -42,7 +43,7 @@ pub(super) fn serve(args: &SidecarArgs) -> Result<(), End> {
     };
     let stop = Stop::catch(|| {})?;
     let (end, ends) = watch::channel(false);
-    let opener = Opener::new(args, ends)?;
+    let opener = Opener::new(args, ends);
     let runtime = runtime()?;
     let front = opener.open(listen, name, |name| std::env::var(name).ok(), &runtime)?;
     stop.tidy_first("programs that were in a transaction lost it");
@@ -78,18 +79,13 @@ pub(super) fn runtime() -> Result<Runtime, String> {
 pub(super) struct Opener<'a> {
     args: &'a SidecarArgs,
     tls: TlsArgs,
-    relays: Relays,
     ends: watch::Receiver<bool>,
 }
 
 impl Opener<'_> {
-    pub(super) fn new(
-        args: &SidecarArgs,
-        ends: watch::Receiver<bool>,
-    ) -> Result<Opener<'_>, String> {
-        let relays = Relays::start("onetrip sidecar", say)?;
+    pub(super) fn new(args: &SidecarArgs, ends: watch::Receiver<bool>) -> Opener<'_> {
         let tls = TlsArgs::in_clear(args.tls, args.tls_root.clone());
-        Ok(Opener { args, tls, relays, ends })
+        Opener { args, tls, ends }
     }
 
     /// Listens, to carry to the server of this name.
@@ -112,12 +108,12 @@ impl Opener<'_> {
                  database; listen on 127.0.0.1 or [::1], or allow it with --allow-remote"
             ));
         }
-        let way = Way::to(name, &self.tls, variable).map_err(|error| format!("--to: {error}"))?;
-        let server = way.to_string();
-        let place = self.place(way)?;
+        let servers = Servers::of(name, &self.tls, variable);
+        let servers = servers.map_err(|error| format!("--to: {error}"))?;
+        let server = servers.name();
         let words: Words = self.args.words();
         let max = self.args.max_clients;
-        let carrier = Carrier::new(place, server.clone(), words, max, self.ends.clone(), say);
+        let carrier = Carrier::new(servers, words, max, self.ends.clone(), say);
         let listener = runtime.block_on(TcpListener::bind(listen));
         let listener = listener.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => format!(
@@ -127,14 +123,6 @@ impl Opener<'_> {
         })?;
         let addr = listener.local_addr().map_err(|error| error.to_string())?;
         Ok(Front { addr, server, carrier: Arc::new(carrier), listener })
-    }
-
-    fn place(&self, way: Way) -> Result<Place, String> {
-        Ok(match way {
-            Way::Socket(path) => Place::Unix(path),
-            Way::Tcp(server) if server.is_encrypted() => Place::Unix(self.relays.socket(*server)?),
-            Way::Tcp(server) => Place::Tcp(server.addresses.clone()),
-        })
     }
 }
 

@@ -1,10 +1,8 @@
 //! A socket of either kind.
 
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
-use rustix::net::sockopt::set_socket_keepalive;
+use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -13,30 +11,6 @@ use tokio::net::{TcpStream, UnixStream};
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-}
-
-/// Where the server is reached without TLS: itself, or a relay in front of it.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    Tcp(Vec<SocketAddr>),
-    Unix(PathBuf),
-}
-
-impl Place {
-    /// # Errors
-    /// The last one of its addresses that was tried.
-    pub(super) async fn connect(&self) -> io::Result<Stream> {
-        match self {
-            Place::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
-            Place::Tcp(addresses) => {
-                let stream = TcpStream::connect(&addresses[..]).await?;
-                stream.set_nodelay(true)?;
-                // Those of the program end here.
-                set_socket_keepalive(&stream, true)?;
-                Ok(Stream::Tcp(stream))
-            }
-        }
-    }
 }
 
 impl Stream {
@@ -68,6 +42,29 @@ impl Stream {
             Stream::Tcp(stream) => stream.try_write(bytes),
             Stream::Unix(stream) => stream.try_write(bytes),
         })
+    }
+
+    /// Waits for bytes; false at the end.
+    pub(super) async fn read(&self, into: &mut BytesMut) -> io::Result<bool> {
+        let mut bytes = [0; 1024];
+        loop {
+            self.ready(true, false).await?;
+            if let Some(len) = self.try_read(&mut bytes)? {
+                into.extend_from_slice(&bytes[..len]);
+                return Ok(len > 0);
+            }
+        }
+    }
+
+    /// Writes all of it.
+    pub(super) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.ready(false, true).await?;
+            if let Some(len) = self.try_write(bytes)? {
+                bytes = &bytes[len..];
+            }
+        }
+        Ok(())
     }
 
     /// Sends the end.

@@ -1,6 +1,7 @@
 //! `onetrip sidecar`: what programs hear through it, and the trips that they pay.
 
 mod drawn;
+mod hosts;
 mod ledger;
 mod refused;
 

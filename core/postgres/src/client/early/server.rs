@@ -5,10 +5,13 @@ use bytes::{Buf, BytesMut};
 use super::flight::{Effect, Segment};
 use super::judge::{FAILED, IDLE, IN_TRANSACTION};
 use super::told::{Answer, Kind, Told};
-use super::{Early, OUT_MAX, Phase, WHOLE_MAX, answers};
+use super::{Early, Key, OUT_MAX, Phase, WHOLE_MAX, answers};
+use crate::client::connect::Refusal;
 use crate::message::error_response::field;
 use crate::message::tag::backend;
-use crate::message::{CommandComplete, ErrorResponse, Header, Query, max_len};
+use crate::message::{
+    BackendKeyData, CommandComplete, ErrorResponse, Header, ParameterStatus, Query, max_len,
+};
 
 impl Early {
     pub(super) fn read_server(&mut self) {
@@ -35,7 +38,7 @@ impl Early {
                 return self.end(PROTOCOL_VIOLATION, NO_POSTGRES);
             }
             let Some(header) = header else { return };
-            if is_looked_into(tag)
+            if (is_looked_into(tag) || self.phase == Phase::Login)
                 && header.message_len() <= WHOLE_MAX
                 && !self.server.has_whole(header)
             {
@@ -53,6 +56,9 @@ impl Early {
     }
 
     fn take(&mut self, header: Header) {
+        if self.phase == Phase::Login && self.server.has_whole(header) {
+            self.note_login(header);
+        }
         match header.tag {
             backend::READY_FOR_QUERY => self.ready(header),
             backend::ERROR_RESPONSE => self.error(header),
@@ -69,6 +75,37 @@ impl Early {
             }
             _ => self.answer(header),
         }
+    }
+
+    /// What the server says of itself.
+    fn note_login(&mut self, header: Header) {
+        let body = self.server.body(header);
+        match header.tag {
+            backend::PARAMETER_STATUS => {
+                if let Ok(it) = ParameterStatus::decode(body) {
+                    self.session.note(it.name, it.value);
+                }
+            }
+            backend::BACKEND_KEY_DATA => {
+                if let Ok(it) = BackendKeyData::decode(body) {
+                    let secret = it.secret_key.0.into();
+                    self.key = Some(Key { process_id: it.process_id, secret });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the login if it is not what is wanted.
+    fn is_refused(&mut self) -> bool {
+        let refusal = match self.session.fits(self.target) {
+            Some(true) => return false,
+            Some(false) => Refusal::Target,
+            None => Refusal::TargetUnknown,
+        };
+        self.is_unfit = true;
+        self.end(CANNOT_CONNECT_NOW, &format!("onetrip sidecar: the server{}", refusal.text()));
+        true
     }
 
     fn pass_to_program(&mut self, header: Header) {
@@ -220,6 +257,9 @@ impl Early {
             return self.end(PROTOCOL_VIOLATION, NO_POSTGRES);
         };
         self.swallow(header);
+        if self.phase == Phase::Login && self.is_refused() {
+            return;
+        }
         let was_login = std::mem::replace(&mut self.phase, Phase::Session) == Phase::Login;
         let Some(front) = self.flight.pop().filter(|_| !was_login) else {
             self.view.set(status);
@@ -298,6 +338,8 @@ const FAILS: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; RELEASE SAVEPOINT onetrip_sidecar_lost";
 
 const PROTOCOL_VIOLATION: &str = "08P01";
+/// What programs try again.
+const CANNOT_CONNECT_NOW: &str = "57P03";
 const CONNECTION_FAILURE: &str = "08006";
 
 const NO_POSTGRES: &str = "onetrip sidecar: the server does not speak PostgreSQL's protocol";

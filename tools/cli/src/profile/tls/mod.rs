@@ -35,8 +35,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use from_client::FromClients;
 pub(super) use from_client::Identity;
+pub(crate) use offer::{Offer, Step};
 pub(super) use rtt::Rtt;
-pub(crate) use server::{Server, Way};
+pub(crate) use server::{Server, Way, found, host_and_port};
 use to_server::{Clients, ToServer};
 
 /// How connections are encrypted.
@@ -169,18 +170,6 @@ impl Relays {
         };
         let rtt = self.runtime().block_on(listen)?;
         Ok((Upstream::Unix(path), rtt))
-    }
-
-    /// The socket of a relay to a server.
-    ///
-    /// # Errors
-    /// As of [`behind`](Self::behind).
-    pub(crate) fn socket(&self, server: Server) -> Result<PathBuf, String> {
-        let (upstream, _) = self.behind(server, None)?;
-        match upstream {
-            Upstream::Unix(path) => Ok(path),
-            Upstream::Tcp(address) => Err(format!("{address} is no relay")),
-        }
     }
 
     /// A relay from clients to a splice; the address where it listens.

@@ -15,13 +15,13 @@ const HELD_MAX: usize = 64 << 10;
 
 /// What the server says from its first byte on, up to its offer of how to log in.
 #[derive(Debug, Default)]
-pub(super) struct Offer {
+pub(crate) struct Offer {
     held: BytesMut,
 }
 
 /// What becomes of bytes of the server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// These are passed on, and more is read.
     Pass(BytesMut),
     /// These are passed on, and nothing behind them has to be looked at.
@@ -31,7 +31,7 @@ pub(super) enum Step {
 }
 
 impl Offer {
-    pub(super) fn read(&mut self, bytes: &[u8]) -> Step {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Step {
         self.held.extend_from_slice(bytes);
         let mut out = BytesMut::new();
         loop {

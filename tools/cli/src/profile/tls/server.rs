@@ -174,10 +174,22 @@ impl TlsArgs {
         is_local: bool,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Settings, String> {
+        let config = self.configured(config, is_local, variable)?;
+        if self.tls == Mode::Off {
+            return Ok(config.settings().clone());
+        }
+        config.resolve().map(|it| it.settings().clone()).map_err(|error| error.to_string())
+    }
+
+    /// The same settings, with what else the configuration has.
+    pub(crate) fn configured(
+        &self,
+        config: Config,
+        is_local: bool,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Config, String> {
         let config = match self.tls {
-            Mode::Off => {
-                return Ok(config.sslmode(SslMode::Disable).settings().clone());
-            }
+            Mode::Off => return Ok(config.sslmode(SslMode::Disable)),
             Mode::Require => config.sslmode(SslMode::Require),
             Mode::VerifyFull => config.sslmode(SslMode::VerifyFull),
             Mode::Auto | Mode::Pass => config,
@@ -193,17 +205,16 @@ impl TlsArgs {
         let config = config
             .or_variables(|name| (name == "PGSSLMODE").then(|| mode.to_owned()))
             .map_err(|error| error.to_string())?;
-        let resolved = match config.resolve() {
+        match config.resolve() {
             // Nothing names an authority, so those of the system count.
             Err(error)
                 if error.kind() == ConfigErrorKind::Tls
                     && config.settings().sslrootcert.is_none() =>
             {
-                config.sslrootcert(RootCert::System).resolve()
+                Ok(config.sslrootcert(RootCert::System))
             }
-            resolved => resolved,
-        };
-        resolved.map(|it| it.settings().clone()).map_err(|error| error.to_string())
+            _ => Ok(config),
+        }
     }
 
     fn at_once(&self, config: redis::Config, is_local: bool) -> redis::Config {
@@ -234,14 +245,14 @@ fn root_cert(name: &str) -> RootCert {
     }
 }
 
-fn host_and_port(text: &str) -> Result<(&str, u16), String> {
+pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16), String> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let (host, port) = parts.ok_or_else(|| format!("{text} is not HOST:PORT or a URL"))?;
     let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     Ok((bare.unwrap_or(host), port))
 }
 
-fn found(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+pub(crate) fn found(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     let found = (host, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
     match found {
         Ok(addresses) if !addresses.is_empty() => Ok(addresses),

@@ -16,6 +16,7 @@
 //! * [`replicas`], [`moving`]: which server a read goes to, behind which guard, and where next.
 //! * [`said`]: the code and the line of what fails without an error of the server.
 //! * [`retry`]: the requests that the engine may send again by itself.
+//! * [`lent`]: a connection that serves one program after another, and the proof of its reset.
 //! * [`listener`]: notifications on a connection of their own, which reconnects by itself.
 //! * [`texts`]: how often a text was used, and what it shows.
 //! * [`transaction`]: a BEGIN that leaves with the first statement, and its guard.
@@ -27,6 +28,7 @@ pub mod early;
 pub mod exact;
 pub mod first_use;
 pub mod identity;
+pub mod lent;
 pub mod listener;
 pub mod migrated;
 pub mod moving;

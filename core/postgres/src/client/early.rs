@@ -82,6 +82,10 @@ pub struct Early {
     session: Session,
     key: Option<Key>,
     is_unfit: bool,
+    /// The connection to the server outlives the program.
+    is_lent: bool,
+    /// The program has said goodbye.
+    has_left: bool,
 }
 
 /// What a program needs to cancel its statement.
@@ -173,7 +177,38 @@ impl Early {
             session: Session::default(),
             key: None,
             is_unfit: false,
+            is_lent: false,
+            has_left: false,
         }
+    }
+
+    /// The connection to the server is [lent](super::lent): the program's goodbye does not reach it.
+    pub fn lend(&mut self) {
+        self.is_lent = true;
+    }
+
+    /// Whether the program has said goodbye on a connection that is lent.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.has_left
+    }
+
+    /// Whether the server waits for a statement and owes no answer, so that a connection that is
+    /// lent can be reset; and whether it may be in a transaction.
+    #[must_use]
+    pub fn returns(&self) -> Option<bool> {
+        let says_nothing = self.program.passing == 0 && self.server.output.is_empty();
+        let hears_nothing = self.is_quiet() && self.server.input.is_empty();
+        let is_known = !self.is_settled || self.words.is_nothing();
+        let is_session = self.phase == Phase::Session;
+        let returns = self.is_lent && is_session && is_known && says_nothing && hears_nothing;
+        returns.then_some(!self.view.is_idle())
+    }
+
+    /// When the server was last heard.
+    #[must_use]
+    pub fn heard(&self) -> Time {
+        self.heard
     }
 
     /// Ends the login if the server is not one of these.

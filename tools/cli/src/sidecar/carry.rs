@@ -14,11 +14,14 @@ use super::dial::{Met, Place, Saying, Unmet};
 use super::keys::{Keys, Known};
 use super::servers::Servers;
 use super::stream::Stream;
+use super::warm::Warm;
 
 /// What all connections share.
 pub(super) struct Carrier {
-    servers: Arc<Servers>,
-    keys: Arc<Keys>,
+    pub(super) servers: Arc<Servers>,
+    pub(super) keys: Arc<Keys>,
+    /// Connections that are kept for programs, if any are.
+    warm: Option<Arc<Warm>>,
     words: Words,
     room: Semaphore,
     start: Instant,
@@ -34,7 +37,7 @@ const READ: usize = 8 << 10;
 
 /// How long a program may take to say what it wants: PostgreSQL's default of
 /// `authentication_timeout`.
-const BEGINNING_MAX: Duration = Duration::from_secs(60);
+pub(super) const BEGINNING_MAX: Duration = Duration::from_secs(60);
 
 /// How long a server may take to cancel.
 const CANCEL_MAX: Duration = Duration::from_secs(60);
@@ -45,6 +48,7 @@ const GOODBYE_MAX: Duration = Duration::from_secs(2);
 impl Carrier {
     pub(super) fn new(
         servers: Servers,
+        warm: Option<Arc<Warm>>,
         words: Words,
         max_clients: u32,
         ends: watch::Receiver<bool>,
@@ -53,6 +57,7 @@ impl Carrier {
         Carrier {
             servers: Arc::new(servers),
             keys: Arc::default(),
+            warm,
             words,
             room: Semaphore::new(max_clients as usize),
             start: Instant::now(),
@@ -69,7 +74,12 @@ impl Carrier {
         (saved, self.connections.load(Ordering::Relaxed))
     }
 
-    fn now(&self) -> Time {
+    /// All programs are gone.
+    pub(super) fn end(&self) {
+        self.warm.iter().for_each(|warm| warm.end());
+    }
+
+    pub(super) fn now(&self) -> Time {
         Time::ZERO.after(self.start.elapsed())
     }
 
@@ -81,7 +91,11 @@ impl Carrier {
         let _ = self.try_carry(program, &mut counted.early).await;
     }
 
-    async fn try_carry(&self, mut program: Stream, early: &mut Early) -> io::Result<()> {
+    async fn try_carry(
+        self: &Arc<Carrier>,
+        mut program: Stream,
+        early: &mut Early,
+    ) -> io::Result<()> {
         let mut ends = self.ends.clone();
         let asked = tokio::select! {
             asked = timeout(BEGINNING_MAX, self.asked(&program, early)) => asked??,
@@ -111,36 +125,38 @@ impl Carrier {
             self.cancel(&packet).await;
             return self.goodbye(&mut program, early).await;
         }
-        let met = tokio::select! {
-            met = self.servers.meet(Saying::Login(&packet)) => Some(met),
-            left = self.left(&program, early) => return left,
-            _ = ends.wait_for(|it| *it) => None,
-        };
-        match met {
-            None => early.end("57P01", STOPPED),
-            Some(met) => self.answer(&program, met, early).await?,
+        let login = self.warm.as_ref().and_then(|warm| {
+            let login = self.servers.login(&packet)?;
+            Some((warm, login))
+        });
+        match login {
+            None => self.serve(&program, &packet, early).await?,
+            Some((warm, login)) => {
+                let admitted = tokio::select! {
+                    admitted = self.admit(&program, warm, &login, early) => Some(admitted?),
+                    _ = ends.wait_for(|it| *it) => None,
+                };
+                match admitted {
+                    None => early.end("57P01", STOPPED),
+                    Some(None) => {}
+                    Some(Some(session)) => self.lend(&program, warm, session, early).await?,
+                }
+            }
         }
         self.goodbye(&mut program, early).await
     }
 
-    /// Serves a program whose login was met, or tells it why it was not.
-    async fn answer(
-        &self,
-        program: &Stream,
-        met: Result<Met, Unmet>,
-        early: &mut Early,
-    ) -> io::Result<()> {
-        match met {
-            Ok(met) => return self.serve(program, met, early).await,
-            Err(Unmet::Said(said)) => early.from_server(self.now(), &said),
-            Err(Unmet::Failed(why)) => {
+    /// Tells a program why it has no server.
+    pub(super) fn tell(&self, unmet: Unmet, early: &mut Early) {
+        match unmet {
+            Unmet::Said(said) => early.from_server(self.now(), &said),
+            Unmet::Failed(why) => {
                 let text = format!("onetrip sidecar: {why}");
                 (self.say)(&text);
                 // sqlclient_unable_to_establish_sqlconnection
                 early.end("08001", &text);
             }
         }
-        Ok(())
     }
 
     /// Takes what the program has said first, before the server is known.
@@ -151,7 +167,7 @@ impl Carrier {
     }
 
     /// Waits until the program goes away, while it has nothing to say.
-    async fn left(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
+    pub(super) async fn left(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
         while early.wants_program() {
             program.ready(true, false).await?;
             if !self.read_program(program, early)? {
@@ -179,11 +195,27 @@ impl Carrier {
         }
     }
 
-    /// Carries between a program and the server that its login has met.
-    async fn serve(&self, program: &Stream, met: Met, early: &mut Early) -> io::Result<()> {
-        let Met { mut stream, place, said } = met;
+    /// Carries between a program and the server that takes its login.
+    async fn serve(&self, program: &Stream, packet: &[u8], early: &mut Early) -> io::Result<()> {
+        let mut ends = self.ends.clone();
+        let met = tokio::select! {
+            met = self.servers.meet(Saying::Login(packet)) => Some(met),
+            left = self.left(program, early) => return left,
+            _ = ends.wait_for(|it| *it) => None,
+        };
+        let Met { mut stream, place, said, .. } = match met {
+            Some(Ok(met)) => met,
+            Some(Err(unmet)) => {
+                self.tell(unmet, early);
+                return Ok(());
+            }
+            None => {
+                early.end("57P01", STOPPED);
+                return Ok(());
+            }
+        };
         early.from_server(self.now(), &said);
-        let carried = self.splice(program, &mut stream, place, early).await;
+        let carried = self.splice(program, &mut stream, place, &mut None, early).await;
         if early.is_unfit() {
             self.servers.lineage().note_unfit(place.host);
         }
@@ -206,15 +238,15 @@ impl Carrier {
     }
 
     /// Passes on both ways until the server ends, or the program is to be ended.
-    async fn splice(
+    pub(super) async fn splice(
         &self,
         program: &Stream,
         server: &mut Stream,
         place: Place,
+        known: &mut Option<Known>,
         early: &mut Early,
     ) -> io::Result<()> {
         let mut ends = self.ends.clone();
-        let mut known: Option<Known> = None;
         let (mut has_ended, mut is_shut) = (false, false);
         loop {
             if *ends.borrow() && (early.is_idle() || early.is_logging_in()) {
@@ -226,9 +258,16 @@ impl Carrier {
             if known.is_none()
                 && let Some(key) = early.key()
             {
-                known = self.keys.know(key, place, key.clone());
+                *known = self.keys.know(key, place, key.clone());
             }
             self.write_server(server, early)?;
+            if early.has_left() && !has_ended {
+                has_ended = true;
+                early.program_ended();
+            }
+            if has_ended && early.returns().is_some() {
+                return Ok(());
+            }
             // If nobody listens any more, what was said is still done.
             if has_ended || self.write_program(program, early).is_err() {
                 has_ended = true;
@@ -261,7 +300,7 @@ impl Carrier {
     }
 
     /// False at the end.
-    fn read_program(&self, program: &Stream, early: &mut Early) -> io::Result<bool> {
+    pub(super) fn read_program(&self, program: &Stream, early: &mut Early) -> io::Result<bool> {
         let mut bytes = [0; READ];
         let read = program.try_read(&mut bytes)?;
         if let Some(len) = read {
@@ -281,7 +320,7 @@ impl Carrier {
     }
 
     /// Writes what there is room for.
-    fn write_program(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
+    pub(super) fn write_program(&self, program: &Stream, early: &mut Early) -> io::Result<()> {
         while !early.to_program().is_empty() {
             let Some(len) = program.try_write(early.to_program())? else { break };
             early.program_took(self.now(), len);

@@ -14,6 +14,7 @@ use onetrip_postgres::client::connect::plan::Host;
 use onetrip_postgres::client::connect::{Action, Fault, Plan, Refusal, Session};
 use onetrip_postgres::client::early::Time;
 use onetrip_postgres::message::ssl_request::{Answer, SSL_REQUEST};
+use onetrip_postgres::startup::Ready;
 use rustix::net::sockopt::set_socket_keepalive;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::net::{TcpStream, UnixStream};
@@ -21,6 +22,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::greeting::{Greeting, Refused, greeting};
 use super::servers::Servers;
 use super::stream::Stream;
+use super::warm::{Login, refused as refused_login};
 use crate::profile::tls::{Offer, Step};
 
 /// A server that was met.
@@ -29,6 +31,8 @@ pub(super) struct Met {
     pub(super) place: Place,
     /// What it has said already.
     pub(super) said: BytesMut,
+    /// The end of a login that the sidecar has done itself.
+    pub(super) ready: Option<Ready>,
 }
 
 /// Where a server was met.
@@ -51,6 +55,8 @@ pub(super) enum Unmet {
 pub(super) enum Saying<'a> {
     /// A program's packet that begins a login.
     Login(&'a [u8]),
+    /// A login that the sidecar does itself.
+    Own(&'a Login),
     /// A request to cancel, which is answered by the end of the connection.
     Cancel(&'a [u8]),
 }
@@ -94,6 +100,7 @@ struct Dialing<'a> {
     stream: Option<Stream>,
     is_encrypted: bool,
     said: BytesMut,
+    ready: Option<Ready>,
     /// The server's words of each failure.
     refusals: Vec<Option<BytesMut>>,
 }
@@ -111,6 +118,7 @@ impl<'a> Dialing<'a> {
             stream: None,
             is_encrypted: false,
             said: BytesMut::new(),
+            ready: None,
             refusals: Vec::new(),
         }
     }
@@ -129,7 +137,7 @@ impl<'a> Dialing<'a> {
         }
         let stream = self.stream.take().filter(|_| plan.action() != Action::Failed);
         if let Some(stream) = stream {
-            return Ok(Met { stream, place: self.place, said: self.said });
+            return Ok(Met { stream, place: self.place, said: self.said, ready: self.ready });
         }
         let Some(verdict) = plan.verdict() else {
             return Err(Unmet::Failed("there is no server to connect to".to_owned()));
@@ -295,6 +303,7 @@ impl<'a> Dialing<'a> {
         let failed = |error: io::Error| Failure::Server(lost(&error));
         let packet = match self.saying {
             Saying::Login(packet) => packet,
+            Saying::Own(login) => return self.log_in(plan, login).await,
             Saying::Cancel(request) => {
                 stream.write(request).await.map_err(failed)?;
                 return Ok(true);
@@ -319,6 +328,35 @@ impl<'a> Dialing<'a> {
                 Greeting::Welcomes(session) => return self.welcome(plan, session).map(|()| true),
             }
         }
+    }
+
+    /// Does the login itself.
+    async fn log_in(&mut self, plan: &mut Plan, login: &Login) -> Result<bool, Failure> {
+        let Some(stream) = &self.stream else { return Ok(false) };
+        let failed = |error: io::Error| Failure::Server(lost(&error));
+        let startup = login.startup(self.place, self.is_encrypted);
+        let mut startup = startup.map_err(Failure::Ours)?;
+        let mut heard = BytesMut::new();
+        let ready = loop {
+            while let Some(bytes) = startup.transmit() {
+                stream.write(&bytes).await.map_err(failed)?;
+            }
+            let has_ended = !stream.read(&mut heard).await.map_err(failed)?;
+            match startup.handle_bytes(&mut heard) {
+                Ok(Some(ready)) => break ready,
+                Ok(None) if has_ended => return Err(Failure::Server("it ended the login".into())),
+                Ok(None) => {}
+                Err(error) => {
+                    let refused = refused_login(error);
+                    return Err(refused.map_or_else(Failure::Server, Failure::Refused));
+                }
+            }
+        };
+        let mut session = Session::default();
+        ready.parameters.iter().for_each(|(name, value)| session.note(name, value));
+        self.welcome(plan, session)?;
+        self.ready = Some(ready);
+        Ok(true)
     }
 
     /// Takes what needs TLS up to the program out of the offer of how to log in.

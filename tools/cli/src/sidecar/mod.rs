@@ -4,6 +4,7 @@
 //!
 //! - `servers`, `dial`, `greeting`: the way to a server, by core's plan.
 //! - `carry`: a program and its server.
+//! - `warm`, `lend`: connections that are logged in already, and programs that they serve.
 //! - `keys`: who may cancel what.
 //! - `serve`, `run`: listening, alone or beside a program.
 
@@ -11,10 +12,12 @@ mod carry;
 mod dial;
 mod greeting;
 mod keys;
+mod lend;
 mod run;
 mod serve;
 mod servers;
 mod stream;
+mod warm;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -53,6 +56,12 @@ pub(crate) struct SidecarArgs {
     /// (53300).
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     max_clients: u32,
+
+    /// Keep up to N connections logged in for programs that come and go. A program gets one if it
+    /// knows the password that --to or the password file has for its user; it is reset behind it, and
+    /// kept only if that is proven. 0: each program logs in by itself.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm: u32,
 
     /// Let --listen be an address that other machines can reach. Whoever can connect there reaches
     /// the server, and what is sent is not encrypted.

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use super::carry::Carrier;
 use super::servers::Servers;
 use super::stream::Stream;
+use super::warm::Warm;
 use super::{SidecarArgs, told};
 use crate::output::{End, print, tell};
 use crate::profile::tls::TlsArgs;
@@ -63,6 +64,7 @@ pub(super) fn serve(args: &SidecarArgs) -> Result<(), End> {
         drop(front);
         end.send_replace(true);
         while open.join_next().await.is_some() {}
+        carrier.end();
         carrier.saved()
     });
     stop.tidied();
@@ -111,9 +113,13 @@ impl Opener<'_> {
         let servers = Servers::of(name, &self.tls, variable);
         let servers = servers.map_err(|error| format!("--to: {error}"))?;
         let server = servers.name();
+        let warm = Some(self.args.warm).filter(|it| *it > 0).map(Warm::new);
+        if let Some(warm) = &warm {
+            runtime.spawn(Warm::tend(Arc::downgrade(warm)));
+        }
         let words: Words = self.args.words();
         let max = self.args.max_clients;
-        let carrier = Carrier::new(servers, words, max, self.ends.clone(), say);
+        let carrier = Carrier::new(servers, warm, words, max, self.ends.clone(), say);
         let listener = runtime.block_on(TcpListener::bind(listen));
         let listener = listener.map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => format!(

@@ -86,6 +86,14 @@ impl Servers {
         self.resolved.endpoints().len() > 1
     }
 
+    /// What is needed to log in as this user. The password file is read for it.
+    pub(super) fn for_user(&self, user: &str, database: &str) -> Option<Resolved> {
+        let config = self.config.clone().user(user).dbname(database);
+        // A password that was given belongs to the user that it was given for.
+        let config = if user == self.resolved.user() { config } else { config.password("") };
+        config.resolve().ok()
+    }
+
     /// Which of them are wanted.
     pub(super) fn target(&self) -> TargetSessionAttrs {
         self.resolved.settings().target_session_attrs

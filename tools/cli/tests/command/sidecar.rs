@@ -4,6 +4,7 @@ mod drawn;
 mod hosts;
 mod ledger;
 mod refused;
+mod warm;
 
 use std::process::Stdio;
 

@@ -175,6 +175,11 @@ impl Early {
         match header.tag {
             frontend::TERMINATE => {
                 self.held.clear();
+                if self.is_lent {
+                    self.has_left = true;
+                    self.program.input.clear();
+                    return false;
+                }
                 self.pass(header)
             }
             // Data of a COPY by a simple query.

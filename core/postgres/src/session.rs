@@ -393,6 +393,13 @@ impl Postgres {
         }
     }
 
+    /// See [`ownership::usual_part`].
+    #[inline]
+    fn usual_of_reset(&mut self, input: &[u8], head: &mut Expect) -> Option<Step<Event>> {
+        let (len, answers) = ownership::usual_part(input, head.guard).filter(|_| !head.failed)?;
+        Some(self.took_of_reset(answers, len, head))
+    }
+
     /// So many answers to the reset were read.
     fn took_of_reset(&mut self, answers: u8, len: usize, head: &mut Expect) -> Step<Event> {
         head.guard -= answers;
@@ -532,12 +539,10 @@ impl Protocol for Postgres {
         if let Some(why) = self.ownership.unusable() {
             return Ok(Step::Unusable(why));
         }
-        if let Some(head) = head.as_deref_mut()
-            && head.resets
-            && !head.failed
-            && let Some((len, answers)) = ownership::usual_part(input, head.guard)
+        if let Some(head) = head.as_deref_mut().filter(|head| head.resets)
+            && let Some(step) = self.usual_of_reset(input, head)
         {
-            return Ok(self.took_of_reset(answers, len, head));
+            return Ok(step);
         }
         let Some(&tag) = input.first() else { return Ok(Step::Need(Header::LEN)) };
         let Some(len_max) = max_len(tag) else { return Err(Violation("an unknown message")) };

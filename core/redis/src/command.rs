@@ -169,12 +169,6 @@ impl<'a> Iterator for Args<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        // Names and short keys have a length of one digit.
-        if let [_, digit, b'\r', _, rest @ ..] = self.rest {
-            let (bytes, rest) = rest.split_at(usize::from(digit - b'0'));
-            self.rest = &rest[2..];
-            return Some(bytes);
-        }
         let digits = self.rest.get(1..)?;
         let end = digits.iter().position(|&byte| byte == b'\r')?;
         let len = digits[..end].iter().fold(0, |len, digit| len * 10 + usize::from(digit - b'0'));

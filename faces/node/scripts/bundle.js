@@ -70,18 +70,26 @@ function namesOf(classes) {
 `
 }
 
-/** The module of the engine for one of the packages, compressed as far as possible. */
+/**
+ * The module of the engine for one of the packages, compressed as far as possible. No parameters are
+ * the best for each module, so a few are tried.
+ */
 function compressedModule(name) {
   const bytes = readFileSync(join(root, `wasm/${name}.wasm`))
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: 11,
-    [constants.BROTLI_PARAM_LGWIN]: 22,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-    // Found by trial: the mode for fonts sets its own, which make the modules some 300 bytes larger.
-    [constants.BROTLI_PARAM_NPOSTFIX]: 0,
-    [constants.BROTLI_PARAM_NDIRECT]: 8,
+  const compressed = (block, distances) => {
+    const params = {
+      [constants.BROTLI_PARAM_QUALITY]: 11,
+      [constants.BROTLI_PARAM_LGWIN]: 22,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+      [constants.BROTLI_PARAM_LGBLOCK]: block,
+      [constants.BROTLI_PARAM_NPOSTFIX]: 0,
+      [constants.BROTLI_PARAM_NDIRECT]: distances,
+    }
+    return brotliCompressSync(bytes, { params })
   }
-  return brotliCompressSync(bytes, { params })
+  const tries = [0, 17].flatMap((block) => [8, 12, 15].map((distances) => [block, distances]))
+  const all = tries.map(([block, distances]) => compressed(block, distances))
+  return all.reduce((best, it) => (it.length < best.length ? it : best))
 }
 
 /**

@@ -10,10 +10,13 @@ use onetrip_postgres::message::{CancelRequest, InitialMessage, Secret};
 
 use super::dial::Place;
 
+/// A key as programs send it: the process and the secret.
+type Name = (i32, Box<[u8]>);
+
 /// The keys of the programs that are connected.
 #[derive(Default)]
 pub(super) struct Keys {
-    known: Mutex<HashMap<(i32, Box<[u8]>), Held>>,
+    known: Mutex<HashMap<Name, Held>>,
 }
 
 /// What belongs to a program's key.
@@ -27,11 +30,11 @@ struct Held {
 /// A key that is known until this is dropped.
 pub(super) struct Known {
     keys: Arc<Keys>,
-    name: (i32, Box<[u8]>),
+    name: Name,
 }
 
 impl Keys {
-    fn known(&self) -> MutexGuard<'_, HashMap<(i32, Box<[u8]>), Held>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Name, Held>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

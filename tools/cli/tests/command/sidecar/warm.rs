@@ -91,12 +91,15 @@ fn nothing_of_a_program_is_left_for_the_next() {
     }
 }
 
+/// How a program leaves.
+type Leave = fn(Wire, &Sidecar, &str);
+
 #[test]
 fn what_is_not_proven_serves_nobody_else() {
     let sidecar = warm(shared().port());
     let database = numbers();
     let url = shared().database_url(&database);
-    let leave: [(&str, fn(Wire, &Sidecar, &str)); 4] = [
+    let leave: [(&str, Leave); 4] = [
         ("busy", |mut wire, _, _| {
             wire.begin_query("select pg_sleep(1)");
             wire.terminate();

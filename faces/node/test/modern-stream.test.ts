@@ -205,17 +205,22 @@ test('a statement that is awaited beside or behind its stream is refused', async
     return { query }
   }
   const beside = sql`select 1 as a`
-  for (const again of [
-    async () => await (await streamed(sql)).query,
-    async () => (await streamed(sql)).query.one(),
-    () => sql.begin(async (tx) => [(await streamed(tx)).query]),
-    () => {
-      void beside.stream().next()
-      return beside
-    },
-  ]) {
+  const ways: [() => PromiseLike<unknown>, string][] = [
+    [async () => await (await streamed(sql)).query, 'NotSent'],
+    [async () => (await streamed(sql)).query.one(), 'NotSent'],
+    // It speaks of the transaction, of which the stream was sent and rolled back.
+    [() => sql.begin(async (tx) => [(await streamed(tx)).query]), 'Rejected'],
+    [
+      () => {
+        void beside.stream().next()
+        return beside
+      },
+      'NotSent',
+    ],
+  ]
+  for (const [again, whole] of ways) {
     const { code, outcome } = await failure(again())
-    assert.deepEqual([code, outcome], ['sent_already', 'NotSent'])
+    assert.deepEqual([code, outcome], ['sent_already', whole])
   }
   assert.equal((await sql`select 1`).count, 1)
 })

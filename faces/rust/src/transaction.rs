@@ -86,8 +86,9 @@ impl<'a> Transaction<'a> {
     /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
     /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If the
     /// connection was lost before, it is an error even if nothing of the transaction was sent:
-    /// `NotSent` then, and otherwise `Rejected`. Behind a pipeline of the transaction that has begun to send and is not finished, it is
-    /// refused (`pipeline_open`), and the transaction is rolled back.
+    /// `NotSent` then, and otherwise `Rejected`. Behind a pipeline of the transaction that has begun
+    /// to send and is not finished, it is refused (`pipeline_open`), and the transaction is rolled
+    /// back.
     ///
     /// Dropping the future does not take back a COMMIT that was sent.
     pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
@@ -113,8 +114,8 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// The error of the statement, or of the commit. `Rejected`: everything is rolled back.
     /// `Applied`: the transaction was committed, and only the result could not be read as `T`.
-    /// `Unknown`: no final answer came. `NotSent`: the statement was refused, and the transaction
-    /// is rolled back.
+    /// `Unknown`: no final answer came. `NotSent`: the statement was refused, and nothing of the
+    /// transaction was sent.
     ///
     /// Dropping the future takes nothing back.
     ///
@@ -141,8 +142,9 @@ impl<'a> Transaction<'a> {
             let mut transaction = self;
             transaction.commits = commit.is_some();
             // What is said of it is said of the whole.
+            let has_left = transaction.lead.has_left();
             let result = reply.await.map_err(|error| {
-                let outcome = error.outcome();
+                let outcome = verdict::left(error.outcome(), Leaver::Commit, has_left);
                 error.with_outcome(outcome)
             });
             let Some(commit) = commit else { return result };

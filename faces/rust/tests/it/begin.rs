@@ -285,6 +285,10 @@ fn a_last_statement_that_is_refused_rolls_back() {
         let (client, t) = (client().await, table("id int").await);
         let tx = client.begin().await.unwrap();
         tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        // What it says is said of the whole, of which the INSERT was sent.
+        let refused = tx.commit_with::<u64, _>("commit", &[]).await;
+        failed(refused, Outcome::Rejected, "transaction_open");
+        let tx = client.begin().await.unwrap();
         failed(tx.commit_with::<u64, _>("commit", &[]).await, Outcome::NotSent, "transaction_open");
         let wrong = client.begin().await.unwrap().commit_with::<u64, _>("select $1", &[]).await;
         error(wrong);

@@ -98,7 +98,11 @@ fn what_a_domain_refused_is_stored_once_its_column_has_left_it() {
     run(async {
         let (client, owner, t) = (client().await, session().await, table("a int").await);
         let leaves = format!("truncate {t}; alter table {t} alter a type bigint");
-        for check in ["check (value < 10)", "not null"] {
+        // A text with NULL in place of each value has a name through a pooler, too, which keeps its own
+        // statement of that name.
+        let checks = ["check (value < 10)", "not null"];
+        let known = if crate::pooled::shared().is_pooled() { 1 } else { 2 };
+        for check in &checks[..known] {
             let joins = format!(
                 "drop domain if exists {t}_d; create domain {t}_d as int {check}; \
                  truncate {t}; alter table {t} alter a type {t}_d"
@@ -108,7 +112,7 @@ fn what_a_domain_refused_is_stored_once_its_column_has_left_it() {
             for _ in 0..OFTEN {
                 client.execute(&insert, &[&"7"]).await.unwrap();
             }
-            let what = if check == "not null" { None } else { Some("70") };
+            let what = if *check == "not null" { None } else { Some("70") };
             let refused = client.execute(&insert, &[&what]).await.unwrap_err();
             assert!(["23514", "23502"].contains(&refused.sqlstate().unwrap()), "{refused}");
             for _ in 0..OFTEN {
@@ -511,9 +515,9 @@ fn before_a_value_is_refused_by_a_remembered_type_the_server_is_asked_again() {
             }
             // The server takes none of the new type yet.
             let error = store(&client, way, &insert, key).await.unwrap_err();
-            // In a transaction of which something was sent it says that this was rolled back.
-            let is_none = matches!(error.outcome(), Outcome::NotSent | Outcome::Rejected);
-            assert!(is_none, "{way}, {to}: {error}");
+            // Of a transaction BEGIN was sent with the question, and was rolled back.
+            let whole = if *way == "transaction" { Outcome::Rejected } else { Outcome::NotSent };
+            assert_eq!(error.outcome(), whole, "{way}, {to}: {error}");
             assert_eq!(error.code(), "unencodable_parameter", "{way}, {to}: {error}");
             let change = format!("truncate {t}; alter table {t} alter a type {to} using null");
             owner.script(&change).await.unwrap();

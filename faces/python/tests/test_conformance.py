@@ -164,6 +164,9 @@ LACKS: dict[str, dict[str, list[str]]] = {
         "it is sent again, on the connection that takes the place": [
             "a connection whose triggers go on by an older plan is replaced",
         ],
+        "no call is the last of a block: one that was refused says that it was not sent": [
+            "a refused last statement speaks of what was sent of its transaction",
+        ],
         "a pipeline has one sync point, at its end": [
             "sync points divide a pipeline into transactions",
             "a sync point says what was found at its COMMIT",
@@ -191,6 +194,7 @@ LACKS: dict[str, dict[str, list[str]]] = {
         "as with asyncpg, a call is refused while another runs in its transaction": [
             "a last statement that fails takes its transaction along",
             "statements of a transaction need not be waited for",
+            "a refused last statement speaks of what was sent of its transaction",
             "what was sent with a failed statement of a transaction fails with it",
         ],
         "as with asyncpg, a savepoint is awaited": ["savepoints cost no trip"],
@@ -223,6 +227,7 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a serialization failure of COMMIT is run again",
             "a transaction is run again so often and no more",
             "a transaction that fails for another reason is not run again",
+            "a refused statement that leaves its transaction speaks of what was sent of it",
             "a repeatable statement whose connection is lost is run again",
             "of a repeatable statement that may have run, nothing is known when the next attempt "
             "fails",

@@ -42,6 +42,7 @@ use crate::startup::SecretKey;
 use flight::Flight;
 use judge::View;
 use names::Names;
+pub use server::OF_LOGIN;
 use told::Told;
 pub use told::{Kind, Saved, Words};
 

@@ -3,6 +3,7 @@
 
 use bytes::BytesMut;
 use onetrip_postgres::client::connect::Session;
+use onetrip_postgres::client::early::OF_LOGIN;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
@@ -39,12 +40,12 @@ pub(super) fn greeting(said: &[u8]) -> Greeting {
     loop {
         let header = match Header::peek(rest) {
             Ok(Some(header)) => header,
-            Ok(None) if rest.first().is_none_or(|tag| can_come(*tag)) => {
+            Ok(None) if rest.first().is_none_or(|tag| OF_LOGIN.contains(tag)) => {
                 return Greeting::Incomplete;
             }
             _ => return Greeting::Other,
         };
-        let is_known = can_come(header.tag) && max_len(header.tag) >= Some(header.len);
+        let is_known = OF_LOGIN.contains(&header.tag) && max_len(header.tag) >= Some(header.len);
         if !is_known || header.message_len() > SAID_MAX || said.len() > SAID_MAX {
             return Greeting::Other;
         }
@@ -77,18 +78,4 @@ fn refusal(said: &[u8], body: &[u8], was_taken: bool) -> Greeting {
     };
     let (code, text) = (text(field::CODE), text(field::MESSAGE));
     Greeting::Refuses(Refused { said: said.into(), code, text, was_taken })
-}
-
-/// What a server may say up to the first ReadyForQuery.
-fn can_come(tag: u8) -> bool {
-    [
-        backend::AUTHENTICATION,
-        backend::NEGOTIATE_PROTOCOL_VERSION,
-        backend::ERROR_RESPONSE,
-        backend::NOTICE_RESPONSE,
-        backend::PARAMETER_STATUS,
-        backend::BACKEND_KEY_DATA,
-        backend::READY_FOR_QUERY,
-    ]
-    .contains(&tag)
 }

@@ -346,8 +346,8 @@ const NO_POSTGRES: &str = "onetrip sidecar: the server does not speak PostgreSQL
 const OTHER_ANSWER: &str = "onetrip sidecar: the server gave another answer than PostgreSQL does";
 const LOST: &str = "onetrip sidecar: the transaction was lost, and the server made no new one";
 
-/// What a server may say up to the first ReadyForQuery.
-const OF_LOGIN: [u8; 7] = [
+/// The tags of what a server may say up to the first ReadyForQuery.
+pub const OF_LOGIN: [u8; 7] = [
     backend::AUTHENTICATION,
     backend::NEGOTIATE_PROTOCOL_VERSION,
     backend::ERROR_RESPONSE,

@@ -8,6 +8,7 @@ mod examples;
 mod exports;
 mod functions;
 mod lines;
+mod mutants;
 mod published;
 mod said;
 mod source;

@@ -2,8 +2,9 @@
 // Bundles the sources into a few files (see `chunks.js`), so that loading is one read. They are not
 // minified: a stack trace names functions and lines, and an uncaught error prints one line of them.
 
-const { brotliCompressSync, constants } = require('node:zlib')
-const { readFileSync } = require('node:fs')
+const { createHash } = require('node:crypto')
+const { brotliCompressSync, brotliDecompressSync, constants } = require('node:zlib')
+const { mkdirSync, readFileSync, renameSync, writeFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
 const { build, transformSync } = require('esbuild')
 const { ScriptTarget, createSourceFile } = require('typescript')
@@ -70,26 +71,42 @@ function namesOf(classes) {
 `
 }
 
+/** What is tried to compress a module: no parameters are the best for each. */
+const TRIES = [0, 17].flatMap((block) => [8, 12, 15].map((distances) => [block, distances]))
+
 /**
- * The module of the engine for one of the packages, compressed as far as possible. No parameters are
- * the best for each module, so a few are tried.
+ * The module of the engine for one of the packages, compressed as far as possible. That takes half a
+ * minute, so it is kept, by the bytes of the module. What is kept is read back, and so is used only
+ * if it is that module.
  */
 function compressedModule(name) {
   const bytes = readFileSync(join(root, `wasm/${name}.wasm`))
-  const compressed = (block, distances) => {
-    const params = {
-      [constants.BROTLI_PARAM_QUALITY]: 11,
-      [constants.BROTLI_PARAM_LGWIN]: 22,
-      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-      [constants.BROTLI_PARAM_LGBLOCK]: block,
-      [constants.BROTLI_PARAM_NPOSTFIX]: 0,
-      [constants.BROTLI_PARAM_NDIRECT]: distances,
-    }
-    return brotliCompressSync(bytes, { params })
+  const key = createHash('sha256').update(JSON.stringify([process.versions.brotli, TRIES]))
+  const kept = join(root, 'node_modules/.cache/onetrip', key.update(bytes).digest('hex'))
+  try {
+    const compressed = readFileSync(kept)
+    if (brotliDecompressSync(compressed).equals(bytes)) return compressed
+  } catch {
+    // There is none, or a part of one.
   }
-  const tries = [0, 17].flatMap((block) => [8, 12, 15].map((distances) => [block, distances]))
-  const all = tries.map(([block, distances]) => compressed(block, distances))
-  return all.reduce((best, it) => (it.length < best.length ? it : best))
+  const all = TRIES.map(([block, distances]) => compress(bytes, block, distances))
+  const best = all.reduce((best, it) => (it.length < best.length ? it : best))
+  mkdirSync(resolve(kept, '..'), { recursive: true })
+  writeFileSync(`${kept}.${process.pid}`, best)
+  renameSync(`${kept}.${process.pid}`, kept)
+  return best
+}
+
+function compress(bytes, block, distances) {
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 11,
+    [constants.BROTLI_PARAM_LGWIN]: 22,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    [constants.BROTLI_PARAM_LGBLOCK]: block,
+    [constants.BROTLI_PARAM_NPOSTFIX]: 0,
+    [constants.BROTLI_PARAM_NDIRECT]: distances,
+  }
+  return brotliCompressSync(bytes, { params })
 }
 
 /**

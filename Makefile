@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test proof quick client node python docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
+.PHONY: help setup demo test proof quick client node python docs sim fuzz mutants bench bench-page bench-against counted-page package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-against: ## compare with another revision: CPU must not rise; REV=…, ONL
 bench-page: ## make a page with charts from the results of bench, in docs/benchmarks; FILES="a.json b.json" for several runs, DATE=2026-11-24
 	@scripts/setup build
 	@cargo run --quiet -p onetrip-measure --bin onetrip-bench-page -- $(if $(DATE),--date $(DATE)) --out docs/benchmarks $(or $(FILES),target/bench.json)
+
+counted-page: ## draw what an operation took over the last changes of proof/counted/table.json, of git's history, in docs/benchmarks
+	@scripts/counted-page
 
 package: ## build the packages to publish in target/package and test them from outside; uploads nothing
 	@scripts/package

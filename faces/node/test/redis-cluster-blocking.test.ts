@@ -164,8 +164,9 @@ test('a caller that waits for a connection to a dropped node gets node_gone, not
 test('a blocking command ends with its deadline, signal or client, and its connection is closed', limits, async () => {
   const [, from] = await moveOf('{g}')
   const client = redis(cluster.url)
-  await client.set('{g}', 'x')
-  await client.del('{g}')
+  // A connection that waits for it: then it leaves before its deadline can pass.
+  await client.rpush('{g}', 'x')
+  await client.blpop('{g}', 0)
   await assert.rejects(client.with({ timeout: 50 }).blpop('{g}', 0), {
     code: 'timeout',
     outcome: 'Unknown',

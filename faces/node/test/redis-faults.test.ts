@@ -151,10 +151,13 @@ test('a server that is not Redis is reported as such', async () => {
 test('a deadline ends a call, and its late reply goes to nobody else', async () => {
   let late: Socket | undefined
   const scripted = new Scripted((_, socket, count) => {
-    if (count === 1) late = socket
+    if (count === 1) socket.write('+PONG\r\n')
+    else if (count === 2) late = socket
     else socket.write('$1\r\na\r\n$1\r\nb\r\n')
   })
   const client = redis(await scripted.listen())
+  // Once it is connected, a call leaves before its deadline can pass.
+  await client.ping()
   await assert.rejects(client.with({ timeout: 20 }).get('a'), {
     code: 'timeout',
     outcome: 'Unknown',
@@ -204,6 +207,9 @@ test('the connection of a blocked call that is given up is closed', async () => 
 test('the connection of a blocked call whose deadline has passed is closed', async () => {
   await using client = redis(server.url)
   const late = { code: 'timeout', outcome: 'Unknown' }
+  // A connection that waits for it: then it leaves before its deadline can pass.
+  await client.rpush('something', 'x')
+  await client.blpop('something', 0)
   await assert.rejects(client.with({ timeout: 50 }).blpop('nothing', 0), late)
   await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
   const session = await client.session()

@@ -143,6 +143,28 @@ async function kill(table: string, told: Told): Promise<number> {
   return killed
 }
 
+for (const max of [3, 2]) {
+  test(`a holder of a lock sends pipelines and blocks beside it: ${max} connections`, limits, async () => {
+    const table = await makeTable()
+    const sql = client({ connectionsMax: max })
+    const update = (): PromiseLike<unknown> => sql`update ${sql.id(table)} set n = n + 1 where id = ${1}`
+    for (let i = 0; i < 60; i++) await update()
+    for (let i = 0; i < 3; i++) {
+      let others: Promise<unknown> = Promise.resolve()
+      await sql.begin(async (tx) => {
+        await tx`update ${tx.id(table)} set n = n + 1 where id = ${1}`
+        others = Promise.all([update(), update()])
+        await Promise.resolve()
+        await sql.pipeline([sql`select n from ${sql.id(table)} where id = ${7}`])
+        await sql`do $$ begin perform 1; end $$`
+      })
+      await others
+    }
+    await sql.end()
+    assert.equal(await drop(table), 60 + 9)
+  })
+}
+
 for (const [name, program] of Object.entries({ modern, 'drop-in': dropIn })) {
   for (const max of [10, 3, 2]) {
     test(`a holder of a lock reads beside it: ${name}, ${max} connections`, limits, async () => {

@@ -124,6 +124,28 @@ async def test_a_holder_of_a_lock_reads_beside_it(
     assert await db.fetchval(SELECT, 1) == 60 + 6
 
 
+@pytest.mark.parametrize("most", [3, 2])
+async def test_a_holder_of_a_lock_sends_pipelines_and_blocks_beside_it(
+    rows: None, db: onetrip.Database, most: int
+) -> None:
+    async def program(own: onetrip.Database) -> None:
+        await learn(Native(own))
+        for _ in range(3):
+            async with own.begin() as tx:
+                await tx.execute(UPDATE, 1)
+                others = [asyncio.ensure_future(own.execute(UPDATE, 1)) for _ in range(2)]
+                await asyncio.sleep(0)
+                async with own.pipeline() as beside:
+                    read = beside.fetchval(SELECT, 7)
+                assert await read == 0
+                await own.execute("do $$ begin perform 1; end $$")
+            await asyncio.gather(*others)
+
+    async with onetrip.connect(URL, connections_max=most) as own:
+        await asyncio.wait_for(program(own), HANG_S)
+    assert await db.fetchval(SELECT, 1) == 60 + 9
+
+
 async def test_tasks_that_lock_and_read_beside_others_that_update_go_on(
     rows: None, db: onetrip.Database, face: str
 ) -> None:

@@ -39,13 +39,22 @@ pub(super) const HITS_MAX: u8 = 8;
 /// While there are no holders, how long until they are looked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// After this part of [`Limits::yield_after`](crate::Limits::yield_after) nothing is sent behind a
-/// head that a cancel must not hit.
+/// After this part of [`Limits::yield_after`](crate::Limits::yield_after) nothing that a cancel must
+/// not hit is sent behind a head, also while nobody holds a lock.
 const LATE: u32 = 16;
 
 /// Whether the server's answer proves that the request had no effect.
 pub(super) fn is_undone(failed: &HeadFailure) -> bool {
     failed.failure.outcome == Outcome::Rejected
+}
+
+/// Whether it may be taken away once it is the head.
+fn is_takeable<X>(slot: &Slot<X>) -> bool {
+    let may_go = match slot.token {
+        Token::DISCARD => slot.gives_way,
+        _ => slot.resend,
+    };
+    may_go && !(slot.pinned || slot.in_order)
 }
 
 impl<P: Protocol> Connection<P> {
@@ -100,13 +109,9 @@ impl<P: Protocol> Connection<P> {
     fn may_yield(&self, slot: &Slot<P::Expect>) -> bool {
         // If a cancel was wanted, it could not be sent.
         let is_open = !matches!(slot.want, Want::No | Want::Over);
-        let may_go = match slot.token {
-            Token::DISCARD => slot.gives_way,
-            _ => slot.resend,
-        };
-        may_go
+        is_takeable(slot)
             && !is_open
-            && !(slot.pinned || slot.in_order || self.wire.in_shared_sync())
+            && !self.wire.in_shared_sync()
             && self.head_failure.is_none()
             && self.cancelling.stage == Stage::Idle
             && !self.cancelling.astray
@@ -125,12 +130,18 @@ impl<P: Protocol> Connection<P> {
         self.look_for_victim(now);
     }
 
-    /// Whether the head has been there for so long that it may have to be taken away, so that what a
-    /// cancel must not hit is better not sent behind it.
+    /// Whether something on the wire may have to be taken away, so that what a cancel must not hit is
+    /// better not sent behind it: it could never be cancelled then. While somebody may hold a lock
+    /// that is so from the first moment on, since he may be the one who awaits what is to be sent.
+    /// Otherwise only a late head counts, because somebody may come to hold one. It ends with the
+    /// answers to those on the wire: a late one is taken away, since what is kept back waits for it.
     #[inline]
     pub(super) fn keeps_back(&self, now: Time) -> bool {
         if self.limits.yield_after == Duration::MAX || self.wire.mid_segment {
             return false;
+        }
+        if self.holders.as_ref().is_some_and(|holders| holders.any()) {
+            return self.wire.slots().any(is_takeable);
         }
         // A distant server makes no head late.
         let late = (self.limits.yield_after / LATE).max(self.trip);

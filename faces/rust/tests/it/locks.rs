@@ -77,6 +77,32 @@ fn a_holder_of_a_lock_reads_beside_its_transaction_with_two_connections() {
     run(async { read_beside_a_lock("connections_max=2").await });
 }
 
+/// P52. What a cancel must not hit, so what stands in front of it could not be taken away.
+#[test]
+fn a_holder_of_a_lock_sends_pipelines_and_blocks_beside_its_transaction() {
+    run(async {
+        for settings in ["connections_max=2", "connections_max=3"] {
+            let (rows, client) = (Rows::new().await, client_with(settings).await);
+            rows.learn(&client).await;
+            for _ in 0..3 {
+                let tx = client.begin().await.unwrap();
+                tx.execute(&rows.update, &[&1]).await.unwrap();
+                let others = [(); 2].map(|()| client.execute(&rows.update, &[&1]));
+                let mut beside = client.pipeline();
+                let read = beside.query_one(&rows.select, &[&7]);
+                beside.finish().await.unwrap();
+                assert_eq!(read.await.unwrap().get::<i32>(0), 0);
+                client.execute("do $$ begin perform 1; end $$", &[]).await.unwrap();
+                tx.commit().await.unwrap();
+                for other in others {
+                    assert_eq!(other.await.unwrap(), 1);
+                }
+            }
+            assert_eq!(rows.count().await, 9);
+        }
+    });
+}
+
 #[test]
 fn a_read_does_not_go_behind_a_write_while_a_connection_is_idle() {
     run(async {

@@ -112,7 +112,8 @@ impl Sim {
         let expect = Expect::new(id, SyncPoint::Own);
         let request = Request::isolated(Token(id.into()), expect);
         let cancel_late = self.cancel_late && !is_own;
-        let request = Request { resend: !is_own, pinned: is_own, cancel_late, ..request };
+        let resend = !is_own && work != Work::Once;
+        let request = Request { resend, pinned: is_own, cancel_late, ..request };
         let request = Request { deadline, ..request };
         let sent = conn.engine.submit(self.now, request, |out| {
             put_request(out, id, SyncPoint::Own, b"o");
@@ -164,7 +165,7 @@ impl Sim {
             End::Complete => self.seen.completed += 1,
             _ if is_late => self.seen.late += 1,
             // The server has ended a cycle.
-            _ if statement.work != Work::Read && self.server.deadlocks > 0 => {}
+            _ if matches!(statement.work, Work::Write(_)) && self.server.deadlocks > 0 => {}
             end => return Err(format!("{id} ended as {end:?}")),
         }
         let task = statement.task;

@@ -42,9 +42,11 @@ impl Sim {
             ..engine::Limits::default()
         };
         self.server.backends.push(Backend::default());
+        let mut engine = Connection::new(self.now, Toy::default(), limits);
+        engine.yield_to(self.pool.timings().holders().clone());
         self.conns.push(Conn {
             id,
-            engine: Connection::new(self.now, Toy::default(), limits),
+            engine,
             input: BytesMut::new(),
             workload: Workload::new(Duration::from_millis(2)),
             tasks: HashMap::new(),

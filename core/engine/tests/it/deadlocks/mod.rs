@@ -170,7 +170,7 @@ impl Sim {
             seen: Seen::default(),
         };
         sim.server.locks.resize_with(locks, Lock::default);
-        for work in (0..locks).map(Work::Write).chain([Work::Read]) {
+        for work in (0..locks).map(Work::Write).chain([Work::Read, Work::Once]) {
             let key = sim.key(work);
             (0..if is_known { 100 } else { 0 }).for_each(|_| {
                 sim.pool.timings().took(key, micros(50), Duration::ZERO);
@@ -184,11 +184,13 @@ impl Sim {
     fn key(&self, work: Work) -> TextKey {
         let text = match work {
             Work::Read => "select a from t".to_owned(),
+            // A pipeline is placed by its first statement.
+            Work::Once => "select b from t".to_owned(),
             // Locks of rows and advisory ones have texts of their own.
             Work::Write(lock) => "x".repeat(1 + lock % 3),
             Work::Begin | Work::Commit => return TextKey::UNTOLD,
         };
-        TextKey::of(&text).locking(self.guards.placing && work != Work::Read)
+        TextKey::of(&text).locking(self.guards.placing && matches!(work, Work::Write(_)))
     }
 
     fn below(&mut self, n: u64) -> u64 {

@@ -16,6 +16,8 @@ pub(super) const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) enum Work {
     Begin,
     Read,
+    /// What must not be sent twice, such as a DO or a pipeline. It takes no lock.
+    Once,
     /// Takes this lock: of a row, or an advisory one.
     Write(usize),
     /// Ends the transaction; it undoes one that has failed.
@@ -144,7 +146,7 @@ impl Server {
                 self.wakes.push((now.after(DEADLOCK_TIMEOUT), wake));
             }
             Work::Write(lock) => self.take(now, at, lock),
-            Work::Begin | Work::Read | Work::Commit => self.run(now, at),
+            Work::Begin | Work::Read | Work::Once | Work::Commit => self.run(now, at),
         }
     }
 
@@ -172,7 +174,7 @@ impl Server {
             Work::Begin => backend.in_transaction = true,
             Work::Write(_) => backend.written.push(id),
             Work::Commit => backend.in_transaction = false,
-            Work::Read => {}
+            Work::Read | Work::Once => {}
         }
         if !backend.in_transaction {
             for id in backend.written.drain(..) {

@@ -114,7 +114,8 @@ fn holds(
             let higher = (held + 1 + pick(0, all as u64)).max(ranges.0 + ranges.1);
             let lock = if held + 1 < ranges.0 && pick(0, 2) == 0 { held + 1 } else { higher };
             let writes = pick(0, 2) == 0 && lock < all;
-            shared.push((if writes { Work::Write(lock) } else { Work::Read }, None));
+            let reads = if pick(0, 4) == 0 { Work::Once } else { Work::Read };
+            shared.push((if writes { Work::Write(lock) } else { reads }, None));
         }
         steps.push_back(Step::Shared(shared));
     }

@@ -1,6 +1,8 @@
 //! Output of the command, and how it ends if standard output is closed.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 /// Why the command ends with another status than success.
 #[derive(Debug)]
@@ -31,21 +33,40 @@ impl From<String> for End {
     }
 }
 
+/// Whether each line is a JSON object, for a collector of logs.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on each line that the command says is a JSON object, or is none any more.
+pub(crate) fn set_json(is_json: bool) {
+    IS_JSON.store(is_json, Ordering::Relaxed);
+}
+
+/// A line in the form that is wanted.
+fn shaped(text: &str) -> String {
+    if !IS_JSON.load(Ordering::Relaxed) {
+        return text.to_owned();
+    }
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    serde_json::json!({ "time": since.as_secs_f64(), "message": text }).to_string()
+}
+
 /// Prints a text and a line end to standard output, and flushes it.
 ///
 /// # Errors
 /// It is closed, or can't be written, for example because the disk is full.
 pub(crate) fn print(text: &str) -> Result<(), End> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => End::Unread,
-        _ => End::Failed(format!("can't write to standard output: {error}")),
+    writeln!(out, "{}", shaped(text)).and_then(|()| out.flush()).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => End::Unread,
+            _ => End::Failed(format!("can't write to standard output: {error}")),
+        }
     })
 }
 
 /// Prints a line to standard error. Errors are ignored, because they could be reported nowhere.
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", shaped(text));
 }
 
 /// A number without a fraction, with commas between groups of three digits.

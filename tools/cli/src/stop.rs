@@ -47,10 +47,21 @@ impl Stop {
     /// # Errors
     /// The system allows no thread or no handler, in one line.
     pub(crate) fn catch(before_exit: impl Fn() + Send + 'static) -> Result<Stop, String> {
+        Stop::catch_with(false, before_exit)
+    }
+
+    /// The same; if SIGHUP means something else to the command, it is left to that.
+    ///
+    /// # Errors
+    /// As of [`catch`](Self::catch).
+    pub(crate) fn catch_with(
+        leaves_hang_up: bool,
+        before_exit: impl Fn() + Send + 'static,
+    ) -> Result<Stop, String> {
         let failed = |error| format!("can't wait for signals ({error}): try again");
         let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
         // The handlers are installed before this returns.
-        let signals = runtime.block_on(async { Signals::catch() }).map_err(failed)?;
+        let signals = runtime.block_on(async { Signals::catch(leaves_hang_up) }).map_err(failed)?;
         let (sender, receiver) = watch::channel(None);
         let left = Left::default();
         let stop = Stop { signal: receiver, left: left.clone() };
@@ -122,13 +133,13 @@ impl<F: Fn()> Watcher<F> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` if the caller made the program ignore SIGHUP, as nohup does.
+    /// `None` if it is left to others, or the caller made the program ignore SIGHUP, as nohup does.
     hang_up: Option<Signal>,
 }
 
 impl Signals {
-    fn catch() -> io::Result<Signals> {
-        let hang_up = match is_ignored(SignalKind::hangup()) {
+    fn catch(leaves_hang_up: bool) -> io::Result<Signals> {
+        let hang_up = match leaves_hang_up || is_ignored(SignalKind::hangup()) {
             true => None,
             false => Some(signal(SignalKind::hangup())?),
         };

@@ -77,6 +77,8 @@ pub struct Early {
     /// When the server was last heard.
     heard: Time,
     saved: Saved,
+    /// What of it was [reported](Self::report).
+    reported: Saved,
     /// Which servers the program may log in to.
     target: TargetSessionAttrs,
     /// What the server has said of itself at the login.
@@ -174,6 +176,7 @@ impl Early {
             is_settled: words.is_nothing(),
             heard: Time::ZERO,
             saved: Saved::default(),
+            reported: Saved::default(),
             target: TargetSessionAttrs::Any,
             session: Session::default(),
             key: None,
@@ -342,6 +345,29 @@ impl Early {
     #[must_use]
     pub fn saved(&self) -> &Saved {
         &self.saved
+    }
+
+    /// Whether there is something to [report](Self::report).
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.settled() != self.reported
+    }
+
+    /// Adds what was saved, and proved false, since the last report to the counts of many
+    /// connections. Nothing that was added is taken back later.
+    pub fn report(&mut self, to: &mut Saved) {
+        let settled = self.settled();
+        to.add_since(&self.reported, &settled);
+        self.reported = settled;
+    }
+
+    /// What was saved for good: a Parse that is held may have to be waited for after all.
+    fn settled(&self) -> Saved {
+        let mut settled = self.saved;
+        if self.held.last().is_some_and(|it| !it.is_refused && it.makes.is_some()) {
+            settled.untell(Kind::Prepare);
+        }
+        settled
     }
 
     /// Bytes that are held for this connection.

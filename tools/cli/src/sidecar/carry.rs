@@ -1,35 +1,39 @@
 //! One connection of a program, and the one to the server that belongs to it.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use onetrip_postgres::client::early::{Asked, Early, Saved, Time, Words};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::dial::{Met, Place, Saying, Unmet};
 use super::keys::{Keys, Known};
+use super::metrics::Counts;
 use super::servers::Servers;
 use super::stream::Stream;
 use super::warm::Warm;
 
-/// What all connections share.
-pub(super) struct Carrier {
-    pub(super) servers: Arc<Servers>,
+/// What all sidecars of one listener share, whatever their settings become.
+pub(super) struct Shared {
+    pub(super) counts: Counts,
     pub(super) keys: Arc<Keys>,
-    /// Connections that are kept for programs, if any are.
-    warm: Option<Arc<Warm>>,
-    words: Words,
-    room: Semaphore,
     start: Instant,
-    connections: AtomicU64,
-    saved: Mutex<Saved>,
     /// Whether connections end as soon as they are idle.
     ends: watch::Receiver<bool>,
     say: fn(&str),
+}
+
+/// How programs that come now are served.
+pub(super) struct Carrier {
+    pub(super) shared: Arc<Shared>,
+    pub(super) servers: Arc<Servers>,
+    /// Connections that are kept for programs, if any are.
+    warm: Option<Arc<Warm>>,
+    words: Words,
+    max_clients: u64,
 }
 
 /// Bytes that are read at once.
@@ -45,42 +49,45 @@ const CANCEL_MAX: Duration = Duration::from_secs(60);
 /// How long a program that is told why it is ended may take to read it.
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 
+impl Shared {
+    pub(super) fn new(ends: watch::Receiver<bool>, say: fn(&str)) -> Arc<Shared> {
+        let (counts, keys) = (Counts::default(), Arc::default());
+        Arc::new(Shared { counts, keys, start: Instant::now(), ends, say })
+    }
+
+    /// What was saved until now, and by how many connections.
+    pub(super) fn saved(&self) -> (Saved, u64) {
+        let saved = *self.counts.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        (saved, self.counts.sessions.get())
+    }
+}
+
 impl Carrier {
     pub(super) fn new(
+        shared: Arc<Shared>,
         servers: Servers,
         warm: Option<Arc<Warm>>,
         words: Words,
         max_clients: u32,
-        ends: watch::Receiver<bool>,
-        say: fn(&str),
     ) -> Carrier {
-        Carrier {
-            servers: Arc::new(servers),
-            keys: Arc::default(),
-            warm,
-            words,
-            room: Semaphore::new(max_clients as usize),
-            start: Instant::now(),
-            connections: AtomicU64::new(0),
-            saved: Mutex::default(),
-            ends,
-            say,
-        }
+        let (servers, max_clients) = (Arc::new(servers), max_clients.into());
+        Carrier { shared, servers, warm, words, max_clients }
     }
 
-    /// What was saved by connections that have ended, and how many there were.
-    pub(super) fn saved(&self) -> (Saved, u64) {
-        let saved = *self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        (saved, self.connections.load(Ordering::Relaxed))
+    /// The counts as text.
+    pub(super) fn metrics(&self) -> String {
+        let (saved, _) = self.shared.saved();
+        let (idle, resetting) = self.warm.as_ref().map_or((0, 0), |it| it.waiting());
+        self.shared.counts.text(&saved, idle, resetting)
     }
 
-    /// All programs are gone.
+    /// No program comes any more.
     pub(super) fn end(&self) {
         self.warm.iter().for_each(|warm| warm.end());
     }
 
     pub(super) fn now(&self) -> Time {
-        Time::ZERO.after(self.start.elapsed())
+        Time::ZERO.after(self.shared.start.elapsed())
     }
 
     /// Carries a program until one side ends.
@@ -96,7 +103,7 @@ impl Carrier {
         mut program: Stream,
         early: &mut Early,
     ) -> io::Result<()> {
-        let mut ends = self.ends.clone();
+        let mut ends = self.shared.ends.clone();
         let asked = tokio::select! {
             asked = timeout(BEGINNING_MAX, self.asked(&program, early)) => asked??,
             _ = ends.wait_for(|it| *it) => Asked::Nothing,
@@ -104,22 +111,20 @@ impl Carrier {
         let _room = match asked {
             Asked::Nothing => return Ok(()),
             Asked::Garbage => {
-                (self.say)(GARBAGE);
+                self.shared.counts.garbage.add(1);
+                (self.shared.say)(GARBAGE);
                 return Ok(());
             }
             // It needs no room among the sessions, of which it may free one.
             Asked::Cancel => None,
-            Asked::Session => match self.room.try_acquire() {
-                Ok(room) => Some(room),
-                Err(_) => {
+            Asked::Session => match self.room() {
+                Some(room) => Some(room),
+                None => {
                     early.end("53300", "sorry, too many clients already");
                     return self.goodbye(&mut program, early).await;
                 }
             },
         };
-        if asked == Asked::Session {
-            self.connections.fetch_add(1, Ordering::Relaxed);
-        }
         let packet = self.taken(early);
         if asked == Asked::Cancel {
             self.cancel(&packet).await;
@@ -146,15 +151,24 @@ impl Carrier {
         self.goodbye(&mut program, early).await
     }
 
+    /// Room for one more program, until it is dropped.
+    fn room(&self) -> Option<Room<'_>> {
+        let counts = &self.shared.counts;
+        let is_free = counts.open.enter(self.max_clients);
+        let count = if is_free { &counts.sessions } else { &counts.too_many };
+        count.add(1);
+        is_free.then(|| Room(counts))
+    }
+
     /// Tells a program why it has no server.
     pub(super) fn tell(&self, unmet: Unmet, early: &mut Early) {
+        self.shared.counts.unmet.add(1);
         match unmet {
             Unmet::Said(said) => early.from_server(self.now(), &said),
             Unmet::Failed(why) => {
-                let text = format!("onetrip sidecar: {why}");
-                (self.say)(&text);
+                (self.shared.say)(&why);
                 // sqlclient_unable_to_establish_sqlconnection
-                early.end("08001", &text);
+                early.end("08001", &format!("onetrip sidecar: {why}"));
             }
         }
     }
@@ -179,8 +193,11 @@ impl Carrier {
 
     /// Passes a request to cancel on to the server that it is for, and waits for its end.
     async fn cancel(&self, packet: &[u8]) {
-        let met = match self.keys.find(packet) {
-            Some((place, request)) => self.servers.meet_at(place, Saying::Cancel(&request)).await,
+        self.shared.counts.cancels.add(1);
+        let met = match self.shared.keys.find(packet) {
+            Some((servers, place, request)) => {
+                servers.meet_at(place, Saying::Cancel(&request)).await
+            }
             // It may be of a program that is not known here. With several servers it is not known
             // which it is for.
             None if self.servers.are_several() => return,
@@ -197,7 +214,7 @@ impl Carrier {
 
     /// Carries between a program and the server that takes its login.
     async fn serve(&self, program: &Stream, packet: &[u8], early: &mut Early) -> io::Result<()> {
-        let mut ends = self.ends.clone();
+        let (mut ends, begin) = (self.shared.ends.clone(), self.now());
         let met = tokio::select! {
             met = self.servers.meet(Saying::Login(packet)) => Some(met),
             left = self.left(program, early) => return left,
@@ -214,6 +231,7 @@ impl Carrier {
                 return Ok(());
             }
         };
+        self.shared.counts.waited(self.now().since(begin));
         early.from_server(self.now(), &said);
         let carried = self.splice(program, &mut stream, place, &mut None, early).await;
         if early.is_unfit() {
@@ -246,7 +264,7 @@ impl Carrier {
         known: &mut Option<Known>,
         early: &mut Early,
     ) -> io::Result<()> {
-        let mut ends = self.ends.clone();
+        let mut ends = self.shared.ends.clone();
         let (mut has_ended, mut is_shut) = (false, false);
         loop {
             if *ends.borrow() && (early.is_idle() || early.is_logging_in()) {
@@ -258,7 +276,10 @@ impl Carrier {
             if known.is_none()
                 && let Some(key) = early.key()
             {
-                *known = self.keys.know(key, place, key.clone());
+                *known = self.shared.keys.know(key, &self.servers, place, key.clone());
+            }
+            if early.has_news() {
+                self.report(early);
             }
             self.write_server(server, early)?;
             if early.has_left() && !has_ended {
@@ -297,6 +318,11 @@ impl Carrier {
                 _ = ends.changed() => {}
             }
         }
+    }
+
+    fn report(&self, early: &mut Early) {
+        let saved = &self.shared.counts.saved;
+        early.report(&mut saved.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// False at the end.
@@ -365,12 +391,20 @@ struct Counted<'a> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let saved = &self.carrier.saved;
-        saved.lock().unwrap_or_else(PoisonError::into_inner).add(self.early.saved());
+        self.carrier.report(&mut self.early);
+    }
+}
+
+/// A program that is connected.
+struct Room<'a>(&'a Counts);
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.open.leave();
     }
 }
 
 const STOPPED: &str = "terminating connection due to administrator command";
 
-const GARBAGE: &str = "onetrip sidecar: a client that does not speak PostgreSQL was turned away \
-                       (of TLS only sslmode=disable or prefer works here)";
+const GARBAGE: &str = "a client that does not speak PostgreSQL was turned away (of TLS only \
+                       sslmode=disable or prefer works here)";

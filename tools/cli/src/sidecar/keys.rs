@@ -9,6 +9,7 @@ use onetrip_postgres::client::early::Key;
 use onetrip_postgres::message::{CancelRequest, InitialMessage, Secret};
 
 use super::dial::Place;
+use super::servers::Servers;
 
 /// A key as programs send it: the process and the secret.
 type Name = (i32, Box<[u8]>);
@@ -21,6 +22,7 @@ pub(super) struct Keys {
 
 /// What belongs to a program's key.
 struct Held {
+    servers: Arc<Servers>,
     place: Place,
     /// The key that the server gave.
     its: Key,
@@ -40,17 +42,25 @@ impl Keys {
 
     /// Remembers which server the key of a program belongs to. `None` if two servers gave the same
     /// one, of which the first is remembered.
-    pub(super) fn know(self: &Arc<Keys>, theirs: &Key, place: Place, its: Key) -> Option<Known> {
+    pub(super) fn know(
+        self: &Arc<Keys>,
+        theirs: &Key,
+        servers: &Arc<Servers>,
+        place: Place,
+        its: Key,
+    ) -> Option<Known> {
         let name = (theirs.process_id, theirs.secret.as_bytes().into());
         match self.known().entry(name.clone()) {
             Entry::Occupied(_) => return None,
-            Entry::Vacant(entry) => entry.insert(Held { place, its, was_used: false }),
+            Entry::Vacant(entry) => {
+                entry.insert(Held { servers: servers.clone(), place, its, was_used: false })
+            }
         };
         Some(Known { keys: self.clone(), name })
     }
 
     /// The server that a request to cancel is for, and the request in its words.
-    pub(super) fn find(&self, packet: &[u8]) -> Option<(Place, BytesMut)> {
+    pub(super) fn find(&self, packet: &[u8]) -> Option<(Arc<Servers>, Place, BytesMut)> {
         let Ok(InitialMessage::Cancel(request)) = InitialMessage::decode(packet.get(4..)?) else {
             return None;
         };
@@ -61,7 +71,7 @@ impl Keys {
         let request = CancelRequest { process_id: held.its.process_id, secret_key };
         let mut out = BytesMut::new();
         request.encode(&mut out).ok()?;
-        Some((held.place, out))
+        Some((held.servers.clone(), held.place, out))
     }
 }
 

@@ -33,22 +33,29 @@ impl Carrier {
     ) -> io::Result<Option<Session>> {
         let Some(check) = warm.check(login) else { return Err(io::ErrorKind::Other.into()) };
         if !timeout(BEGINNING_MAX, self.is_known(program, check, early)).await?? {
+            self.shared.counts.wrong_password.add(1);
             let user = &login.user;
             early.end("28P01", &format!("password authentication failed for user \"{user}\""));
             return Ok(None);
         }
+        let (begin, counts) = (self.now(), &self.shared.counts);
         let found = async {
-            match warm.take(login).await {
-                Some(session) => Ok(session),
-                None => self.servers.open(login, self.now()).await,
+            if let Some(session) = warm.take(login).await {
+                counts.lent.add(1);
+                return Ok(session);
             }
+            counts.logged_in.add(1);
+            self.servers.open(login, self.now()).await
         };
         let found = tokio::select! {
             found = found => found,
             left = self.left(program, early) => return left.map(|()| None),
         };
         match found {
-            Ok(session) => Ok(Some(session)),
+            Ok(session) => {
+                counts.waited(self.now().since(begin));
+                Ok(Some(session))
+            }
             Err(unmet) => {
                 self.tell(unmet, early);
                 Ok(None)
@@ -69,7 +76,7 @@ impl Carrier {
             // Whoever had the connection before can't cancel what runs there now.
             secret: SecretKey::from(&random::<4>().unwrap_or_default()[..]),
         };
-        let mut known = self.keys.know(&key, session.place, session.key());
+        let mut known = self.shared.keys.know(&key, &self.servers, session.place, session.key());
         early.lend();
         let mut said = BytesMut::new();
         welcome(&mut said, &session.ready, &key).map_err(io::Error::other)?;
@@ -78,11 +85,11 @@ impl Carrier {
         self.splice(program, &mut session.stream, place, &mut known, early).await?;
         let was_cancelled = known.is_none_or(Known::forget);
         let Some(in_transaction) = early.returns().filter(|_| !was_cancelled) else {
+            self.shared.counts.closed.add(1);
             session.close();
             return Ok(());
         };
-        let carrier = self.clone();
-        warm.give_back(session, in_transaction, move || carrier.now());
+        warm.give_back(session, in_transaction, self.clone());
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::listener::Listener;
 use super::serve::{Front, Opener, runtime, say};
+use super::settings::{Listen, Settings};
 use super::{SidecarArgs, told};
 use crate::output::End;
 use crate::profile::environment::{Speaks, Target, Variables, replaced};
@@ -19,28 +21,34 @@ use crate::profile::run::{child, code};
 ///
 /// # Errors
 /// No server is named, or the program can't be run. The program's status, if it isn't 0.
-pub(super) fn run(args: &SidecarArgs) -> Result<(), End> {
+pub(super) fn run(args: &SidecarArgs, settings: &Settings) -> Result<(), End> {
+    if !matches!(args.listen, None | Some(Listen::Tcp(_))) {
+        return Err("--run leads the program to a port: --listen IP:PORT".to_owned().into());
+    }
     let (end, ends) = watch::channel(false);
     let runtime = runtime()?;
     let variables: Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(_, value)| !value.contains("redis://") && !value.contains("rediss://"))
         .collect();
-    let opener = Opener::new(args, ends);
-    let mut fronts = Fronts { args, opener, variables: &variables, open: BTreeMap::new() };
-    let set = fronts.replace(&runtime)?;
-    let fronts: Vec<Arc<Front>> = fronts.open.into_values().map(Arc::new).collect();
-    for front in &fronts {
-        say(&format!("{} -> {}", front.addr, front.server));
+    let opener = Opener { settings, ends };
+    let mut opened = Fronts { args, opener, variables: &variables, open: BTreeMap::new() };
+    let set = opened.replace(&runtime)?;
+    let mut fronts = Vec::new();
+    let mut listeners = Vec::new();
+    for (listener, front) in opened.open.into_values() {
+        say(&format!("{} -> {}", listener.name, front.server));
+        fronts.push(Arc::new(front));
+        listeners.push(listener);
     }
     let names: Vec<&str> = set.keys().map(String::as_str).collect();
     say(&format!("replaced {}", names.join(", ")));
     let status = runtime.block_on(async {
         let mut accepting = JoinSet::new();
-        for front in fronts.clone() {
+        for (listener, front) in listeners.into_iter().zip(fronts.clone()) {
             accepting.spawn(async move {
                 let mut open = JoinSet::new();
-                match front.accept(&mut open).await {}
+                match front.accept(&listener, &mut open).await {}
             });
         }
         child(&args.command, &set).await
@@ -65,7 +73,7 @@ struct Fronts<'a> {
     args: &'a SidecarArgs,
     opener: Opener<'a>,
     variables: &'a Variables,
-    open: BTreeMap<String, Front>,
+    open: BTreeMap<String, (Listener, Front)>,
 }
 
 impl Fronts<'_> {
@@ -87,16 +95,21 @@ impl Fronts<'_> {
     }
 
     fn front(&mut self, name: &str, runtime: &Runtime) -> Result<SocketAddr, String> {
-        if let Some(front) = self.open.get(name) {
-            return Ok(front.addr);
+        if let Some((listener, _)) = self.open.get(name) {
+            return address(listener);
         }
-        let listen = self.args.listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let free = Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let listen = self.args.listen.as_ref().unwrap_or(&free);
         let variable = |name: &str| self.variables.get(name).cloned();
-        let front = self.opener.open(listen, name, variable, runtime)?;
-        let addr = front.addr;
-        self.open.insert(name.to_owned(), front);
+        let (listener, front) = self.opener.open(listen, name, variable, runtime)?;
+        let addr = address(&listener)?;
+        self.open.insert(name.to_owned(), (listener, front));
         Ok(addr)
     }
+}
+
+fn address(listener: &Listener) -> Result<SocketAddr, String> {
+    listener.address().ok_or_else(|| format!("{} is no port", listener.name))
 }
 
 /// Where Redis is, as nothing else is named.

@@ -21,8 +21,10 @@ use onetrip_postgres::startup::{AuthMethods, Ready, Startup, StartupConfig, Star
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::carry::Carrier;
 use super::dial::{Place, Saying, Unmet};
 use super::greeting::Refused;
+use super::metrics::Counts;
 use super::random;
 use super::servers::Servers;
 use super::stream::Stream;
@@ -227,6 +229,12 @@ impl Warm {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many wait for a program, and how many are being reset.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.idle.len(), state.resetting.len())
+    }
+
     /// The check of a program that wants this login.
     pub(super) fn check(&self, login: &Login) -> Option<ScramServer> {
         let name = (login.user.clone(), login.password().to_owned());
@@ -275,37 +283,49 @@ impl Warm {
         }
     }
 
-    /// Resets a connection whose program has left, and keeps it if that is proven. `now` is the
-    /// clock of what was heard.
+    /// Resets a connection whose program has left, and keeps it if that is proven. `carrier` served
+    /// the program.
     pub(super) fn give_back(
         self: &Arc<Warm>,
         mut session: Session,
         in_transaction: bool,
-        now: impl Fn() -> Time + Send + 'static,
+        carrier: Arc<Carrier>,
     ) {
-        let Some(mut lent) = session.lent.take() else { return session.close() };
         let mut reset = BytesMut::new();
-        let login = session.login.clone();
-        if lent.reset(in_transaction, &mut reset).is_err() {
+        let lent = session.lent.take().and_then(|mut lent| {
+            lent.reset(in_transaction, &mut reset).ok()?;
+            Some(lent)
+        });
+        let has_ended = self.state().has_ended;
+        let Some(mut lent) = lent.filter(|_| !has_ended) else {
+            carrier.shared.counts.closed.add(1);
             return session.close();
-        }
+        };
+        let login = session.login.clone();
         self.state().resetting.push(login.clone());
         let warm = self.clone();
         tokio::spawn(async move {
             let proven = proven(&session.stream, &mut lent, &reset).await;
-            (session.lent, session.heard, session.returned) = (Some(lent), now(), Instant::now());
-            warm.keep(proven.then_some(session), &login);
+            session.heard = carrier.now();
+            (session.lent, session.returned) = (Some(lent), Instant::now());
+            warm.keep(session, proven, &login, &carrier.shared.counts);
         });
     }
 
-    /// Keeps it, in place of the one that waits longest if there are too many.
-    fn keep(&self, session: Option<Session>, login: &Arc<Login>) {
+    /// Keeps it if its reset is proven, in place of the one that waits longest if there are too
+    /// many.
+    fn keep(&self, session: Session, proven: bool, login: &Arc<Login>, counts: &Counts) {
         let mut state = self.state();
         if let Some(at) = state.resetting.iter().position(|it| Arc::ptr_eq(it, login)) {
             state.resetting.swap_remove(at);
         }
-        let has_ended = state.has_ended;
-        state.idle.extend(session.filter(|_| !has_ended));
+        if proven && !state.has_ended {
+            counts.kept.add(1);
+            state.idle.push(session);
+        } else {
+            counts.closed.add(1);
+            session.close();
+        }
         if state.idle.len() > self.max {
             state.idle.remove(0).close();
         }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Read};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,26 +23,33 @@ impl Onetrip {
         stdout: impl Into<Stdio>,
         set: &[(&str, &str)],
     ) -> Onetrip {
-        // If the harness was started with nohup, its child processes would ignore SIGHUP.
-        let mut command = Command::new("env");
-        command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_onetrip"));
-        command
-            .args(arguments)
-            .envs(set.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(stdout)
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        Onetrip::spawn(command(&[]).args(arguments).envs(set.iter().copied()).stdout(stdout))
+    }
+
+    /// The same with a socket as systemd passes it, with this count of them; its output is a pipe.
+    pub(crate) fn activate(arguments: &[&str], socket: OwnedFd, count: &str) -> Onetrip {
+        let shell = ["sh", "-c", "export LISTEN_PID=$$; exec \"$@\" 3<&0 </dev/null", "sh"];
+        let mut command = command(&shell);
+        command.args(arguments).env("LISTEN_FDS", count).stdout(Stdio::piped()).stdin(socket);
+        Onetrip::spawn(&mut command)
+    }
+
+    fn spawn(command: &mut Command) -> Onetrip {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Onetrip { child, stderr }
     }
 
-    /// Reads its standard error until this text comes.
-    pub(crate) fn wait_for(&mut self, said: &str) {
+    /// Reads its standard error until this text comes. Returns the line in which it did.
+    pub(crate) fn wait_for(&mut self, said: &str) -> String {
         let mut heard = String::new();
-        while !heard.lines().last().is_some_and(|line| line.contains(said)) {
+        loop {
+            let before = heard.len();
             let read = self.stderr.read_line(&mut heard).unwrap();
             assert!(read > 0, "{said:?} was not said: {heard}");
+            if heard[before..].contains(said) {
+                return heard.split_off(before);
+            }
         }
     }
 
@@ -74,6 +82,15 @@ impl Drop for Onetrip {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command, behind another one.
+fn command(behind: &[&str]) -> Command {
+    // If the harness was started with nohup, its child processes would ignore SIGHUP.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,TERM").args(behind).arg(env!("CARGO_BIN_EXE_onetrip"));
+    command.stdin(Stdio::null());
+    command
 }
 
 /// A file to which every write fails, as on a full disk.

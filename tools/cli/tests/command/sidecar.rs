@@ -3,7 +3,10 @@
 mod drawn;
 mod hosts;
 mod ledger;
+mod operated;
 mod refused;
+mod reload;
+mod scraped;
 mod warm;
 
 use std::process::Stdio;
@@ -27,12 +30,21 @@ struct Sidecar {
 
 impl Sidecar {
     fn to(server: &str, more: &[&str]) -> Sidecar {
-        let arguments = [&["sidecar", "--listen", "127.0.0.1:0", "--to", server], more].concat();
-        let mut process = Onetrip::start(&arguments, Stdio::piped());
+        let place = ["--listen", "127.0.0.1:0", "--to", server];
+        Sidecar::start(&[&place, more].concat()).0
+    }
+
+    /// Starts it with these arguments. Its first line comes with it.
+    fn start(arguments: &[&str]) -> (Sidecar, String) {
+        let arguments = [&["sidecar"], arguments].concat();
+        Sidecar::of(Onetrip::start(&arguments, Stdio::piped()))
+    }
+
+    fn of(mut process: Onetrip) -> (Sidecar, String) {
         let line = process.first_line();
-        let addr = line.split(" -> ").next().unwrap().to_owned();
         assert!(line.contains(" -> "), "{line}{}", process.end().1);
-        Sidecar { process, addr }
+        let addr = line.split(" -> ").next().unwrap().to_owned();
+        (Sidecar { process, addr }, line)
     }
 
     /// What it says at its end.
@@ -43,6 +55,20 @@ impl Sidecar {
         assert!(status.success() && error.is_empty(), "{error}");
         said
     }
+}
+
+/// What it says where it does not start: a line.
+fn fails(arguments: &[&str]) -> String {
+    let all = [&["sidecar"], arguments].concat();
+    not_started(Onetrip::start(&all, Stdio::piped()))
+}
+
+fn not_started(mut process: Onetrip) -> String {
+    // It would go on if it had started.
+    assert_eq!(process.first_line(), "");
+    let (status, said) = process.end();
+    assert_eq!((status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    said
 }
 
 fn server() -> String {

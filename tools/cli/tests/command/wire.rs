@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -16,8 +17,13 @@ use onetrip_postgres::startup::{Ready, Startup, StartupConfig};
 /// Only a hang takes so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A socket of either kind.
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     input: BytesMut,
     pub(crate) ready: Ready,
 }
@@ -43,7 +49,10 @@ impl Wire {
         addr: &str,
         database: &str,
     ) -> Result<Wire, String> {
-        let mut stream = connect(addr);
+        let mut stream: Box<dyn Stream> = match addr.starts_with('/') {
+            true => Box::new(connect_unix(addr)),
+            false => Box::new(connect(addr)),
+        };
         let config = StartupConfig {
             database: Some(database.to_owned()),
             password: Some(password.into()),
@@ -126,8 +135,14 @@ pub(crate) fn connect(addr: &str) -> TcpStream {
     stream
 }
 
+fn connect_unix(path: &str) -> UnixStream {
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
 /// False at the end.
-fn read(stream: &mut TcpStream, input: &mut BytesMut) -> bool {
+fn read(stream: &mut impl Read, input: &mut BytesMut) -> bool {
     let mut bytes = [0; 4096];
     match stream.read(&mut bytes) {
         Ok(0) => false,

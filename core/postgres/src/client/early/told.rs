@@ -163,6 +163,14 @@ impl Saved {
             self.refuted[kind as usize] += other.refuted(kind);
         }
     }
+
+    /// Adds what has come since these counts of the same connection.
+    pub(super) fn add_since(&mut self, before: &Saved, now: &Saved) {
+        for kind in Kind::ALL {
+            self.trips[kind as usize] += now.trips(kind) - before.trips(kind);
+            self.refuted[kind as usize] += now.refuted(kind) - before.refuted(kind);
+        }
+    }
 }
 
 /// The name of a prepared statement.

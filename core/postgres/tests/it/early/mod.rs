@@ -6,7 +6,7 @@ mod random;
 
 use std::time::Duration;
 
-use onetrip_postgres::client::early::{Early, Kind, Words};
+use onetrip_postgres::client::early::{Early, Kind, Saved, Words};
 
 use link::{Link, NOW, Pieces, extended, query};
 use model::Fault;
@@ -223,6 +223,28 @@ fn nothing_but_its_use_shares_the_transaction_of_a_parse() {
     assert_eq!(link.say(&extended(&["B a", "E", "S"])), ["2", "C INSERT 0 1", "Z T"]);
     assert_eq!(link.trips, 2);
     assert_eq!(link.early.unwrap().saved().all(), 1);
+}
+
+#[test]
+fn what_was_reported_is_never_taken_back() {
+    let (mut link, mut reported) = (through(), Saved::default());
+    let mut report = |link: &mut Link| {
+        link.early.as_mut().unwrap().report(&mut reported);
+        assert!(!link.early.as_ref().unwrap().has_news());
+        reported.trips(Kind::Prepare)
+    };
+    // This one is waited for after all, in front of an isolation level.
+    link.say(&extended(&["P a work 1", "S"]));
+    assert_eq!(report(&mut link), 0);
+    link.say(&query("begin isolation level serializable"));
+    assert_eq!(report(&mut link), 0);
+    link.say(&query("rollback"));
+    // And this one is not.
+    link.say(&extended(&["P b work 2", "S"]));
+    assert_eq!(report(&mut link), 0);
+    link.say(&extended(&["B b", "E", "S"]));
+    assert_eq!(report(&mut link), 1);
+    assert_eq!(reported, *link.early.unwrap().saved());
 }
 
 #[test]

@@ -21,20 +21,33 @@ export async function startCluster(others = 0): Promise<TestCluster> {
   const plain: Client[] = []
   const ids: string[] = []
   const first = (): Server => servers[0] as Server
-  for (let i = 0; i < 3 + others; i++) {
-    servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000']))
-    const client = redis((servers[i] as Server).url)
-    plain.push(client)
-    ids.push(await client.command<string>('CLUSTER MYID'))
-    const [from, to] = [i, i + 1].map((part) => Math.ceil((part * 16384) / 3)) as [number, number]
-    if (i < 3) await client.command('CLUSTER ADDSLOTSRANGE', from, to - 1)
-    if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', first().port)
+  const stop = async (): Promise<void> => {
+    plain.forEach((client) => client.destroy())
+    await Promise.all(servers.map((server) => server.stop()))
   }
-  for (const client of plain) {
-    await until(async () => {
-      const info = await client.command<string>('CLUSTER INFO')
-      return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${3 + others}`)
-    })
+  const start = async (): Promise<void> => {
+    for (let i = 0; i < 3 + others; i++) {
+      servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000']))
+      const client = redis((servers[i] as Server).url)
+      plain.push(client)
+      ids.push(await client.command<string>('CLUSTER MYID'))
+      const [from, to] = [i, i + 1].map((part) => Math.ceil((part * 16384) / 3)) as [number, number]
+      if (i < 3) await client.command('CLUSTER ADDSLOTSRANGE', from, to - 1)
+      if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', first().port)
+    }
+    for (const client of plain) {
+      await until(async () => {
+        const info = await client.command<string>('CLUSTER INFO')
+        return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${3 + others}`)
+      })
+    }
+  }
+  try {
+    await start()
+  } catch (error) {
+    // What goes on would keep the process from ending.
+    await stop()
+    throw error
   }
   const at = (node: number): Client => plain[node] as Client
   return {
@@ -71,9 +84,6 @@ export async function startCluster(others = 0): Promise<TestCluster> {
         await said.catch((error: Error) => assert.match(error.message, /only with masters/))
       }
     },
-    async stop() {
-      plain.forEach((client) => client.destroy())
-      await Promise.all(servers.map((server) => server.stop()))
-    },
+    stop,
   }
 }

@@ -15,12 +15,28 @@ export interface Server {
   stop(): Promise<void>
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody has: this one, or any. 0 if there is none. */
+async function freePort(wanted = 0): Promise<number> {
   const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const listens = new Promise<boolean>((resolve) => {
+    server.on('error', () => resolve(false))
+    server.listen(wanted, '127.0.0.1', () => resolve(true))
+  })
+  if (!(await listens)) return 0
   const address = server.address()
   await new Promise((resolve) => server.close(resolve))
   return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** What is added to the port of a cluster's node for its bus (CLUSTER_PORT_INCR in cluster.h). */
+const BUS = 10_000
+
+/** A port for a node of a cluster, whose bus has one as well. */
+async function freePorts(): Promise<number> {
+  for (;;) {
+    const port = await freePort()
+    if (port + BUS < 65_536 && (await freePort(port + BUS)) !== 0) return port
+  }
 }
 
 /** Makes a server end with the process that started it, however that ends. */
@@ -30,7 +46,8 @@ const UNSAVED = ['--save', '', '--appendonly', 'no']
 
 /** Starts a server. The caller stops it. */
 export async function startRedis(settings: string[] = [], fixed?: number): Promise<Server> {
-  const port = fixed ?? (await freePort())
+  const isNode = settings.includes('--cluster-enabled')
+  const port = fixed ?? (await (isNode ? freePorts() : freePort()))
   const folder = mkdtempSync(join(tmpdir(), 'onetrip-redis-'))
   const socket = join(folder, 's')
   const program = process.env['ONETRIP_REDIS_SERVER']

@@ -509,7 +509,13 @@ class Savepoint:
         is_left = self._over(inner)
         releases = kind is None and not is_left
         end = loan.core.act_on(loan.number, "release" if releases else "undo")
-        await end
+        try:
+            await end
+        except Error as why_not:
+            # The connection has ended, and the savepoint with it.
+            if kind is None:
+                why_not.outcome = _native.outcome_left(why_not.outcome, "own", end.has_left)
+                raise
         _leaves(error, loan, "undone", end.has_left)
         if is_left and kind is None:
             raise _left_open("savepoint")

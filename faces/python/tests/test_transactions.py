@@ -427,6 +427,54 @@ async def test_what_leaves_a_block_says_what_was_sent_before_its_connection_was_
         assert (end.value.code, end.value.outcome) == ("connection_lost", whole)
 
 
+@pytest.mark.parametrize("how", ["statement", "release", "error", "nested"])
+async def test_what_leaves_a_savepoint_says_what_was_sent_before_its_connection_was_lost(
+    db: onetrip.Database, how: str
+) -> None:
+    async def body(tx: onetrip.Transaction, inner: onetrip.Transaction) -> None:
+        await inner.execute("select 2")
+        db._host.core.destroy(tx._loan.number, "it was cut")
+        if how == "statement":
+            await inner.execute("select 3")
+        elif how == "error":
+            raise KeyError
+        elif how == "nested":
+            async with inner.begin() as third:
+                await third.execute("select 3")
+
+    with pytest.raises((onetrip.Error, KeyError)) as whole:
+        async with db.begin() as tx:
+            await tx.execute("select 1")
+            with pytest.raises((onetrip.Error, KeyError)) as caught:
+                async with tx.begin() as inner:
+                    await body(tx, inner)
+            assert isinstance(caught.value, KeyError) == (how == "error")
+            assert getattr(caught.value, "outcome", "Rejected") == "Rejected"
+            # A savepoint of which nothing is sent.
+            async with tx.begin() as inner:
+                await inner.execute("select 4")
+    assert getattr(whole.value, "outcome", None) == "Rejected"
+
+
+def test_what_leaves_a_blocking_savepoint_says_what_was_sent_before_its_server_was_killed() -> None:
+    with onetrip.blocking.connect(URL) as db, onetrip.blocking.connect(URL) as other:
+        for sleeps in (False, True):
+            with pytest.raises(onetrip.Error) as whole:
+                with db.begin() as tx:
+                    number = tx.fetchval("select pg_backend_pid()")
+                    outcomes = {"Rejected", "Unknown"} if sleeps else {"Rejected"}
+                    with pytest.raises(onetrip.Error) as caught:
+                        with tx.begin() as inner:
+                            inner.execute("select 1")
+                            if sleeps:
+                                inner.fetchval("select pg_terminate_backend($1)", number)
+                            other.fetchval("select pg_terminate_backend($1, 60000)", number)
+                            inner.execute("select 2")
+                    assert caught.value.outcome in outcomes
+                    tx.execute("select 3")
+            assert whole.value.outcome == "Rejected"
+
+
 async def test_a_transaction_is_not_committed_without_a_statement_that_was_given_up(
     db: onetrip.Database,
 ) -> None:

@@ -303,6 +303,14 @@ impl Postgres {
         result.map(|()| 0)
     }
 
+    /// Whether something of the whole transaction may have reached the server.
+    pub(crate) fn has_left(&self) -> bool {
+        match &self.block {
+            Some(it) => it.block.has_left(LevelId::OUTERMOST),
+            None => self.has_begun(),
+        }
+    }
+
     /// Whether a transaction that a text has begun may be known to the server.
     fn has_begun(&self) -> bool {
         let is_sent = |it: &PendingBegin| !it.is_held() && it.refusal().is_none();

@@ -158,7 +158,8 @@ impl State {
 
     /// A connection has ended, and its last records were told.
     pub(crate) fn forget_link(&mut self, number: u32) {
-        if self.asks(Time::NEVER, number, Act::HasLeft) {
+        let link = self.links.get(&number);
+        if link.is_some_and(|link| link.connection.borrow().has_left()) {
             self.cut_off.insert(number);
         }
         self.links.remove(&number);

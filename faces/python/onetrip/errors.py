@@ -33,7 +33,9 @@ class Error(Exception):
 
 
 class MisuseError(Error):
-    """The call can't be made so; nothing was sent."""
+    """The call can't be made so. `outcome` says whether anything was sent: a result above
+    `result_bytes_max` may be of what took effect.
+    """
 
 
 class ParameterError(MisuseError, ValueError):

@@ -384,10 +384,11 @@ impl<P: Protocol> Connection<P> {
 
     /// Gives the right to send to the group whose turn it is.
     fn grant(&mut self, now: Time) {
-        if self.sender.is_some() || !self.healing.is_empty() || self.keeps_back(now) {
+        if self.sender.is_some() || !self.healing.is_empty() {
             return;
         }
         if let Some(Entry::Group(..)) = self.queue.first()
+            && !self.keeps_back(now)
             && let Some(Entry::Group(token, group)) = self.queue.pop(|_, _| {})
         {
             debug_assert!(!self.wire.mid_segment, "no group is queued within a segment");

@@ -87,6 +87,8 @@ pub struct Early {
     is_unfit: bool,
     /// The connection to the server outlives the program.
     is_lent: bool,
+    /// The program may have left there what no reset undoes.
+    is_marked: bool,
     /// The program has said goodbye.
     has_left: bool,
 }
@@ -182,6 +184,7 @@ impl Early {
             key: None,
             is_unfit: false,
             is_lent: false,
+            is_marked: false,
             has_left: false,
         }
     }
@@ -198,12 +201,13 @@ impl Early {
     }
 
     /// Whether the server waits for a statement and owes no answer, so that a connection that is
-    /// lent can be reset; and whether it may be in a transaction.
+    /// lent can be reset; and whether it may be in a transaction. `None` as well if a text of the
+    /// program's named what `DISCARD ALL` does not undo.
     #[must_use]
     pub fn returns(&self) -> Option<bool> {
         let says_nothing = self.program.passing == 0 && self.server.output.is_empty();
         let hears_nothing = self.is_quiet() && self.server.input.is_empty();
-        let is_known = !self.is_settled || self.words.is_nothing();
+        let is_known = (!self.is_settled || self.words.is_nothing()) && !self.is_marked;
         let is_session = self.phase == Phase::Session;
         let returns = self.is_lent && is_session && is_known && says_nothing && hears_nothing;
         returns.then_some(!self.view.is_idle())

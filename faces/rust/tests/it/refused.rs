@@ -78,6 +78,7 @@ pub(crate) const ALWAYS: &Refusals = &[
         "it looks at the server's connections, which are the pooler's",
         &[
             "strangers::a_session_whose_cancel_went_astray_gives_its_connection_up",
+            "strangers::the_lifetime_of_a_connection_ends_that_is_busy_with_others_in_line",
             "blocking::a_closed_client_has_left_the_server",
             "itself::listeners_that_are_dropped_leave_the_server",
             "pitfalls::a_connection_that_can_not_write_holds_no_other_up",
@@ -192,6 +193,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
     (
         "PgBouncer before 1.21: with one_segment=1 nothing is sent behind a sync point",
         &[
+            "begin::a_last_statement_whose_answer_is_lost_is_unknown",
             "outcomes::a_pipeline_on_a_stalled_line_ends_by_its_deadline",
             "outcomes::a_server_process_that_is_ended_with_a_thousand_in_flight",
             "outcomes::a_stalled_line_ends_each_request_by_its_deadline",
@@ -213,9 +215,11 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
     (
         "PgBouncer 1.18 ends itself when the connection of a cancel is closed early, so none is sent",
         &[
+            "batches::the_server_is_asked_to_stop_a_dropped_batch_if_the_client_wants_that",
             "cancel_storm::",
             "cancelling::",
             "locks::a_holder_of_a_lock_reads_beside_its_transaction_with_two_connections",
+            "locks::a_holder_of_a_lock_sends_pipelines_and_blocks_beside_its_transaction",
             "locks::what_waits_for_a_lock_lets_those_behind_it_go_on_and_runs_once",
             "pitfalls::late_statements_neither_use_up_a_pool_nor_its_connections",
             "row_streams::the_rest_of_a_long_stream_is_cancelled_where_nobody_is_harmed",
@@ -227,6 +231,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
             "connecting::a_newer_protocol_falls_back_to_what_the_server_speaks",
             "copy::both_directions_are_right_one_byte_at_a_time",
             "faults::all_is_right_one_byte_at_a_time",
+            "migrations::a_moment_is_stored_as_the_type_that_its_column_has_now",
             "parameters::a_moment_is_the_same_in_and_outside_of_a_transaction_in_any_time_zone",
             "row_streams::all_is_right_one_byte_at_a_time",
             "types_text::intervals_are_written_as_the_server_writes_them_in_both_styles",
@@ -238,7 +243,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
 pub(crate) const SINCE_NAMES: &Refusals = &[
     (
         "PgBouncer answers the first Parse of a connection by a stale plan, which one error shows",
-        &["auto_prepare::a_table_that_changes_is_seen"],
+        &["auto_prepare::a_table_that_changes_is_seen", "metrics::what_is_healed_is_counted"],
     ),
     (
         "PgBouncer takes a text that the server could not parse for prepared",

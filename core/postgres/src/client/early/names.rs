@@ -126,6 +126,34 @@ pub(super) fn has_word(sql: &str, word: &str) -> bool {
     sql.as_bytes().windows(word.len()).any(|it| it.eq_ignore_ascii_case(word.as_bytes()))
 }
 
+/// Whether a text names what `DISCARD ALL` does not undo: a setting of a name of the program's own,
+/// which is empty from then on and not missing; connections of dblink; a seed; a library. What a
+/// function does is not seen.
+pub(super) fn marks(sql: &str) -> bool {
+    ["set_config", "dblink", "setseed"].iter().any(|word| has_word(sql, word))
+        || words(sql).any(|word| word.eq_ignore_ascii_case("load"))
+        || sets_own(sql)
+}
+
+/// Whether a SET names a setting with a dot. A column of a composite looks the same.
+fn sets_own(sql: &str) -> bool {
+    let is_scope =
+        |word: &&str| ["session", "local"].iter().any(|it| word.eq_ignore_ascii_case(it));
+    let mut words = words(sql);
+    while words.any(|word| word.eq_ignore_ascii_case("set")) {
+        if words.by_ref().find(|word| !is_scope(word)).is_some_and(|name| name.contains('.')) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The words of a text; a name with its dots and quotes is one.
+fn words(sql: &str) -> impl Iterator<Item = &str> {
+    let is_of_word = |it: char| it.is_alphanumeric() || matches!(it, '_' | '.' | '"');
+    sql.split(move |it| !is_of_word(it)).filter(|word| !word.is_empty())
+}
+
 /// The name at the front of a body, behind so many others; `None` if it has no end here.
 pub(super) fn name_at(body: &[u8], behind: usize) -> Option<&[u8]> {
     let mut names = body.split_inclusive(|byte| *byte == 0);
@@ -146,4 +174,33 @@ pub(super) fn statement_of(tag: u8, body: &[u8]) -> Option<&[u8]> {
 pub(super) fn parsed(message: &BytesMut, len: usize) -> Option<(&[u8], &[u8])> {
     let body = message.get(crate::message::Header::LEN..len)?;
     Some((name_at(body, 0)?, name_at(body, 1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::marks;
+
+    #[test]
+    fn a_text_that_names_what_no_reset_undoes_marks_a_connection() {
+        for sql in [
+            "set app.tenant = '1'",
+            "SET SESSION \"app\".tenant to 1",
+            "begin; set local app.tenant=1; commit",
+            "select set_config('app.tenant', '1', false)",
+            "select dblink_connect('a', 'b')",
+            "select setseed(0.5)",
+            "load 'auto_explain'",
+        ] {
+            assert!(marks(sql), "{sql}");
+        }
+        for sql in [
+            "select 1.5",
+            "set work_mem = '1.5MB'",
+            "set search_path to a, b",
+            "update t set a = t.b + 1.5",
+            "select payload, download from t.u",
+        ] {
+            assert!(!marks(sql), "{sql}");
+        }
+    }
 }

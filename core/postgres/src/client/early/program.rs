@@ -4,7 +4,7 @@ use bytes::Buf;
 use onetrip_engine::Time;
 
 use super::flight::{Effect, Segment};
-use super::names::{NAME_MAX, Named, has_word, name_at, parsed, statement_of};
+use super::names::{NAME_MAX, Named, has_word, marks, name_at, parsed, statement_of};
 use super::tell::Step;
 use super::told::Kind;
 use super::{Asked, Early, OUT_MAX, Phase, WHOLE_MAX};
@@ -190,6 +190,7 @@ impl Early {
                 if is_short && !self.program.has_whole(header) {
                     return false;
                 }
+                self.is_marked |= !is_short || header.tag == frontend::FUNCTION_CALL;
                 let effect = if is_short { self.effect(header) } else { Effect::Unknown };
                 self.names.forget(b"");
                 self.send_held(None);
@@ -277,10 +278,12 @@ impl Early {
 
     fn note_parse(&mut self, header: Header, is_short: bool) {
         let Some((name, sql)) = parsed(&self.program.input, header.message_len()) else {
+            self.is_marked = true;
             return self.names.lose();
         };
         let name: Box<[u8]> = name.into();
         let sql = std::str::from_utf8(sql).ok().filter(|_| is_short);
+        self.is_marked |= sql.is_none_or(marks);
         let effect = match (sql, sql.and_then(control)) {
             (_, Some(Control::Deallocate(name))) => Effect::Deallocate(name),
             (_, Some(Control::ForgetStatements)) => Effect::Forget,
@@ -321,8 +324,10 @@ impl Early {
     fn effect(&mut self, header: Header) -> Effect {
         let body = self.program.body(header);
         let Some(sql) = name_at(body, 0).and_then(|it| std::str::from_utf8(it).ok()) else {
+            self.is_marked = true;
             return Effect::Unknown;
         };
+        self.is_marked |= marks(sql);
         match control(sql) {
             Some(Control::Savepoint(name)) => return Effect::Savepoint(name),
             Some(Control::Release(name)) => return Effect::Release(name),

@@ -91,6 +91,44 @@ fn nothing_of_a_program_is_left_for_the_next() {
     }
 }
 
+/// What no reset undoes.
+const MARKS: [&str; 4] = [
+    "set app.tenant = '1'",
+    "select set_config('app.tenant', '1', false)",
+    "select setseed(0.25)",
+    "load 'plpgsql'",
+];
+
+#[test]
+fn a_connection_on_which_a_text_named_what_no_reset_undoes_serves_nobody_else() {
+    let sidecar = warm(shared().port());
+    let database = numbers();
+    for sql in MARKS {
+        for extended in [false, true] {
+            let mut first = log_in(&sidecar, &database);
+            let of = pid(&mut first);
+            if extended {
+                let body = format!("\0{sql}\0\0\0");
+                let mut says = vec![b'P'];
+                says.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+                says.extend_from_slice(body.as_bytes());
+                says.extend_from_slice(
+                    b"B\0\0\0\x0c\0\0\0\0\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04",
+                );
+                first.say(&says, 1);
+            } else {
+                first.query(sql);
+            }
+            first.terminate();
+            let mut next = log_in(&sidecar, &database);
+            assert_ne!(pid(&mut next), of, "{sql}");
+            let seen = next.query("select current_setting('app.tenant', true) is null");
+            assert!(seen.contains(&"D t".to_owned()), "{sql}: {seen:?}");
+            next.terminate();
+        }
+    }
+}
+
 /// How a program leaves.
 type Leave = fn(Wire, &Sidecar, &str);
 

@@ -80,6 +80,8 @@ for (const pipeline of [false, true]) {
 test('a client that somebody holds, or that is to be told something, is not closed', limits, async () => {
   const pool = poolOf({ max: 5 })
   const held = await pool.connect()
+  const lock = `(${process.pid}, 94)`
+  await held.query(`select pg_advisory_lock${lock}`)
   const heard: string[] = []
   let done: ((error?: Error) => void) | undefined
   const leave = async (): Promise<unknown> => {
@@ -92,13 +94,14 @@ test('a client that somebody holds, or that is to be told something, is not clos
     const listening = await pool.connect()
     await listening.query('listen pg_abandoned')
     listening.on('notification', ({ payload }: { payload: string }) => heard.push(payload))
-    const slow = (await pool.connect()).query('select pg_sleep(0.5), 7 as n')
+    const slow = (await pool.connect()).query(`select pg_advisory_lock${lock}, 7 as n`)
     return { slow }
   }
   const { slow } = (await leave()) as { slow: Promise<{ rows: { n: number }[] }> }
   let rounds = 0
   await collectedUntil(() => ++rounds > 20)
   assert.deepEqual(warnings, [])
+  await held.query(`select pg_advisory_unlock${lock}`)
   assert.equal((await slow).rows[0]?.n, 7)
   // Once it is answered nobody can reach its client.
   await collectedUntil(() => warnings.length === 1)

@@ -56,7 +56,7 @@ test('a server that refuses TLS and holds the socket does not hold the process',
     const port = await holding(answer)
     const config = `{ host: '127.0.0.1', port: ${port}, user: 'me', ssl: true }`
     assert.equal(await run('pg', `new it.Client(${config}).connect()${say}`), `${why}\n`)
-    const url = `'postgres://me@127.0.0.1:${port}/d?sslmode=require&wait_timeout_ms=100'`
+    const url = `'postgres://me@127.0.0.1:${port}/d?sslmode=require&wait_timeout_ms=3000'`
     assert.match(await run('modern', `it.postgres(${url})\`select\`${say}`), new RegExp(`^127[0-9.:]*${ours}\n$`))
   }
 })

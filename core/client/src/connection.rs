@@ -390,11 +390,6 @@ impl Connection {
         }
     }
 
-    /// Whether something of its caller's transaction may have reached the server, at any level.
-    pub fn has_left(&self) -> bool {
-        matches!(&self.peer, Peer::Postgres(postgres) if postgres.has_left())
-    }
-
     /// The process of the server that serves the session; 0 if it told none.
     pub fn process_id(&self) -> i32 {
         match &self.peer {

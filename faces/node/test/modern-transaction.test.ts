@@ -613,6 +613,65 @@ test('what was not sent since the connection was lost leaves a transaction as re
   assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Rejected'])
 })
 
+test('a savepoint whose connection was lost says what of it was sent, and so does what is around it', async () => {
+  const sql = client()
+  const kill = (tx: Tx): Promise<unknown> =>
+    failure(tx`select pg_terminate_backend(pg_backend_pid())`)
+  const said: string[] = []
+  const told = async (leaves: Promise<unknown>): Promise<void> => {
+    said.push((await failure(leaves)).outcome)
+  }
+  const whole = (work: (tx: Tx) => Promise<unknown>): Promise<void> =>
+    told(
+      sql.begin(async (tx) => {
+        await tx`select 1`
+        await work(tx)
+        await tx`select 9`
+      }),
+    )
+  // In the savepoint, in front of it, and in one that is in another.
+  await whole((tx) =>
+    told(
+      tx.savepoint(async (sp) => {
+        await sp`select 1`
+        await kill(sp)
+        await sp`select 2`
+      }),
+    ),
+  )
+  await whole(async (tx) => {
+    await kill(tx)
+    await told(tx.savepoint((sp) => sp`select 1`))
+  })
+  await whole((tx) =>
+    told(
+      tx.savepoint(async (sp) => {
+        await sp`select 1`
+        await kill(sp)
+        await told(sp.savepoint((inner) => inner`select 2`))
+        await sp`select 3`
+      }),
+    ),
+  )
+  // The end of the savepoint is the first to fail; or it never ends.
+  await whole((tx) =>
+    told(
+      tx.savepoint(async (sp) => {
+        await kill(sp)
+      }),
+    ),
+  )
+  await whole(async (tx) => {
+    await kill(tx)
+    void tx.savepoint(() => new Promise(() => {}))
+    throw await failure(sql`select $1`)
+  })
+  assert.deepEqual(said.slice(0, 2), ['Rejected', 'Rejected'])
+  assert.deepEqual(said.slice(2, 4), ['NotSent', 'Rejected'])
+  assert.deepEqual(said.slice(4, 7), ['NotSent', 'Rejected', 'Rejected'])
+  assert.deepEqual(said.slice(7), ['Rejected', 'Rejected', 'Rejected'])
+})
+
 test('a savepoint is not kept without a statement that was given up before it was sent', async () => {
   const { sql, name, count, drop } = await table()
   await sql.begin(async (tx) => {

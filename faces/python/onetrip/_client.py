@@ -505,7 +505,7 @@ class Savepoint:
             if kind is None:
                 message = "the savepoint was rolled back: what it was in has ended before it"
                 raise _make("rolled_back", "Rejected", message, None)
-            return
+            return _leaves(error, loan, "own", True)
         is_left = self._over(inner)
         releases = kind is None and not is_left
         end = loan.core.act_on(loan.number, "release" if releases else "undo")
@@ -514,8 +514,9 @@ class Savepoint:
         except Error as why_not:
             # The connection has ended, and the savepoint with it.
             if kind is None:
-                why_not.outcome = _native.outcome_left(why_not.outcome, "own", end.has_left)
+                why_not.outcome = _native.outcome_left(why_not.outcome, "commit", end.has_left)
                 raise
+            return _leaves(error, loan, "own", end.has_left)
         _leaves(error, loan, "undone", end.has_left)
         if is_left and kind is None:
             raise _left_open("savepoint")

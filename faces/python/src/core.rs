@@ -743,7 +743,7 @@ impl Core {
         };
         let call = Call::new(slf.clone().into_any().unbind(), Want::Act(act), None, 0, None);
         let call = Bound::new(slf.py(), call)?;
-        Core::run(slf, |state, py, _| state.enqueue(py, number, &call))?;
+        Core::run(slf, |state, py, now| state.enqueue(py, now, number, &call))?;
         Ok(call.unbind())
     }
 
@@ -1087,7 +1087,7 @@ impl Scope {
             Where::Shared => Core::begin(core, &call)?,
             Where::Own(number, _) => {
                 let number = *number;
-                Core::run(core, |state, py, _| state.enqueue(py, number, &call))?;
+                Core::run(core, |state, py, now| state.enqueue(py, now, number, &call))?;
             }
             Where::Pipeline(calls, _) => {
                 call.get().now.with(|it| it.is_kept = true)?;

@@ -2,7 +2,7 @@
 //! and nothing is decided.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ pub(crate) struct State {
     pub(crate) links: BTreeMap<u32, Link>,
     /// Who waits in the pool, by token.
     in_line: BTreeMap<u32, Py<Call>>,
-    /// Connections that have ended, and whose callers have a transaction of which something was
-    /// sent.
-    cut_off: BTreeSet<u32>,
+    /// Connections that have ended, and whose callers have a transaction: they are asked whether
+    /// something of that was sent.
+    cut_off: BTreeMap<u32, Rc<RefCell<Connection>>>,
     tokens: u32,
     /// Connections with bytes to send.
     pub(crate) dirty: Vec<u32>,
@@ -102,7 +102,7 @@ impl State {
             pool: Pool::new(now, settings, seed),
             links: BTreeMap::new(),
             in_line: BTreeMap::new(),
-            cut_off: BTreeSet::new(),
+            cut_off: BTreeMap::new(),
             tokens: 0,
             dirty: Vec::new(),
             scheduled: 0,

@@ -198,6 +198,9 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "what was sent with a failed statement of a transaction fails with it",
         ],
         "as with asyncpg, a savepoint is awaited": ["savepoints cost no trip"],
+        "as with asyncpg, the end of a block on a closed connection is no call of the server's": [
+            "a savepoint whose server process was ended was sent, and so was its transaction",
+        ],
         "as with asyncpg, RELEASE of a failed savepoint is the server's to refuse": [
             "a failed savepoint can't be released, and its transaction goes on",
         ],

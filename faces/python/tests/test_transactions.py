@@ -427,52 +427,108 @@ async def test_what_leaves_a_block_says_what_was_sent_before_its_connection_was_
         assert (end.value.code, end.value.outcome) == ("connection_lost", whole)
 
 
-@pytest.mark.parametrize("how", ["statement", "release", "error", "nested"])
+#: Ends the connection that it is sent on.
+END_OWN = "select pg_terminate_backend(pg_backend_pid())"
+
+
 async def test_what_leaves_a_savepoint_says_what_was_sent_before_its_connection_was_lost(
-    db: onetrip.Database, how: str
+    db: onetrip.Database,
 ) -> None:
-    async def body(tx: onetrip.Transaction, inner: onetrip.Transaction) -> None:
-        await inner.execute("select 2")
-        db._host.core.destroy(tx._loan.number, "it was cut")
-        if how == "statement":
-            await inner.execute("select 3")
-        elif how == "error":
-            raise KeyError
-        elif how == "nested":
-            async with inner.begin() as third:
-                await third.execute("select 3")
+    async def killed(tx: onetrip.Transaction) -> None:
+        with pytest.raises(onetrip.ConnectionLostError) as own:
+            await tx.execute(END_OWN)
+        assert own.value.outcome == "Unknown"
 
-    with pytest.raises((onetrip.Error, KeyError)) as whole:
+    async def of(sends: bool, deep: bool) -> list[str]:
+        """What leaves the inner savepoint, the outer one and the transaction."""
+        said = []
+        with pytest.raises(onetrip.ConnectionLostError) as whole:
+            async with db.begin() as tx:
+                await tx.execute("select 1")
+                with pytest.raises(onetrip.ConnectionLostError) as outer:
+                    async with tx.begin() as a:
+                        if sends:
+                            await a.execute("select 1")
+                        if deep:
+                            with pytest.raises(onetrip.ConnectionLostError) as inner:
+                                async with a.begin() as b:
+                                    db._host.core.destroy(tx._loan.number, "it was cut")
+                                    await b.execute("select 2")
+                            said.append(inner.value.outcome)
+                        elif sends:
+                            await killed(a)
+                        else:
+                            db._host.core.destroy(tx._loan.number, "it was cut")
+                        await a.execute("select 3")
+                said.append(outer.value.outcome)
+                await tx.execute("select 4")
+        return [*said, whole.value.outcome]
+
+    assert await of(True, False) == ["Rejected", "Rejected"]
+    assert await of(False, False) == ["NotSent", "Rejected"]
+    assert await of(True, True) == ["NotSent", "Rejected", "Rejected"]
+    assert await of(False, True) == ["NotSent", "NotSent", "Rejected"]
+
+    # An error of a statement that was under way is still that; and so it is of the end.
+    with pytest.raises(onetrip.ConnectionLostError) as left:
         async with db.begin() as tx:
+            with pytest.raises(onetrip.ConnectionLostError) as under_way:
+                async with tx.begin() as a:
+                    await a.execute(END_OWN)
+            with pytest.raises(onetrip.ConnectionLostError):
+                async with tx.begin():
+                    raise AssertionError("its connection is gone")
             await tx.execute("select 1")
-            with pytest.raises((onetrip.Error, KeyError)) as caught:
-                async with tx.begin() as inner:
-                    await body(tx, inner)
-            assert isinstance(caught.value, KeyError) == (how == "error")
-            assert getattr(caught.value, "outcome", "Rejected") == "Rejected"
-            # A savepoint of which nothing is sent.
-            async with tx.begin() as inner:
-                await inner.execute("select 4")
-    assert getattr(whole.value, "outcome", None) == "Rejected"
+    assert (under_way.value.outcome, left.value.outcome) == ("Unknown", "Rejected")
+    with pytest.raises(onetrip.ConnectionLostError) as ended:
+        async with db.begin() as tx:
+            with pytest.raises(onetrip.ConnectionLostError) as released:
+                async with tx.begin() as a:
+                    await killed(a)
+            raise released.value
+    assert (released.value.outcome, ended.value.outcome) == ("Rejected", "Rejected")
 
 
-def test_what_leaves_a_blocking_savepoint_says_what_was_sent_before_its_server_was_killed() -> None:
-    with onetrip.blocking.connect(URL) as db, onetrip.blocking.connect(URL) as other:
-        for sleeps in (False, True):
-            with pytest.raises(onetrip.Error) as whole:
+def test_what_leaves_a_blocking_savepoint_says_what_was_sent_before_its_connection_was_lost(
+) -> None:
+    with onetrip.blocking.connect(URL) as db:
+
+        def killed(tx: onetrip.blocking.Transaction) -> None:
+            with pytest.raises(onetrip.ConnectionLostError):
+                tx.execute(END_OWN)
+
+        # In the savepoint; and behind one, in front of another.
+        with pytest.raises(onetrip.ConnectionLostError) as whole:
+            with db.begin() as tx:
+                tx.execute("select 1")
+                with pytest.raises(onetrip.ConnectionLostError) as savepoint:
+                    with tx.begin() as inner:
+                        inner.execute("select 1")
+                        killed(inner)
+                        inner.execute("select 1")
+                tx.execute("select 1")
+        assert (savepoint.value.outcome, whole.value.outcome) == ("Rejected", "Rejected")
+        with pytest.raises(onetrip.ConnectionLostError) as under_way:
+            with db.begin() as tx, tx.begin() as inner:
+                inner.execute(END_OWN)
+        assert under_way.value.outcome == "Unknown"
+        with pytest.raises(onetrip.ConnectionLostError) as entered:
+            with db.begin() as tx:
+                with tx.begin() as inner:
+                    inner.execute("select 1")
+                killed(tx)
+                with tx.begin() as inner:
+                    raise AssertionError("its connection is gone")
+        assert entered.value.outcome == "Rejected"
+        # Before anything of the savepoint was sent.
+        with onetrip.blocking.connect(URL) as other:
+            with pytest.raises(onetrip.ConnectionLostError) as unsent:
                 with db.begin() as tx:
-                    number = tx.fetchval("select pg_backend_pid()")
-                    outcomes = {"Rejected", "Unknown"} if sleeps else {"Rejected"}
-                    with pytest.raises(onetrip.Error) as caught:
-                        with tx.begin() as inner:
-                            inner.execute("select 1")
-                            if sleeps:
-                                inner.fetchval("select pg_terminate_backend($1)", number)
-                            other.fetchval("select pg_terminate_backend($1, 60000)", number)
-                            inner.execute("select 2")
-                    assert caught.value.outcome in outcomes
-                    tx.execute("select 3")
-            assert whole.value.outcome == "Rejected"
+                    process = tx.fetchval("select pg_backend_pid()")
+                    with tx.begin() as inner:
+                        other.fetchval("select pg_terminate_backend($1, 5000)", process)
+                        inner.execute("select 1")
+        assert unsent.value.outcome in ("Rejected", "Unknown")
 
 
 async def test_a_transaction_is_not_committed_without_a_statement_that_was_given_up(

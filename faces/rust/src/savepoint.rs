@@ -14,7 +14,7 @@ use crate::reply::Reply;
 use crate::rows::Blocks;
 use crate::streams::{Lease, stream_methods};
 use crate::{Error, Outcome};
-use onetrip_postgres::client::transaction::verdict::not_released;
+use onetrip_postgres::client::transaction::verdict::{Leaver, left, not_released};
 
 /// A part of a transaction that can be undone alone.
 /// [`Transaction::savepoint`](crate::Transaction::savepoint) makes one.
@@ -195,14 +195,20 @@ impl Savepoint<'_> {
     /// there is nothing to release.
     fn is_in_vain(&self) -> Option<Error> {
         let begin = self.lead.refusal().map(|why| why.with_outcome(Outcome::NotSent));
-        begin.or_else(|| self.connection.lock().refusal())
+        begin.or_else(|| Some(self.of_whole(self.connection.lock().refusal()?)))
+    }
+
+    /// The error of a release speaks of all that is behind the savepoint.
+    fn of_whole(&self, error: Error) -> Error {
+        let outcome = left(error.outcome(), Leaver::Commit, self.lead.has_left());
+        error.with_outcome(outcome)
     }
 
     /// RELEASE failed. If the reason is a failed statement, the savepoint is rolled back, so that
     /// what is around it goes on.
     fn unreleased(&self, error: Error) -> Error {
         if error.outcome() != Outcome::Rejected || !self.lead.is_open() {
-            return error;
+            return self.of_whole(error);
         }
         let why = self.lead.failure().or_else(|| self.outer_failure());
         self.lead.is_undone();

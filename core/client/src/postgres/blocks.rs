@@ -63,7 +63,8 @@ pub enum Act {
     /// Forgets the transaction.
     Forget,
     /// Returns whether something of the innermost level may have reached the server, as
-    /// [`verdict::left`] asks; of a transaction that a text has begun, too.
+    /// [`verdict::left`] asks; of a transaction that a text has begun, too. When the connection has
+    /// ended, [`Act::Savepoint`], [`Act::Release`] and [`Act::Undo`] still say which level that is.
     HasLeft,
     /// A statement of the innermost level was given up before it was submitted. The level can't be
     /// committed or released without it: both roll back, and say so.
@@ -262,12 +263,15 @@ impl Postgres {
         token: u32,
         to: &mut Completions,
     ) -> Result<u32, Refused> {
+        if act == Act::HasLeft && self.block.is_none() {
+            return Ok(self.has_begun().into());
+        }
+        if !self.engine.is_open() && self.ends_with_connection(act) {
+            return Err(Refused::Closed);
+        }
         let ends = matches!(act, Act::Release | Act::Commit | Act::Rollback);
         if ends {
             self.check(token)?;
-        }
-        if act == Act::HasLeft && self.block.is_none() {
-            return Ok(self.has_begun().into());
         }
         let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
         let level = it.level();
@@ -303,12 +307,17 @@ impl Postgres {
         result.map(|()| 0)
     }
 
-    /// Whether something of the whole transaction may have reached the server.
-    pub(crate) fn has_left(&self) -> bool {
-        match &self.block {
-            Some(it) => it.block.has_left(LevelId::OUTERMOST),
-            None => self.has_begun(),
+    /// The connection has ended, and has undone what the act would end: what is asked next is asked
+    /// of the level around that. Whether nothing more is to be done.
+    fn ends_with_connection(&mut self, act: Act) -> bool {
+        let Some(it) = &mut self.block else { return false };
+        let level = it.level();
+        match act {
+            Act::Release | Act::Undo => self.leave_level(level),
+            Act::Commit | Act::Rollback => it.open.truncate(1),
+            _ => {}
         }
+        matches!(act, Act::Release | Act::Undo)
     }
 
     /// Whether a transaction that a text has begun may be known to the server.

@@ -414,3 +414,13 @@ fn what_ended_unsent_with_its_connection_has_not_left() {
         assert!(block.has_left(OUTERMOST), "{outcome:?}");
     }
 }
+
+#[test]
+fn nothing_has_left_of_a_savepoint_whose_transaction_ended_unsent() {
+    let mut block = block();
+    let inner = block.savepoint(OUTERMOST);
+    sent(&mut block, inner, Part::Statement);
+    assert!(block.has_left(OUTERMOST) && block.has_left(inner));
+    block.answered(Role::Begins(OUTERMOST), Some(&lost(Outcome::NotSent)));
+    assert!(!block.has_left(OUTERMOST) && !block.has_left(inner));
+}

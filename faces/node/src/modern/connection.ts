@@ -19,6 +19,14 @@ import { guarded } from './guarded'
 import type { Host } from './host'
 import type { Values } from './types'
 
+/** What the engine answers of a transaction whose connection has ended. */
+const ACTS_OF_LEVELS: ReadonlySet<Act> = new Set([
+  Act.SAVEPOINT,
+  Act.RELEASE,
+  Act.UNDO,
+  Act.HAS_LEFT,
+])
+
 /** One connection to the server: the engine's link and the socket below it. */
 export class Connection implements Owner, Reached {
   readonly columns = new ColumnsCache()
@@ -54,8 +62,8 @@ export class Connection implements Owner, Reached {
   #link: Link | undefined
   #isReady = false
   #isOver = false
-  /** Whether something of the transaction had been sent on it when it ended. */
-  #hasLeft = 0
+  /** Its socket has gone. */
+  #isGone = false
   #whenIdle: (() => void)[] = []
   #leaving: (() => void) | undefined
 
@@ -150,9 +158,12 @@ export class Connection implements Owner, Reached {
   act(act: Act, subject: Receiver | number = 0): number {
     this.moves++
     this.leaving()
-    if (act === Act.FORGET) this.#leaving = undefined
-    if (act === Act.HAS_LEFT && this.#isOver) return this.#seeWhetherLeft()
-    if (this.#link === undefined || this.#isOver) return CLOSED
+    if (act === Act.FORGET) {
+      this.#leaving = undefined
+      if (this.#isGone) this.#drop()
+    }
+    const answers = !this.#isOver || ACTS_OF_LEVELS.has(act)
+    if (this.#link === undefined || !answers) return CLOSED
     const said = this.#link.act(act, subject)
     if (said >= 0 && typeof subject !== 'number') this.#began()
     return said
@@ -343,19 +354,18 @@ export class Connection implements Owner, Reached {
   }
 
   #over(permanent: boolean): void {
+    if (this.#isGone) return
     const link = this.#link
     this.#tell(permanent)
     link?.peerClosed()
-    this.#seeWhetherLeft()
-    setImmediate(() => (this.#link = undefined))
-    this.#free(link)
+    this.#isGone = true
+    // Its transaction goes on asking what of it was sent.
+    if (this.#leaving === undefined) this.#drop()
   }
 
-  /** Whether something of the transaction had left when it ended; the link is freed with that. */
-  #seeWhetherLeft(): number {
-    const said = this.#link?.act(Act.HAS_LEFT, 0) ?? CLOSED
-    if (said >= 0) this.#hasLeft = said
-    return this.#hasLeft
+  #drop(): void {
+    this.#free(this.#link)
+    setImmediate(() => (this.#link = undefined))
   }
 
   /** Tells the pool before the requests, so that none is sent again on this connection. */

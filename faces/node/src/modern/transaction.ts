@@ -127,8 +127,7 @@ export class Transaction implements Keeper {
       // Whoever ended the savepoint early has seen to what was open in it.
       if (!level.isOver) await this.#vacate()
     } catch (error) {
-      const hasLeft = this.#hasLeft
-      if (!level.isOver) this.#undo(level)
+      const hasLeft = level.isOver ? this.#hasLeft : this.#undo(level)
       this.#leaves(error, Leaver.OWN, hasLeft)
       throw error
     }
@@ -138,17 +137,27 @@ export class Transaction implements Keeper {
     const inner = this.#levels[this.#levels.indexOf(level) + 1]
     if (inner !== undefined) this.#undo(inner)
     this.#leave(level)
-    await ended(this.connection, Act.RELEASE)
+    const hasLeft = this.#hasLeft
+    await ended(this.connection, Act.RELEASE).catch((error: PostgresError) => {
+      error.outcome = outcomeLeft(error.outcome, Leaver.COMMIT, hasLeft)
+      throw error
+    })
     return value
   }
 
-  /** Undoes a savepoint, and those that are open in it. */
-  #undo(level: Level): void {
+  /**
+   * Undoes a savepoint, and those that are open in it. Returns whether something of it may have
+   * reached the server.
+   */
+  #undo(level: Level): boolean {
     this.connection.occupants.expel()
+    let hasLeft = false
     while (!level.isOver) {
       this.#leave(this.#levels.at(-1) as Level)
+      hasLeft = this.#hasLeft
       this.connection.act(Act.UNDO)
     }
+    return hasLeft
   }
 
   #leave(level: Level): void {
@@ -194,6 +203,8 @@ export class Transaction implements Keeper {
 
   /** Rolls back because of an error, unless the connection is over. It never rejects. */
   async rollback(error: unknown): Promise<void> {
+    const open = this.connection.isOver ? this.#levels[1] : undefined
+    if (open !== undefined) this.#undo(open)
     this.#close()
     const isUndone = await rollBack(this.connection)
     this.#leaves(error, isUndone ? Leaver.UNDONE : Leaver.OWN, this.#hasLeft)

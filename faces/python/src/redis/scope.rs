@@ -223,7 +223,7 @@ impl RedisScope {
             (_, number) => Core::run(core.bind(py), |state, py, now| match number {
                 0 if is_own => state.checkout(py, now, &call),
                 0 => state.place(py, now, &call),
-                number => state.enqueue(py, number, &call),
+                number => state.enqueue(py, now, number, &call),
             })?,
         }
         Ok(call)

@@ -146,7 +146,8 @@ impl State {
             self.pool.lost(now, number);
         }
         for call in line {
-            self.fail(py, &call.into_bound(py), why.failure(outcome::NOT_SENT));
+            let failure = why.failure(outcome::NOT_SENT);
+            self.fail_behind(py, now, number, &call.into_bound(py), failure);
         }
         self.walk_pool(py, now);
     }

@@ -15,17 +15,44 @@ use crate::link::Link;
 
 impl State {
     /// Puts a call behind all that was submitted there.
-    pub(crate) fn enqueue(&mut self, py: Python<'_>, number: u32, call: &Bound<'_, Call>) {
+    pub(crate) fn enqueue(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        call: &Bound<'_, Call>,
+    ) {
         match self.links.get_mut(&number) {
             Some(link) if !link.is_over => {
                 link.line.push_back(call.clone().unbind());
                 self.deeds.push(Deed::Advance(number));
             }
-            _ => {
+            _ => self.fail_behind(py, now, number, call, self.lost_before(number)),
+        }
+    }
+
+    /// A call ends so that came when its connection had ended, or waited there. An act still says
+    /// which savepoints are open.
+    pub(super) fn fail_behind(
+        &mut self,
+        py: Python<'_>,
+        now: Time,
+        number: u32,
+        call: &Bound<'_, Call>,
+        failure: Failure,
+    ) {
+        if let Want::Act(act) = call.get().want {
+            // A savepoint is asked while it is the innermost, and the transaction once it is.
+            let ends_all = matches!(act, Act::Commit | Act::Rollback);
+            if !ends_all {
                 self.note_whole(number, call);
-                self.fail(py, call, self.lost_before(number));
+            }
+            self.asks(now, number, act);
+            if ends_all {
+                self.note_whole(number, call);
             }
         }
+        self.fail(py, call, failure);
     }
 
     /// What ends a transaction or a savepoint says whether something of that was sent.
@@ -147,22 +174,22 @@ impl State {
     }
 
     pub(crate) fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {
-        if act == Act::HasLeft && !self.links.contains_key(&number) {
-            return self.cut_off.contains(&number);
-        }
-        let link = self.links.get_mut(&number);
-        link.is_some_and(|link| {
-            link.connection.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0)
-        })
+        let link = self.links.get(&number).map(|link| &link.connection);
+        let connection = link.or_else(|| self.cut_off.get(&number));
+        connection.is_some_and(|it| it.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0))
     }
 
     /// A connection has ended, and its last records were told.
     pub(crate) fn forget_link(&mut self, number: u32) {
-        let link = self.links.get(&number);
-        if link.is_some_and(|link| link.connection.borrow().has_left()) {
-            self.cut_off.insert(number);
+        let Some(link) = self.links.remove(&number) else { return };
+        let has_transaction = {
+            let mut connection = link.connection.borrow_mut();
+            connection.act(Time::NEVER, Act::IsKnown, 0).is_ok()
+                || connection.act(Time::NEVER, Act::HasLeft, 0).is_ok_and(|it| it > 0)
+        };
+        if has_transaction && !link.is_left {
+            self.cut_off.insert(number, link.connection);
         }
-        self.links.remove(&number);
     }
 
     pub(crate) fn status(&self, number: u32) -> String {

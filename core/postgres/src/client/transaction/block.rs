@@ -130,8 +130,8 @@ impl<E: Failure> Block<E> {
     /// ended.
     pub fn has_left(&self, id: LevelId) -> bool {
         let was_unsent = |why: &E| why.outcome() == Outcome::NotSent;
-        let refused = self.level(id).and_then(|level| level.refused.as_ref());
-        self.is_sent(id) && !refused.is_some_and(was_unsent)
+        let mut refused = self.around(id).filter_map(|level| level.refused.as_ref());
+        self.is_sent(id) && !refused.any(was_unsent)
     }
 
     /// Whether a statement of it was left out, so that it must not be committed or kept.

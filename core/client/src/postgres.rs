@@ -174,6 +174,8 @@ pub enum Refused {
     NameTaken,
     /// There is no memory for it.
     NoMemory,
+    /// It is longer than the server takes.
+    TooLong,
 }
 
 /// The token of a BEGIN that was held. No request of the host has it.

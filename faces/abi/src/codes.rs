@@ -69,4 +69,6 @@ pub mod refused {
     pub const NAME_TAKEN: f64 = -4.0;
     /// There is no memory for it.
     pub const NO_MEMORY: f64 = -5.0;
+    /// It is longer than the server takes.
+    pub const TOO_LONG: f64 = -6.0;
 }

@@ -613,6 +613,7 @@ fn code(refused: Refused) -> f64 {
         Refused::Malformed => refused::MALFORMED,
         Refused::NameTaken => refused::NAME_TAKEN,
         Refused::NoMemory => refused::NO_MEMORY,
+        Refused::TooLong => refused::TOO_LONG,
     }
 }
 

@@ -26,6 +26,8 @@ test('settings may stand behind a URL, and nowhere else', async () => {
   assert.equal(row?.name, 'behind')
   assert.throws(() => postgres({}, {}), /the first is a URL/)
   assert.throws(() => postgres(undefined, {}), /no url, not undefined: is its variable set\?/)
+  for (const given of [5, null, [], true])
+    assert.throws(() => postgres(given as never), /^TypeError: postgres: settings are a URL or an object, and not/)
   assert.throws(() => postgres(url, { url }), /the object has no url/)
 })
 
@@ -136,6 +138,27 @@ test('an object that cannot be a value is refused by its number, and nothing is 
   }
   assert.throws(() => sql.json(undefined), /no JSON/)
   assert.equal(sql.stats.connections, 0)
+})
+
+test('an array that contains itself is refused by its number, and nothing is sent', async () => {
+  const sql = client()
+  const circle: unknown[] = [1]
+  circle.push(circle, circle)
+  let deep: unknown[] = []
+  for (let i = 0; i < 100_000; i++) deep = [deep]
+  for (const value of [circle, deep]) {
+    const error = await failure(sql`select ${1}, ${value as never}`)
+    assert.match(error.message, /^parameter 2 is an array that contains itself/)
+    assert.deepEqual([error.code, error.outcome], ['unencodable_parameter', 'NotSent'])
+  }
+  assert.equal(sql.stats.connections, 0)
+  const whole = await failure(
+    sql.begin(async (tx) => {
+      await tx`select 1`
+      await tx`select ${circle as never}`
+    }),
+  )
+  assert.deepEqual([whole.code, whole.outcome], ['unencodable_parameter', 'Rejected'])
 })
 
 test('a call that is not a tagged template is refused', () => {

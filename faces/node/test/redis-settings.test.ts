@@ -34,9 +34,12 @@ async function deadPort(): Promise<number> {
 test('a setting that is unknown, contradicts another or is half given is refused by its name', () => {
   const one = encodeURIComponent(file('one'))
   const ca = readFileSync(file('one'))
-  const refused: [string | RedisOptions | object, RegExp][] = [
+  const refused: [unknown, RegExp][] = [
     [{ host: 'h', username: 'bob' }, /username is not a setting/],
     [{ url: 'redis://h', bogus: 1 }, /bogus is not a setting/],
+    [5, /settings are a URL or an object, and not a number/],
+    [null, /settings are a URL or an object, and not null/],
+    [[], /settings are a URL or an object, and not an array/],
     [`redis://h?sslrootcert=${one}`, /rediss:\/\//],
     [`redis://h?sslmode=disable&sslcert=${one}&sslkey=${one}`, /rediss:\/\//],
     [`rediss://h?sslcert=${one}`, /sslcert is nothing without its key/],

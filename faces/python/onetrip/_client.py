@@ -142,7 +142,7 @@ class Database(Flows):
         The streams, sessions and transactions of the task that closes it end with it, since nobody
         else would end them, and so do those of tasks that have ended. Others it waits for.
         """
-        self._end("the client was closed")
+        self._closes()
         await self._host.close(timeout)
 
     async def __aenter__(self) -> Database:

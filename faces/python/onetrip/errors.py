@@ -33,13 +33,15 @@ class Error(Exception):
 
 
 class MisuseError(Error):
-    """The call can't be made so. `outcome` says whether anything was sent: a result above
-    `result_bytes_max` may be of what took effect.
+    """The call can't be made so. Its outcome says whether anything was sent: a statement whose
+    result is too large has run, for example (``Applied``).
     """
 
 
 class ParameterError(MisuseError, ValueError):
-    """An argument does not fit its parameter; nothing was sent."""
+    """An argument does not fit its parameter. It was not sent; if its outcome is ``Rejected``, then
+    a part of its transaction was.
+    """
 
 
 class ConversionError(Error):

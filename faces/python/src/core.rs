@@ -1388,6 +1388,13 @@ impl Scope {
         Ok(())
     }
 
+    /// Nothing goes there any more: the client was closed.
+    fn _closes(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.core.get().check(py)?;
+        self.over = Some(closed());
+        Ok(())
+    }
+
     /// Nothing goes there while what was begun there is open: a `savepoint`, or a `block`.
     fn _give_way(&mut self, py: Python<'_>, to: &str) -> PyResult<()> {
         self._check(py)?;

@@ -155,6 +155,7 @@ impl Failure {
             Refused::Malformed => said::UNENCODABLE,
             Refused::NameTaken => said::NAME_TAKEN,
             Refused::NoMemory => said::NO_MEMORY,
+            Refused::TooLong => said::TOO_LONG,
         };
         Failure::told(said, outcome::NOT_SENT)
     }

@@ -201,6 +201,29 @@ async def test_beside_the_session_of_a_task_that_has_ended() -> None:
 # --- listeners ---
 
 
+async def test_what_comes_behind_the_close_of_a_client_has_one_code() -> None:
+    db = await onetrip.connect(URL)
+    await db.close()
+
+    async def block() -> None:
+        async with db.begin() as tx:
+            await tx.execute("select 1")
+
+    async def pipeline() -> None:
+        async with db.pipeline() as batch:
+            batch.execute("select 1")
+
+    cache = await onetrip.redis.connect(REDIS)
+    await cache.close()
+    for late in (
+        lambda: db.fetchval("select 1"), lambda: db.executemany("select $1", [(1,)]), block,
+        pipeline, lambda: cache.get("a"),
+    ):
+        with pytest.raises(onetrip.MisuseError) as caught:
+            await late()
+        assert (caught.value.code, caught.value.outcome) == ("closed", "NotSent")
+
+
 async def test_listeners_of_a_client_that_is_closed() -> None:
     db = await onetrip.connect(URL)
     events = await db.listen("closes").__aenter__()

@@ -45,7 +45,8 @@ pub enum Kind {
     Server,
     /// The peer broke its protocol.
     Protocol,
-    /// The call can't be made like this; the message says what to do instead.
+    /// The call can't be made like this; the message says what to do instead. Mostly nothing was
+    /// sent, but not always: see [`Error::outcome`].
     Misuse,
     /// The network or the operating system.
     Transport,

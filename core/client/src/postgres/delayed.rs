@@ -324,6 +324,7 @@ fn refusal(refused: Refused) -> Bytes {
         Refused::Closed => ("08003", "the connection takes no more queries"),
         Refused::Malformed => ("08P01", "the query can't be sent"),
         Refused::NoMemory => ("53200", "there is no memory for a query this large"),
+        Refused::TooLong => ("54000", "a query has less than 1 GiB"),
     };
     let mut body = BytesMut::new();
     for (field, text) in [(b'S', "ERROR"), (b'V', "ERROR"), (b'C', code), (b'M', message)] {

@@ -479,12 +479,26 @@ impl From<SubmitError<Refused>> for Refused {
 }
 
 impl From<EncodeError> for Refused {
-    fn from(_: EncodeError) -> Refused {
-        Refused::Malformed
+    fn from(error: EncodeError) -> Refused {
+        match error {
+            EncodeError::TooLong => Refused::TooLong,
+            _ => Refused::Malformed,
+        }
     }
 }
 
 /// Whether the transaction status may differ after this statement.
 fn changes_status(traits: Traits) -> bool {
     traits.transaction_control() || traits.several()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_told_from_what_has_a_zero_byte() {
+        assert_eq!(Refused::from(EncodeError::TooLong), Refused::TooLong);
+        assert_eq!(Refused::from(EncodeError::Nul), Refused::Malformed);
+    }
 }

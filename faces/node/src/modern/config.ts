@@ -4,6 +4,7 @@ import { isIP, type Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import type { ConnectionOptions, SecureVersion } from 'node:tls'
 
+import { notSettings } from '../engine/given'
 import type { ReplicaSettings } from '../engine/replicas'
 import { broken, saidOfTls } from '../engine/rules'
 import { bindingIfAny } from '../pg/binding'
@@ -76,6 +77,8 @@ export class Settings {
 
   /** `ofReplica`: the settings of one server, made of those of its client. */
   constructor(given: string | Config | undefined, ofReplica?: Texts) {
+    const why = notSettings(given)
+    if (why !== undefined) throw new TypeError(`postgres: ${why}`)
     const config: Config = typeof given === 'string' ? { url: given } : (given ?? {})
     this.#config = config
     this.#texts = ofReplica ?? textsOf(config)

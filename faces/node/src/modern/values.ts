@@ -84,16 +84,23 @@ function encodeObject(value: object, which: string): Parameter {
 const AS_BOXES = /^\s*(?:::|as\s)\s*(?:pg_catalog\s*\.\s*)?(?:(?:box|"box")\s*(?:\[|array\b)|_box\b|"_box")/i
 
 /** An array literal. */
-function arrayText(values: readonly unknown[], which: string, separator = ','): string {
+function arrayText(values: readonly unknown[], which: string, separator = ',', depth = 1): string {
+  if (depth > DEPTH_MAX) {
+    const parameter = which.slice(0, which.indexOf('['))
+    throw unencodable(parameter, `is an array that contains itself, or is over ${DEPTH_MAX} deep`)
+  }
   let text = '{'
   for (let i = 0; i < values.length; i++) {
     if (i > 0) text += separator
-    text += elementText(values[i], `${which}[${i}]`, separator)
+    text += elementText(values[i], `${which}[${i}]`, separator, depth)
   }
   return text + '}'
 }
 
-function elementText(value: unknown, which: string, separator: string): string {
+/** An array of PostgreSQL has 6 dimensions at most, but the text of a deeper one may be asked for. */
+const DEPTH_MAX = 100
+
+function elementText(value: unknown, which: string, separator: string, depth: number): string {
   switch (typeof value) {
     case 'string':
       return quoted(value)
@@ -104,7 +111,7 @@ function elementText(value: unknown, which: string, separator: string): string {
       return String(value)
     case 'object': {
       if (value === null) return 'NULL'
-      if (Array.isArray(value)) return arrayText(value, which, separator)
+      if (Array.isArray(value)) return arrayText(value, which, separator, depth + 1)
       const element = encodeObject(value, which)
       if (typeof element === 'string') return quoted(element)
       return `"\\\\x${Buffer.from(element as Uint8Array).toString('hex')}"`

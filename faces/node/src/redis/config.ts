@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 
+import { notSettings } from '../engine/given'
 import { broken, saidOfTls } from '../engine/rules'
 import { misuse } from './error'
 import { RULES, TLS_OPTIONS } from './rule-table'
@@ -144,6 +145,8 @@ interface Given extends RedisOptions {
 
 /** Reads a URL, options, or both. Throws if a setting is unknown, wrong, or contradicts another. */
 export function configOf(given: string | RedisOptions = {}): Config {
+  const why = notSettings(given)
+  if (why !== undefined) throw invalid(why)
   const direct = typeof given === 'string' ? { url: given } : given
   for (const name of Object.keys(direct))
     if (!Object.hasOwn(OPTIONS, name)) throw invalid(`${name} is not a setting`)

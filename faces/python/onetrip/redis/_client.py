@@ -193,7 +193,7 @@ class Client(_Scope, Commands[T], Generic[T]):
         Commands that block end with it, and so do the sessions and the streams of the task that
         closes it, and of tasks that have ended. Others it waits for.
         """
-        self._end("the client was closed")
+        self._closes()
         await self._parts.close(timeout)
 
     async def __aenter__(self) -> Client[T]:

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onetrip_client::redis::Packed;
 use onetrip_engine::Time;
+use onetrip_engine::pool::{Cause, Limits};
 use onetrip_redis::client::cache::{Found, Writes};
 use onetrip_redis::client::repeat::{Repeat, Repeats};
 use onetrip_redis::client::session::{On, Traces, refusal};
@@ -44,7 +45,7 @@ pub(crate) struct RedisScope {
     /// Commands that run as one.
     list: Option<Vec<Py<Call>>>,
     /// Nothing goes there any more: why.
-    over: Option<String>,
+    over: Option<(&'static str, String)>,
     traces: Traces,
 }
 
@@ -90,8 +91,8 @@ impl RedisScope {
 
     /// Why a command can't go there.
     fn refused(&self, name: &str, place: Place) -> Option<Failure> {
-        if let Some(message) = &self.over {
-            return Some(unsent("over", message.as_str()));
+        if let Some((code, message)) = &self.over {
+            return Some(unsent(code, message.as_str()));
         }
         let on = match (&self.list, self.number) {
             (Some(_), _) => On::List,
@@ -319,7 +320,15 @@ impl RedisScope {
     /// Nothing goes there any more.
     fn _end(&mut self, py: Python<'_>, message: String) -> PyResult<()> {
         self.shared.get().check(py)?;
-        self.over = Some(message);
+        self.over = Some(("over", message));
+        Ok(())
+    }
+
+    /// Nothing goes there any more: the client was closed.
+    fn _closes(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.shared.get().check(py)?;
+        let cause = Cause::Closed;
+        self.over = Some((cause.code(), cause.told(&Limits::default())));
         Ok(())
     }
 

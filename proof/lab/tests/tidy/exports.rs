@@ -58,7 +58,7 @@ const NUMBERS: [Numbers; 26] = [
     ("StatementPlace", CODES, "place", all, ""),
     ("Member", CODES, "member", all, ""),
     // For a message.
-    ("Refused", CODES, "refused", all, "  TOO_LONG = -6,\n"),
+    ("Refused", CODES, "refused", all, ""),
     ("Found", "faces/abi/src/export_cache.rs", "found", all, ""),
     ("Unanswered", "faces/abi/src/export_cluster.rs", "unanswered", all, ""),
     ("Condition", "faces/abi/src/export_pool.rs", "condition", all, ""),

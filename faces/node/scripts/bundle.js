@@ -1,6 +1,7 @@
 'use strict'
-// Bundles the sources into a few files (see `chunks.js`), so that loading is one read. They are not
-// minified: a stack trace names functions and lines, and an uncaught error prints one line of them.
+// Bundles the sources into a few files (see `chunks.js`), so that loading is one read. Their syntax is
+// shortened, but names and lines stay: a stack trace names functions, and an uncaught error prints
+// one line of them, so none is long.
 
 const { createHash } = require('node:crypto')
 const { brotliCompressSync, brotliDecompressSync, constants } = require('node:zlib')
@@ -33,6 +34,8 @@ const common = {
   legalComments: 'none',
   logLevel: 'warning',
   metafile: true,
+  lineLimit: 160,
+  minifySyntax: true,
   packages: 'external',
   platform: 'node',
   target: 'node20',

@@ -84,23 +84,24 @@ function encodeObject(value: object, which: string): Parameter {
 const AS_BOXES = /^\s*(?:::|as\s)\s*(?:pg_catalog\s*\.\s*)?(?:(?:box|"box")\s*(?:\[|array\b)|_box\b|"_box")/i
 
 /** An array literal. */
-function arrayText(values: readonly unknown[], which: string, separator = ',', depth = 1): string {
-  if (depth > DEPTH_MAX) {
-    const parameter = which.slice(0, which.indexOf('['))
-    throw unencodable(parameter, `is an array that contains itself, or is over ${DEPTH_MAX} deep`)
-  }
+function arrayText(values: readonly unknown[], which: string, separator = ','): string {
+  if (which.length > WHICH_MAX)
+    throw unencodable(which.slice(0, which.indexOf('[')), 'is an array that contains itself or is too deep')
   let text = '{'
   for (let i = 0; i < values.length; i++) {
     if (i > 0) text += separator
-    text += elementText(values[i], `${which}[${i}]`, separator, depth)
+    text += elementText(values[i], `${which}[${i}]`, separator)
   }
   return text + '}'
 }
 
-/** An array of PostgreSQL has 6 dimensions at most, but the text of a deeper one may be asked for. */
-const DEPTH_MAX = 100
+/**
+ * How long the name of an element may be: a hundred levels and more. An array of PostgreSQL has 6
+ * dimensions at most, but the text of a deeper one may be asked for.
+ */
+const WHICH_MAX = 1000
 
-function elementText(value: unknown, which: string, separator: string, depth: number): string {
+function elementText(value: unknown, which: string, separator: string): string {
   switch (typeof value) {
     case 'string':
       return quoted(value)
@@ -111,7 +112,7 @@ function elementText(value: unknown, which: string, separator: string, depth: nu
       return String(value)
     case 'object': {
       if (value === null) return 'NULL'
-      if (Array.isArray(value)) return arrayText(value, which, separator, depth + 1)
+      if (Array.isArray(value)) return arrayText(value, which, separator)
       const element = encodeObject(value, which)
       if (typeof element === 'string') return quoted(element)
       return `"\\\\x${Buffer.from(element as Uint8Array).toString('hex')}"`

@@ -71,10 +71,15 @@ impl Carrier {
         mut session: Session,
         early: &mut Early,
     ) -> io::Result<()> {
+        let Some(secret) = random::<4>() else {
+            self.shared.counts.closed.add(1);
+            session.close();
+            return Err(io::Error::other("the system gives no random bytes"));
+        };
         let key = Key {
             process_id: session.ready.process_id,
             // Whoever had the connection before can't cancel what runs there now.
-            secret: SecretKey::from(&random::<4>().unwrap_or_default()[..]),
+            secret: SecretKey::from(&secret[..]),
         };
         let mut known = self.shared.keys.know(&key, &self.servers, session.place, session.key());
         early.lend();

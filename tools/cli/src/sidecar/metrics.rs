@@ -161,7 +161,7 @@ const OPEN: &str = "Programs that have a session now.";
 const REFUSED: &str = "Programs that were refused.";
 const CANCELS: &str = "Requests to cancel.";
 const WARM: &str = "What became of warm connections: lent to a program, logged in for one, kept \
-                    behind one, or closed since its reset was not proven.";
+                    behind one, or closed since its reset was not proven or does not undo all.";
 const WAITING: &str = "Warm connections that wait for a program, or are being reset.";
 const WAITS: &str = "How long programs waited for a server: until it asked for their password, or \
                      until a warm connection was theirs.";

@@ -267,3 +267,20 @@ for (const name of ['pg', 'pg pipelined']) {
     await client.end()
   })
 }
+
+test('modern: a transaction is run again whose text has lost its meaning', limits, async () => {
+  const sql = modern({ connectionsMax: 1 })
+  const name = newName()
+  await alter(`create table ${name} as select 7::bigint as a`)
+  let runs = 0
+  const find = (): Promise<unknown> =>
+    sql.begin({ retry: true }, async (tx) => {
+      runs++
+      await tx`select 1`
+      return [...(await tagged(tx, `select 8 as n from ${name} where a = $1`, [7]))]
+    })
+  for (let use = 0; use < OFTEN; use++) assert.deepEqual(await find(), [{ n: 8 }])
+  await alter(`alter table ${name} alter a type text`)
+  assert.deepEqual(await find(), [{ n: 8 }])
+  assert.equal(runs, OFTEN + 2)
+})

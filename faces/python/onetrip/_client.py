@@ -118,7 +118,8 @@ class Database(Flows):
         read_only: bool | None = None,
         attempts: int = 0,
     ) -> Any:
-        """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01).
+        """Runs ``await work(tx)`` in a transaction, and again where it met others (40001, 40P01) or
+        a migration.
         """
         tries = Attempts(attempts)
         while True:

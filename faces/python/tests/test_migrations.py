@@ -919,6 +919,46 @@ async def test_run_runs_a_transaction_again_whose_tables_were_altered(admin: Any
     await face.close()
 
 
+@pytest.mark.parametrize(
+    ("before", "migration", "text", "values"),
+    [
+        pytest.param(
+            "create function moving.f(bigint) returns bigint language sql as 'select $1'",
+            "drop function moving.f; create function moving.f(int) returns int "
+            "language sql as 'select $1'",
+            "select moving.f($1)",
+            (7, 7),
+            id="function",
+        ),
+        pytest.param(
+            "create table moving.kinds as select 'a' as a",
+            "alter table moving.kinds alter a type bytea using a::bytea",
+            "select 7 from moving.kinds where a = $1",
+            ("a", b"a"),
+            id="column",
+        ),
+    ],
+)
+async def test_run_runs_a_transaction_again_whose_text_has_lost_its_meaning(
+    admin: Any, before: str, migration: str, text: str, values: tuple[Any, Any]
+) -> None:
+    face = await opened(False)
+    await admin.execute(before)
+    runs = 0
+
+    async def work(tx: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        return await tx.fetchval(text, values[runs > 9])
+
+    for _ in range(8):
+        assert await face.db.run(work) == 7
+    await admin.execute(migration)
+    assert await face.db.run(work) == 7
+    assert runs == 10
+    await face.close()
+
+
 @pytest.mark.parametrize("uses", USES.values(), ids=USES)
 @pytest.mark.parametrize("migration", OF_COLUMNS.values(), ids=OF_COLUMNS)
 async def test_a_result_that_is_read_in_parts_is_read_as_it_is(

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::BytesMut;
 use onetrip_engine::Outcome;
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::statements::Generation;
 use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent};
 use onetrip_postgres::client::transaction::front::Role;
 use onetrip_postgres::client::transaction::pending::Begin;
@@ -56,11 +57,11 @@ impl Note {
 
 impl Lead {
     /// A transaction of which nothing was sent.
-    pub(crate) fn begin(text: Cow<'static, str>) -> Arc<Lead> {
+    pub(crate) fn begin(text: Cow<'static, str>, generation: &Generation) -> Arc<Lead> {
         // The number differs from that of every other transaction of the session.
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
-        let block = Arc::new(Mutex::new(Block::new(Begin::new(text, number))));
+        let block = Arc::new(Mutex::new(Block::new(Begin::new(text, number), generation)));
         let (level, fate) = (LevelId::OUTERMOST, Arc::default());
         Arc::new(Lead { block, level, fate, _outer: None })
     }
@@ -118,6 +119,11 @@ impl Lead {
 
     pub(crate) fn has_conflict(&self) -> bool {
         self.block().conflict().is_some()
+    }
+
+    /// Whether the transaction is run again, whose begin or end failed in this way.
+    pub(crate) fn runs_again(&self, end: &Error) -> bool {
+        self.block().runs_again(end)
     }
 
     pub(crate) fn end(&self) {

@@ -78,7 +78,8 @@ pub struct Committed<T> {
 impl Client {
     /// Runs a transaction on a connection of its own and commits it. After a conflict it is run
     /// again: a serialization failure (SQLSTATE 40001) or a deadlock (40P01), of a statement or of
-    /// COMMIT. At most 10 attempts, with pauses between them that double from 5 ms.
+    /// COMMIT; or an error which shows that the schema was changed under a text that the client
+    /// remembers. At most 10 attempts, with pauses between them that double from 5 ms.
     ///
     /// **The closure may run several times**, each time in a new transaction. What it does outside
     /// of the transaction is not undone. If it returns an error, the transaction is rolled back,
@@ -221,11 +222,15 @@ async fn attempt<T, E: From<Error>>(
     let value = match until(deadline, work(&mut tx)).await {
         Some(Ok(value)) => value,
         // Dropping the transaction rolls it back.
-        Some(Err(error)) => return Err(Failed { error, conflict: tx.has_conflict() }),
+        Some(Err(error)) => return Err(Failed { error, conflict: tx.lead().has_conflict() }),
         None => return Err(Failed::of(late(Outcome::Rejected))),
     };
+    let lead = tx.lead();
     let committed = until(deadline, tx.commit()).await;
-    committed.unwrap_or_else(|| Err(late(Outcome::Unknown))).map_err(Failed::of)?;
+    committed.unwrap_or_else(|| Err(late(Outcome::Unknown))).map_err(|error| {
+        let conflict = lead.runs_again(&error);
+        Failed { error: error.into(), conflict }
+    })?;
     Ok(value)
 }
 

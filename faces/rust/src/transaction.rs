@@ -58,7 +58,8 @@ impl<'a> Transaction<'a> {
         session: &Executor,
         options: TransactionOptions,
     ) -> Transaction<'a> {
-        let lead = Lead::begin(options.begin());
+        let generation = &connection.context.metadata_cache.generation;
+        let lead = Lead::begin(options.begin(), generation);
         let executor = session.behind(lead.clone());
         let connection = connection.clone();
         let (ended, commits, session) = (false, false, PhantomData);
@@ -174,9 +175,9 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Whether one of its statements had a serialization failure or a deadlock.
-    pub(crate) fn has_conflict(&self) -> bool {
-        self.lead.has_conflict()
+    /// What knows whether it is run again, also once it has ended.
+    pub(crate) fn lead(&self) -> Arc<Lead> {
+        self.lead.clone()
     }
 
     /// Handles the answer to COMMIT.

@@ -234,7 +234,7 @@ impl Transaction {
     fn runs_again(&self) -> bool {
         match &self.result {
             None => self.block.conflict().is_some(),
-            Some(result) => result.as_ref().is_err_and(verdict::runs_again),
+            Some(result) => result.as_ref().is_err_and(|end| self.block.runs_again(end)),
         }
     }
 
@@ -249,7 +249,8 @@ impl Postgres {
     /// Begins a transaction. Nothing is sent yet.
     pub(crate) fn open_block(&mut self, modes: Modes) {
         self.transactions += 1;
-        let block = Block::new(Begin::new(modes.begin(), self.transactions));
+        let begin = Begin::new(modes.begin(), self.transactions);
+        let block = Block::new(begin, self.statements.generation());
         let open = vec![LevelId::OUTERMOST];
         let commit = (NOBODYS, false);
         self.block = Some(Transaction { block, open, commit, end: NOBODYS, result: None });

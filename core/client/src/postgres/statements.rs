@@ -10,7 +10,7 @@ use onetrip_postgres::client::exact::Parameters;
 use onetrip_postgres::client::named::{NameTaken, Named, Plan};
 use onetrip_postgres::client::replicas::GuardText;
 use onetrip_postgres::client::statements::{
-    self, Closing, Fault, Scope, Wanted, Way, is_preparable,
+    self, Closing, Fault, Generation, Scope, Wanted, Way, is_preparable,
 };
 use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
@@ -84,6 +84,11 @@ impl Statements {
             self.texts = texts.clone();
             self.counted.share(lock(texts).generation());
         }
+    }
+
+    /// What all texts of the client are remembered by.
+    pub(crate) fn generation(&self) -> &Generation {
+        self.counted.generation()
     }
 
     /// It is as late as this.

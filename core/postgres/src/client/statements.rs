@@ -294,6 +294,11 @@ impl<T> Statements<T> {
         self.generation = generation.clone();
     }
 
+    /// What the texts of all connections that share it are remembered by.
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
     /// A statement is sent behind which the names in a text may mean other things than before: it
     /// sets the path or the role, say ([`Traits::renames`]). Until the session is given back, no name is used
     /// that was parsed before, since the server does not say what it has come to.

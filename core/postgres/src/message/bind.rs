@@ -289,9 +289,28 @@ impl Front {
     }
 }
 
+/// Names up to this length together, with their ends, are written in one go.
+const SHORT_NAMES: usize = 64;
+
 fn put_names(out: &mut BytesMut, portal: &str, statement: &str) -> Result<(), EncodeError> {
-    put_c_str(out, portal)?;
-    put_c_str(out, statement)
+    let len = portal.len() + statement.len() + 2;
+    if len > SHORT_NAMES {
+        put_c_str(out, portal)?;
+        return put_c_str(out, statement);
+    }
+    let mut names = [0; SHORT_NAMES];
+    // Nearly every request uses the unnamed portal.
+    if !portal.is_empty() {
+        names[..portal.len()].copy_from_slice(portal.as_bytes());
+    }
+    names[portal.len() + 1..len - 1].copy_from_slice(statement.as_bytes());
+    // The two ends and the rest of the array are the only ones.
+    let nuls: u8 = names.iter().map(|byte| u8::from(*byte == 0)).sum();
+    if usize::from(nuls) != SHORT_NAMES - (len - 2) {
+        return Err(EncodeError::Nul);
+    }
+    out.put_slice(&names[..len]);
+    Ok(())
 }
 
 #[inline]
@@ -306,8 +325,18 @@ fn put_values<E: From<EncodeError>>(
         return Err(EncodeError::FormatCount.into());
     }
     let start = out.len();
-    formats.put(out)?;
-    put_count(out, parameters)?;
+    let count = u16::try_from(parameters).map_err(|_| EncodeError::TooMany)?;
+    match formats {
+        // As most are, so in one go.
+        Formats::AllBinary => {
+            let [high, low] = count.to_be_bytes();
+            out.put_slice(&[0, 1, 0, 1, high, low]);
+        }
+        _ => {
+            formats.put(out)?;
+            out.put_u16(count);
+        }
+    }
     for index in 0..parameters {
         put_parameter(out, start, |out| write_value(index, out))?;
     }

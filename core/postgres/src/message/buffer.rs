@@ -119,8 +119,8 @@ pub(crate) fn tagged<E: From<EncodeError>>(
     write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
 ) -> Result<(), E> {
     let start = out.len();
-    out.put_u8(tag);
-    let result = untagged(out, write);
+    out.put_slice(&[tag, 0, 0, 0, 0]);
+    let result = write(out).and_then(|()| patch_len(out, start + 1).map_err(E::from));
     if result.is_err() {
         out.truncate(start);
     }

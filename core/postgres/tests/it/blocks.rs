@@ -1,6 +1,7 @@
 //! Transactions and savepoints: what is sent and when, and what the answers mean.
 
 use onetrip_engine::{Outcome, SyncPoint};
+use onetrip_postgres::client::statements::Generation;
 use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent, Part};
 use onetrip_postgres::client::transaction::front::{Front, Role};
 use onetrip_postgres::client::transaction::pending::Begin;
@@ -58,7 +59,7 @@ fn skipped() -> Failed {
 }
 
 fn block() -> Block<Failed> {
-    Block::new(Begin::new("BEGIN", 7))
+    Block::new(Begin::new("BEGIN", 7), &Generation::default())
 }
 
 fn begun() -> Block<Failed> {
@@ -286,6 +287,24 @@ fn what_is_skipped_with_begin_is_explained_by_begin() {
     block.answered(Role::Begins(OUTERMOST), Some(&failed("25001")));
     block.answered(Role::Begins(savepoint), Some(&skipped()));
     assert_eq!(block.why_skipped(savepoint).unwrap().text, "BEGIN: it failed");
+}
+
+/// P20.
+#[test]
+fn what_may_be_outdated_is_a_conflict_once_something_was_found_to_have_changed() {
+    for (sqlstate, is_one) in [("42804", true), ("22P02", true), ("42P01", false)] {
+        let generation = Generation::default();
+        let mut block = Block::new(Begin::new("BEGIN", 7), &generation);
+        let end = Failed::rolled_back(AT_COMMIT, Some(failed(sqlstate)));
+        block.answered(Role::Within(OUTERMOST), Some(&failed(sqlstate)));
+        assert!(block.conflict().is_none() && !block.runs_again(&end), "{sqlstate}");
+        generation.advance();
+        assert_eq!(block.conflict().is_some(), is_one, "{sqlstate}");
+        assert_eq!(block.runs_again(&end), is_one, "{sqlstate}");
+        assert!(!block.runs_again(&end.with_outcome(Outcome::Unknown)), "{sqlstate}");
+        let later = Block::<Failed>::new(Begin::new("BEGIN", 8), &generation);
+        assert!(!later.runs_again(&failed(sqlstate)), "of a change before it, {sqlstate}");
+    }
 }
 
 #[test]

@@ -275,6 +275,31 @@ fn format_codes_follow_the_rule_of_bind() {
     assert_eq!((none.len(), none.of(0)), (0, Some(Format::Text)));
 }
 
+/// Short names are written in another way than long ones.
+#[test]
+fn names_of_every_length_are_bound_as_they_are_and_without_a_nul() {
+    let text = Formats::AllText;
+    for (portal, statement) in (0..40).flat_map(|portal| (20..72).map(move |len| (portal, len))) {
+        let (portal, statement) = ("p".repeat(portal), "s".repeat(statement));
+        let mut out = BytesMut::new();
+        bind::write_named(&mut out, &portal, &statement, &[0; 6]).unwrap();
+        let bind = Bind::decode(&out[Header::LEN..]).unwrap();
+        assert_eq!((bind.portal, bind.statement), (&*portal, &*statement));
+        for (at, name) in [&portal, &statement].into_iter().enumerate() {
+            for end in [0, name.len() / 2, name.len()] {
+                let wrong = format!("{}\0{}", &name[..end], &name[end..]);
+                let names = if at == 0 { [&wrong, &statement] } else { [&portal, &wrong] };
+                let nothing = |_: usize, _: &mut BytesMut| Ok(IsNull::Yes);
+                let mut out = BytesMut::from("kept");
+                let result: Result<(), EncodeError> =
+                    bind::write(&mut out, names[0], names[1], text, 0, nothing, text);
+                assert_eq!(result, Err(EncodeError::Nul));
+                assert_eq!(out, "kept");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_refused_message_leaves_the_buffer_as_it_was() {
     let mut out = BytesMut::from(&b"before"[..]);

@@ -32,8 +32,8 @@ export type Results<Q extends readonly unknown[]> = {
 /** The options of `begin`. */
 export interface BeginOptions extends TransactionOptions {
   /**
-   * Whether the transaction is run again after a serialization failure (40001) or a deadlock
-   * (40P01). The function then runs several times: up to 10 attempts, or `attemptsMax`, with pauses
+   * Whether the transaction is run again after a serialization failure (40001), a deadlock
+   * (40P01) or an error that comes of a migration. The function then runs several times: up to 10 attempts, or `attemptsMax`, with pauses
    * that double from 5 ms to 1 s. A COMMIT of unknown outcome is never run again. Default false.
    */
   readonly retry?: boolean | { readonly attemptsMax: number } | undefined

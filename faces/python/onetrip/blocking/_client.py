@@ -392,7 +392,9 @@ class Database(Owner, Session):  # type: ignore[override]
         read_only: bool | None = None,
         attempts: int = 0,
     ) -> T:
-        """Runs ``work(tx)`` in a transaction, and again where it met others (40001, 40P01)."""
+        """Runs ``work(tx)`` in a transaction, and again where it met others (40001, 40P01) or a
+        migration.
+        """
         tries = Attempts(attempts)
         while True:
             begin = self.begin(isolation, read_only)

@@ -3,6 +3,7 @@
 //! after it.
 
 use std::error::Error as StdError;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::{BufMut, BytesMut};
@@ -260,6 +261,34 @@ fn what_has_lost_its_meaning_in_a_transaction_costs_one_error() {
         let error = within(&find, &[&value]).await.unwrap_err();
         assert_eq!(error.sqlstate(), Some("42883"), "{error}");
         within(&read, &[]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_transaction_is_run_again_whose_text_has_lost_its_meaning() {
+    run(async {
+        let (client, t) = (client().await, table("a bigint").await);
+        let uuid = [7; 16];
+        let find = format!("select count(*) from {t} where a = $1");
+        let runs = AtomicUsize::new(0);
+        let count = async || {
+            let found = client.run(async |tx| {
+                let is_late = runs.fetch_add(1, Ordering::Relaxed) > OFTEN;
+                let key = if is_late { Key::Uuid(uuid) } else { Key::Number(7) };
+                Ok::<i64, Error>(tx.query_one(&find, &[&key]).await?.get(0))
+            });
+            found.await.unwrap().value
+        };
+        for _ in 0..OFTEN {
+            assert_eq!(count().await, 0);
+        }
+        let change = format!(
+            "alter table {t} alter a type uuid using null; \
+             insert into {t} values ('07070707-0707-0707-0707-070707070707')"
+        );
+        session().await.script(&change).await.unwrap();
+        assert_eq!(count().await, 1);
+        assert_eq!(runs.into_inner(), OFTEN + 2);
     });
 }
 

@@ -8,8 +8,10 @@ use onetrip_engine::{Outcome, SyncPoint};
 
 use super::front::{Front, Role, command};
 use super::pending::Begin;
-use super::verdict::{Failure, is_conflict};
+use super::verdict::{self, Failure, is_conflict};
+use crate::client::statements::Generation;
 use crate::message::EncodeError;
+use crate::outdated::may_be_outdated;
 use crate::sql::Refusal;
 
 /// A transaction and its savepoints. `E` is a failure as the host keeps it.
@@ -24,6 +26,10 @@ pub struct Block<E> {
     owed: Option<LevelId>,
     /// The first failure after which the transaction may be run again.
     conflict: Option<E>,
+    /// The first that may come of what was remembered of the server, and is no more.
+    suspect: Option<E>,
+    /// What all texts are remembered by, and the number that it had when the transaction began.
+    generation: (Generation, u64),
     /// Whether a statement was sent that was not answered. It may have been one that sets a failed
     /// transaction right.
     is_in_doubt: bool,
@@ -98,12 +104,28 @@ impl<E> From<EncodeError> for NotSent<E> {
     }
 }
 
+/// Whether a failure may come of what was remembered of the server.
+fn is_suspect(failure: &impl Failure) -> bool {
+    let as_bytes = |(code, routine): (&str, Option<&str>)| {
+        may_be_outdated(Some(code.as_bytes()), routine.map(str::as_bytes))
+    };
+    failure.answer().is_some_and(as_bytes)
+}
+
 impl<E: Failure> Block<E> {
-    /// A transaction of which nothing was sent.
-    pub fn new(begin: Begin) -> Block<E> {
-        let outermost = Level::new(LevelId::OUTERMOST, None);
-        let (inner, owed, conflict) = (Vec::new(), None, None);
-        Block { begin, outermost, inner, savepoints: 0, owed, conflict, is_in_doubt: false }
+    /// A transaction of which nothing was sent. `generation`: that of the texts of its client.
+    pub fn new(begin: Begin, generation: &Generation) -> Block<E> {
+        Block {
+            begin,
+            outermost: Level::new(LevelId::OUTERMOST, None),
+            inner: Vec::new(),
+            savepoints: 0,
+            owed: None,
+            conflict: None,
+            suspect: None,
+            generation: (generation.clone(), generation.now()),
+            is_in_doubt: false,
+        }
     }
 
     /// A savepoint of which nothing was sent.
@@ -173,9 +195,25 @@ impl<E: Failure> Block<E> {
         !self.is_in_doubt && self.outermost.failure.as_ref().is_some_and(is_refused)
     }
 
-    /// The first serialization failure or deadlock of any of its statements.
+    /// The first failure of any of its statements for which the transaction is run again: a
+    /// serialization failure, a deadlock, or what came of a text that was remembered as it is no
+    /// more, where the client has found out since that something has changed.
     pub fn conflict(&self) -> Option<&E> {
-        self.conflict.as_ref()
+        let suspect = self.suspect.as_ref().filter(|_| self.has_changed());
+        self.conflict.as_ref().or(suspect)
+    }
+
+    /// Whether the transaction, whose begin or end failed in this way, is run again.
+    pub fn runs_again(&self, end: &E) -> bool {
+        let is_outdated = || self.has_changed() && is_suspect(end);
+        verdict::runs_again(end) || end.outcome() == Outcome::Rejected && is_outdated()
+    }
+
+    /// Whether what is remembered of the server was found to be wrong since the transaction began.
+    /// What fails for that reason says so to the client at once, and the next use asks anew.
+    fn has_changed(&self) -> bool {
+        let (generation, begun) = &self.generation;
+        generation.now() != *begun
     }
 
     fn level(&self, id: LevelId) -> Option<&Level<E>> {
@@ -251,6 +289,8 @@ impl<E: Failure> Block<E> {
                 level.failure.get_or_insert_with(|| error.clone());
                 if is_conflict(error) {
                     self.conflict.get_or_insert_with(|| error.clone());
+                } else if is_suspect(error) {
+                    self.suspect.get_or_insert_with(|| error.clone());
                 }
             }
             Some(error) => self.is_in_doubt |= error.outcome() == Outcome::Unknown,

@@ -220,6 +220,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
             "cancelling::",
             "locks::a_holder_of_a_lock_reads_beside_its_transaction_with_two_connections",
             "locks::a_holder_of_a_lock_sends_pipelines_and_blocks_beside_its_transaction",
+            "locks::what_was_taken_away_keeps_its_deadline",
             "locks::what_waits_for_a_lock_lets_those_behind_it_go_on_and_runs_once",
             "pitfalls::late_statements_neither_use_up_a_pool_nor_its_connections",
             "row_streams::the_rest_of_a_long_stream_is_cancelled_where_nobody_is_harmed",

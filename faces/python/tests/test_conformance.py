@@ -229,6 +229,7 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a deadlock is run again until it is committed",
             "a serialization failure of COMMIT is run again",
             "a transaction is run again so often and no more",
+            "a transaction is run again whose text names a type that was made anew",
             "a transaction that fails for another reason is not run again",
             "a refused statement that leaves its transaction speaks of what was sent of it",
             "a repeatable statement whose connection is lost is run again",

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use onetrip::{Isolation, Outcome, TransactionOptions, TransactionStatus};
+use onetrip::{Error, Isolation, Outcome, Savepoint, TransactionOptions, TransactionStatus};
 
 use crate::support::*;
 
@@ -336,6 +336,7 @@ fn a_savepoint_whose_connection_is_lost_says_so() {
 }
 
 /// Nothing of it was sent, so there is nothing to release; but its statement did not run.
+/// The transaction has seen the connection end before the savepoint is used.
 #[test]
 fn a_savepoint_whose_first_statement_found_no_connection_is_not_released_nor_rolled_back() {
     run(async {
@@ -343,19 +344,48 @@ fn a_savepoint_whose_first_statement_found_no_connection_is_not_released_nor_rol
             let mut session = session().await;
             let mut tx = session.begin().await.unwrap();
             let pid: i32 = tx.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
-            let mut outer = tx.savepoint();
             terminate(pid).await;
-            assert!(error(outer.execute("select 1", &[]).await).is_connection_lost());
+            assert!(error(tx.execute("select 1", &[]).await).is_connection_lost());
+            let mut outer = tx.savepoint();
+            failed(outer.execute("select 1", &[]).await, Outcome::NotSent, "connection_lost");
             let inner = if nested { outer.savepoint() } else { outer };
             let refused = inner.execute("select 1", &[]).await;
             failed(refused, Outcome::NotSent, "connection_lost");
-            let ended = match releases {
-                true => inner.release().await,
-                false => inner.rollback().await,
-            };
-            failed(ended, Outcome::NotSent, "connection_lost");
+            failed(end(inner, releases).await, Outcome::NotSent, "connection_lost");
         }
     });
+}
+
+/// A release speaks of all that is behind the savepoint: something of it was sent, and is undone
+/// with its transaction. A rollback speaks of itself. Of a savepoint inside of it nothing was sent.
+#[test]
+fn a_savepoint_whose_connection_is_lost_amid_a_statement_says_that_it_is_undone() {
+    run(async {
+        for (nested, releases) in [(false, true), (true, true), (false, false), (true, false)] {
+            let gate = Gate::closed().await;
+            let mut session = session().await;
+            let mut tx = session.begin().await.unwrap();
+            let mut outer = tx.savepoint();
+            let waits = outer.execute(&gate.statement(), &[]);
+            terminate(gate.waiting_pid().await).await;
+            assert!(error(waits.await).is_connection_lost());
+            let inner = if nested { outer.savepoint() } else { outer };
+            let refused = inner.execute("select 1", &[]).await;
+            failed(refused, Outcome::NotSent, "connection_lost");
+            let expected = match releases && !nested {
+                true => Outcome::Rejected,
+                false => Outcome::NotSent,
+            };
+            failed(end(inner, releases).await, expected, "connection_lost");
+        }
+    });
+}
+
+async fn end(savepoint: Savepoint<'_>, releases: bool) -> Result<(), Error> {
+    match releases {
+        true => savepoint.release().await,
+        false => savepoint.rollback().await,
+    }
 }
 
 /// The options come too late in a transaction that was begun as text, so BEGIN is refused.

@@ -1,16 +1,25 @@
 //! What an error says of what a client remembers of the server: names of prepared statements, types
 //! and formats. A migration, a path or another session may have changed what they stand for.
 
-/// Whether the server can't use a statement as it is: it does not know it (FetchPreparedStatement in
-/// src/backend/commands/prepare.c), or its plan now returns other columns (RevalidateCachedQuery in
-/// src/backend/utils/cache/plancache.c). In both cases it has not started.
+/// Whether the server can't use a statement as it is: it does not know it, or its plan now returns
+/// other columns. In both cases it has not started.
 #[must_use]
 pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
-    match code {
-        Some(b"26000") => true,
-        Some(b"0A000") => routine == Some(b"RevalidateCachedQuery"),
-        _ => false,
-    }
+    is_lost(code) || has_other_columns(code, routine)
+}
+
+/// Whether the server does not know a prepared statement (FetchPreparedStatement in
+/// src/backend/commands/prepare.c), which may be one that the program has named in its text.
+#[must_use]
+pub fn is_lost(code: Option<&[u8]>) -> bool {
+    code == Some(b"26000")
+}
+
+/// Whether the plan of a prepared statement now returns other columns (RevalidateCachedQuery in
+/// src/backend/utils/cache/plancache.c).
+#[must_use]
+pub fn has_other_columns(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    code == Some(b"0A000") && routine == Some(b"RevalidateCachedQuery")
 }
 
 /// Whether a function that runs in the session, of a trigger say, goes on by a plan that was made for

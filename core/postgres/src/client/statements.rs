@@ -83,7 +83,16 @@ pub(super) const USES_BEFORE_OWN: u32 = 3;
 /// How often all connections of a client had to prepare their texts anew, since the schema had
 /// changed. Connections that know the same texts share it.
 #[derive(Clone, Debug, Default)]
-pub struct Generation(Arc<AtomicU64>);
+pub struct Generation(Arc<Findings>);
+
+/// What was found to be wrong of all that is remembered by the connections of a client.
+#[derive(Debug, Default)]
+struct Findings {
+    /// How often all texts had to be prepared anew.
+    changes: AtomicU64,
+    /// How often a server did not have a statement that was prepared there.
+    losses: AtomicU64,
+}
 
 #[derive(Debug)]
 struct Known<T> {
@@ -760,7 +769,10 @@ impl<T> Use<T> {
             Some(Fault::Miscounted) => {
                 prepared.generation.advance();
             }
-            Some(Fault::Lost) => prepared.set(STALE),
+            Some(Fault::Lost) => {
+                prepared.generation.has_lost();
+                prepared.set(STALE);
+            }
             // What fails while it runs may come from the text of a function.
             _ if self.parses || seen.parsed || seen.bound => {}
             Some(Fault::Meaningless) => {
@@ -976,12 +988,24 @@ impl Generation {
     /// Differs from what it was, once something has changed since.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.changes.load(Ordering::Relaxed)
     }
 
     /// Something has changed: all connections prepare their texts anew. Returns the new one.
     pub fn advance(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) + 1
+        self.0.changes.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A server does not have a statement that was prepared there. The others are not affected.
+    fn has_lost(&self) {
+        self.0.losses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Differs from what it was, once anything that was remembered was found to be wrong since: a
+    /// change, or a statement that is lost.
+    #[must_use]
+    pub fn findings(&self) -> u64 {
+        self.now().wrapping_add(self.0.losses.load(Ordering::Relaxed))
     }
 }
 

@@ -289,6 +289,18 @@ fn what_is_skipped_with_begin_is_explained_by_begin() {
     assert_eq!(block.why_skipped(savepoint).unwrap().text, "BEGIN: it failed");
 }
 
+#[test]
+fn a_begin_behind_a_reset_that_failed_is_run_again_and_any_other_that_was_refused_is_not() {
+    for (sqlstate, is_one) in [("26000", true), ("25001", false), ("57014", false)] {
+        let mut block = block();
+        sent(&mut block, OUTERMOST, Part::Statement);
+        block.answered(Role::Begins(OUTERMOST), Some(&failed(sqlstate)));
+        assert_eq!(block.conflict().is_some(), is_one, "{sqlstate}");
+        let refused = failed(sqlstate).with_outcome(Outcome::NotSent);
+        assert_eq!(block.runs_again(&refused), is_one, "{sqlstate}");
+    }
+}
+
 /// P20.
 #[test]
 fn what_may_be_outdated_is_a_conflict_once_something_was_found_to_have_changed() {
@@ -318,7 +330,9 @@ fn a_conflict_is_remembered_though_its_savepoint_was_undone() {
         assert_eq!(block.conflict().is_some(), is_one, "{sqlstate}");
         assert_eq!(runs_again(&failed(sqlstate)), is_one, "{sqlstate}");
     }
-    // A prepared statement that the server can't use any more is prepared anew.
+    // A prepared statement whose columns have changed is prepared anew. One that is not there may be
+    // one that the program has named.
+    assert!(!runs_again(&failed("26000")));
     let changed = Failed { text: "RevalidateCachedQuery".to_owned(), ..failed("0A000") };
     assert!(runs_again(&changed) && !runs_again(&failed("0A000")));
     // Its outcome is unknown.

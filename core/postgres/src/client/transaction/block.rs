@@ -11,7 +11,7 @@ use super::pending::Begin;
 use super::verdict::{self, Failure, is_conflict};
 use crate::client::statements::Generation;
 use crate::message::EncodeError;
-use crate::outdated::may_be_outdated;
+use crate::outdated::{is_lost, may_be_outdated};
 use crate::sql::Refusal;
 
 /// A transaction and its savepoints. `E` is a failure as the host keeps it.
@@ -28,7 +28,8 @@ pub struct Block<E> {
     conflict: Option<E>,
     /// The first that may come of what was remembered of the server, and is no more.
     suspect: Option<E>,
-    /// What all texts are remembered by, and the number that it had when the transaction began.
+    /// What all texts are remembered by, and what was found to be wrong of it when the transaction
+    /// began.
     generation: (Generation, u64),
     /// Whether a statement was sent that was not answered. It may have been one that sets a failed
     /// transaction right.
@@ -107,7 +108,8 @@ impl<E> From<EncodeError> for NotSent<E> {
 /// Whether a failure may come of what was remembered of the server.
 fn is_suspect(failure: &impl Failure) -> bool {
     let as_bytes = |(code, routine): (&str, Option<&str>)| {
-        may_be_outdated(Some(code.as_bytes()), routine.map(str::as_bytes))
+        let (code, routine) = (Some(code.as_bytes()), routine.map(str::as_bytes));
+        is_lost(code) || may_be_outdated(code, routine)
     };
     failure.answer().is_some_and(as_bytes)
 }
@@ -123,7 +125,7 @@ impl<E: Failure> Block<E> {
             owed: None,
             conflict: None,
             suspect: None,
-            generation: (generation.clone(), generation.now()),
+            generation: (generation.clone(), generation.findings()),
             is_in_doubt: false,
         }
     }
@@ -195,9 +197,9 @@ impl<E: Failure> Block<E> {
         !self.is_in_doubt && self.outermost.failure.as_ref().is_some_and(is_refused)
     }
 
-    /// The first failure of any of its statements for which the transaction is run again: a
-    /// serialization failure, a deadlock, or what came of a text that was remembered as it is no
-    /// more, where the client has found out since that something has changed.
+    /// The first failure of BEGIN or any of its statements for which the transaction is run again:
+    /// a serialization failure, a deadlock, or what came of a text that was remembered as it is no
+    /// more, or of a prepared statement that is lost, where the client has found that out since.
     pub fn conflict(&self) -> Option<&E> {
         let suspect = self.suspect.as_ref().filter(|_| self.has_changed());
         self.conflict.as_ref().or(suspect)
@@ -205,6 +207,9 @@ impl<E: Failure> Block<E> {
 
     /// Whether the transaction, whose begin or end failed in this way, is run again.
     pub fn runs_again(&self, end: &E) -> bool {
+        if self.refusal().is_some() {
+            return self.conflict.is_some();
+        }
         let is_outdated = || self.has_changed() && is_suspect(end);
         verdict::runs_again(end) || end.outcome() == Outcome::Rejected && is_outdated()
     }
@@ -213,7 +218,7 @@ impl<E: Failure> Block<E> {
     /// What fails for that reason says so to the client at once, and the next use asks anew.
     fn has_changed(&self) -> bool {
         let (generation, begun) = &self.generation;
-        generation.now() != *begun
+        generation.findings() != *begun
     }
 
     fn level(&self, id: LevelId) -> Option<&Level<E>> {
@@ -264,7 +269,14 @@ impl<E: Failure> Block<E> {
             // The transaction has failed. Rolling back to a savepoint that was never set changes
             // nothing.
             Some(outer) => self.heard(outer, Some(error)),
-            None => level.state = State::Refused,
+            None => {
+                level.state = State::Refused;
+                // BEGIN names no statement: what is missing is the guard behind a reset that has
+                // failed, by a cancel that was meant for another, say.
+                if error.answer().is_some_and(|(code, _)| is_lost(Some(code.as_bytes()))) {
+                    self.conflict.get_or_insert_with(|| error.clone());
+                }
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use onetrip_engine::Outcome;
 
 use crate::client::migrated::columns_changed;
-use crate::outdated::means_stale;
+use crate::outdated::has_other_columns;
 
 /// A failure, as the language keeps it.
 pub trait Failure: Clone {
@@ -43,11 +43,11 @@ pub const INCOMPLETE_SAVEPOINT: &str =
 
 /// Whether the same transaction may succeed if it is run again from the beginning: it is a
 /// serialization failure (40001) or a deadlock (40P01; PostgreSQL documentation, "Serialization
-/// Failure Handling"), or the server could not use a prepared statement, whose columns have changed
-/// since, say. That one is prepared anew by its next use.
+/// Failure Handling"), or the columns of a prepared statement have changed since. That one is
+/// prepared anew by its next use.
 pub fn is_conflict(failure: &impl Failure) -> bool {
     let Some((code, routine)) = failure.answer() else { return false };
-    let is_stale = means_stale(Some(code.as_bytes()), routine.map(str::as_bytes));
+    let is_stale = has_other_columns(Some(code.as_bytes()), routine.map(str::as_bytes));
     matches!(code, "40001" | "40P01") || is_stale || columns_changed(Some(code), routine)
 }
 

@@ -230,6 +230,7 @@ LACKS: dict[str, dict[str, list[str]]] = {
             "a serialization failure of COMMIT is run again",
             "a transaction is run again so often and no more",
             "a transaction is run again whose text names a type that was made anew",
+            "a transaction is run again whose statement the server has lost",
             "a transaction that fails for another reason is not run again",
             "a refused statement that leaves its transaction speaks of what was sent of it",
             "a repeatable statement whose connection is lost is run again",

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -1056,6 +1057,53 @@ async def test_another_number_of_columns_is_told_in_a_transaction_and_run_again(
 
     assert await face.db.run(work) == [(1, "one", "10.0.0.1", 5, 6)]
     await face.close()
+
+
+#: What migrates in front of each message that leaves, from the first with the values on.
+BETWEEN = {
+    "twice": ["add c int default 3", None, "add d int default 4"],
+    "and back": ["add c int default 3", "drop c"],
+}
+
+
+@pytest.mark.parametrize("changes", BETWEEN.values(), ids=BETWEEN.keys())
+async def test_a_write_that_was_refused_for_its_columns_runs_though_they_change_once_more(
+    admin: Any, changes: list[str | None]
+) -> None:
+    server, left = urlsplit(URL), iter(changes)
+    has_begun = False
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection(server.hostname, server.port)
+
+        async def send() -> None:
+            nonlocal has_begun
+            while data := await reader.read(65_536):
+                has_begun = has_begun or b"needle" in data
+                if has_begun and (change := next(left, None)):
+                    await admin.execute(f"alter table moving.things {change}")
+                there[1].write(data)
+            there[1].close()
+
+        async def receive() -> None:
+            while data := await there[0].read(65_536):
+                writer.write(data)
+            writer.close()
+
+        await asyncio.gather(send(), receive())
+
+    insert = "insert into moving.things (id, name) values ($1, $2) returning *"
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as relayed:
+        port = relayed.sockets[0].getsockname()[1]
+        url = URL.replace(f":{server.port}", f":{port}")
+        async with onetrip.connect(url, connections_max=1) as db:
+            for i in (2, 3):
+                assert await db.fetchrow(insert, i, "hay") == (i, "hay")
+            row = await db.fetchrow(insert, 4, "needle")
+    assert next(left, "none") == "none"
+    assert row is not None and tuple(row) == tuple(
+        await admin.fetchrow("select * from moving.things where name = 'needle'")
+    )
 
 
 async def test_a_statement_is_looked_at_again_though_others_are_to_be_closed(admin: Any) -> None:

@@ -231,9 +231,11 @@ impl State {
         failure: Failure,
     ) -> Option<Failure> {
         let it = call.get();
-        let is_stale = failure.is_stale();
+        // What shows a change does so though its text was described just now; and all may be as it
+        // was, where it has been changed back since.
+        let is_certain = failure.is_stale() || failure.shows_change();
         let is_old = is_remembered(it);
-        let is_doubtful = is_stale || is_old && failure.may_be_outdated();
+        let is_doubtful = is_certain || is_old && failure.may_be_outdated();
         let Some(statement) = it.statement.as_ref().filter(|_| is_doubtful) else {
             return Some(failure);
         };
@@ -242,7 +244,7 @@ impl State {
             self.has_changed(it);
         }
         if it.is_one() && self.may_go_again(call, number, failure.known()) {
-            self.send_again(py, (call, number), Some(failure).filter(|_| !is_stale));
+            self.send_again(py, (call, number), Some(failure).filter(|_| !is_certain));
             return None;
         }
         // It may be long until its next use shows what has changed, and others would fail meanwhile.

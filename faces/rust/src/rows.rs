@@ -176,10 +176,15 @@ impl Blocks {
         seen
     }
 
+    /// The tag of its first message.
+    pub(crate) fn first(&self) -> Option<&u8> {
+        self.first.first()
+    }
+
     /// Whether it begins like the reply to a request that prepared its statement, or prepared it
     /// anew: then it may hold a description.
     pub(crate) fn is_described(&self) -> bool {
-        matches!(self.first.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
+        matches!(self.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
     }
 
     pub(crate) fn len(&self) -> usize {

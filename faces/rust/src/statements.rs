@@ -136,7 +136,11 @@ impl Learned {
 /// unless it describes them itself. Called in the order of the replies, since one that prepares the
 /// statement changes those behind it.
 pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
-    let (prepared, seen) = (used.prepared(), reply.seen());
+    let prepared = used.prepared();
+    if error.is_none() && used.is_usual(reply.first()) {
+        return Some(prepared.data.columns());
+    }
+    let seen = reply.seen();
     used.ended(&seen, error.map(fault_of));
     if seen.described && prepared.data.update(reply) {
         // This reply has the formats that were requested; the next use prepares anew.

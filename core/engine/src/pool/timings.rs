@@ -116,6 +116,8 @@ pub struct Timings {
     /// Sets of [`WAYS`] entries. A text is in one entry of its set. Allocated for the first text.
     entries: OnceLock<Box<[AtomicU64]>>,
     slow_head: Duration,
+    /// The same in whole microseconds, in which typical times are kept.
+    slow_head_micros: u64,
     yield_after: Duration,
     holders: Arc<Holders>,
 }
@@ -168,6 +170,7 @@ impl Timings {
         Timings {
             entries: OnceLock::new(),
             slow_head: limits.slow_head,
+            slow_head_micros: micros_of(limits.slow_head),
             yield_after: limits.yield_after_of_members(),
             holders: Arc::default(),
         }
@@ -205,10 +208,12 @@ impl Timings {
             _ => {}
         }
         let Some((_, entry)) = self.find(key) else { return Expected::Unsure };
-        let typical = Duration::from_micros(entry.typical.into());
-        let takes = typical + entry.risk();
+        let typical = u64::from(entry.typical);
+        if entry.slow > UNSURE_ABOVE || typical > self.slow_head_micros {
+            return Expected::Unsure;
+        }
+        let takes = Duration::from_micros(typical + entry.risk_micros());
         match entry.slow {
-            slow if slow > UNSURE_ABOVE || typical > self.slow_head => Expected::Unsure,
             slow if slow > LIKELY_ABOVE => Expected::Likely(takes),
             _ => Expected::Quick(takes),
         }
@@ -286,10 +291,10 @@ fn tag(key: TextKey) -> u32 {
 impl Entry {
     /// What the slow calls add to the time of each call on average. Statements behind it must
     /// expect to wait that much longer.
-    fn risk(self) -> Duration {
+    fn risk_micros(self) -> u64 {
         match self.slow_log {
-            0 => Duration::ZERO,
-            log => Duration::from_micros((u64::from(self.slow) << log) / u64::from(WHOLE)),
+            0 => 0,
+            log => (u64::from(self.slow) << log) / u64::from(WHOLE),
         }
     }
 

@@ -123,8 +123,8 @@ pub struct Prepared<T> {
     /// As the server described it last. Until then as it described the statement before it, if it
     /// takes the place of one.
     description: Mutex<Option<Arc<Description>>>,
-    /// When it was first parsed under this name.
-    since: Time,
+    /// When it is to be parsed under another name, whatever is known by then.
+    old_at: Time,
     /// The generation in which it was parsed last.
     parsed_in: AtomicU64,
     generation: Generation,
@@ -482,14 +482,14 @@ impl<T> Statements<T> {
         let (data, state) = ((wanted.data)(), AtomicU8::new(PARSING));
         let generation = self.generation.clone();
         let (description, parsed_in) = (Mutex::default(), AtomicU64::new(generation.now()));
-        let since = wanted.now;
+        let old_at = wanted.now.after(AGE_MAX);
         Ok(Arc::new(Prepared {
             name,
             data,
             segment,
             state,
             description,
-            since,
+            old_at,
             parsed_in,
             generation,
         }))
@@ -618,7 +618,7 @@ impl<T> Prepared<T> {
     }
 
     pub(super) fn is_old(&self, now: Time) -> bool {
-        now.since(self.since) >= AGE_MAX
+        now >= self.old_at
     }
 
     fn description(&self) -> Option<Arc<Description>> {
@@ -737,6 +737,14 @@ impl<T> Use<T> {
     /// lost with its caller's deadline, or to a cancel.
     pub fn describes(&self) -> bool {
         self.describes
+    }
+
+    /// Whether the reply to a request without an error, which begins with this message, shows nothing
+    /// of the statement: it was known, and is bound. Then there is nothing to look for, and
+    /// [`ended`](Use::ended) has no effect.
+    #[inline]
+    pub fn is_usual(&self, first: Option<&u8>) -> bool {
+        first == Some(&backend::BIND_COMPLETE) && !self.parses && !self.describes
     }
 
     /// The request has ended. `seen` is what its reply showed; `failed` is `None` if there was no

@@ -1,10 +1,11 @@
 //! Why a call failed, as the header says it.
 
 use bytes::Bytes;
-use onetrip_client::completion::{end, outcome, outcome_of};
+use onetrip_client::completion::{end, outcome, outcome_code, outcome_of};
 use onetrip_client::postgres::Refused;
 use onetrip_engine::Outcome;
 use onetrip_postgres::client::said::{self, Said};
+use onetrip_postgres::client::transaction::verdict::{Leaver, left};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, ServerError};
 use onetrip_redis::Reply;
@@ -136,6 +137,13 @@ impl Failure {
 
     pub(crate) fn with_outcome(self, outcome: u32) -> Failure {
         Failure { outcome, ..self }
+    }
+
+    /// The same of a COMMIT or RELEASE, which speaks of all that it would have kept. `has_left`: a
+    /// part of that may have reached the server.
+    pub(crate) fn of_whole(self, has_left: bool) -> Failure {
+        let outcome = left(outcome_of(self.outcome), Leaver::Commit, has_left);
+        self.with_outcome(outcome_code(outcome))
     }
 
     /// Whether it was skipped, since what stands in front of it has failed.

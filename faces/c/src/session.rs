@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::call::Call;
+use onetrip_client::postgres::Act;
+
+use crate::call::{Call, Want};
 use crate::failure::Failure;
 
 /// A session, from the moment when it is asked for.
@@ -30,4 +32,20 @@ pub(crate) struct Session {
     pub(crate) is_left: Cell<bool>,
     /// Why nothing goes there any more.
     pub(crate) over: RefCell<Option<Failure>>,
+    /// Whether something of its transaction may have reached the server when its connection ended:
+    /// of each savepoint that was open, from the inside out, and of the transaction.
+    pub(crate) has_left: RefCell<Vec<bool>>,
+}
+
+impl Session {
+    /// Why a call fails whose connection has ended: a commit and a release speak of the whole.
+    pub(crate) fn over_for(&self, want: &Want, why: Failure) -> Failure {
+        let has_left = self.has_left.borrow();
+        let has_left = match want {
+            Want::Act(Act::Commit) => has_left.last(),
+            Want::Act(Act::Release) => has_left.first(),
+            _ => None,
+        };
+        has_left.map_or(why.clone(), |has_left| why.of_whole(*has_left))
+    }
 }

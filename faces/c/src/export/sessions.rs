@@ -79,7 +79,7 @@ pub(super) fn submit(
     out: *mut *mut OtCall,
 ) {
     match refused {
-        Some(failure) => state.fail(&call, failure),
+        Some(failure) => state.fail(&call, session.over_for(&call.want, failure)),
         None => state.enqueue(clock(), session, &call),
     }
     if !out.is_null() {

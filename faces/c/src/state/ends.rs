@@ -1,6 +1,7 @@
 //! How connections end.
 
 use onetrip_client::completion::{close, outcome};
+use onetrip_client::postgres::Act;
 use onetrip_engine::Time;
 use onetrip_postgres::message::{ErrorResponse, error_response::field, may_mend};
 
@@ -85,6 +86,14 @@ impl State {
         }
         self.does(Todo::Pool);
         if let Some(session) = session {
+            // The level that is asked about is the innermost one, until that is left.
+            let levels = 0..=session.savepoints.get();
+            let of_level = |_| {
+                let has_left = self.asks(now, number, Act::HasLeft);
+                self.asks(now, number, Act::Undo);
+                has_left
+            };
+            session.has_left.replace(levels.map(of_level).collect());
             self.end_session(&session, &why.failure(outcome::NOT_SENT));
         }
         self.listener_lost(now, number);

@@ -19,7 +19,7 @@ impl State {
         self.time_out(call);
         let over = session.over.borrow().clone();
         match over {
-            Some(failure) => self.fail(call, failure),
+            Some(failure) => self.fail(call, session.over_for(&call.want, failure)),
             None => {
                 session.line.borrow_mut().push_back(call.clone());
                 self.does(Todo::Advance(session.clone()));
@@ -79,7 +79,10 @@ impl State {
         let Some(link) = self.links.get_mut(&number) else { return };
         let ends = matches!(act, Act::Commit | Act::Rollback | Act::Release);
         let token = if ends { link.token(call, 0) } else { 0 };
-        let said = link.connection.borrow_mut().act(now, act, token);
+        let mut connection = link.connection.borrow_mut();
+        let has_left = ends && connection.act(now, Act::HasLeft, 0).is_ok_and(|it| it > 0);
+        let said = connection.act(now, act, token);
+        drop(connection);
         match said {
             Ok(_) if ends => call.now().stage = Stage::Sent(number, token, Ticket::Sent),
             Ok(_) => self.finish(call, None),
@@ -90,6 +93,7 @@ impl State {
                     Act::Commit | Act::Rollback => {
                         self.transaction_ended(now, number, act, call, Some(failure));
                     }
+                    Act::Release => self.fail(call, failure.of_whole(has_left)),
                     _ => self.fail(call, failure),
                 }
             }
@@ -98,7 +102,20 @@ impl State {
         self.soil(number);
     }
 
-    fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {
+    /// A savepoint was released, or it has failed.
+    pub(super) fn released(
+        &mut self,
+        now: Time,
+        number: u32,
+        call: &Rc<Call>,
+        why: Option<Failure>,
+    ) {
+        let has_left = self.asks(now, number, Act::HasLeft);
+        self.answered(now, call, why.map(|failure| failure.of_whole(has_left)));
+    }
+
+    /// What the connection says of its transaction.
+    pub(super) fn asks(&mut self, now: Time, number: u32, act: Act) -> bool {
         let link = self.links.get(&number);
         link.is_some_and(|it| it.connection.borrow_mut().act(now, act, 0).is_ok_and(|it| it > 0))
     }
@@ -113,6 +130,7 @@ impl State {
         failure: Option<Failure>,
     ) {
         let runs_again = self.asks(now, number, Act::RunsAgain);
+        let has_left = self.asks(now, number, Act::HasLeft);
         self.asks(now, number, Act::Forget);
         if let Some(session) = self.links.get(&number).and_then(|link| link.session.as_ref()) {
             session.runs_again.set(runs_again);
@@ -120,7 +138,10 @@ impl State {
         if failure.is_some() && act == Act::Rollback {
             self.destroy(now, number, "a transaction could not be rolled back");
         }
-        let failure = failure.map(|failure| Failure { runs_again, ..failure });
+        let failure = failure.map(|failure| match act {
+            Act::Commit => Failure { runs_again, ..failure.of_whole(has_left) },
+            _ => Failure { runs_again, ..failure },
+        });
         self.finish(call, failure);
     }
 

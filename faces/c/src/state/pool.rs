@@ -97,7 +97,7 @@ impl State {
         session.over.borrow_mut().get_or_insert_with(|| failure.clone());
         let line = std::mem::take(&mut *session.line.borrow_mut());
         for call in line {
-            self.fail(&call, failure.clone());
+            self.fail(&call, session.over_for(&call.want, failure.clone()));
         }
     }
 

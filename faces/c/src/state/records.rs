@@ -133,6 +133,7 @@ impl State {
             Want::Act(act @ (Act::Commit | Act::Rollback)) => {
                 self.transaction_ended(now, number, *act, &call, failure);
             }
+            Want::Act(Act::Release) => self.released(now, number, &call, failure),
             Want::Probe => {
                 let session = self.links.get(&number).and_then(|link| link.session.clone());
                 if let Some(session) = session {
@@ -155,7 +156,7 @@ impl State {
     }
 
     /// A statement has ended.
-    fn answered(&mut self, now: Time, call: &Rc<Call>, failure: Option<Failure>) {
+    pub(super) fn answered(&mut self, now: Time, call: &Rc<Call>, failure: Option<Failure>) {
         let failure = failure.or_else(|| call.look().parts.iter().find_map(unread));
         if let Some(failure) = &failure
             && failure.is_loss()

@@ -560,6 +560,34 @@ static void a_lost_connection_says_what_may_have_run(const char *url) {
   close_it(db), close_it(killer);
 }
 
+/* A commit and a release speak of all that they would have kept: something of it was sent. */
+static void the_end_of_a_lost_transaction_speaks_of_all_of_it(const char *url) {
+  ot_client *db = open_pg(url), *killer = open_pg(url);
+  ot_error err = OT_ERROR_INIT;
+  for (int releases = 0; releases < 2; releases++) {
+    ot_session *s = NULL;
+    ot_call *told = NULL, *lost = NULL, *ended = NULL;
+    CHECK(!ot_session_open(db, &s) && !ot_begin(s, NULL));
+    if (releases) CHECK(!ot_savepoint(s));
+    CHECK(!ot_session_query(s, OT_SQL("select pg_backend_pid()"), OT_NO_ARGS, NULL, &told));
+    ot_result *result = NULL;
+    int64_t pid = 0;
+    SAYS(OT_OK, ot_wait(told, -1, &result, &err), err);
+    SAYS(OT_OK, ot_get_i64(result, 0, 0, &pid), err);
+    ot_result_free(result);
+    char kill_it[100];
+    snprintf(kill_it, sizeof kill_it, "select pg_terminate_backend(%lld)", (long long)pid);
+    run(killer, kill_it);
+    CHECK(!ot_session_query(s, OT_SQL("select 1"), OT_NO_ARGS, NULL, &lost));
+    SAYS(OT_LOST, end_of(lost, &err), err);
+    CHECK(!(releases ? ot_release(s, &ended) : ot_commit(s, &ended)));
+    SAYS(OT_LOST, end_of(ended, &err), err);
+    CHECK(err.outcome == OT_REJECTED);
+    ot_session_close(s);
+  }
+  close_it(db), close_it(killer);
+}
+
 static int told;
 static void count_one(void *user) { told += *(int *)user; }
 static void ask_more(void *user) {
@@ -647,7 +675,7 @@ int main(int argc, char **argv) {
       TEST(a_transaction_commits_what_stands), TEST(a_session_keeps_its_state_and_leaves_none),
       TEST(a_conflict_is_run_again), TEST(a_stream_is_taken_as_it_comes),
       TEST(a_copy_stores_all_or_nothing), TEST(notifications_are_heard),
-      TEST(a_lost_connection_says_what_may_have_run), TEST(a_loop_drives_it),
+      TEST(a_lost_connection_says_what_may_have_run), TEST(the_end_of_a_lost_transaction_speaks_of_all_of_it), TEST(a_loop_drives_it),
       TEST(another_process_is_refused), TEST(closing_waits_for_answers_or_cuts),
   };
   return run_tests(tests, sizeof tests / sizeof *tests, argc, argv);

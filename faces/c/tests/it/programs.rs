@@ -74,6 +74,7 @@ tests! { c, "postgres", of_postgres();
     a_copy_stores_all_or_nothing
     notifications_are_heard
     a_lost_connection_says_what_may_have_run
+    the_end_of_a_lost_transaction_speaks_of_all_of_it
     a_loop_drives_it
     another_process_is_refused
     closing_waits_for_answers_or_cuts

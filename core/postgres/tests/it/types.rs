@@ -7,7 +7,9 @@ use bytes::BytesMut;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::client::types::catalog::{CATALOG_SQL, COLUMNS, Description, Kind, question};
 use onetrip_postgres::client::types::known::{Known, SIZE_MAX};
-use onetrip_postgres::client::types::look_up::{LookUps, Tries, Wait, found};
+use onetrip_postgres::client::types::look_up::{
+    LookUps, Tries, Unanswered, Wait, found, unanswered,
+};
 use onetrip_postgres::client::types::resolve::{DEPTH_MAX, Resolved, resolve};
 use onetrip_postgres::message::{Bind, Parse, SYNC, frame};
 
@@ -277,4 +279,15 @@ fn a_question_without_an_answer_is_put_a_few_times_only() {
     }
     assert_eq!(look_ups.wait(&[1], &mut tries, seconds(9), &1, u8::eq), Wait::Over);
     assert_eq!(wait(&mut look_ups, &[], 9, 1), Wait::Over, "nothing is missing");
+}
+
+#[test]
+fn what_ended_one_query_says_nothing_of_the_types() {
+    for lost in [None, Some("57014"), Some("55P03"), Some("40P01"), Some("57P01"), Some("XX000")] {
+        assert_eq!(unanswered(lost), Unanswered::Lost, "{lost:?}");
+    }
+    for refused in ["42501", "42P01", "42883", "0A000"] {
+        assert_eq!(unanswered(Some(refused)), Unanswered::Refused, "{refused}");
+    }
+    assert_eq!(unanswered(Some("25P02")), Unanswered::Aborted);
 }

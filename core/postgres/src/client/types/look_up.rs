@@ -11,7 +11,7 @@ use super::resolve::Resolved;
 /// How often a query is sent. It may have to be sent again, behind a pipeline that got the right to
 /// send first. Each time it is nearer to the front. Without an answer the types stay known by their
 /// oids.
-const TRIES_MAX: u8 = 4;
+pub const TRIES_MAX: u8 = 4;
 
 /// How often one reply has caused a query on one connection.
 #[derive(Debug, Default)]
@@ -119,6 +119,31 @@ impl<W> LookUps<W> {
         let all = self.on_their_way.iter_mut();
         all.flat_map(move |it| it.waiting.extract_if(.., move |(deadline, _)| *deadline <= now))
             .map(|(_, waiter)| waiter)
+    }
+}
+
+/// What is said of types by the failure of a query for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// Nothing: a cancel, a deadline, a lost connection ended this one query. Nothing is to be
+    /// remembered by it, and what needs the types fails in the same way.
+    Lost,
+    /// They stay known by their numbers: the server refuses the query itself, to this role or
+    /// since it has no such catalogue, and would refuse the next one.
+    Refused,
+    /// Nothing, and there is nothing to stop: something else has failed the transaction. What was
+    /// answered in front of that is read by the numbers of its types, which is not remembered.
+    Aborted,
+}
+
+/// Tells these apart by the SQLSTATE; `None` if the server did not answer.
+#[must_use]
+pub fn unanswered(sqlstate: Option<&str>) -> Unanswered {
+    match sqlstate {
+        Some("25P02") => Unanswered::Aborted,
+        // Syntax error or access rule violation; feature not supported.
+        Some(code) if code.starts_with("42") || code.starts_with("0A") => Unanswered::Refused,
+        _ => Unanswered::Lost,
     }
 }
 

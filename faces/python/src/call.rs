@@ -63,8 +63,9 @@ pub(crate) enum Want {
     Description(Py<Statement>),
     /// For the client itself: the types in such a description.
     Types(Py<Statement>, Vec<u32>, Bytes),
-    /// For the client itself: the types in the reply to this call, which came by this connection.
-    TypesOf(Py<Call>, u32),
+    /// For the client itself: the types in the reply to this call, which came by this connection;
+    /// and whether its caller has a transaction there.
+    TypesOf(Py<Call>, u32, bool),
 }
 
 /// A portal: the rows of a statement, of which some are fetched at a time.
@@ -127,6 +128,13 @@ pub(crate) struct Progress {
     pub(crate) readers: Option<Arc<Columns>>,
     /// The server was asked about the types of this reply.
     pub(crate) is_told_types: bool,
+    /// It could not say, for a reason that is of no account the next time.
+    pub(crate) is_untold: bool,
+    /// The question for them, while it is open; how often that was asked; and why it has failed,
+    /// which the caller hears in place of the rows.
+    pub(crate) question: Option<Py<Call>>,
+    pub(crate) asked: u8,
+    pub(crate) unanswered: Option<Failure>,
     /// Its text was described for it, so that nothing is to blame that was learned before.
     pub(crate) is_fresh: bool,
     /// How often it was sent again since its text was something else by then.
@@ -287,7 +295,8 @@ impl Call {
     pub(crate) fn restart(&self) -> Option<Py<PyList>> {
         let rows = self.now.with(|it| {
             (it.columns, it.fault, it.failure) = (None, None, None);
-            (it.readers, it.is_told_types) = (None, false);
+            (it.readers, it.is_told_types, it.is_untold) = (None, false, false);
+            (it.asked, it.unanswered) = (0, None);
             (it.bytes, it.total, it.table) = (0, 0, None);
             it.blocks.clear();
             it.rows.take()

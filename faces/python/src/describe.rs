@@ -8,6 +8,7 @@ use onetrip_client::flag;
 use onetrip_engine::{Outcome, Time};
 use onetrip_postgres::client::types::catalog::Description;
 use onetrip_postgres::client::types::fit::{Fit, fit};
+use onetrip_postgres::client::types::look_up::{TRIES_MAX, Unanswered, unanswered};
 use onetrip_postgres::client::{first_use, migrated};
 use onetrip_postgres::message::tag::backend;
 use pyo3::prelude::*;
@@ -133,11 +134,19 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
                 false => ask_types(core, statement, (parameters, row), missing, number),
             }
         }
-        Want::TypesOf(call, of) => {
-            learn(core, &blocks)?;
+        Want::TypesOf(call, of, is_in_transaction) => {
             let call = call.bind(core.py());
-            for part in parts_of(call) {
-                part.get().now.with(|it| it.is_told_types = true)?;
+            call.get().now.with(|it| it.question.take())?;
+            match failure {
+                None => {
+                    learn(core, &blocks)?;
+                    for part in parts_of(call) {
+                        part.get().now.with(|it| it.is_told_types = true)?;
+                    }
+                }
+                Some(failure) => {
+                    lost_of_reply(core, call, (failure, number), *is_in_transaction)?;
+                }
             }
             Core::run(core, |state, py, now| match number {
                 0 => state.told(py, now),
@@ -148,15 +157,92 @@ pub(crate) fn step(core: &Bound<'_, Core>, call: &Bound<'_, Call>) -> PyResult<(
         Want::Types(statement, parameters, row) => {
             let statement = statement.bind(core.py());
             let is_wanted = number != 0 || close(statement, call)?;
-            if failure.is_some() && !is_wanted {
-                return Core::run(core, State::told);
+            if let Some(failure) = failure {
+                let described = (parameters.clone(), row.clone());
+                return match is_wanted {
+                    true => lost(core, statement, described, (&failure, number)),
+                    false => Core::run(core, State::told),
+                };
             }
-            // Types that could not be asked for are known by their numbers.
             learn(core, &blocks)?;
             learned(core, statement, parameters.clone(), row.clone(), number)
         }
         _ => Ok(()),
     }
+}
+
+/// The types in a description were asked for in vain.
+fn lost(
+    core: &Bound<'_, Core>,
+    statement: &Bound<'_, Statement>,
+    (parameters, row): (Vec<u32>, Bytes),
+    (failure, number): (&Failure, u32),
+) -> PyResult<()> {
+    if unanswered(failure.sqlstate()) != Unanswered::Refused {
+        return failed(core, statement, failure, number);
+    }
+    // The refusal has ended the transaction, of which the caller has to hear the reason. Others,
+    // and the next one, do without.
+    if status(core, number)? == Some(b'E') {
+        remember(core, statement, parameters, row)?;
+        return failed(core, statement, failure, number);
+    }
+    learned(core, statement, parameters, row, number)
+}
+
+/// The types in the reply to a call were asked for in vain, on the connection `number` if that is
+/// its caller's. It has run.
+fn lost_of_reply(
+    core: &Bound<'_, Core>,
+    call: &Bound<'_, Call>,
+    (failure, number): (Failure, u32),
+    is_in_transaction: bool,
+) -> PyResult<()> {
+    let asked = call.get().now.with(|it| it.asked)?;
+    if number == 0 && failure.is_loss() && asked < TRIES_MAX {
+        // Another connection can say it as well: `check` asks once more.
+        return Ok(());
+    }
+    let status = status(core, number)?;
+    let has_ended = status == Some(b'E');
+    let outcome = match status {
+        // It is undone with the transaction that the question has ended.
+        Some(b'E') => outcome::REJECTED,
+        // Its COMMIT may have been on its way.
+        None if is_in_transaction => outcome::UNKNOWN,
+        _ => outcome::APPLIED,
+    };
+    let means = unanswered(failure.sqlstate());
+    for part in parts_of(call).iter().map(Py::get).filter(|part| part.reads_rows()) {
+        let needs = matches!(look(&part.client(core.py())?, part)?, Look::Unknown(_));
+        part.now.with(|it| {
+            it.is_told_types = true;
+            it.is_untold = means != Unanswered::Refused;
+        })?;
+        // What is refused is so the next time as well, and then not asked for.
+        let goes_on = match means {
+            Unanswered::Aborted => true,
+            Unanswered::Refused if needs => {
+                look(&part.client(core.py())?, part)?;
+                !has_ended
+            }
+            Unanswered::Refused | Unanswered::Lost => !needs,
+        };
+        if !goes_on {
+            let failure = failure.again(core.py(), outcome);
+            part.now.with(|it| it.unanswered = Some(failure))?;
+        }
+    }
+    Ok(())
+}
+
+/// The status of the transaction on a connection that one caller has; none of one that has ended.
+fn status(core: &Bound<'_, Core>, number: u32) -> PyResult<Option<u8>> {
+    let of = |state: &mut State| {
+        let is_there = state.links.get(&number).is_some_and(|link| !link.is_over);
+        state.status(number).bytes().next().filter(|_| is_there)
+    };
+    Ok(core.get().state.with(of)?)
 }
 
 fn learn(core: &Bound<'_, Core>, blocks: &[Bytes]) -> PyResult<()> {
@@ -198,9 +284,9 @@ pub(crate) enum Look {
 /// Looks at what has come of a reply. The types of its client are those by which it is read.
 pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
     let (py, is_arrow) = (client.py(), matches!(call.want, Want::Arrow));
-    let (columns, described, is_told, is_made) = call.now.with(|it| {
+    let (columns, described, is_told, is_untold, is_made) = call.now.with(|it| {
         let is_made = if is_arrow { it.table.is_some() } else { it.readers.is_some() };
-        (it.columns.clone(), it.described.clone(), it.is_told_types, is_made)
+        (it.columns.clone(), it.described.clone(), it.is_told_types, it.is_untold, is_made)
     })?;
     let (Some(body), Some(described), Some(statement)) = (columns, described, &call.statement)
     else {
@@ -233,7 +319,9 @@ pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
             }
             Fit::Fits => {
                 if let Some(columns) = Columns::read(py, &body, types, asked)?.map(Arc::new) {
-                    drop(statement.get().keep_columns(&body, &described, &columns)?);
+                    if !is_untold {
+                        drop(statement.get().keep_columns(&body, &described, &columns)?);
+                    }
                     call.now.with(|it| it.readers = Some(columns))?;
                 }
             }
@@ -265,6 +353,14 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
     let parts = parts_of(call);
     let mut unknown = Vec::new();
     for part in parts.iter().filter(|part| part.get().reads_rows()) {
+        let (unanswered, is_untold) =
+            part.get().now.with(|it| (it.unanswered.take(), it.is_untold))?;
+        if let Some(failure) = unanswered {
+            // What it returns may be something else by now, so the next use asks for that as well.
+            part.get().statement.iter().filter(|_| is_untold).for_each(|it| it.get().forget());
+            part.get().now.with(|it| it.failure = Some(failure))?;
+            continue;
+        }
         let failure = match look(&client, part.get())? {
             Look::Right => continue,
             Look::Unknown(oids) => {
@@ -275,6 +371,8 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
                 unknown.extend(altered(&client, part.get(), &oids)?);
                 continue;
             }
+            // It may be what it was: nobody could be asked.
+            Look::Misfit(_) if is_untold => Failure::rolled_back(),
             Look::Misfit(place) => misfit(&client, part.get(), place)?,
         };
         let goes_again = it.is_one()
@@ -358,10 +456,15 @@ fn ask_types_of(
         _ => call.get().statement.as_ref(),
     };
     let Some(statement) = of.map(|it| it.bind(py)) else { return Ok(()) };
-    let want = Want::TypesOf(call.clone().unbind(), number);
+    let is_in_transaction = status(core, number)?.is_some_and(|it| it != b'I');
+    let want = Want::TypesOf(call.clone().unbind(), number, is_in_transaction);
     let question = own(core, want, statement, flag::BINARY | flag::UNPREPARED)?;
     let request = vec![(None, Described::question(), array_of(missing), Vec::new())];
     question.get().now.with(|it| it.requests = request)?;
+    call.get().now.with(|it| {
+        it.asked += 1;
+        it.question = Some(question.clone().unbind());
+    })?;
     Core::run(core, |state, py, now| {
         // What the caller's own transaction has made is seen there alone.
         if state.links.get(&number).is_some_and(|link| link.is_lent && !link.is_over) {
@@ -400,11 +503,7 @@ fn learned(
     row: Bytes,
     number: u32,
 ) -> PyResult<()> {
-    let described = core.get().state.with(|state| {
-        state.ids += 1;
-        Described::new(state.ids, parameters, row, &state.types)
-    })?;
-    statement.get().learn(described)?;
+    remember(core, statement, parameters, row)?;
     let (waiting, others) = statement
         .get()
         .known
@@ -417,6 +516,19 @@ fn learned(
         0 => state.told(py, now),
         number => state.answered_own(number),
     })
+}
+
+fn remember(
+    core: &Bound<'_, Core>,
+    statement: &Bound<'_, Statement>,
+    parameters: Vec<u32>,
+    row: Bytes,
+) -> PyResult<()> {
+    let described = core.get().state.with(|state| {
+        state.ids += 1;
+        Described::new(state.ids, parameters, row, &state.types)
+    })?;
+    statement.get().learn(described)
 }
 
 /// Whoever waited hears of it. What they had to send was not.

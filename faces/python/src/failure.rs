@@ -71,6 +71,11 @@ impl Failure {
         Failure::said(said.code, outcome, said.text)
     }
 
+    /// Of what was undone with its transaction.
+    pub(crate) fn rolled_back() -> Failure {
+        Failure::told(said::ROLLED_BACK, outcome::REJECTED)
+    }
+
     /// The same for another, of which this is known.
     pub(crate) fn again(&self, py: Python<'_>, outcome: u32) -> Failure {
         match self {
@@ -97,9 +102,7 @@ impl Failure {
                 let outcome = outcome::REJECTED;
                 Failure::Said { code, outcome, message: text.to_owned(), cause }
             }
-            _ if self.outcome() == outcome::REJECTED => {
-                Failure::told(said::ROLLED_BACK, outcome::REJECTED)
-            }
+            _ if self.outcome() == outcome::REJECTED => Failure::rolled_back(),
             _ => self.again(py, self.outcome()),
         }
     }

@@ -322,6 +322,10 @@ impl State {
             Stage::Answered => {
                 const WHY: &str = "it was given up by its caller";
                 self.fail(py, call, Failure::said("cancelled", outcome::APPLIED, WHY));
+                // What nobody else waits for is asked no more.
+                if let Ok(Some(question)) = call.get().now.with(|it| it.question.take()) {
+                    self.give_up(py, now, question.bind(py));
+                }
             }
             // Others have a part in it.
             Stage::Sent(..) if is_list(call.get()) => {}

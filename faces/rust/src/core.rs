@@ -190,7 +190,7 @@ pub(crate) struct Core {
     pub(crate) metadata_cache: Arc<MetadataCache>,
     pub(crate) types: Arc<TypeCache>,
     /// Queries for types that are in flight.
-    pub(crate) look_ups: LookUps<Waker>,
+    pub(crate) look_ups: LookUps<Waker, Error>,
     context: Arc<Context>,
     pub(crate) parameters: BTreeMap<String, String>,
     transport: Transport,

@@ -117,10 +117,24 @@ struct Learning {
     /// Whether a second connection was tried: the first may be in a failed transaction, for
     /// instance.
     elsewhere: bool,
+    /// Why the server gave a query for them up, and whether that has ended the transaction.
+    failure: Option<(Error, bool)>,
 }
 
 impl Learning {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Looks for the types, and fails as the query did that the server gave up. What else leaves them
+    /// unknown is no failure.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        ready!(self.poll_found(cx));
+        let failure = self.failure.take().filter(|_| !self.missing.is_empty());
+        Poll::Ready(match failure {
+            None => Ok(()),
+            Some((error, true)) => Err(error.with_outcome(Outcome::Rejected)),
+            Some((error, false)) => Err(error.with_outcome(Outcome::Applied)),
+        })
+    }
+
+    fn poll_found(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.missing = self.connection.context.types.missing(&self.missing);
             let deadline = self.deadline;
@@ -128,9 +142,14 @@ impl Learning {
                 return Poll::Ready(());
             }
             let (missing, tries, owner_epoch) = (&self.missing, &mut self.tries, self.owner_epoch);
+            let (failure, is_member) = (&mut self.failure, self.provisional);
             let asked = self.connection.with(|core, now| {
                 if core.replies.owner_epoch() != owner_epoch {
                     return Poll::Ready(());
+                }
+                if let Some(error) = core.look_ups.failure(missing, tries) {
+                    let is_undone = is_member || core.status() == TransactionStatus::Failed;
+                    failure.get_or_insert((error.clone(), is_undone));
                 }
                 let asked = core.poll_types(now, missing, tries, deadline, cx);
                 core.settle(now);
@@ -139,6 +158,10 @@ impl Learning {
             });
             if asked.is_pending() {
                 return Poll::Pending;
+            }
+            // What was asked there has ended the transaction: nothing is to be asked elsewhere.
+            if matches!(self.failure, Some((_, true))) {
+                return Poll::Ready(());
             }
             // Only without waiting: the connection waited for might be held by this very caller.
             let other = self.connection.pool_slot.owner.clone().another();
@@ -383,10 +406,11 @@ impl<T: FromReply> Reply<T> {
                 Stage::Taken => panic!("a reply was polled again after it had been taken"),
                 Stage::At(At::Here(connection, token)) => (connection, token),
                 Stage::Learning(mut learning) => {
-                    if learning.poll(cx).is_pending() {
+                    let Poll::Ready(found) = learning.poll(cx) else {
                         this.stage = Stage::Learning(learning);
                         return Poll::Pending;
-                    }
+                    };
+                    found?;
                     let Learning { connection, columns, blocks, provisional, .. } = *learning;
                     let described = T::describe(columns, &blocks, &connection.context.types);
                     let (columns, _) = connection.judge(described, provisional)?;
@@ -439,6 +463,7 @@ impl<T: FromReply> Reply<T> {
                 tries,
                 owner_epoch,
                 elsewhere,
+                failure: None,
             }));
         }
     }

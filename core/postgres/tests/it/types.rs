@@ -7,7 +7,9 @@ use bytes::BytesMut;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::client::types::catalog::{CATALOG_SQL, COLUMNS, Description, Kind, question};
 use onetrip_postgres::client::types::known::{Known, SIZE_MAX};
-use onetrip_postgres::client::types::look_up::{LookUps, Tries, Wait, found};
+use onetrip_postgres::client::types::look_up::{
+    LookUps, Tries, Unanswered, Wait, found, unanswered,
+};
 use onetrip_postgres::client::types::resolve::{DEPTH_MAX, Resolved, resolve};
 use onetrip_postgres::message::{Bind, Parse, SYNC, frame};
 
@@ -242,7 +244,7 @@ fn wait(look_ups: &mut LookUps<u8>, missing: &[u32], until: u64, who: u8) -> Wai
 
 #[test]
 fn all_who_miss_the_same_types_share_a_question() {
-    let (mut look_ups, token) = (LookUps::default(), Token(7));
+    let (mut look_ups, token) = (LookUps::<u8>::default(), Token(7));
     assert_eq!(wait(&mut look_ups, &[1, 2], 9, 1), Wait::Ask);
     look_ups.asked((token, None), &[1, 2], seconds(9), 1);
     assert_eq!(wait(&mut look_ups, &[2, 3], 8, 2), Wait::Shared);
@@ -256,7 +258,7 @@ fn all_who_miss_the_same_types_share_a_question() {
 
 #[test]
 fn who_waits_is_woken_when_it_is_late_and_the_others_go_on_waiting() {
-    let (mut look_ups, token) = (LookUps::default(), Token(7));
+    let (mut look_ups, token) = (LookUps::<u8>::default(), Token(7));
     assert_eq!(look_ups.deadline(), Time::NEVER);
     look_ups.asked((token, None), &[1], seconds(9), 1);
     assert_eq!(wait(&mut look_ups, &[1], 3, 2), Wait::Shared);
@@ -269,7 +271,7 @@ fn who_waits_is_woken_when_it_is_late_and_the_others_go_on_waiting() {
 
 #[test]
 fn a_question_without_an_answer_is_put_a_few_times_only() {
-    let (mut look_ups, mut tries) = (LookUps::default(), Tries::default());
+    let (mut look_ups, mut tries) = (LookUps::<u8>::default(), Tries::default());
     for _ in 0..4 {
         assert_eq!(look_ups.wait(&[1], &mut tries, seconds(9), &1_u8, u8::eq), Wait::Ask);
         look_ups.asked((Token(7), None), &[1], seconds(9), 1);
@@ -277,4 +279,35 @@ fn a_question_without_an_answer_is_put_a_few_times_only() {
     }
     assert_eq!(look_ups.wait(&[1], &mut tries, seconds(9), &1, u8::eq), Wait::Over);
     assert_eq!(wait(&mut look_ups, &[], 9, 1), Wait::Over, "nothing is missing");
+}
+
+#[test]
+fn a_caller_hears_why_the_server_gave_its_query_up() {
+    let mut look_ups = LookUps::<u8, &str>::default();
+    let (mut tries, mut later) = (Tries::default(), Tries::default());
+    let ask = |look_ups: &mut LookUps<u8, &'static str>, tries: &mut Tries, why: &'static str| {
+        assert_eq!(look_ups.wait(&[1, 2], tries, seconds(9), &1, u8::eq), Wait::Ask);
+        look_ups.asked((Token(7), None), &[1, 2], seconds(9), 1);
+        look_ups.failed(Token(7), why);
+        assert_eq!(look_ups.ended(Token(7)).unwrap().count(), 1);
+    };
+    ask(&mut look_ups, &mut tries, "first");
+    ask(&mut look_ups, &mut later, "second");
+    assert_eq!(look_ups.failure(&[2], &tries), Some(&"first"));
+    assert_eq!(look_ups.failure(&[2], &later), Some(&"second"), "not what came before it");
+    assert_eq!(look_ups.failure(&[3], &tries), None, "that was about others");
+    assert_eq!(look_ups.failure(&[2], &Tries::default()), None, "it has not waited");
+    look_ups.failed(Token(8), "no query");
+    assert_eq!(look_ups.failure(&[1], &later), Some(&"second"));
+}
+
+#[test]
+fn what_ended_one_query_says_nothing_of_the_types() {
+    for lost in [None, Some("57014"), Some("55P03"), Some("40P01"), Some("57P01"), Some("XX000")] {
+        assert_eq!(unanswered(lost), Unanswered::Lost, "{lost:?}");
+    }
+    for refused in ["42501", "42P01", "42883", "0A000"] {
+        assert_eq!(unanswered(Some(refused)), Unanswered::Refused, "{refused}");
+    }
+    assert_eq!(unanswered(Some("25P02")), Unanswered::Aborted);
 }

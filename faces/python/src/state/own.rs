@@ -94,10 +94,12 @@ impl State {
         }
     }
 
-    /// The first in line ends so.
+    /// The first in line ends so. One that its caller gave up stays: `send_front` leaves it out.
     pub(crate) fn fail_front(&mut self, py: Python<'_>, number: u32, failure: Failure) {
-        let front = self.links.get_mut(&number).and_then(|link| link.line.pop_front());
-        if let Some(call) = front {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if link.line.front().is_some_and(|call| !call.get().is_over())
+            && let Some(call) = link.line.pop_front()
+        {
             let held = call.get().now.with(|it| it.held.take()).ok().flatten();
             self.fail(py, &call.into_bound(py), held.unwrap_or(failure));
         }
@@ -124,7 +126,10 @@ impl State {
             |link: &Link| link.is_asking && link.line.front().is_some_and(|front| front.is(call));
         let found = self.links.iter_mut().find(|(_, link)| is_asked(link));
         let Some((&number, link)) = found else { return };
-        if let Some((Stage::Sent(_, token, ticket), question)) = link.question(py) {
+        if let Some((Stage::Sent(_, token, ticket), question)) = link.question(py)
+            // Otherwise it is about the reply to another call, which waits for it.
+            && !matches!(question.get().want, Want::TypesOf(..))
+        {
             link.give_up(now, token, ticket, question);
             self.soil(number);
             self.walk(py, now, number);

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use onetrip_engine::{Request, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::types::catalog::{expect, question};
-use onetrip_postgres::client::types::look_up::{Tries, Wait, found};
+use onetrip_postgres::client::types::look_up::{Tries, Unanswered, Wait, found, unanswered};
 use onetrip_postgres::client::types::resolve::resolve;
 
 use super::TypeCache;
@@ -100,19 +100,28 @@ impl Core {
 
     /// A request ended: if it was a query for types, learns from the answer.
     pub(crate) fn look_up_ended(&mut self, now: Time, token: Token) {
-        let Some(waiting) = self.look_ups.ended(token) else { return };
+        if !self.look_ups.has(token) {
+            return;
+        }
         let taken = self.replies.take(token);
         if let Some((group, _)) = self.pipelines.sender_group() {
             self.engine.handle_consumed(now, group, taken.blocks.len());
         }
-        if taken.result.is_ok() {
-            match Rows::read(None, taken.blocks, false) {
+        match taken.result {
+            Ok(_) => match Rows::read(None, taken.blocks, false) {
                 // Rows that can't be read teach nothing.
                 Ok(rows) => _ = self.types.learn_found(&rows),
                 Err(_) => self.engine.handle_violation(MALFORMED),
+            },
+            // The others may end by what is their caller's or their connection's own.
+            Err(error) if error.sqlstate().is_some() => {
+                if unanswered(error.sqlstate()) == Unanswered::Lost {
+                    self.look_ups.failed(token, error);
+                }
             }
+            Err(_) => {}
         }
-        self.wakers.extend(waiting);
+        self.wakers.extend(self.look_ups.ended(token).into_iter().flatten());
     }
 
     /// Wakes callers whose deadline for the types has passed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::pooled::shared;
 use onetrip::types::{Interval, Kind, Range, Type};
-use onetrip::{Client, Outcome, Rows};
+use onetrip::{Client, Error, FromReply, Outcome, Reply, Rows};
 use onetrip_lab::proxy::Link;
 use postgres_types::{FromSql as DeriveFromSql, ToSql as DeriveToSql};
 
@@ -161,6 +161,41 @@ fn in_a_failed_transaction_types_stay_known_by_number() {
         assert_eq!(rows.iter().next().unwrap().columns()[0].type_().kind(), &Kind::Simple);
         tx.rollback().await.unwrap();
         assert_glad(&session.query(&select_mood(&s), &[]).await.unwrap());
+    });
+}
+
+/// Cancels queries for types, one by one, until the reply has come.
+async fn cancelled<T: FromReply>(apart: &Apart, mut reply: Reply<T>) -> Result<T, Error> {
+    let cancel = "select pg_cancel_backend(pid) from pg_locks where relation = \
+                  'pg_catalog.pg_range'::regclass and not granted";
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut reply => return ended,
+            rows = apart.watcher.query(cancel, &[]) => drop(rows.unwrap()),
+        }
+    }
+}
+
+/// The types in a reply are asked for in vain: it fails as the question did, where that has ended
+/// its transaction, and so nothing says 25P02 instead.
+#[test]
+fn the_cancel_of_a_look_up_in_a_transaction_is_the_error_of_its_statement() {
+    run(async {
+        let apart = Apart::new().await;
+        apart.watcher.script("create type mood as enum ('sad', 'very_glad')").await.unwrap();
+        let client = apart.client_with("connections_max=1").await;
+        let mut session = client.session().await.unwrap();
+        apart.watcher.script("begin; lock table pg_catalog.pg_range").await.unwrap();
+        let sql = select_mood("public");
+        let tx = session.begin().await.unwrap();
+        rejected(cancelled(&apart, tx.query(&sql, &[])).await, "57014");
+        tx.rollback().await.unwrap();
+        // Outside of one it is asked several times, and the statement has taken effect.
+        let error = error(cancelled(&apart, session.query(&sql, &[])).await);
+        assert_eq!((error.sqlstate(), error.outcome()), (Some("57014"), Outcome::Applied));
+        apart.watcher.script("rollback").await.unwrap();
+        assert_glad(&session.query(&sql, &[]).await.unwrap());
     });
 }
 

@@ -9,11 +9,15 @@ pub(crate) fn on(error: &ServerError) -> Option<&'static str> {
     let says = |words: &str| error.message.contains(words);
     match error.code.as_str() {
         // The server quotes the statement's name in every language, and only our names begin like
-        // this.
-        "26000" | "42P05" if says(&format!("\"{NAME_PREFIX}")) => Some(
-            "a pooler that gives each transaction another connection may be in between: set \
+        // this. The guard behind a reset says by its name what has happened.
+        "26000" | "42P05"
+            if says(&format!("\"{NAME_PREFIX}")) && !says(&format!("\"{NAME_PREFIX}reset")) =>
+        {
+            Some(
+                "a pooler that gives each transaction another connection may be in between: set \
              prepare_threshold=0 here, or max_prepared_statements in PgBouncer 1.21 or newer",
-        ),
+            )
+        }
         // PgBouncer has no translations (src/client.c, src/server.c).
         "08P01" if says("unsupported startup parameter") => Some(
             "the pooler takes no such setting: leave it out, or name it in its \
@@ -41,5 +45,7 @@ mod tests {
         assert!(on(&ours).is_some_and(|advice| advice.contains("prepare_threshold=0")));
         let theirs = error("26000", "prepared statement \"plan\" does not exist");
         assert_eq!(on(&theirs), None);
+        let guard = error("26000", "prepared statement \"onetrip_reset failed, not run\" does");
+        assert_eq!(on(&guard), None);
     }
 }

@@ -332,7 +332,7 @@ impl Call {
             }
             Want::Arrow => {
                 let table = reply.table(table).map_err(|misfit| misread(py, misfit))?;
-                Ok(Arrow::new(table).into_pyobject(py)?.into_any().unbind())
+                Ok(Arrow::new(table.map(|it| *it)).into_pyobject(py)?.into_any().unbind())
             }
             Want::Rows | Want::Parts(_, true) | Want::Portal(_) => {
                 let rows = rows.unwrap_or_else(|| PyList::empty(py).unbind());
@@ -459,7 +459,7 @@ impl Reply<'_> {
     }
 
     /// Adds the rows to a table of Arrow; none where there are no columns.
-    fn table(&self, table: Option<Builder>) -> Result<Option<Builder>, Misfit> {
+    fn table(&self, table: Option<Box<Builder>>) -> Result<Option<Box<Builder>>, Misfit> {
         let Some(mut table) = table else { return Ok(None) };
         for body in self.bodies() {
             table.append(body)?;

@@ -100,7 +100,7 @@ pub(crate) struct Call {
 /// A request: whose it is if not the call's own, and its parameters; those of further uses follow.
 pub(crate) type Encoded = (Option<Py<Call>>, Arc<Described>, Vec<u8>, Vec<Vec<u8>>);
 
-/// How far it has come.
+/// How far it has come. There may be thousands of them in flight, so what few have is in a box.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
@@ -121,7 +121,7 @@ pub(crate) struct Progress {
     pub(crate) rows: Option<Py<PyList>>,
     pub(crate) fault: Option<PyErr>,
     /// The same as columns of Arrow.
-    pub(crate) table: Option<Builder>,
+    pub(crate) table: Option<Box<Builder>>,
     /// The body of the RowDescription.
     pub(crate) columns: Option<Bytes>,
     /// How the rows are read, once that is known to be right.
@@ -134,13 +134,13 @@ pub(crate) struct Progress {
     /// which the caller hears in place of the rows.
     pub(crate) question: Option<Py<Call>>,
     pub(crate) asked: u8,
-    pub(crate) unanswered: Option<Failure>,
+    pub(crate) unanswered: Option<Box<Failure>>,
     /// Its text was described for it, so that nothing is to blame that was learned before.
     pub(crate) is_fresh: bool,
     /// How often it was sent again since its text was something else by then.
     pub(crate) again: u8,
     /// Why it failed, if the server says of its text what it has said before.
-    pub(crate) held: Option<Failure>,
+    pub(crate) held: Option<Box<Failure>>,
     pub(crate) failure: Option<Failure>,
     /// Those that wait for its end.
     pub(crate) future: Option<Py<PyAny>>,

@@ -404,7 +404,7 @@ impl Core {
         })?;
         let known = it.statement.as_ref().and_then(|it| it.get().described());
         let is_same = used.zip(known).is_some_and(|(used, known)| used.is_same(&known));
-        Ok(held.filter(|_| is_same))
+        Ok(held.filter(|_| is_same).map(|it| *it))
     }
 
     /// Writes what is sent of a call. Where a value does not fit what was learned of its text before,
@@ -426,7 +426,7 @@ impl Core {
             })?;
         }
         statement.get().forget();
-        it.now.with(|it| it.held = Some(failure))?;
+        it.now.with(|it| it.held = Some(Box::new(failure)))?;
         Ok(Ok(Some(statement.into_bound(py))))
     }
 

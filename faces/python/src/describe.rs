@@ -230,7 +230,7 @@ fn lost_of_reply(
         };
         if !goes_on {
             let failure = failure.again(core.py(), outcome);
-            part.now.with(|it| it.unanswered = Some(failure))?;
+            part.now.with(|it| it.unanswered = Some(Box::new(failure)))?;
         }
     }
     Ok(())
@@ -314,7 +314,7 @@ pub(crate) fn look(client: &Bound<'_, Core>, call: &Call) -> PyResult<Look> {
             Fit::Misfit(place) => return Ok(Look::Misfit(place)),
             Fit::Fits if is_arrow => {
                 let table = Builder::new::<Misfit>(&body, |_| Ok(types)).ok();
-                call.now.with(|it| it.table = table)?;
+                call.now.with(|it| it.table = table.map(Box::new))?;
                 return Ok(Look::Right);
             }
             Fit::Fits => {
@@ -358,7 +358,7 @@ pub(crate) fn check(core: &Bound<'_, Core>, call: &Bound<'_, Call>, number: u32)
         if let Some(failure) = unanswered {
             // What it returns may be something else by now, so the next use asks for that as well.
             part.get().statement.iter().filter(|_| is_untold).for_each(|it| it.get().forget());
-            part.get().now.with(|it| it.failure = Some(failure))?;
+            part.get().now.with(|it| it.failure = Some(*failure))?;
             continue;
         }
         let failure = match look(&client, part.get())? {
@@ -564,7 +564,7 @@ fn failed(
                 }
             }
             let held = call.get().now.with(|it| it.held.take()).ok().flatten();
-            state.fail(py, &call, held.unwrap_or_else(|| said(failure)));
+            state.fail(py, &call, held.map_or_else(|| said(failure), |it| *it));
         })?;
     }
     Core::run(core, |state, py, now| {

@@ -101,7 +101,7 @@ impl State {
             && let Some(call) = link.line.pop_front()
         {
             let held = call.get().now.with(|it| it.held.take()).ok().flatten();
-            self.fail(py, &call.into_bound(py), held.unwrap_or(failure));
+            self.fail(py, &call.into_bound(py), held.map_or(failure, |it| *it));
         }
     }
 

@@ -288,7 +288,7 @@ impl State {
         self.drop_rows(call);
         self.settle_read(call.get());
         let old = call.get().now.with(|it| {
-            (it.stage, it.held) = (Stage::Made, held);
+            (it.stage, it.held) = (Stage::Made, held.map(Box::new));
             it.again += 1;
             it.holder.take()
         });

@@ -267,6 +267,10 @@ impl Ownership {
     }
 
     pub(super) fn names(&mut self) -> Names {
+        // Each reset takes all names away, also those in what is sent behind it in the same flight.
+        if self.left_names == LeftNames::AllDeallocated {
+            return Names::Lost;
+        }
         if self.temporary && self.holder != Holder::Shared {
             return Names::Lost;
         }

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Connection, End, Limits, Outcome, Output, Request, SyncPoint, Time, Token};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{SYNC, TransactionStatus};
-use onetrip_postgres::{Event, Expect, Postgres};
+use onetrip_postgres::{Event, Expect, Names, Postgres};
 
 const NOW: Time = Time::ZERO;
 const PROCESS: i32 = 4711;
@@ -236,6 +236,28 @@ fn a_reset_behind_one_that_failed_lifts_the_timeouts_first() {
     for setting in ["set statement_timeout = 0", "set lock_timeout = 0"] {
         assert!(again.contains(setting), "{again}");
     }
+}
+
+/// From then on each reset deallocates all statements, in front of what is sent in the same flight.
+#[test]
+fn behind_two_resets_that_failed_no_names_are_used() {
+    let mut host = Host::warm();
+    host.engine.protocol_mut().lend();
+    host.put(3, SyncPoint::Own);
+    for error_at in [RESET / 2, 3] {
+        assert_eq!(host.engine.protocol_mut().names(), Names::Kept);
+        let sent = host.write();
+        host.answer(&sent, usize::MAX, Some(error_at));
+    }
+    assert_eq!(host.engine.protocol_mut().names(), Names::Lost);
+    host.outputs();
+    host.put(4, SyncPoint::Own);
+    let all = String::from_utf8_lossy(host.engine.transmit()).into_owned();
+    assert!(all.contains("deallocate all"), "{all}");
+    let sent = host.write();
+    host.answer(&sent, usize::MAX, None);
+    assert_eq!(host.ends(), [(4, End::Complete)]);
+    assert_eq!(host.engine.protocol_mut().names(), Names::Lost);
 }
 
 /// P46. What can't be sent again says that it did not run, and not what stopped the reset.

@@ -1009,11 +1009,10 @@ impl Generation {
         self.0.losses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Differs from what it was, once anything that was remembered was found to be wrong since: a
-    /// change, or a statement that is lost.
+    /// Differs from what it was, once a server did not have a statement that was prepared there.
     #[must_use]
-    pub fn findings(&self) -> u64 {
-        self.now().wrapping_add(self.0.losses.load(Ordering::Relaxed))
+    pub fn losses(&self) -> u64 {
+        self.0.losses.load(Ordering::Relaxed)
     }
 }
 

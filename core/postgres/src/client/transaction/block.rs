@@ -28,9 +28,9 @@ pub struct Block<E> {
     conflict: Option<E>,
     /// The first that may come of what was remembered of the server, and is no more.
     suspect: Option<E>,
-    /// What all texts are remembered by, and what was found to be wrong of it when the transaction
-    /// began.
-    generation: (Generation, u64),
+    /// What all texts are remembered by, and how often that was found to have changed, and a statement
+    /// to be lost, when the transaction began.
+    generation: (Generation, [u64; 2]),
     /// Whether a statement was sent that was not answered. It may have been one that sets a failed
     /// transaction right.
     is_in_doubt: bool,
@@ -108,10 +108,14 @@ impl<E> From<EncodeError> for NotSent<E> {
 /// Whether a failure may come of what was remembered of the server.
 fn is_suspect(failure: &impl Failure) -> bool {
     let as_bytes = |(code, routine): (&str, Option<&str>)| {
-        let (code, routine) = (Some(code.as_bytes()), routine.map(str::as_bytes));
-        is_lost(code) || may_be_outdated(code, routine)
+        may_be_outdated(Some(code.as_bytes()), routine.map(str::as_bytes))
     };
-    failure.answer().is_some_and(as_bytes)
+    is_loss(failure) || failure.answer().is_some_and(as_bytes)
+}
+
+/// Whether the server has no such statement.
+fn is_loss(failure: &impl Failure) -> bool {
+    failure.answer().is_some_and(|(code, _)| is_lost(Some(code.as_bytes())))
 }
 
 impl<E: Failure> Block<E> {
@@ -125,7 +129,7 @@ impl<E: Failure> Block<E> {
             owed: None,
             conflict: None,
             suspect: None,
-            generation: (generation.clone(), generation.findings()),
+            generation: (generation.clone(), [generation.now(), generation.losses()]),
             is_in_doubt: false,
         }
     }
@@ -201,7 +205,7 @@ impl<E: Failure> Block<E> {
     /// a serialization failure, a deadlock, or what came of a text that was remembered as it is no
     /// more, or of a prepared statement that is lost, where the client has found that out since.
     pub fn conflict(&self) -> Option<&E> {
-        let suspect = self.suspect.as_ref().filter(|_| self.has_changed());
+        let suspect = self.suspect.as_ref().filter(|it| self.explains(it));
         self.conflict.as_ref().or(suspect)
     }
 
@@ -210,15 +214,19 @@ impl<E: Failure> Block<E> {
         if self.refusal().is_some() {
             return self.conflict.is_some();
         }
-        let is_outdated = || self.has_changed() && is_suspect(end);
+        let is_outdated = || is_suspect(end) && self.explains(end);
         verdict::runs_again(end) || end.outcome() == Outcome::Rejected && is_outdated()
     }
 
-    /// Whether what is remembered of the server was found to be wrong since the transaction began.
-    /// What fails for that reason says so to the client at once, and the next use asks anew.
-    fn has_changed(&self) -> bool {
-        let (generation, begun) = &self.generation;
-        generation.findings() != *begun
+    /// Whether what was found since the transaction began explains such a failure: that a statement is
+    /// lost, where the server has no such statement, or else that something has changed. What fails
+    /// for that reason says so to the client at once, and the next use asks anew.
+    fn explains(&self, failure: &E) -> bool {
+        let (generation, [changes, losses]) = &self.generation;
+        match is_loss(failure) {
+            true => generation.losses() != *losses,
+            false => generation.now() != *changes,
+        }
     }
 
     fn level(&self, id: LevelId) -> Option<&Level<E>> {
@@ -273,7 +281,7 @@ impl<E: Failure> Block<E> {
                 level.state = State::Refused;
                 // BEGIN names no statement: what is missing is the guard behind a reset that has
                 // failed, by a cancel that was meant for another, say.
-                if error.answer().is_some_and(|(code, _)| is_lost(Some(code.as_bytes()))) {
+                if is_loss(error) {
                     self.conflict.get_or_insert_with(|| error.clone());
                 }
             }

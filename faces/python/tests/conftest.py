@@ -28,9 +28,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not URL:
         pytest.exit("ONETRIP_TEST_POSTGRES is not set: run `make python`", 2)
     if os.environ.get("ONETRIP_LOOPS") == "one":
-        left = [item for item in items if not is_on_its_loop(item)]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if is_on_its_loop(item)]
+        keep(config, items, is_on_its_loop)
+    if half := os.environ.get("ONETRIP_HALF"):
+        keep(config, items, lambda item: zlib.crc32(item.path.name.encode()) % 2 == int(half))
+
+
+def keep(
+    config: pytest.Config, items: list[pytest.Item], are_kept: Callable[[pytest.Item], bool]
+) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if not are_kept(item)])
+    items[:] = [item for item in items if are_kept(item)]
 
 
 def pytest_collection_finish() -> None:

@@ -104,11 +104,14 @@ impl Pool {
     ) {
         let none = self.shared() == 0
             && self.stuck_drains(Expected::Unsure, now, load_of).next().is_none();
-        let (mut alone_stuck, mut others_stuck) = (none, none);
+        // Who is not in line is not looked for: a long line is of few texts, mostly of one.
+        let (alone, others) = self.count_those(are_meant);
+        let (mut alone_stuck, mut others_stuck) = (none || alone == 0, none || others == 0);
         for at in 0..self.waiters.shared_places() {
             let Some((key, order)) = self.waiters.shared_at(at) else { continue };
             // Callers beyond the number of connections need not be counted.
-            let counted = self.wanted_alone >= self.limits.connections_max || at > CHOOSY_MAX;
+            let counted =
+                alone == 0 || self.wanted_alone >= self.limits.connections_max || at > CHOOSY_MAX;
             let all_stuck = alone_stuck && others_stuck && counted;
             if all_stuck || before.is_some_and(|before| order > before) {
                 break;
@@ -130,11 +133,25 @@ impl Pool {
                 }
             }
             if of.is_unsure() && alone_stuck {
-                self.wait_alone += 1;
                 let worth = self.new_texts.is_worth_one(key, now, &self.timings);
                 self.wanted_alone += usize::from(worth);
             }
         }
+        if alone_stuck && alone > 0 {
+            self.wait_alone = self.count_those(Expected::is_unsure).0;
+        }
+    }
+
+    /// How many of the shared callers in line with such expectations want to be alone, and how many
+    /// others there are.
+    fn count_those(&self, are_meant: fn(Expected) -> bool) -> (usize, usize) {
+        let count = |alone: bool| {
+            self.waiters.count_texts(|key| {
+                let of = self.timings.expected(key);
+                of.is_unsure() == alone && are_meant(of)
+            })
+        };
+        (count(true), count(false))
     }
 
     pub(super) fn choice(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Choice<usize> {

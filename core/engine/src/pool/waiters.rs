@@ -35,6 +35,7 @@ pub(super) struct Waiter {
 pub(super) struct Waiters {
     exclusive: Line<Waiter>,
     shared: Line<Waiter>,
+    texts: Texts,
     next_order: u64,
     /// No deadline lies before this moment.
     earliest_deadline: Time,
@@ -47,6 +48,7 @@ impl Waiters {
         Waiters {
             exclusive: Line::new(),
             shared: Line::new(),
+            texts: Texts::default(),
             next_order: 0,
             earliest_deadline: Time::NEVER,
             next_look: Time::ZERO,
@@ -75,6 +77,9 @@ impl Waiters {
         self.earliest_deadline = self.earliest_deadline.min(deadline);
         let waiter = Waiter { token, since: now, key, deadline, order: self.next_order };
         self.next_order += 1;
+        if kind == Kind::Shared {
+            self.texts.add(key);
+        }
         Ticket { kind, number: self.line(kind).push(waiter) }
     }
 
@@ -91,8 +96,7 @@ impl Waiters {
     /// Takes the first of a kind.
     pub(super) fn pop(&mut self, kind: Kind) -> Option<Waiter> {
         let waiter = self.line(kind).pop();
-        self.forget_deadlines();
-        waiter
+        self.left(kind, waiter)
     }
 
     /// Places in the line of shared callers, counting gaps. They change when callers leave.
@@ -107,7 +111,17 @@ impl Waiters {
 
     /// Takes out the caller at this place, and leaves a gap.
     pub(super) fn take_shared(&mut self, index: usize) -> Option<Waiter> {
-        self.shared.take(index)
+        let waiter = self.shared.take(index);
+        self.left(Kind::Shared, waiter)
+    }
+
+    /// How many shared callers in line have a text of this kind. Linear in the number of texts,
+    /// which are few even where callers are many.
+    pub(super) fn count_texts(&self, are_meant: impl Fn(TextKey) -> bool) -> usize {
+        match self.texts.uncounted {
+            0 => self.texts.counts.iter().filter(|it| are_meant(it.0)).map(|it| it.1).sum(),
+            _ => self.shared.iter().filter(|waiter| are_meant(waiter.key)).count(),
+        }
     }
 
     /// Removes the gaps.
@@ -130,17 +144,15 @@ impl Waiters {
             false => Kind::Shared,
         };
         let waiter = self.line(kind).pop_last();
-        self.forget_deadlines();
-        waiter
+        self.left(kind, waiter)
     }
 
     /// Takes a caller out; false if it is no longer in line.
     pub(super) fn remove(&mut self, ticket: Ticket) -> bool {
         let line = self.line(ticket.kind);
-        let left = line.position(ticket.number).and_then(|index| line.take(index)).is_some();
+        let waiter = line.position(ticket.number).and_then(|index| line.take(index));
         line.close_gaps();
-        self.forget_deadlines();
-        left
+        self.left(ticket.kind, waiter).is_some()
     }
 
     /// Takes out the callers whose deadline has come.
@@ -149,18 +161,19 @@ impl Waiters {
             return;
         }
         let mut earliest = Time::NEVER;
-        for line in [&mut self.exclusive, &mut self.shared] {
-            for index in 0..line.len() {
-                match line.at(index) {
+        for kind in [Kind::Exclusive, Kind::Shared] {
+            for index in 0..self.line(kind).len() {
+                match self.line(kind).at(index) {
                     Some(waiter) if waiter.deadline <= now => {
                         expired(waiter.token);
-                        line.take(index);
+                        let waiter = self.line(kind).take(index);
+                        self.left(kind, waiter);
                     }
                     Some(waiter) => earliest = earliest.min(waiter.deadline),
                     None => {}
                 }
             }
-            line.close_gaps();
+            self.line(kind).close_gaps();
         }
         self.earliest_deadline = earliest;
         self.next_look = now.after(RESOLUTION);
@@ -179,9 +192,47 @@ impl Waiters {
         }
     }
 
+    /// Notes that a caller is no longer in line.
+    fn left(&mut self, kind: Kind, waiter: Option<Waiter>) -> Option<Waiter> {
+        if let (Kind::Shared, Some(waiter)) = (kind, &waiter) {
+            self.texts.remove(waiter.key);
+        }
+        self.forget_deadlines();
+        waiter
+    }
+
     fn forget_deadlines(&mut self) {
         if self.len() == 0 {
             self.earliest_deadline = Time::NEVER;
+        }
+    }
+}
+
+/// How many shared callers wait with each text.
+#[derive(Default)]
+struct Texts {
+    counts: Vec<(TextKey, usize)>,
+    /// Callers whose text found no place. If there are none, all are counted.
+    uncounted: usize,
+}
+
+/// How many texts are counted, so that a caller whose text is one of thousands is not dear.
+const TEXTS_MAX: usize = 64;
+
+impl Texts {
+    fn add(&mut self, key: TextKey) {
+        match self.counts.iter().position(|it| it.0 == key) {
+            Some(at) => self.counts[at].1 += 1,
+            None if self.counts.len() < TEXTS_MAX => self.counts.push((key, 1)),
+            None => self.uncounted += 1,
+        }
+    }
+
+    fn remove(&mut self, key: TextKey) {
+        match self.counts.iter().position(|it| it.0 == key) {
+            Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
+            Some(at) => self.counts[at].1 -= 1,
+            None => self.uncounted -= 1,
         }
     }
 }

@@ -215,6 +215,33 @@ fn those_that_are_quick_overtake_the_slow_ones_that_wait_in_front_of_them() {
 }
 
 #[test]
+fn quick_statements_overtake_a_long_line_of_however_many_texts_and_it_goes_on_in_order() {
+    for texts in ["a", "abcdefghij", "abcdefghijklmnopqrstuvwxyz"] {
+        let mut host = with(2, 2);
+        assert_eq!(host.place_text(report()), Some(1));
+        assert_eq!(host.place_text(lookup()), Some(0));
+        let pairs = texts.chars().flat_map(|a| texts.chars().map(move |b| format!("{a}{b}")));
+        let keys: Vec<TextKey> = pairs.map(|pair| TextKey::of(&pair)).take(200).collect();
+        let line = (0..200).zip(keys.into_iter().cycle());
+        let tickets: Vec<_> = line.map(|(token, key)| host.wait_for(token, key)).collect();
+        for gone in tickets.iter().skip(1).step_by(2) {
+            assert!(host.give_up(*gone));
+        }
+        for token in (0..200).step_by(2) {
+            assert_eq!(host.take(), [], "{texts}");
+            assert_eq!(host.pool.waiting_in_order(), 0, "{texts}");
+            if token % 20 == 0 {
+                assert_eq!(host.place_text(lookup()), Some(0), "{texts}");
+                host.wait_for(500, lookup());
+                assert_eq!(host.take(), [Did::Placed(500, 0)], "{texts}");
+            }
+            assert_eq!(host.drained(1), [Did::Placed(token, 1)], "{texts}");
+        }
+        assert_eq!(host.pool.waiting(), 0);
+    }
+}
+
+#[test]
 fn a_flood_is_not_choosy() {
     let mut host = with(2, 2);
     assert_eq!(host.place_text(report()), Some(1));

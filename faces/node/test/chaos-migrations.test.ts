@@ -19,7 +19,7 @@ const setting: Omit<Setting, 'face'> = {
 
 // The real pg shows that what is expected is what it does.
 for (const face of ['modern', 'pg', 'pg-pipeline', 'real']) {
-  test(`a migration changes no value in secret: ${face}`, { timeout: 300_000 }, async () => {
+  test(`a migration changes no value in secret: ${face}`, { timeout: 600_000 }, async () => {
     console.log(`ONETRIP_SEED=${setting.seed}`)
     const report = await migrations({ ...setting, face })
     console.log(`${report.uses} uses, ${report.migrations} migrations, errors:`, report.errors)

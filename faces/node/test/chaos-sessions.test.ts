@@ -17,7 +17,7 @@ for (const face of ['modern', 'pg', 'pg-pipeline']) {
   const ways = [{}, ...(pooler === undefined ? [] : [{ pooler, shared: true }])]
   for (const way of ways) {
     const where = 'shared' in way ? ' behind a pooler in transaction mode' : ''
-    test(`no statement runs in the session of another user${where}: ${face}`, { timeout: 300_000 }, async () => {
+    test(`no statement runs in the session of another user${where}: ${face}`, { timeout: 600_000 }, async () => {
       const share = seconds / ways.length
       const report = await chaos({ face, connections: 5, seconds: share, seed, faults: true, url, ...way })
       console.log(report.setting, JSON.stringify(report.rows), `${report.faults} faults`)

@@ -82,7 +82,7 @@ describe('commands of Redis', () => {
 
   let keys = 0
   for (const it of casesOf<Policy>('redis_policies.json')) {
-    test(it.name, { timeout: 120_000 }, () => new Run(server.url, `{conformance:${++keys}}`).all(it))
+    test(it.name, { timeout: 600_000 }, () => new Run(server.url, `{conformance:${++keys}}`).all(it))
   }
 
   for (const it of casesOf<RedisCase>('redis_commands.json')) {

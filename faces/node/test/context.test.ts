@@ -6,7 +6,7 @@ import { Client, Pool, type ClientConfig } from '../src/pg'
 import { client, url } from './modern/client'
 import { listen, WELCOME } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 const requests = new AsyncLocalStorage<string>()
 
 test('a client of a pool connects in the async context of its caller', limits, async () => {

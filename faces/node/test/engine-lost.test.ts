@@ -15,7 +15,7 @@ before(async () => {
 })
 after(() => server.stop())
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Makes the module trap, as it does on a state that it holds to be impossible. */
 function fail(): void {

@@ -16,7 +16,7 @@ before(async () => {
 after(() => server.stop())
 
 const MIB = 1 << 20
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Pieces of memory that the test holds. */
 const pieces: [number, number][] = []

@@ -11,7 +11,7 @@ import { Client, Pool, type Result } from '../src/pg'
 import { client, failure } from './modern/client'
 import { pair, until, type Pair } from './pair'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 const ASKS_FOR_12 = 'not tested: a standby that can be promoted asks for PostgreSQL 12'
 

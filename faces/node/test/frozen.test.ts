@@ -9,7 +9,7 @@ import type { Sql } from '../src/modern/sql'
 import { Client, Pool } from '../src/pg'
 import { client, failure, url } from './modern/client'
 
-const limits = { timeout: 60_000 }
+const limits = { timeout: 600_000 }
 
 const closers: (() => void)[] = []
 after(() => closers.forEach((close) => close()))

@@ -14,7 +14,7 @@ const seconds = Number(process.env['ONETRIP_SECONDS'] ?? 0)
 const kills = process.env['ONETRIP_KILLS'] === '0' ? 0 : Infinity
 
 /** Only a hang reaches it. */
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** What a program does with its client, in either face. */
 interface Program {

@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import { Pool } from '../src/pg'
 import { client as modern, failure, url } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Uses that have a text prepared on its connection. */
 const OFTEN = 8

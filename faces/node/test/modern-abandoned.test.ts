@@ -8,7 +8,7 @@ import type { Sql } from '../src/modern/sql'
 import { collectedUntil, warnings } from './collected'
 import { client } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Waits until the only connection of a client is free, and warnings like this have come. */
 async function isFree(sql: Sql, warning: RegExp): Promise<void> {

@@ -9,7 +9,7 @@ import type { CopyIn, Tx } from '../src/modern'
 import { client, failure, url } from './modern/client'
 import { failure as said, listen, message, ready } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 const complete = (tag: string): Buffer => message('C', Buffer.from(`${tag}\0`))
 const notice = (text: string): Buffer => message('N', Buffer.from(`SNOTICE\0C00000\0M${text}\0\0`))
@@ -25,7 +25,7 @@ function run(program: string): string {
     async function main() { ${program}; await sql.end() }
     main()`
   const { stdout, stderr, signal } = spawnSync(process.execPath, ['-e', before], {
-    timeout: 120_000,
+    timeout: 600_000,
     encoding: 'utf8',
   })
   assert.equal(signal, null, `the program did not end: ${stdout}${stderr}`)

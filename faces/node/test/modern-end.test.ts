@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import type { Sql } from '../src/modern/sql'
 import { client, failure } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Ways to end a client while the caller holds something. */
 const ways: [string, (sql: Sql) => Promise<unknown>][] = [

@@ -61,7 +61,7 @@ async function proxy(
 
 test(
   'a lost connection ends each of its statements once, and the next ones get another',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     const pid = (await sql`select pg_backend_pid() as p`.one())['p']
@@ -83,7 +83,7 @@ test(
 
 test(
   'a statement of a transaction or session whose connection is gone is refused, and was not sent',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     let end: PostgresError | undefined
@@ -110,7 +110,7 @@ test(
   },
 )
 
-test('a COMMIT that nobody answered did not commit what had failed', { timeout: 120_000 }, async () => {
+test('a COMMIT that nobody answered did not commit what had failed', { timeout: 600_000 }, async () => {
   for (const fails of [true, false]) {
     const way = await proxy((bytes) => {
       if (bytes.includes('COMMIT')) way.cut()
@@ -130,7 +130,7 @@ test('a COMMIT that nobody answered did not commit what had failed', { timeout: 
   }
 })
 
-test('an idle connection that is lost goes unnoticed', { timeout: 120_000 }, async () => {
+test('an idle connection that is lost goes unnoticed', { timeout: 600_000 }, async () => {
   const sql = client({ connectionsMax: 1 })
   const pid = (await sql`select pg_backend_pid() as p`.one())['p']
   await kill(pid)
@@ -139,7 +139,7 @@ test('an idle connection that is lost goes unnoticed', { timeout: 120_000 }, asy
 
 test(
   'a repeatable statement is sent again when its connection is lost',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const way = await proxy()
     const sql = client({ url: way.url, connectionsMax: 1 })
@@ -159,7 +159,7 @@ test(
 
 test(
   'a repeatable statement that is never answered is Unknown, since it may have run',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const way = await proxy()
     const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 500 })
@@ -176,7 +176,7 @@ test(
 
 test(
   'a repeatable statement behind one that made its connection unusable is not sent again',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const tag = (text: string): Buffer => message('C', Buffer.from(`${text}\0`))
     let statements = 0
@@ -201,7 +201,7 @@ test(
 
 test(
   'a pipeline and a transaction that lose their connection fail with connection_lost',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const way = await proxy()
     const sql = client({ url: way.url, connectionsMax: 1 })
@@ -229,7 +229,7 @@ test(
 
 test(
   'a COMMIT that leaves with its BEGIN is Unknown if the answers to both are lost',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const way = await proxy()
     const sql = client({ url: way.url, connectionsMax: 1 })
@@ -247,7 +247,7 @@ test(
 
 test(
   'if BEGIN fails, nothing of its transaction runs, whenever it was sent',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     // A text of the same length that is not a statement.
     const way = await proxy((bytes) =>
@@ -293,14 +293,14 @@ test(
   },
 )
 
-test('if there is no server, statements that wait fail', { timeout: 120_000 }, async () => {
+test('if there is no server, statements that wait fail', { timeout: 600_000 }, async () => {
   const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 300 })
   const error = await failure(sql`select 1`)
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
   assert.match(error.message, /127\.0\.0\.1:1 can't be reached: connect ECONNREFUSED/)
 })
 
-test('an error that retrying cannot mend fails statements at once', { timeout: 120_000 }, async () => {
+test('an error that retrying cannot mend fails statements at once', { timeout: 600_000 }, async () => {
   const unknown = new URL(url)
   unknown.pathname = '/no_such_database'
   const sql = client({ url: unknown.href })
@@ -321,7 +321,7 @@ test('if a host can’t be reached, the next one is tried', async () => {
 
 test(
   'a statement that is late ends, and its neighbours are answered',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     await sql`select 1`
@@ -334,7 +334,7 @@ test(
   },
 )
 
-test('the error names the limit that was reached', { timeout: 120_000 }, async () => {
+test('the error names the limit that was reached', { timeout: 600_000 }, async () => {
   const sql = client({ connectionsMax: 1, waitTimeoutMs: 8000 })
   const session = await sql.session()
   const hurried = Array.from({ length: 300 }, (_, i) => failure(sql`select 1`.timeout(1 + (i % 30))))
@@ -358,7 +358,7 @@ test('the error names the limit that was reached', { timeout: 120_000 }, async (
 
 test(
   'all statements have the deadline of the settings, and one that waits for a connection was not sent',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1, requestTimeoutMs: 100 })
     const error = await failure(sql`select pg_sleep(100)`)
@@ -373,7 +373,7 @@ test(
 
 test(
   'a signal cancels a statement at the server, or keeps it from being sent',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     await sql`select 1`
@@ -397,7 +397,7 @@ test(
   },
 )
 
-test('a deadline in a transaction fails the transaction', { timeout: 120_000 }, async () => {
+test('a deadline in a transaction fails the transaction', { timeout: 600_000 }, async () => {
   const sql = client({ connectionsMax: 1 })
   const error = await failure(
     sql.begin(async (tx) => {
@@ -409,7 +409,7 @@ test('a deadline in a transaction fails the transaction', { timeout: 120_000 }, 
   assert.equal((await sql`select 1`).count, 1)
 })
 
-test('an ended client refuses, and ends when all is answered', { timeout: 120_000 }, async () => {
+test('an ended client refuses, and ends when all is answered', { timeout: 600_000 }, async () => {
   const sql = postgres({ url })
   const running = sql`select pg_sleep(0.2), 1 as n`.send()
   const first = sql.end()
@@ -422,7 +422,7 @@ test('an ended client refuses, and ends when all is answered', { timeout: 120_00
   await never.end()
 })
 
-test('what was submitted before the end is served', { timeout: 120_000 }, async () => {
+test('what was submitted before the end is served', { timeout: 600_000 }, async () => {
   // The very first statements, for which no connection is open yet.
   const cold = postgres({ url })
   const first = [cold`select 1 as n`.one(), cold`select 2 as n`.one()]
@@ -462,7 +462,7 @@ test('where no connection can be opened for them, they hear why, and the end is 
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
 })
 
-test('an end with a limit refuses those who wait', { timeout: 120_000 }, async () => {
+test('an end with a limit refuses those who wait', { timeout: 600_000 }, async () => {
   const sql = postgres({ url, connectionsMax: 1 })
   const session = await sql.session()
   const waiting = failure(sql`select 1`.send())
@@ -474,7 +474,7 @@ test('an end with a limit refuses those who wait', { timeout: 120_000 }, async (
   session.release()
 })
 
-test('an end with a limit cuts what is left', { timeout: 120_000 }, async () => {
+test('an end with a limit cuts what is left', { timeout: 600_000 }, async () => {
   const sql = postgres({ url })
   await sql`select 1`
   const running = failure(sql`select pg_sleep(100)`)
@@ -502,7 +502,7 @@ test('notices are passed to onNotice', async () => {
   assert.deepEqual(notices, ['hello'])
 })
 
-test('a row that does not fit its columns ends the connection', { timeout: 120_000 }, async () => {
+test('a row that does not fit its columns ends the connection', { timeout: 600_000 }, async () => {
   let queries = 0
   const port = await served((tag, _, socket) => {
     // Only the first query is answered.

@@ -6,7 +6,7 @@ import type { PostgresError, Sql } from '../src/modern'
 import type { Config } from '../src/modern/config'
 import { client, failure, url } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** A table of its own, and a client that sends one statement at a time on one connection. */
 async function begin(t: TestContext, more: Config = {}) {

@@ -11,7 +11,7 @@ import { client, failure, url } from './modern/client'
 import { CLEARTEXT, login, type Place } from './pg-login-servers'
 import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 const lone = { user: 'me', dbname: 'd', sslmode: 'disable', waitTimeoutMs: 300 }
 
 const real = new URL(url)

@@ -10,7 +10,7 @@ import type { Sql } from '../src/modern/sql'
 import { client, failure } from './modern/client'
 import { listen, message, ready } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Checks, by a shared statement, that a connection is as it was when it was opened. */
 async function assertClean(sql: Sql, after: string): Promise<void> {

@@ -8,7 +8,7 @@ const channel = `modern "channel" ${process.pid}`
 
 test(
   'notifications come in their order, of all channels of a listener',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client()
     await using events = sql.listen(channel, 'other')
@@ -36,7 +36,7 @@ test(
 
 test(
   'a listener reconnects when its connection is lost, and yields a gap',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client()
     await using events = sql.listen(channel)
@@ -55,7 +55,7 @@ test(
 
 test(
   'of notifications that are not read the latest are kept, and the others counted',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client()
     await using events = sql.listen(channel)
@@ -72,7 +72,7 @@ test(
   },
 )
 
-test('a listener whose server refuses reports the reason', { timeout: 120_000 }, async () => {
+test('a listener whose server refuses reports the reason', { timeout: 600_000 }, async () => {
   const unknown = new URL(url)
   unknown.pathname = '/no_such_database'
   await using sql = postgres(unknown.href)

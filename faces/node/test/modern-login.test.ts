@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { client, failure, url } from './modern/client'
 import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** A server that refuses the first login with this error, takes all others, and counts them. */
 async function refusing(code: string, text: string): Promise<{ url: string; came: () => number }> {

@@ -5,7 +5,7 @@ import { Pool, type Result } from '../src/pg'
 import { client, failure } from './modern/client'
 import { listen, message, ready } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 const KEY = message('K', Buffer.from([0, 0, 0, 1, 0, 0, 0, 2]))
 

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import type { Tag } from '../src/modern/tag'
 import { client, failure } from './modern/client'
 
-test('rows are iterated in their order, however many', { timeout: 120_000 }, async () => {
+test('rows are iterated in their order, however many', { timeout: 600_000 }, async () => {
   const sql = client()
   let sum = 0
   for await (const { n } of sql<{ n: number }>`select n from generate_series(1, ${100_000}::int) n`)
@@ -18,7 +18,7 @@ test('rows are iterated in their order, however many', { timeout: 120_000 }, asy
 
 test(
   'a reader that stops makes the server stop, and memory stays bounded',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const applicationName = `modern_${process.pid}`
     const sql = client({ applicationName })
@@ -47,7 +47,7 @@ test(
 
 test(
   'a loop that is left early gives its connection back, with nothing unread on it',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     for await (const { n } of sql<{ n: number }>`select n from generate_series(1, 1000) n`)
@@ -81,7 +81,7 @@ test('an error is reported behind the rows that came before it', async () => {
 
 test(
   'a transaction streams on its own connection, and goes on after it',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     await sql.begin(async (tx) => {
@@ -116,7 +116,7 @@ test('a pipeline that the server refused is rejected, also if its rest was never
   assert.deepEqual([error.code, error.outcome, error.statement], ['22012', 'Rejected', 0])
 })
 
-test('COPY takes a stream and gives one', { timeout: 120_000 }, async () => {
+test('COPY takes a stream and gives one', { timeout: 600_000 }, async () => {
   const sql = client()
   await sql.begin(async (tx) => {
     await tx`create temp table modern_copy (n int, t text)`
@@ -142,7 +142,7 @@ test('COPY takes a stream and gives one', { timeout: 120_000 }, async () => {
 
 test(
   'a COPY that fails or is destroyed has no effect, and its connection goes on',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ connectionsMax: 1 })
     const name = sql.id(`modern_copy_${process.pid}`)
@@ -225,7 +225,7 @@ test('a statement that is awaited beside or behind its stream is refused', async
   assert.equal((await sql`select 1`).count, 1)
 })
 
-test('a stream that is left inside a decoder of its rows yields nothing more', { timeout: 120_000 }, async () => {
+test('a stream that is left inside a decoder of its rows yields nothing more', { timeout: 600_000 }, async () => {
   let leave = (): void => undefined
   const types = { int8: (text: string) => (text === '5' && leave(), Number(text)) }
   const sql = client({ connectionsMax: 1, types })

@@ -86,7 +86,7 @@ test('a pipeline refuses statements that cannot be part of it', async () => {
 
 test(
   'a pipeline may be longer than the window, and no longer than the queue',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const sql = client({ inFlightMax: 16 })
     const results = await sql.pipeline(
@@ -279,7 +279,7 @@ test('a savepoint in which a failure was caught is undone, and rejects', async (
 
 test(
   'a transaction with a conflict is run again if retry is set',
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const { sql, name, drop } = await table()
     await sql`insert into ${name} values (1), (2)`

@@ -11,7 +11,7 @@ import type { Session, Tx } from '../src/modern'
 import type { Sql } from '../src/modern/sql'
 import { client, failure } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 type Scope = Tx | Session
 

@@ -9,7 +9,7 @@ import { keyOf } from '../src/engine/text-key'
 import type { Stats } from '../src/modern'
 import { client, url } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** A statement that waits for a lock. */
 const LOCK = 'select pg_advisory_lock($1)'

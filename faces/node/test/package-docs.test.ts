@@ -24,7 +24,7 @@ const FILES = [
   '../../docs/concepts/slow-neighbours.md',
 ]
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
 /** The tables of the examples, in a schema of their own. */
 const schema = `docs_${process.pid}`

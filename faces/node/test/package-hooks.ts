@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { Project } from './package-project'
 
 const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 /**
  * Hooks the loading of files, as instrumentation does: `on(name,

@@ -8,7 +8,7 @@ import type { Project } from './package-project'
 import { failure, message } from './pg-served'
 import { cert, key } from './pg-tls-files'
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 /** Code for a program: lists the files of the packages and the modules of Node that were loaded. */
 const LOADED = `

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 
 import type { Project } from './package-project'
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 
 /** The longest line of a file: an uncaught error prints one whole line. */

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 
 import { compile, type Project } from './package-project'
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 /** A program written for pg. */
 const PROGRAM = `

@@ -33,7 +33,7 @@ before(async () => {
   packed.pg = statSync(tarballs['onetrip-pg'] as string).size
 })
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 interface Manifest {
   [key: string]: unknown

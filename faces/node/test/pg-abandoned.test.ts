@@ -8,7 +8,7 @@ import type { PoolClient } from '../src/pg/pool'
 import { collectedUntil, warnings } from './collected'
 import { url } from './pg-both'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 const open: Pool[] = []
 after(() => Promise.all(open.map((pool) => pool.end())))

@@ -6,7 +6,7 @@ import { both, connected, event, settled, type Side } from './pg-both'
 import { listen, served } from './pg-served'
 import { randomOf } from './random'
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 /** The result or the error of a text, and the status after it. */
 async function seen(client: Client, text: string, values?: unknown[]): Promise<unknown> {

@@ -48,7 +48,7 @@ export function both(
   run: (client: Client, side: Side) => Promise<unknown>,
   config: ClientConfig = {},
 ): void {
-  test(name, { timeout: 120_000 }, async () => {
+  test(name, { timeout: 600_000 }, async () => {
     const sides: unknown[] = []
     // One after the other, since they share channels and the like.
     for (const side of [THEIRS, OURS]) {
@@ -63,7 +63,7 @@ export function both(
 
 /** The same without a client. */
 export function bothAlone(name: string, run: (side: Side) => Promise<unknown>): void {
-  test(name, { timeout: 120_000 }, async () => {
+  test(name, { timeout: 600_000 }, async () => {
     assert.deepEqual(plain(await run(OURS)), plain(await run(THEIRS)))
   })
 }

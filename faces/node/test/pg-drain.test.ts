@@ -35,7 +35,7 @@ function drain(client: Client): Promise<string> {
 
 for (const pipeline of [false, true]) {
   for (const [name, refused] of REFUSED) {
-    test(`drain is emitted after ${name}, pipeline: ${pipeline}`, { timeout: 120_000 }, async () => {
+    test(`drain is emitted after ${name}, pipeline: ${pipeline}`, { timeout: 600_000 }, async () => {
       const client = await connected({ pipeline })
       const drained = drain(client)
       assert.ok((await settled(refused(client) as Promise<unknown>)) instanceof Error)

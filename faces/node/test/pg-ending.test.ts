@@ -7,7 +7,7 @@ import { OURS, THEIRS, run } from './pg-process'
 import { listen } from './pg-served'
 import { Cursor } from './pg-submit-kit'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 function piped(side: Side, more: ClientConfig = {}): Client {
   return new side.Client({ connectionString: url, pipeline: true, ...more })

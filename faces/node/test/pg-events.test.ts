@@ -129,7 +129,7 @@ class Choppy extends Socket {
 }
 
 for (const pipeline of [false, true]) {
-  test(`a listener that comes and goes changes no result, pipeline: ${pipeline}`, { timeout: 120_000 }, async () => {
+  test(`a listener that comes and goes changes no result, pipeline: ${pipeline}`, { timeout: 600_000 }, async () => {
     const client = await connected({ pipeline, stream: () => new Choppy() } as ClientConfig)
     const random = belowOf(2)
     let rows = 0

@@ -14,7 +14,7 @@ import type { TypeSource } from '../src/pg/types'
 import { both, bothAlone, connected, event, longQuery, settled, url, login } from './pg-both'
 import { listen as served, message } from './pg-served'
 
-const LIMIT = { timeout: 120_000 }
+const LIMIT = { timeout: 600_000 }
 
 const servers: Server[] = []
 const sockets = new Set<Socket>()

@@ -5,11 +5,11 @@ import { test } from 'node:test'
 
 import { connected, settled } from './pg-both'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Runs a program that might not end, or run out of memory. */
 function run(program: string): string {
-  const child = spawnSync(process.execPath, ['-e', program], { timeout: 120_000, encoding: 'utf8' })
+  const child = spawnSync(process.execPath, ['-e', program], { timeout: 600_000, encoding: 'utf8' })
   assert.equal(child.signal, null, `the program did not end: ${child.stderr}`)
   return child.stdout + child.stderr
 }

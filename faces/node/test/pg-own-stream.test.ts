@@ -17,7 +17,7 @@ class NeverClosed extends Socket {
 }
 
 const LONG = 'select pg_sleep(100)'
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Runs a query of a pool whose stream fails meanwhile. */
 async function failInPool(side: Side, stream: () => Socket): Promise<unknown> {

@@ -32,7 +32,7 @@ bothAlone('a query after the last message of the server fails after the error ev
   return [told[0], told[1]?.startsWith('error: ')]
 })
 
-test('a query after the last message of the server is not sent', { timeout: 120_000 }, async () => {
+test('a query after the last message of the server is not sent', { timeout: 600_000 }, async () => {
   const { client } = await parting()
   const error = (await settled(client.query('select $1', [1]))) as { outcome?: string }
   assert.equal(error.outcome, 'NotSent')
@@ -44,7 +44,7 @@ bothAlone('a query that runs itself hears behind the last word of the server tha
   return (await settled(cursor.read(1))) instanceof Error
 })
 
-test('a client that is ended after the last message of the server ends', { timeout: 120_000 }, async () => {
+test('a client that is ended after the last message of the server ends', { timeout: 600_000 }, async () => {
   const { client, told } = await parting()
   const waits = settled(client.query('select 1'))
   await client.end()

@@ -196,7 +196,7 @@ test('the channel binding of SCRAM has the same hash as in pg', () => {
   assert.throws(() => hashOf(der(0x30, info, der(0x30, der(6, Buffer.from('2b6571', 'hex'))))), /unknown way/)
 })
 
-test('any limit of iterations is taken', { timeout: 120_000 }, async () => {
+test('any limit of iterations is taken', { timeout: 600_000 }, async () => {
   for (const scramMaxIterations of [0.5, -1, 1.5, 1e300, '', 'x', NaN, Infinity]) {
     const port = await scramming([], 'right', ['SCRAM-SHA-256'])
     const client = new Client({ host: '127.0.0.1', port, user: 'me', password: 'right', scramMaxIterations })

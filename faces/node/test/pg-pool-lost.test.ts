@@ -78,7 +78,7 @@ bothPools('pool.end() waits for a lost client that is lent', async (side) => {
 })
 
 for (const pipeline of [false, true]) {
-  test(`a client lost while lent is never used again, pipeline: ${pipeline}`, { timeout: 120_000 }, async () => {
+  test(`a client lost while lent is never used again, pipeline: ${pipeline}`, { timeout: 600_000 }, async () => {
     const side = new Side('onetrip')
     const pool = side.pool({ max: 3, pipeline })
     for (let round = 0; round < 20; round++) {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 
 import { OURS, THEIRS, run } from './pg-process'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 test('allowExitOnIdle lets the process end with idle clients', limits, async () => {
   const program = (keys: string): string => `

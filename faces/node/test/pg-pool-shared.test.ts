@@ -28,7 +28,7 @@ function rows(results: Results): unknown[] {
   return (results as { rows: unknown[] }).rows
 }
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** Queries whose answers are their numbers. */
 function numbered(pool: Pool, count: number): Promise<unknown[]> {

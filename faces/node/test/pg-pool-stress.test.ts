@@ -163,7 +163,7 @@ async function untilGone(client: Client, name: string): Promise<void> {
 
 for (const pipeline of [false, true]) {
   const way = pipeline ? 'with shared connections' : 'with clients by themselves'
-  test(`under random faults a pool ${way} gives each caller its own answer, once`, { timeout: 90_000 }, async (t) => {
+  test(`under random faults a pool ${way} gives each caller its own answer, once`, { timeout: 600_000 }, async (t) => {
     const seed = Number(process.env['ONETRIP_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
     t.diagnostic(`ONETRIP_TEST_SEED=${seed}`)
     const tally = await stress(seed, pipeline)

@@ -24,7 +24,7 @@ const SERIES = 'select n from generate_series(1, 2000) n'
 
 for (const pipeline of [false, true]) {
   const way = pipeline ? 'with shared connections' : 'with clients by themselves'
-  const limits = { timeout: 120_000 }
+  const limits = { timeout: 600_000 }
 
   test(`a stream that a pool runs has a client until it is over, ${way}`, limits, async () => {
     const one = pool({ pipeline })

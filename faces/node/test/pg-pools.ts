@@ -34,7 +34,7 @@ export class Side {
 
 /** A test that runs with pools of both drivers, and compares the results. */
 export function bothPools(name: string, run: (side: Side) => Promise<unknown>): void {
-  test(name, { timeout: 120_000 }, async () => {
+  test(name, { timeout: 600_000 }, async () => {
     const expected = await runOn(new Side('pg'), run)
     assert.deepEqual(await runOn(new Side('onetrip'), run), expected)
   })

@@ -7,7 +7,7 @@ import { Client } from '../src/pg'
 import type { Results } from '../src/pg/request'
 import { message, ready, WELCOME } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 /** A stream to a server in this process. After `late` writes it answers before `write` returns. */
 class Near extends Duplex {

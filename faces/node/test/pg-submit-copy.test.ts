@@ -188,7 +188,7 @@ function much(chunks: number): Readable {
 }
 
 for (const [name, transport] of [['', false], [' over TLS', true]] as const) {
-  test(`a hundred megabytes go in and out in bounded memory${name}`, { timeout: 240_000 }, async () => {
+  test(`a hundred megabytes go in and out in bounded memory${name}`, { timeout: 600_000 }, async () => {
     const client = await connected(transport ? await secured() : {})
     await client.query("create temp table t (a int, b text); alter table t alter b set storage external")
     const chunks = 1600

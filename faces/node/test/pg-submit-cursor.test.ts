@@ -203,7 +203,7 @@ bothPools('a stream runs by pool.query', async (pool) => {
   return [rows, result.command, await settled(pool.query(failing) as unknown as Promise<unknown>), (await pool.query('select 1 as a') as Result).rows]
 })
 
-test('a pipelining client runs a cursor after the queries before it, and later ones wait', { timeout: 120_000 }, async () => {
+test('a pipelining client runs a cursor after the queries before it, and later ones wait', { timeout: 600_000 }, async () => {
   const client = await connected({ pipeline: true })
   const order: string[] = []
   const ran = (name: string) => (result: unknown) => {
@@ -229,7 +229,7 @@ test('a pipelining client runs a cursor after the queries before it, and later o
   await ended
 })
 
-test('drain is emitted when nothing waits any more', { timeout: 120_000 }, async () => {
+test('drain is emitted when nothing waits any more', { timeout: 600_000 }, async () => {
   const client = await connected()
   const drains = noted(client, 'drain')
   const cursors = [1, 2].map((it) => client.query(new Cursor(NUMBERS, [it])))
@@ -244,7 +244,7 @@ test('drain is emitted when nothing waits any more', { timeout: 120_000 }, async
   assert.equal(client.readyForQuery, true)
 })
 
-test('a stream that is destroyed before its turn is left out', { timeout: 120_000 }, async () => {
+test('a stream that is destroyed before its turn is left out', { timeout: 600_000 }, async () => {
   const client = await connected()
   const running = client.query('select 1')
   const stream = client.query(new QueryStream(NUMBERS, [1000])) as Readable
@@ -257,7 +257,7 @@ test('a stream that is destroyed before its turn is left out', { timeout: 120_00
   assert.deepEqual(((await after) as Result).rows, [{ a: 1 }])
 })
 
-test('a cursor that failed is closed later without waiting for a query', { timeout: 120_000 }, async () => {
+test('a cursor that failed is closed later without waiting for a query', { timeout: 600_000 }, async () => {
   const client: Client = await connected()
   const cursor = client.query(new Cursor('select 1 / 0'))
   await assert.rejects(cursor.read(1), /division by zero/)

@@ -150,7 +150,7 @@ test('messages of the client have the same bytes as those of pg', () => {
   assert.deepEqual(said(ours), said(new theirs.Connection({})))
 })
 
-test('a query that sends no Sync does not harm later queries', { timeout: 120_000 }, async () => {
+test('a query that sends no Sync does not harm later queries', { timeout: 600_000 }, async () => {
   const client = await connected()
   const leaves = [
     extended('select 1', [], 1),
@@ -173,7 +173,7 @@ test('a query that sends no Sync does not harm later queries', { timeout: 120_00
   }
 })
 
-test('a message that is sent out of turn reaches no one', { timeout: 120_000 }, async () => {
+test('a message that is sent out of turn reaches no one', { timeout: 600_000 }, async () => {
   const client = await connected()
   const { connection } = client
   assert.throws(() => connection.query('select 1'), /only until the server is ready/)
@@ -186,7 +186,7 @@ test('a message that is sent out of turn reaches no one', { timeout: 120_000 }, 
   assert.deepEqual(((await client.query('select 1 as a')) as { rows: unknown }).rows, [{ a: 1 }])
 })
 
-test('a query that returns or throws an error gets it, and others go on', { timeout: 120_000 }, async () => {
+test('a query that returns or throws an error gets it, and others go on', { timeout: 600_000 }, async () => {
   const client = await connected()
   const submits = [
     (): Error => new Error('returned'),
@@ -213,7 +213,7 @@ test('a query that returns or throws an error gets it, and others go on', { time
   ])
 })
 
-test('a query without a method for a message fails, and others go on', { timeout: 120_000 }, async () => {
+test('a query without a method for a message fails, and others go on', { timeout: 600_000 }, async () => {
   const client = await connected()
   await client.query('create temp table c (a int)')
   const simple = (text: string) => (it: Connection) => it.query(text)

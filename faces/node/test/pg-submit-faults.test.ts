@@ -86,7 +86,7 @@ for (const name of ['a cursor', 'a cursor that reads', 'a copy into the server']
 }
 
 // With pg such a stream never closes.
-test('a stream fails when the connection is lost while it runs', { timeout: 120_000 }, async () => {
+test('a stream fails when the connection is lost while it runs', { timeout: 600_000 }, async () => {
   for (const lose of [(it: Client) => it.end(), (it: Client) => it.connection.stream.destroy(), kill]) {
     const client = await connected()
     client.on('error', () => {})
@@ -104,7 +104,7 @@ test('a stream fails when the connection is lost while it runs', { timeout: 120_
   }
 })
 
-test('an error of a query that runs itself has the right outcome', { timeout: 120_000 }, async () => {
+test('an error of a query that runs itself has the right outcome', { timeout: 600_000 }, async () => {
   const client = await connected()
   client.on('error', () => {})
   const running = client.query(new Cursor(NUMBERS, [1000]))
@@ -126,7 +126,7 @@ bothAlone('a client that has ended, or was never connected, takes none', async (
   return [await settled(cursor.read(1)), cursor.state]
 })
 
-test('queries that run themselves wait for the login', { timeout: 120_000 }, async () => {
+test('queries that run themselves wait for the login', { timeout: 600_000 }, async () => {
   const client = (await connected()).constructor as typeof Client
   const other = new client({ connectionString: process.env['ONETRIP_TEST_POSTGRES'] ?? '' })
   const cursor = other.query(new Cursor(NUMBERS, [5]))
@@ -149,7 +149,7 @@ both('a stream of rows that is destroyed in the middle of a transaction leaves t
 })
 
 // With pg the client would wait for ever.
-test('a copy out of the server that is destroyed is cancelled, and those behind it go on', { timeout: 120_000 }, async () => {
+test('a copy out of the server that is destroyed is cancelled, and those behind it go on', { timeout: 600_000 }, async () => {
   for (const config of [{}, await secured()]) {
     const client = await connected(config)
     const out = client.query(copy.to(ENDLESS))
@@ -165,7 +165,7 @@ test('a copy out of the server that is destroyed is cancelled, and those behind 
   }
 })
 
-test('a query that runs itself is cancelled', { timeout: 120_000 }, async () => {
+test('a query that runs itself is cancelled', { timeout: 600_000 }, async () => {
   const client = await connected()
   const cursor = client.query(new Cursor(await longQuery(client)))
   const queued = client.query(new Cursor(NUMBERS, [1]))
@@ -179,7 +179,7 @@ test('a query that runs itself is cancelled', { timeout: 120_000 }, async () => 
   assert.deepEqual(((await behindIt) as Result).rows, [{ a: 1 }])
 })
 
-test('a cursor waits until a cancel of the query before it can hit nothing else', { timeout: 120_000 }, async () => {
+test('a cursor waits until a cancel of the query before it can hit nothing else', { timeout: 600_000 }, async () => {
   const client = await connected()
   const text = await longQuery(client)
   for (let i = 0; i < 5; i++) {
@@ -205,7 +205,7 @@ bothAlone('a cursor ends the connection', async (side) => {
   return [rows, String((await lost)[0]), await settled(client.query('select 1'))]
 })
 
-test('the timeout of a query that runs itself includes its wait', { timeout: 120_000 }, async () => {
+test('the timeout of a query that runs itself includes its wait', { timeout: 600_000 }, async () => {
   const client = await connected()
   await client.query('create temp table t (a int)')
   const limited = <T extends object>(query: T): T => Object.assign(query, { query_timeout: 100 })
@@ -238,7 +238,7 @@ async function inBytes(side: Side): Promise<unknown> {
 }
 bothAlone('messages come byte by byte', inBytes)
 
-test('a message that has begun before a cursor is read to its end first', { timeout: 120_000 }, async () => {
+test('a message that has begun before a cursor is read to its end first', { timeout: 600_000 }, async () => {
   let release: (() => void) | undefined
   let isCut: () => void = () => {}
   const cut = new Promise<void>((resolve) => (isCut = resolve))
@@ -265,7 +265,7 @@ test('a message that has begun before a cursor is read to its end first', { time
   await behind(client)
 })
 
-test('a server that sends an impossible message loses the connection', { timeout: 120_000 }, async () => {
+test('a server that sends an impossible message loses the connection', { timeout: 600_000 }, async () => {
   const bytes = (...parts: (string | number)[]): Buffer =>
     Buffer.concat(parts.map((it) => (typeof it === 'string' ? Buffer.from(it) : Buffer.from([0, 0, 0, it]))))
   const login = bytes('R', 8, 0, 'K', 12, 1, 2, 'Z', 5, 'I')

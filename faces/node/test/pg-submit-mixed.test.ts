@@ -84,7 +84,7 @@ const first = Number(process.env['ONETRIP_SEED'] ?? 1000)
 for (let seed = first; seed < first + 4; seed++) {
   for (const atOnce of [false, true]) {
     const how = atOnce ? 'at once' : 'one by one'
-    test(`queries of all kinds ${how}, as on pg: ONETRIP_SEED=${seed}`, { timeout: 120_000 }, async () => {
+    test(`queries of all kinds ${how}, as on pg: ONETRIP_SEED=${seed}`, { timeout: 600_000 }, async () => {
       const expected = await run(await connected({}, theirs), seed, atOnce)
       assert.deepEqual(await run(await connected(), seed, atOnce), expected)
       assert.deepEqual(await run(await connected({ pipeline: true }), seed, atOnce), expected)
@@ -92,7 +92,7 @@ for (let seed = first; seed < first + 4; seed++) {
   }
 }
 
-test('a copy right behind a stream that fails gets its own answer', { timeout: 120_000 }, async () => {
+test('a copy right behind a stream that fails gets its own answer', { timeout: 600_000 }, async () => {
   const client = await connected()
   for (let i = 0; i < 10; i++) {
     const stream = client.query(new QueryStream(failing(9), [], { batchSize: 7 }))

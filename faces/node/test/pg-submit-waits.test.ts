@@ -11,7 +11,7 @@ import { through } from './pg-submit-servers'
 
 // With pg the queries of these tests wait for ever, or their errors don't tell the effect.
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 const SEVEN = 'select generate_series(1, 7) as i'
 
 /** Readers to the end: of a cursor, or of a stream. They resolve to the error. */

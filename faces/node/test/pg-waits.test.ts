@@ -34,7 +34,7 @@ both('queries inside the loop over a stream of their client run when the loop ha
   return [count, await Promise.all(beside)]
 })
 
-test('a pipelining client that is ended inside the loop over its own stream does not wait for ever', { timeout: 120_000 }, async () => {
+test('a pipelining client that is ended inside the loop over its own stream does not wait for ever', { timeout: 600_000 }, async () => {
   const client = await connected({ pipeline: true })
   const loop = async (): Promise<void> => {
     for await (const _ of client.query(new QueryStream(MANY, [], { highWaterMark: 10 }))) await client.end()

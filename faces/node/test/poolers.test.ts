@@ -10,7 +10,7 @@ import { Client, Pool, type Result, type Results } from '../src/pg'
 
 const urls = (process.env['ONETRIP_TEST_POOLERS'] ?? '').split(' ').filter((url) => url !== '')
 if (urls.length === 0) console.log('skipped: no PgBouncer was found')
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 const closing: (() => Promise<void>)[] = []
 after(() => Promise.all(closing.map((close) => close())))
 

@@ -6,7 +6,7 @@ import { after, test } from 'node:test'
 
 import { failure } from './pg-served'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 const sockets = new Set<Socket>()
 after(() => sockets.forEach((socket) => socket.destroy()))
 

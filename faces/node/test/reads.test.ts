@@ -12,7 +12,7 @@ import type { Sql } from '../src/modern/sql'
 import { client, failure } from './modern/client'
 import { servers, until } from './pair'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 let primary = ''
 let standbys: string[] = []

@@ -7,7 +7,7 @@ import { type Client, redis } from '../src/redis'
 import { collectedUntil, warnings } from './collected'
 import { type Server, startRedis } from './redis-server'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 let server: Server
 after(() => server.stop())

@@ -11,7 +11,7 @@ import { slotOf, specOf } from '../src/redis/spec'
 import { startCluster, type TestCluster } from './redis-cluster-kit'
 import { until } from './redis-server'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 let cluster: TestCluster
 
 before(async () => {

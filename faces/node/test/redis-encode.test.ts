@@ -10,7 +10,7 @@ test('arguments of all kinds, in any order, are written as the protocol specifie
     const { status, signal, stderr } = spawnSync(
       process.execPath,
       [join(__dirname, 'redis-encode-many.js'), `${seed}`],
-      { encoding: 'utf8', timeout: 120_000 },
+      { encoding: 'utf8', timeout: 600_000 },
     )
     assert.deepEqual([status, signal], [0, null], `seed ${seed}: ${stderr}`)
   }

@@ -6,7 +6,7 @@ import { redis } from '../src/redis'
 
 const HELLO = '%3\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n+version\r\n+7.0.0\r\n'
 
-test('a push that is not a message is ignored, and replies behind it reach their callers', { timeout: 120_000 }, async () => {
+test('a push that is not a message is ignored, and replies behind it reach their callers', { timeout: 600_000 }, async () => {
   const server = createServer((socket) => {
     socket.once('data', (login: Buffer) => {
       const commands = login.toString('latin1').match(/\*\d+\r\n/g) ?? []

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { redis } from '../src/redis'
 import { type Server, startRedis } from './redis-server'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 let server: Server
 after(() => server.stop())
@@ -81,7 +81,7 @@ test('a subscription on a client that is closed, or is being closed, is an error
   }
 })
 
-test('a client is closed beside what its caller holds, and does not wait for ever', { timeout: 120_000 }, async () => {
+test('a client is closed beside what its caller holds, and does not wait for ever', { timeout: 600_000 }, async () => {
   const warned: string[] = []
   const hear = (warning: Error & { code?: string }): void => void warned.push(warning.code ?? '')
   process.on('warning', hear)

@@ -6,7 +6,7 @@ import { Client, Pool } from '../src/pg'
 import { redis } from '../src/redis'
 import { client, failure, url } from './modern/client'
 
-const limits = { timeout: 120_000 }
+const limits = { timeout: 600_000 }
 
 const warnings: string[] = []
 const warn = ({ name }: Error): void => void warnings.push(name)

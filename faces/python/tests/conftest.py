@@ -21,7 +21,7 @@ REDIS = os.environ.get("ONETRIP_TEST_REDIS", "")
 LOOPS = ["asyncio", "uvloop"]
 
 #: A bound in seconds that only what hangs reaches, however busy the machine is.
-PATIENCE = 120
+PATIENCE = 600
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

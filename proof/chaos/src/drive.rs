@@ -113,4 +113,4 @@ pub(crate) fn on_threads<T>(work: impl Future<Output = T>) -> T {
 
 /// A request that has not ended this long after the last fault hangs. Nothing here takes a second
 /// by itself; the longest wait that a client has by default is that for a connection, 30 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

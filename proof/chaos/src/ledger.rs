@@ -213,4 +213,4 @@ impl Ledger {
 pub(crate) const AT_WORK: u64 = 20;
 
 /// How long that may take. The client's pause between two attempts to connect grows to 10 s.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);

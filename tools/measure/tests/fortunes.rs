@@ -12,7 +12,7 @@ use onetrip_measure::fortunes::{CONNECTIONS_DEFAULT, Mode, Page, create};
 use onetrip_measure::load::{Load, Ran, Snapshot, Until};
 
 /// For what must come, however slow the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A schema of the test's own with the table in it, and how to connect.
 async fn table(server: &PrivatePostgres) -> (Config, String) {

@@ -12,7 +12,7 @@ use onetrip_measure::meter::{
 };
 
 /// For what must come, however slow the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn other() -> &'static PrivatePostgres {
     static OTHER: OnceLock<PrivatePostgres> = OnceLock::new();

@@ -9,7 +9,7 @@ use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 use crate::support::*;
 
 /// Longer than any statement waits here.
-const ENOUGH: Duration = Duration::from_secs(60);
+const ENOUGH: Duration = Duration::from_secs(300);
 
 /// Inserts of these numbers.
 fn inserts(

@@ -98,7 +98,7 @@ const NEWEST: &str = "select max(n), inet_server_port() from t";
 /// How many reads of older positions a test waits for.
 const LATER: i32 = 300;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Whether all standbys say that they have replayed this.
 async fn have_replayed(standbys: &[Client], position: &Position) -> bool {

@@ -15,7 +15,7 @@ use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
 /// A test that takes longer than this hangs. The longest takes a few seconds, and many times that
 /// where much else runs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Runs a test on one thread, unless a pooler is in between that does not allow it.
 pub(crate) fn run(test: impl Future<Output = ()>) {

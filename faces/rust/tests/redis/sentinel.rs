@@ -10,7 +10,7 @@ use onetrip_lab::redis::{
 
 use crate::tls::{authority, identity};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn started(settings: SentinelSettings) -> Option<Sentinels> {
     let installation = Some(found_or_skipped()?);

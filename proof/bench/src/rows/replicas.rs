@@ -35,7 +35,7 @@ const DEPTH: u32 = 100;
 const WRITES: u32 = 100;
 
 /// How long standbys may take to serve.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One primary and two standbys.
 pub(super) struct Cluster {

@@ -73,4 +73,4 @@ fn recover(cluster: &mut Cluster, kind: Kind, former: usize) {
 pub(crate) const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the client may keep a connection to a server that is gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

@@ -27,7 +27,7 @@ const TASKS: i32 = 2;
 const PACE: Duration = Duration::from_millis(20);
 
 /// How long a path may take until it acknowledges a row after the last fault.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The ports of the page's example: the primary, and the primary's PgBouncer.
 const PRIMARY: u16 = 5000;

@@ -54,4 +54,4 @@ async fn connect(url: &str) -> Option<Session> {
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long a failover may take: the lease, and a restart on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);

@@ -76,4 +76,4 @@ impl Observer {
 }
 
 /// How long the server may take to answer again: recovery on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

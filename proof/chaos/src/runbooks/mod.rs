@@ -237,7 +237,7 @@ const OLD: &str = "old-secret";
 const NEW: &str = "new-secret";
 
 /// How long a step may take until it comes true.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How soon writes have to be acknowledged once a server takes them. The pause between two attempts
 /// to connect grows to 10 s.

@@ -21,7 +21,7 @@ const PATIENCE_SECONDS: u32 = 20;
 
 /// How long a server may take until it answers. A start takes 0.1 s; recovery on a busy machine
 /// with two cores can take many times as long.
-pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How often a start looks whether the server is ready, in milliseconds.
 pub(crate) const READY_POLL_MS: u32 = 5;

@@ -15,7 +15,7 @@ use onetrip_lab::postgres::pgbouncer::{
 use onetrip_lab::postgres::{self, PrivatePostgres, shared};
 
 /// What is waited for at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The installed PgBouncers, one of each version. If there is none, prints that past the test
 /// runner, which hides the output of tests that pass.

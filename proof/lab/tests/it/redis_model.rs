@@ -13,7 +13,7 @@ use onetrip_redis::Command;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
 /// What is waited for at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn model(config: ModelConfig) -> Model {
     Model::new(config, Log::default())

@@ -12,7 +12,7 @@ use super::analysis::{Analysis, Settings};
 use super::splice::Front;
 
 /// A test that waits longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// SplitMix64.
 struct Random(u64);

@@ -36,4 +36,4 @@ pub(crate) fn wait_for_session(url: &str, is_it: &str) {
 }
 
 /// How long to wait for an event that must come, however slow the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

@@ -15,7 +15,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::startup::{Ready, Startup, StartupConfig};
 
 /// Only a hang takes so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A socket of either kind.
 trait Stream: Read + Write {}

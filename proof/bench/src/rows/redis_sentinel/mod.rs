@@ -122,4 +122,4 @@ fn figure(what: &str, of: &str, unit: &'static str, count: usize) -> Row {
 }
 
 /// How long a failover may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);

@@ -16,7 +16,7 @@ use crate::profile::analysis::{Analysis, Settings};
 use crate::profile::splice::{Front, Splice, Splicer};
 
 /// A test that waits longer has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The host that certificates are for. To others, such as 127.0.0.1, they are of no use.
 pub(super) const HOST: &str = "localhost";

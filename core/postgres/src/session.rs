@@ -326,6 +326,10 @@ impl Postgres {
         if head.failed {
             return Err(Violation("a second error for one request"));
         }
+        let cancelled = code == Some(b"57014");
+        if cancelled && (head.resets || head.own == Own::Reset) {
+            self.ownership.reset_was_cancelled();
+        }
         if head.guard > 0 {
             head.failed = true;
             return Ok(Step::Skipped(len));
@@ -345,7 +349,6 @@ impl Postgres {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
         };
-        let cancelled = code == Some(b"57014");
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 

@@ -48,8 +48,12 @@ pub(super) struct Ownership {
     left_names: LeftNames,
     /// Whether a tag showed such a statement since the last reset.
     has_names: bool,
-    /// Whether the statements of the usual reset are prepared.
+    /// Whether the statements of the usual reset are prepared, or the reset in flight prepares them.
     knows_steps: bool,
+    /// How often some of them may be there since such a reset failed: their names are not used again.
+    steps_failed: u32,
+    /// Whether a cancel has hit the reset in flight.
+    was_cancelled: bool,
     /// The usual reset of prepared statements, kept once one was sent.
     usual: Option<(Bytes, Expect)>,
     /// Whether a probe shall be sent.
@@ -114,8 +118,8 @@ enum Reset {
     Along,
 }
 
-/// What a reset does about the statements of PREPARE, which must not stay. Where it fails, the next
-/// one takes the next way.
+/// What a reset does about the statements of PREPARE, which must not stay. Where it fails and was not
+/// cancelled, all further ones take the next way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeftNames {
     /// It looks for them, and fails if there are any. That costs half as much as to deallocate them,
@@ -166,6 +170,8 @@ impl Ownership {
             left_names: LeftNames::Sought,
             has_names: false,
             knows_steps: false,
+            steps_failed: 0,
+            was_cancelled: false,
             usual: None,
             probe_wanted: false,
             probing: false,
@@ -419,7 +425,7 @@ impl Ownership {
         close_guard(&guard, out);
         let mut steps = 0;
         for sql in RESET.into_iter().chain([&*seek(), SETTINGS, COMMIT]) {
-            let name = format!("{NAME_PREFIX}reset{steps}_{:x}", self.unique);
+            let name = self.step(steps);
             steps += 1;
             match self.knows_steps {
                 true => write_run(out, &name),
@@ -431,6 +437,15 @@ impl Ownership {
             false => Expect::own(Own::Reset, steps),
         };
         end_reset(Some(&guard), expect, out)
+    }
+
+    /// The name of a statement of the usual reset.
+    fn step(&self, at: u32) -> String {
+        let name = format!("{NAME_PREFIX}reset{at}_{:x}", self.unique);
+        match self.steps_failed {
+            0 => name,
+            failed => format!("{name}_{failed}"),
+        }
     }
 
     fn write_reset(
@@ -504,6 +519,12 @@ impl Ownership {
         self.temporary |= text(HAS_TEMPORARY) == Some("t");
     }
 
+    /// The error of the reset in flight shows that a cancel has hit it.
+    #[cold]
+    pub(super) fn reset_was_cancelled(&mut self) {
+        self.was_cancelled = true;
+    }
+
     /// A request of the protocol's own was answered.
     pub(super) fn answered(&mut self, own: Own, is_failed: bool) {
         if own == Own::Probe {
@@ -527,7 +548,15 @@ impl Ownership {
     /// A reset failed, for so many times now.
     #[cold]
     fn fail_reset(&mut self, failed: u8) {
-        self.left_names = self.left_names.next();
+        if std::mem::take(&mut self.was_cancelled) {
+            // That says nothing of the way. What its user has prepared may still be there.
+            self.has_names = true;
+        } else {
+            self.left_names = self.left_names.next();
+        }
+        if self.usual.is_none() && std::mem::take(&mut self.knows_steps) {
+            self.steps_failed += 1;
+        }
         self.reset = Reset::Owed { failed };
         if failed >= TRIES_MAX {
             self.unusable = Some(NOT_RESET);

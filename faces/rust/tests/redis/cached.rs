@@ -34,7 +34,7 @@ fn of(client: &Client) -> CacheMetrics {
 
 /// Waits until this holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_secs(10), async {
+    let waited = tokio::time::timeout(Duration::from_secs(600), async {
         while !holds().await {
             tokio::task::yield_now().await;
         }

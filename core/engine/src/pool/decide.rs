@@ -138,7 +138,7 @@ impl Pool {
             }
         }
         if alone_stuck && alone > 0 {
-            self.wait_alone = self.count_those(Expected::is_unsure).0;
+            self.wait_alone = self.count_those(are_meant).0;
         }
     }
 

@@ -48,10 +48,8 @@ pub(super) struct Ownership {
     left_names: LeftNames,
     /// Whether a tag showed such a statement since the last reset.
     has_names: bool,
-    /// Whether the statements of the usual reset are prepared, or the reset in flight prepares them.
+    /// Whether the statements of the usual reset are prepared.
     knows_steps: bool,
-    /// How often some of them may be there since such a reset failed: their names are not used again.
-    steps_failed: u32,
     /// Whether a cancel has hit the reset in flight.
     was_cancelled: bool,
     /// The usual reset of prepared statements, kept once one was sent.
@@ -118,8 +116,8 @@ enum Reset {
     Along,
 }
 
-/// What a reset does about the statements of PREPARE, which must not stay. Where it fails and was not
-/// cancelled, all further ones take the next way.
+/// What a reset does about the statements of PREPARE, which must not stay. Where it fails, the next
+/// one takes the next way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeftNames {
     /// It looks for them, and fails if there are any. That costs half as much as to deallocate them,
@@ -170,7 +168,6 @@ impl Ownership {
             left_names: LeftNames::Sought,
             has_names: false,
             knows_steps: false,
-            steps_failed: 0,
             was_cancelled: false,
             usual: None,
             probe_wanted: false,
@@ -425,7 +422,7 @@ impl Ownership {
         close_guard(&guard, out);
         let mut steps = 0;
         for sql in RESET.into_iter().chain([&*seek(), SETTINGS, COMMIT]) {
-            let name = self.step(steps);
+            let name = format!("{NAME_PREFIX}reset{steps}_{:x}", self.unique);
             steps += 1;
             match self.knows_steps {
                 true => write_run(out, &name),
@@ -437,15 +434,6 @@ impl Ownership {
             false => Expect::own(Own::Reset, steps),
         };
         end_reset(Some(&guard), expect, out)
-    }
-
-    /// The name of a statement of the usual reset.
-    fn step(&self, at: u32) -> String {
-        let name = format!("{NAME_PREFIX}reset{at}_{:x}", self.unique);
-        match self.steps_failed {
-            0 => name,
-            failed => format!("{name}_{failed}"),
-        }
     }
 
     fn write_reset(
@@ -540,7 +528,7 @@ impl Ownership {
             }
             (Own::Reset, Reset::Along) if is_failed => self.fail_reset(1),
             (Own::Reset, Reset::Sent { failed, .. }) if is_failed => self.fail_reset(failed + 1),
-            (Own::Reset, _) => self.reset = Reset::No,
+            (Own::Reset, _) => (self.reset, self.was_cancelled) = (Reset::No, false),
             _ => {}
         }
     }
@@ -548,15 +536,8 @@ impl Ownership {
     /// A reset failed, for so many times now.
     #[cold]
     fn fail_reset(&mut self, failed: u8) {
-        if std::mem::take(&mut self.was_cancelled) {
-            // That says nothing of the way. What its user has prepared may still be there.
-            self.has_names = true;
-        } else {
-            self.left_names = self.left_names.next();
-        }
-        if self.usual.is_none() && std::mem::take(&mut self.knows_steps) {
-            self.steps_failed += 1;
-        }
+        let was_cancelled = std::mem::take(&mut self.was_cancelled);
+        self.left_names = self.left_names.next(was_cancelled);
         self.reset = Reset::Owed { failed };
         if failed >= TRIES_MAX {
             self.unusable = Some(NOT_RESET);
@@ -608,9 +589,12 @@ impl Ownership {
 }
 
 impl LeftNames {
-    fn next(self) -> LeftNames {
+    /// `was_cancelled`: maybe by a timeout that its user has set, which all ways but the first lift. It
+    /// says nothing of PL/pgSQL.
+    fn next(self, was_cancelled: bool) -> LeftNames {
         match self {
             LeftNames::Sought => LeftNames::Deallocated,
+            LeftNames::Deallocated if was_cancelled => self,
             LeftNames::Deallocated | LeftNames::AllDeallocated => LeftNames::AllDeallocated,
         }
     }

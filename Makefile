@@ -34,7 +34,7 @@ node: ## one test file of the Node packages: T=neighbours for faces/node/test/ne
 	@scripts/setup build server redis js
 	@npm --silent --prefix faces/node run pretest
 	@cargo run --quiet -p onetrip-lab --bin onetrip-private -- \
-		sh -c 'cd faces/node && node --test --test-concurrency=2 --test-reporter=spec build/test/$(or $(T),*).test.js'
+		sh -c 'cd faces/node && node --test --test-concurrency=$$(nproc) --test-reporter=spec build/test/$(or $(T),*).test.js'
 
 python: ## the wheel for Python, tested in a virtual environment of its own; T="-k name" for some tests
 	@scripts/setup build server redis python

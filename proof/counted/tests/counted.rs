@@ -35,8 +35,9 @@ const NOTHING: f64 = 0.05;
 
 /// Behind COMMIT the server resets the connection. The reply to that comes together with COMMIT's or
 /// apart from it, depending on how busy the machine is, and each that comes apart takes a call of
-/// the system more, and up to so much of the others.
-const REPLIES_APART: (&str, f64) = ("transaction", 2.0);
+/// the system more, and up to so much of the others: beside 16 endless loops 1.3 for a transaction.
+/// So one more call of a transaction's own is not seen here; in the other works it is.
+const REPLIES_APART: (&str, f64) = ("transaction", 1.5);
 const APART: [(&str, f64); 2] = [("instructions", 3100.0), ("allocations", 0.6)];
 
 /// A rise is counted again so often: what has risen has risen each time.

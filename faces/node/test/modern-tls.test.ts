@@ -39,7 +39,7 @@ const DONE = Buffer.concat([
   ready(),
 ])
 
-/** Long enough for one login, however busy the machine is; what is refused may be tried until then. */
+/** Long enough for one login on a busy machine. What is refused is tried until then. */
 const BRIEFLY = { waitTimeoutMs: 2000 }
 
 /** The end of a statement: `done`, or the error. */

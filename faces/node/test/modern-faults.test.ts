@@ -164,7 +164,7 @@ test(
   { timeout: 600_000 },
   async () => {
     const way = await proxy()
-    const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 500 })
+    const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 3000 })
     await sql`select 1`
     const slow = failure(sql`select pg_sleep(100)`.repeatable())
     await new Promise((resolve) => setImmediate(resolve))
@@ -296,7 +296,7 @@ test(
 )
 
 test('if there is no server, statements that wait fail', { timeout: 600_000 }, async () => {
-  const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 300 })
+  const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 3000 })
   const error = await failure(sql`select 1`)
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
   assert.match(error.message, /127\.0\.0\.1:1 can't be reached: connect ECONNREFUSED/)

@@ -12,7 +12,7 @@ import { CLEARTEXT, login, type Place } from './pg-login-servers'
 import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
 
 const limits = { timeout: 600_000 }
-const lone = { user: 'me', dbname: 'd', sslmode: 'disable', waitTimeoutMs: 300 }
+const lone = { user: 'me', dbname: 'd', sslmode: 'disable', waitTimeoutMs: 3000 }
 
 const real = new URL(url)
 const REAL = { user: real.username, password: real.password, dbname: real.pathname.slice(1) }
@@ -168,7 +168,7 @@ test('each host has the connect timeout for itself', limits, async () => {
   const late = await mute()
   await to([late, port], { connectTimeout: 1, waitTimeoutMs: 10_000 })`select`
   assert.equal(came(), 1)
-  const error = await failure(to([late, await mute()], { connectTimeout: 1, waitTimeoutMs: 2500 })`select`)
+  const error = await failure(to([late, await mute()], { connectTimeout: 1, waitTimeoutMs: 4500 })`select`)
   assert.equal(error.code, 'connect_timeout')
   assert.match(error.message, /did not answer within 1 s.*; .*did not answer within 1 s/)
 })
@@ -214,7 +214,7 @@ test('without a standby, prefer-standby takes any server, and standby takes none
 })
 
 test('a real server that is read-only by default is recognized', limits, async () => {
-  const asked = { url, targetSessionAttrs: 'read-only', waitTimeoutMs: 500 }
+  const asked = { url, targetSessionAttrs: 'read-only', waitTimeoutMs: 3000 }
   const [{ version } = { version: 0 }] = await client()`select current_setting('server_version_num')::int4 as version`
   const sql = client({ ...asked, options: '-c default_transaction_read_only=on' })
   if (Number(version) >= 140_000) assert.equal((await sql`select 1`).length, 1)

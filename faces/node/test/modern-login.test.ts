@@ -88,7 +88,7 @@ test('a connection that ends during the login fails with connect_failed', limits
   server.unref()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
-  const sql = client({ url, host: '127.0.0.1', port, sslmode: 'disable', waitTimeoutMs: 100 })
+  const sql = client({ url, host: '127.0.0.1', port, sslmode: 'disable', waitTimeoutMs: 3000 })
   const error = await failure(sql`select 1`)
   assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
 })

@@ -11,7 +11,7 @@ const run = promisify(execFile)
 export const root = join(__dirname, '../..')
 
 /** How long a program may run. */
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 600_000
 
 /** The dependencies of the packages, and other packages that a project of a user has. */
 const INSTALLED = [

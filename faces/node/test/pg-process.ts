@@ -18,7 +18,7 @@ export function run(from: string, program: string): Promise<End> {
   const text = `const { Client, Pool } = require(${JSON.stringify(from)});
     const url = ${JSON.stringify(url)};
     (async () => { ${program} })()`
-  const child = spawn(process.execPath, ['-e', text], { timeout: 8_000 })
+  const child = spawn(process.execPath, ['-e', text], { timeout: 300_000 })
   let out = ''
   let err = ''
   child.stdout.on('data', (chunk) => (out += chunk))

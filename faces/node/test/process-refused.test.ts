@@ -26,7 +26,7 @@ async function holding(answer: string | Buffer): Promise<number> {
 function run(face: string, program: string): Promise<string> {
   const module = JSON.stringify(join(__dirname, '../src', face))
   const child = spawn(process.execPath, ['-e', `const it = require(${module}); ${program}`], {
-    timeout: 5000,
+    timeout: 300_000,
   })
   let said = ''
   child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))

@@ -288,7 +288,7 @@ onReplicas('prefer_replica reads on the primary while replicas are down, and on 
 })
 
 onReplicas('a read that only replicas may serve fails in time where there is none', async () => {
-  const sql = client({ url: primary, reads: 'replica', waitTimeoutMs: 300 })
+  const sql = client({ url: primary, reads: 'replica', waitTimeoutMs: 3000 })
   for (const reads of [sql.reads(), sql.reads().stale(), sql.reads().orWait(50)]) {
     const { code, outcome } = await failure(reads`select 1`)
     assert.deepEqual([code, outcome], ['no_replica', 'NotSent'])

@@ -111,7 +111,7 @@ test('without a server, calls fail in time, with the reason', async () => {
   const scripted = new Scripted(() => {})
   const url = await scripted.listen()
   scripted.close()
-  const client = redis({ url, waitTimeout: 200 })
+  const client = redis({ url, waitTimeout: 3000 })
   await assert.rejects(client.get('a'), (error: RedisError) => {
     assert.deepEqual([error.outcome, error.code], ['NotSent', 'connect_failed'])
     assert.match(error.message, /ECONNREFUSED/)

@@ -190,7 +190,7 @@ test('TLS verifies the certificate unless it is told otherwise', async (t) => {
     [url, /self-signed|self signed/],
     [`${byAddress}?sslrootcert=${there}`, /does not match certificate's altnames/],
   ] as const) {
-    const wrong = redis({ url: where, waitTimeout: 300 })
+    const wrong = redis({ url: where, waitTimeout: 3000 })
     const expected = { code: 'connect_failed', outcome: 'NotSent', message: why }
     await assert.rejects(wrong.ping(), expected)
     await wrong.close()
@@ -198,7 +198,7 @@ test('TLS verifies the certificate unless it is told otherwise', async (t) => {
   await right.command('ACL SETUSER', 'ann', 'on', '>secret', '+@all', '~*')
   await using ann = redis(`${url.replace('//', '//ann:secret@')}?sslrootcert=${there}`)
   assert.equal(await ann.command('ACL WHOAMI'), 'ann')
-  const plain = redis({ port: probe.port, waitTimeout: 300 })
+  const plain = redis({ port: probe.port, waitTimeout: 3000 })
   await assert.rejects(plain.ping(), { outcome: 'NotSent' })
   await plain.close()
 })

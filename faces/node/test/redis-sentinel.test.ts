@@ -182,7 +182,7 @@ test('with fewer than a majority nobody is connected to, and the error says what
     await using client = redis({ url: own.url, waitTimeout: PATIENCE })
     assert.equal(await client.ping(), 'PONG')
     await own.tell('kill-sentinel 1')
-    await using late = redis({ url: own.url, waitTimeout: 400 })
+    await using late = redis({ url: own.url, waitTimeout: 4000 })
     const why = { code: 'sentinel', outcome: 'NotSent', message: /asked for the master .*ECONNREFUSED/s }
     await assert.rejects(late.ping(), why)
   } finally {
@@ -207,7 +207,7 @@ test('servers and Sentinels have TLS and users of their own', async () => {
     const guests = { url: `rediss+sentinel://guest@${at}?${tls}`, sentinelUser: 'guest' }
     await using guest = redis({ ...guests, waitTimeout: PATIENCE })
     assert.equal(await guest.command('ACL WHOAMI'), 'guest')
-    await using wrong = redis({ url: `rediss+sentinel://app:of-app@${at}?${tls}`, waitTimeout: 400 })
+    await using wrong = redis({ url: `rediss+sentinel://app:of-app@${at}?${tls}`, waitTimeout: 4000 })
     await assert.rejects(wrong.ping(), { code: 'sentinel', outcome: 'NotSent' })
   } finally {
     await own.stop()

@@ -98,7 +98,7 @@ test('sslmode=require with an authority verifies the server', async (t) => {
   // As verify-ca, it does not look at the name.
   await using address = redis(url('one').replace('localhost', '127.0.0.1'))
   assert.equal(await address.ping(), 'PONG')
-  await using wrong = redis({ url: url('other'), waitTimeout: 300 })
+  await using wrong = redis({ url: url('other'), waitTimeout: 3000 })
   const why = { code: 'connect_failed', outcome: 'NotSent', message: /self-signed|self signed|unable to/ }
   await assert.rejects(wrong.ping(), why)
 })

@@ -381,11 +381,11 @@ async def listeners(driver: Any, con: Any) -> Any:
 
     await con.add_listener("Chan nel", hear)
     await con.execute("notify \"Chan nel\", 'hello'")
-    told = [await asyncio.wait_for(heard.get(), 60)]
+    told = [await asyncio.wait_for(heard.get(), 600)]
     await con.remove_listener("Chan nel", hear)
     con.add_log_listener(lambda of, message: heard.put_nowait(message))
     await con.execute("do $$ begin raise warning 'careful'; end $$")
-    message = await asyncio.wait_for(heard.get(), 60)
+    message = await asyncio.wait_for(heard.get(), 600)
     return [*told, type(message).__name__, message.message, message.severity]
 
 
@@ -427,7 +427,7 @@ async def loggers(driver: Any, con: Any) -> Any:
     with con.query_logger(heard.put_nowait):
         await con.fetchval("select 1")
         await caught(con.execute("selekt"))
-    records = [await asyncio.wait_for(heard.get(), 60) for _ in range(2)]
+    records = [await asyncio.wait_for(heard.get(), 600) for _ in range(2)]
     return [(record.query, type(record.exception).__name__) for record in records]
 
 
@@ -461,7 +461,7 @@ async def test_both_do_the_same(work: Scenario) -> None:
     for driver in (asyncpg, onetrip.asyncpg):
         con = await driver.connect(URL)
         try:
-            told.append(plain(await asyncio.wait_for(work(driver, con), 60)))
+            told.append(plain(await asyncio.wait_for(work(driver, con), 600)))
         finally:
             await con.close()
     assert told[1] == told[0]
@@ -530,7 +530,7 @@ async def pool_hooks(driver: Any) -> Any:
 
 @pytest.mark.parametrize("work", [pool_calls, pool_hooks], ids=lambda work: work.__name__)
 async def test_both_pools_do_the_same(work: Callable[[Any], Awaitable[Any]]) -> None:
-    told = [plain(await asyncio.wait_for(work(it), 60)) for it in (asyncpg, onetrip.asyncpg)]
+    told = [plain(await asyncio.wait_for(work(it), 600)) for it in (asyncpg, onetrip.asyncpg)]
     assert told[1] == told[0]
 
 
@@ -715,7 +715,7 @@ async def test_what_comes_behind_a_refusal_of_tls_ends_the_connection(of: Any) -
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(ConnectionError):
             await of.connect(host="127.0.0.1", port=port, user="u", database="d", ssl="prefer",
-                             timeout=30)
+                             timeout=600)
     assert visits == 1
 
 

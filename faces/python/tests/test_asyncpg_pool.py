@@ -97,7 +97,7 @@ async def test_close_cancels_what_runs() -> None:
         running = "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)'"
         while not await pool.fetchval(running):
             await asyncio.sleep(0)
-    await asyncio.wait_for(con.close(), 60)
+    await asyncio.wait_for(con.close(), 600)
     with pytest.raises(onetrip.asyncpg.QueryCanceledError):
         await task
 
@@ -295,7 +295,7 @@ async def test_a_pool_that_nobody_waits_for_warns_once_that_it_can_not_connect(
                 is_away = True
                 con.terminate()
             for _ in range(3):
-                await asyncio.wait_for(tried.acquire(), 10)
+                await asyncio.wait_for(tried.acquire(), 600)
             is_away = False
             assert await pool.fetchval("select 1") == 1
     told = [(it.name, it.levelname, it.exc_info and it.exc_info[0]) for it in caplog.records]
@@ -324,7 +324,7 @@ async def test_a_server_that_went_away_is_told_by_an_error_of_asyncpg(line: Line
     logger.addHandler(told)
     pool = await onetrip.asyncpg.create_pool(line.url, min_size=1, max_size=1)
     line.close()
-    record = await asyncio.wait_for(told.records.get(), 10)
+    record = await asyncio.wait_for(told.records.get(), 600)
     logger.removeHandler(told)
     assert record.exc_info is not None and isinstance(record.exc_info[1], OSError)
     pool.terminate()
@@ -356,7 +356,7 @@ async def test_terminate_ends_a_function_that_connects() -> None:
     waiting = asyncio.ensure_future(pool.fetchval("select 1"))
     await began.wait()
     pool.terminate()
-    await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), 600)
     with pytest.raises(onetrip.asyncpg.InterfaceError):
         await waiting
 

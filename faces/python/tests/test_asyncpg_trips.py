@@ -71,7 +71,7 @@ async def test_a_connection_that_was_granted_to_a_cancelled_task_goes_back() -> 
             got = (await asyncio.gather(task, return_exceptions=True))[0]
             if not isinstance(got, asyncio.CancelledError):
                 await pool.release(got)
-        assert await asyncio.wait_for(pool.fetchval("select 1"), 60) == 1
+        assert await asyncio.wait_for(pool.fetchval("select 1"), 600) == 1
 
 
 async def test_a_method_that_was_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

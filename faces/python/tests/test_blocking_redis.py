@@ -213,7 +213,7 @@ def test_a_connection_that_was_lost(db: Client[str]) -> None:
     finally:
         line.close()
     with pytest.raises(onetrip.Error, match="can't be reached"):
-        redis.connect("redis://127.0.0.1:1", wait_timeout_ms=100)
+        redis.connect("redis://127.0.0.1:1", wait_timeout_ms=3000)
 
 
 def _get(far: Client[str]) -> str | None:

@@ -21,7 +21,7 @@ async def test_a_call_is_a_coroutine(db: onetrip.Database) -> None:
     assert isinstance(call, collections.abc.Coroutine)
     assert asyncio.iscoroutine(call)
     assert await asyncio.create_task(call) == 1
-    assert await asyncio.wait_for(db.fetchval("select 2"), 60) == 2
+    assert await asyncio.wait_for(db.fetchval("select 2"), 600) == 2
     assert await asyncio.gather(db.fetchval("select 3"), db.fetchval("select 4")) == [3, 4]
     with pytest.raises(RuntimeError, match="already awaited"):
         await call

@@ -263,7 +263,7 @@ def all_cases() -> list[Any]:
 async def test_case(face: str, file: str, case: Case, way: str) -> None:
     case = on_table(case, new_table())
     steps = dict(steps_of(file, case))[way]
-    await asyncio.wait_for(Run(FACES[face][0]).all(case, steps), 60)
+    await asyncio.wait_for(Run(FACES[face][0]).all(case, steps), 600)
 
 
 #: As with asyncpg, the first and the last day that Python has stand for infinity.

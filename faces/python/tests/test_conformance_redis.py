@@ -274,4 +274,4 @@ async def test_policy(case: Case) -> None:
     case = on_key(case)
     async with opened("native") as client, opened("native") as other:
         work = Run(client, other).steps(client, case["steps"])
-        await asyncio.wait_for(work, 60)
+        await asyncio.wait_for(work, 600)

@@ -64,7 +64,7 @@ def test_an_interpreter_that_ends_with_work_in_flight(how: str, code: int) -> No
         [sys.executable, "-X", "dev", "-c", ABRUPT, URL, how],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == code, done.stderr
     assert "panicked" not in done.stderr and "Fatal" not in done.stderr
@@ -80,7 +80,7 @@ def test_a_loop_that_is_closed() -> None:
     stream = db.stream("select 1")
     loop.close()
     with pytest.raises(RuntimeError, match="loop"):
-        asyncio.run(asyncio.wait_for(stream.__anext__(), 60))
+        asyncio.run(asyncio.wait_for(stream.__anext__(), 600))
 
 
 async def native() -> Any:
@@ -153,7 +153,7 @@ async def main():
         child = os.fork()
         if child == 0:
             try:
-                await asyncio.wait_for(db.fetchval("select 2"), 60)
+                await asyncio.wait_for(db.fetchval("select 2"), 600)
             except RuntimeError as error:
                 os._exit(5 if "fork" in str(error) else 6)
             os._exit(7)
@@ -164,7 +164,7 @@ async def main():
 print(asyncio.run(main()))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, URL], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script, URL], capture_output=True, text=True, timeout=600
     )
     assert done.stdout.strip() == "5", done.stderr
 

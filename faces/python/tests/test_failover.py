@@ -25,7 +25,7 @@ def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
 
 @pytest.mark.skipif(not STANDBY, reason="a standby asks for PostgreSQL 12")
 def test_a_former_primary_gets_nothing_more() -> None:
-    asyncio.run(asyncio.wait_for(failover(), 60))
+    asyncio.run(asyncio.wait_for(failover(), 600))
 
 
 async def failover() -> None:
@@ -93,7 +93,7 @@ class Hung:
 
 
 def test_a_commit_that_did_not_wait_for_its_standby_is_unknown() -> None:
-    asyncio.run(asyncio.wait_for(cancelled_wait(), 60))
+    asyncio.run(asyncio.wait_for(cancelled_wait(), 600))
 
 
 async def cancelled_wait() -> None:
@@ -134,7 +134,7 @@ async def doubt(db: onetrip.Database, operator: onetrip.Database) -> onetrip.Err
 
 
 def test_a_connection_whose_server_turned_read_only_leaves() -> None:
-    asyncio.run(asyncio.wait_for(turned_read_only(), 60))
+    asyncio.run(asyncio.wait_for(turned_read_only(), 600))
 
 
 async def write(db: onetrip.Database, first: int) -> None:

@@ -45,7 +45,7 @@ async def is_whole(db: onetrip.Database) -> bool:
             if metrics.waiting == 0 and metrics.in_flight == 0 and metrics.queued == 0:
                 return True
 
-    return await asyncio.wait_for(at_rest(), 60)
+    return await asyncio.wait_for(at_rest(), 600)
 
 
 # --- streams ---
@@ -457,4 +457,4 @@ async def test_a_checkout_whose_caller_is_cancelled_gives_back() -> None:
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            assert await asyncio.wait_for(db.fetchval("select 1"), 60) == 1
+            assert await asyncio.wait_for(db.fetchval("select 1"), 600) == 1

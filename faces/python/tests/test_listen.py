@@ -16,11 +16,11 @@ from conftest import URL, Line
 async def test_notifications(db: onetrip.Database) -> None:
     async with db.listen("first", 'odd "name') as events:
         await db.execute("select pg_notify('first', 'hello')")
-        event = await asyncio.wait_for(events.__anext__(), 60)
+        event = await asyncio.wait_for(events.__anext__(), 600)
         assert isinstance(event, Notification)
         assert (event.channel, event.payload) == ("first", "hello") and event.process_id > 0
         await db.execute("select pg_notify($1, $2)", 'odd "name', "żółć")
-        event = await asyncio.wait_for(events.__anext__(), 60)
+        event = await asyncio.wait_for(events.__anext__(), 600)
         assert isinstance(event, Notification) and event.payload == "żółć"
         waiting = asyncio.ensure_future(events.__anext__())
         await asyncio.sleep(0)
@@ -37,7 +37,7 @@ async def test_a_listener_that_reconnects_says_so(db: onetrip.Database, line: Li
             await db.execute("select pg_notify('again', '1')")
             assert (await events.__anext__()).payload == "1"  # type: ignore[union-attr]
             line.say("cut")
-            assert await asyncio.wait_for(events.__anext__(), 60) == Gap(0)
+            assert await asyncio.wait_for(events.__anext__(), 600) == Gap(0)
             await db.execute("select pg_notify('again', '2')")
             assert (await events.__anext__()).payload == "2"  # type: ignore[union-attr]
 
@@ -46,7 +46,7 @@ async def test_a_listener_that_is_refused_says_so() -> None:
     async with onetrip.connect(URL) as db:
         db._host.config.dbname = "missing"
         with pytest.raises(onetrip.PostgresError) as caught:
-            await asyncio.wait_for(db.listen("x").__aenter__(), 60)
+            await asyncio.wait_for(db.listen("x").__aenter__(), 600)
         assert caught.value.code == "3D000"
 
 
@@ -56,7 +56,7 @@ async def test_a_reader_that_stops(db: onetrip.Database) -> None:
         await db.execute("select pg_notify('many', 'last')")
         heard: list[int | str] = []
         while not heard or heard[-1] != "last":
-            event = await asyncio.wait_for(events.__anext__(), 60)
+            event = await asyncio.wait_for(events.__anext__(), 600)
             heard.append(event.dropped if isinstance(event, Gap) else event.payload)
         dropped = sum(it for it in heard if isinstance(it, int))
         assert dropped + sum(isinstance(it, str) for it in heard) == 1501
@@ -79,7 +79,7 @@ async def test_bad_names(db: onetrip.Database, names: tuple[str, ...], why: str)
 async def test_close_ends_listeners() -> None:
     db = await onetrip.connect(URL)
     events = await db.listen("x").__aenter__()
-    await asyncio.wait_for(db.close(), 60)
+    await asyncio.wait_for(db.close(), 600)
     with pytest.raises(StopAsyncIteration):
         await events.__anext__()
 
@@ -97,4 +97,4 @@ async def test_one_that_is_left_as_its_login_ends(monkeypatch: pytest.MonkeyPatc
     entering = asyncio.ensure_future(db.listen("a").__aenter__())
     with pytest.raises(asyncio.CancelledError):
         await entering
-    await asyncio.wait_for(db.close(), 60)
+    await asyncio.wait_for(db.close(), 600)

@@ -1334,7 +1334,7 @@ async def test_a_pipeline_whose_composite_has_changed_says_so_and_does_nothing(a
         await admin.execute("alter type moving.two add attribute c int cascade")
 
         async def altered(attribute: str) -> Any:
-            async with asyncio.timeout(30), db.pipeline() as pipeline:
+            async with asyncio.timeout(600), db.pipeline() as pipeline:
                 value = pipeline.fetchval(select)
                 pipeline.execute(f"alter type moving.two add attribute {attribute} int cascade")
             return await value

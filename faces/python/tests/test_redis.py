@@ -137,7 +137,7 @@ async def test_new_tasks_share_a_write(redis: Client[str]) -> None:
 
 async def test_a_call_is_what_asyncio_takes(redis: Client[str]) -> None:
     assert await asyncio.create_task(redis.incr("n")) == 1
-    assert await asyncio.wait_for(redis.incr("n"), 60) == 2
+    assert await asyncio.wait_for(redis.incr("n"), 600) == 2
     assert "INCR" in repr(redis.incr("n"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -306,7 +306,7 @@ async def test_a_script_goes_as_text_once(redis: Client[str]) -> None:
 
 async def test_what_blocks_holds_nobody_up(redis: Client[str]) -> None:
     waiting = asyncio.create_task(redis.blpop("queue", timeout=0))
-    await asyncio.wait_for(redis.ping(), 60)
+    await asyncio.wait_for(redis.ping(), 600)
     await blocked(redis, 1)
     await redis.rpush("queue", "x")
     assert await waiting == ("queue", "x")
@@ -323,7 +323,7 @@ async def test_what_blocks_holds_nobody_up(redis: Client[str]) -> None:
 
 async def blocked(redis: Client[str], count: int) -> None:
     """Until the server says that so many clients are blocked."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(600):
         while f"blocked_clients:{count}" not in await redis.info("clients"):
             pass
 
@@ -339,11 +339,11 @@ async def test_messages_come_and_go_on_after_a_loss(
             assert (message.channel, message.pattern, message.data) == ("news", None, "hello")
             assert (await anext(all_of)).pattern == "n*"
             redis_line.say("cut")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(600):
                 while await redis.publish("news", "again") < 2:
                     pass
                 await after_loss(news)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(600):
             while await redis.pubsub_numpat() != 0:
                 pass
 
@@ -381,7 +381,7 @@ async def test_who_can_not_log_in_is_told_at_once(redis: Client[str]) -> None:
 
 async def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(onetrip.Error, match="127.0.0.1:1 can't be reached"):
-        await connect("redis://127.0.0.1:1", wait_timeout_ms=100)
+        await connect("redis://127.0.0.1:1", wait_timeout_ms=3000)
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ async def test_a_stream_that_is_left_takes_its_connection_with_it(redis: Client[
     assert await anext(replies) == "0"
     assert before == set(await ids(redis))
     await replies.aclose()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(600):
         while before <= set(await ids(redis)):
             pass
     assert await redis.echo("mine") == "mine"
@@ -557,7 +557,7 @@ async def test_sharded_channels_of_one_server_come_as_others(redis: Client[str])
         message = await anext(messages)
         assert (message.channel, message.pattern, message.data) == ("news", None, "hello")
         await redis.command("CLIENT KILL", "TYPE", "pubsub")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(600):
             while messages.reconnects == 0 or await redis.spublish("other", "again") == 0:
                 await asyncio.sleep(0)
         assert (await anext(messages)).data == "again"

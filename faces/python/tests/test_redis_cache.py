@@ -30,7 +30,7 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0)
 
     try:
-        await asyncio.wait_for(wait(), 60)
+        await asyncio.wait_for(wait(), 600)
     except asyncio.TimeoutError:
         pytest.fail(f"it never came: {what}")
 

@@ -140,7 +140,7 @@ def test_another_loop_is_told_so() -> None:
     loop.close()
 
     async def used() -> None:
-        await asyncio.wait_for(db.get("k"), 60)
+        await asyncio.wait_for(db.get("k"), 600)
 
     with pytest.raises(RuntimeError, match="loop"):
         asyncio.run(used())
@@ -240,7 +240,7 @@ async def main():
         child = os.fork()
         if child == 0:
             try:
-                await asyncio.wait_for(db.ping(), 60)
+                await asyncio.wait_for(db.ping(), 600)
             except RuntimeError as error:
                 os._exit(5 if "fork" in str(error) else 6)
             os._exit(7)

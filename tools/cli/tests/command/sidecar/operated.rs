@@ -37,7 +37,7 @@ fn systemd_hears_when_it_is_ready_and_when_it_stops() {
         [(by_path, path.to_str().unwrap().to_owned()), (by_name, format!("@{name}"))]
     {
         // Only a hang takes so long.
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(600))).unwrap();
         let heard = || {
             let mut bytes = [0; 64];
             let len = socket.recv(&mut bytes).unwrap();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, OpenFailure, Output,
-    Pool as Policy, Requeue, Served, TextKey, Ticket,
+    Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, OpenFailure, Output, Pool as Policy,
+    Requeue, Served, TextKey, Ticket,
 };
 use onetrip_engine::{NumberMap, Time, Token};
 use onetrip_postgres::client::connect::TargetSessionAttrs;
@@ -24,14 +24,15 @@ use crate::lent::Lent;
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
+mod members;
+
+use members::{Member, Members};
+
 /// One pool. `H` is what it is lent of each connection.
 #[derive(Debug)]
 pub struct Pool<H> {
     policy: Policy,
-    members: NumberMap<u32, Member<H>>,
-    /// The host's number of each connection.
-    numbers: NumberMap<ConnectionId, u32>,
-    next: u32,
+    members: Members<H>,
     /// The callers that wait, by token, and the text that a shared one will submit.
     waiting: NumberMap<u32, (Ticket, TextKey)>,
     /// Connections with placed requests that the host was told about, and may not have submitted
@@ -42,23 +43,6 @@ pub struct Pool<H> {
     /// Whether its end was announced.
     closed: bool,
     completions: Completions,
-}
-
-/// A connection of the pool.
-#[derive(Debug)]
-struct Member<H> {
-    id: ConnectionId,
-    /// `None` while it is being opened.
-    connection: Option<H>,
-    /// Requests that the host was told to submit on it, since the host last acted on all records.
-    placed: usize,
-    /// Whether one of them may be slow.
-    placed_unsure: bool,
-    /// How many of them may wait for a lock.
-    placed_locking: usize,
-    /// Whether it is shared, and whether the policy waits for it to become idle.
-    is_shared: bool,
-    draining: bool,
 }
 
 impl<H: Lent> Pool<H> {
@@ -72,9 +56,7 @@ impl<H: Lent> Pool<H> {
         };
         let mut pool = Pool {
             policy: Policy::new(limits, seed),
-            members: NumberMap::default(),
-            numbers: NumberMap::default(),
-            next: 1,
+            members: Members::new(),
             waiting: NumberMap::default(),
             placed: Vec::new(),
             texts: None,
@@ -146,9 +128,9 @@ impl<H: Lent> Pool<H> {
 
     /// The connection that a shared request goes on at once; 0 if it must wait.
     pub fn place(&mut self, now: Time, key: TextKey) -> u32 {
-        let Pool { policy, members, numbers, .. } = self;
-        let placed = policy.place(now, key, |id| load_of(members, numbers, id));
-        let number = placed.and_then(|id| self.numbers.get(&id).copied());
+        let Pool { policy, members, .. } = self;
+        let placed = policy.place(now, key, |id| members.load(id));
+        let number = placed.and_then(|id| self.number(id));
         self.settle(now);
         number.unwrap_or(0)
     }
@@ -156,9 +138,9 @@ impl<H: Lent> Pool<H> {
     /// Whether a request that is unanswered on this connection is sent a second time. Returns the
     /// connection to send it on, or when to ask again.
     pub fn hedge(&mut self, now: Time, number: u32, key: TextKey) -> Result<u32, Time> {
-        let Pool { policy, members, numbers, .. } = self;
-        let first = members.get(&number).map(|member| member.id).ok_or(Time::NEVER)?;
-        let hedge = policy.hedge(now, key, first, |id| load_of(members, numbers, id));
+        let Pool { policy, members, .. } = self;
+        let first = members.get(number).map(|member| member.id).ok_or(Time::NEVER)?;
+        let hedge = policy.hedge(now, key, first, |id| members.load(id));
         self.settle(now);
         match hedge {
             Hedge::On(id) => self.number(id).ok_or(Time::NEVER),
@@ -217,7 +199,7 @@ impl<H: Lent> Pool<H> {
 
     /// A connection that was asked for is open.
     pub fn opened(&mut self, now: Time, number: u32, connection: H) {
-        let Some(member) = self.members.get_mut(&number) else { return };
+        let Some(member) = self.members.get_mut(number) else { return };
         connection.join_pool(&mut self.texts, self.policy.timings());
         member.connection = Some(connection);
         let id = member.id;
@@ -259,7 +241,7 @@ impl<H: Lent> Pool<H> {
     /// Replies have come on a connection. To be called whenever they have: only the pool knows on
     /// which connections it waits for the last one. Returns whether there may be something to do.
     pub fn answered(&mut self, now: Time, number: u32) -> bool {
-        let Some(member) = self.members.get(&number) else { return false };
+        let Some(member) = self.members.get(number) else { return false };
         let waits = self.policy.waiting() > 0;
         if !waits && !member.draining {
             return false;
@@ -279,7 +261,7 @@ impl<H: Lent> Pool<H> {
     pub fn acted(&mut self, now: Time) {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
-            let Some(member) = self.members.get_mut(number) else { continue };
+            let Some(member) = self.members.get_mut(*number) else { continue };
             (member.placed, member.placed_unsure, member.placed_locking) = (0, false, 0);
             if member.draining && member.is_idle() {
                 self.policy.handle_drained(member.id);
@@ -322,8 +304,8 @@ impl<H: Lent> Pool<H> {
 
     /// Connections in any state, idle shared ones, and callers that wait.
     pub fn counts(&self) -> [usize; 3] {
-        let Pool { policy, members, numbers, .. } = self;
-        let idle = policy.idle(|id| load_of(members, numbers, id));
+        let Pool { policy, members, .. } = self;
+        let idle = policy.idle(|id| members.load(id));
         [policy.connections(), idle, policy.waiting()]
     }
 
@@ -332,7 +314,7 @@ impl<H: Lent> Pool<H> {
         let waiting = self.policy.waiting();
         let (mut work, mut unanswered, mut trip) = (Duration::ZERO, waiting, Duration::MAX);
         let mut is_open = false;
-        for load in self.members.values().filter(|it| it.is_shared).filter_map(Member::load) {
+        for load in self.members.iter().filter(|it| it.is_shared).filter_map(Member::load) {
             is_open = true;
             work += load.expected;
             unanswered += load.unanswered;
@@ -368,8 +350,8 @@ impl<H: Lent> Pool<H> {
 
     fn settle(&mut self, now: Time) {
         loop {
-            let Pool { policy, members, numbers, .. } = self;
-            match policy.poll_output(now, |id| load_of(members, numbers, id)) {
+            let Pool { policy, members, .. } = self;
+            match policy.poll_output(now, |id| members.load(id)) {
                 Some(output) => self.handle(output),
                 None => return,
             }
@@ -379,19 +361,7 @@ impl<H: Lent> Pool<H> {
     fn handle(&mut self, output: Output) {
         match output {
             Output::Open { id } => {
-                let number = self.next;
-                self.next += 1;
-                self.numbers.insert(id, number);
-                let member = Member {
-                    id,
-                    connection: None,
-                    placed: 0,
-                    placed_unsure: false,
-                    placed_locking: 0,
-                    is_shared: false,
-                    draining: false,
-                };
-                self.members.insert(number, member);
+                let number = self.members.open(id);
                 self.tell(kind::POOL_OPEN, 0, number);
             }
             Output::Granted(Served { token, id, .. }) => {
@@ -411,8 +381,7 @@ impl<H: Lent> Pool<H> {
             Output::Shared { id } => self.drains(id, (true, false)),
             Output::Drain { id } => {
                 self.drains(id, (false, true));
-                let member = self.number(id).and_then(|number| self.members.get(&number));
-                if member.is_some_and(Member::is_idle) {
+                if self.members.named(id).is_some_and(Member::is_idle) {
                     self.policy.handle_drained(id);
                 }
             }
@@ -450,69 +419,33 @@ impl<H: Lent> Pool<H> {
     }
 
     fn note_placed(&mut self, id: ConnectionId, key: TextKey) {
-        let Some(number) = self.number(id) else { return };
-        let unsure = self.policy.timings().expected(key).is_unsure();
-        if let Some(member) = self.members.get_mut(&number) {
-            if member.placed == 0 {
-                self.placed.push(number);
-            }
-            member.placed += 1;
-            member.placed_unsure |= unsure;
-            member.placed_locking += usize::from(key.may_lock());
+        let Some(member) = self.members.named_mut(id) else { return };
+        if member.placed == 0 {
+            self.placed.push(member.number);
         }
+        member.placed += 1;
+        member.placed_unsure |= self.policy.timings().expected(key).is_unsure();
+        member.placed_locking += usize::from(key.may_lock());
     }
 
     fn drains(&mut self, id: ConnectionId, (is_shared, draining): (bool, bool)) {
-        if let Some(number) = self.number(id)
-            && let Some(member) = self.members.get_mut(&number)
-        {
+        if let Some(member) = self.members.named_mut(id) {
             (member.is_shared, member.draining) = (is_shared, draining);
             member.connection.iter().for_each(|it| it.open_to_all(is_shared));
         }
     }
 
     fn number(&self, id: ConnectionId) -> Option<u32> {
-        self.numbers.get(&id).copied()
+        self.members.named(id).map(|member| member.number)
     }
 
     fn id(&self, number: u32) -> Option<ConnectionId> {
-        self.members.get(&number).map(|member| member.id)
+        self.members.get(number).map(|member| member.id)
     }
 
     /// Lets go of a connection, so that the host may free it.
     fn forget(&mut self, number: u32) {
-        if let Some(member) = self.members.remove(&number) {
-            self.numbers.remove(&member.id);
-        }
-    }
-}
-
-fn load_of<H: Lent>(
-    members: &NumberMap<u32, Member<H>>,
-    numbers: &NumberMap<ConnectionId, u32>,
-    id: ConnectionId,
-) -> Load {
-    let member = numbers.get(&id).and_then(|number| members.get(number));
-    let gone = Load { unanswered: 1, ..Load::default() };
-    member.and_then(Member::load).unwrap_or(gone)
-}
-
-impl<H: Lent> Member<H> {
-    /// Includes placed requests that are not submitted yet, so that a connection with such requests
-    /// is not granted to an exclusive caller.
-    fn load(&self) -> Option<Load> {
-        let load = self.connection.as_ref()?.load();
-        Some(Load {
-            unanswered: load.unanswered + self.placed,
-            room: load.room.saturating_sub(self.placed),
-            unsure: load.unsure + usize::from(self.placed_unsure),
-            locking: load.locking + self.placed_locking,
-            ..load
-        })
-    }
-
-    fn is_idle(&self) -> bool {
-        self.load().is_some_and(|load| load.is_idle())
+        self.members.forget(number);
     }
 }
 

@@ -31,6 +31,12 @@ impl Time {
         Time(self.0.saturating_add(nanos))
     }
 
+    /// The moment `wait` earlier; [`Time::ZERO`] if there is none.
+    pub fn before(self, wait: Duration) -> Time {
+        let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Time(self.0.saturating_sub(nanos))
+    }
+
     /// How long after `earlier` this moment is; zero if it isn't later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

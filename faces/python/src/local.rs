@@ -72,13 +72,21 @@ pub(crate) fn forked() {
 /// this process from what it was forked from.
 #[inline]
 fn here() -> (usize, usize) {
-    let acting = ACTING.get();
-    (if acting == 0 { thread() } else { acting }, FORKS.load(Ordering::Relaxed))
+    // One look at what belongs to the thread: in a shared library each is a call.
+    let owner = ACTING.with(|acting| match acting.get() {
+        0 => mark(acting),
+        acting => acting,
+    });
+    (owner, FORKS.load(Ordering::Relaxed))
 }
 
 fn thread() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark) as usize)
+    ACTING.with(mark)
+}
+
+/// Tells the thread that has this from all others that live.
+fn mark(own: &Cell<usize>) -> usize {
+    std::ptr::from_ref(own) as usize
 }
 
 thread_local! {

@@ -1,6 +1,7 @@
 //! Who gets which connection, what is opened, and what is claimed.
 
 use super::connections::State;
+use super::load::Asked;
 use super::waiters::{Kind, Waiter};
 use super::{
     Behind, CHOOSY_MAX, Cause, Choice, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool,
@@ -175,7 +176,8 @@ impl Pool {
         now: Time,
         load_of: LoadOf<'_>,
     ) -> impl Iterator<Item = (usize, Load)> {
-        let is_stuck = move |(_, load): &(usize, Load)| load.is_stuck(now, &self.limits, of);
+        let asked = Asked::new(now, &self.limits, of);
+        let is_stuck = move |(_, load): &(usize, Load)| load.is_stuck(&asked);
         self.draining_loads(load_of).filter(is_stuck)
     }
 
@@ -299,10 +301,11 @@ impl Pool {
     fn spare(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let mut quick: usize = 0;
         let mut best = None;
+        let asked = Asked::new(now, &self.limits, Expected::Untold);
         for (index, load) in self.shared_loads(None, load_of) {
-            if !load.is_slow(now, &self.limits, Expected::Untold) {
+            if !load.is_slow(&asked) {
                 quick += 1;
-                let rank = load.rank(now, &self.limits, Expected::Untold);
+                let rank = load.rank(&asked);
                 best = best.filter(|(least, _)| *least <= rank).or(Some((rank, index)));
             }
         }
@@ -320,7 +323,7 @@ impl Pool {
     }
 
     fn rank(&self, index: usize, now: Time, load_of: LoadOf<'_>) -> super::load::Rank {
-        self.load(index, load_of).rank(now, &self.limits, Expected::Untold)
+        self.load(index, load_of).rank(&Asked::new(now, &self.limits, Expected::Untold))
     }
 
     /// Refuses those that came last, if the line is too long. A caller for whom a connection is

@@ -46,9 +46,8 @@ impl Load {
     }
 
     /// Whether such a statement put here would wait behind one that is slow or may be.
-    pub(super) fn is_slow(&self, now: Time, limits: &Limits, of: Expected) -> bool {
-        let late = now.since(self.since) > limits.slow_head;
-        !self.is_idle() && (late || self.may_be_slow(of))
+    pub(super) fn is_slow(&self, asked: &Asked<'_>) -> bool {
+        !self.is_idle() && (self.since < asked.slow_before || self.may_be_slow(asked.of))
     }
 
     /// Whether nothing but time shows that a statement put here would not wait for long.
@@ -56,20 +55,13 @@ impl Load {
         self.unsure > 0 || self.locking > 0 && !of.is_locking()
     }
 
-    /// Whether it looks to such a statement as if one here waits for a lock.
-    pub(super) fn is_stuck(&self, now: Time, limits: &Limits, of: Expected) -> bool {
-        self.stuck_at(limits, of) <= now
-    }
-
-    /// When that will look so. A statement whose caller has gone is unanswered, but nothing is known
-    /// of it any more. A host that names no texts knows nothing of any.
-    pub(super) fn stuck_at(&self, limits: &Limits, of: Expected) -> Time {
-        let is_told = !matches!(of, Expected::Untold);
+    /// Whether it looks to such a statement as if one here waits for a lock. A statement whose
+    /// caller has gone is unanswered, but nothing is known of it any more. A host that names no texts
+    /// knows nothing of any.
+    pub(super) fn is_stuck(&self, asked: &Asked<'_>) -> bool {
+        let is_told = !matches!(asked.of, Expected::Untold);
         let is_unknown = is_told && self.unsure == 0 && self.expected.is_zero();
-        match (self.locking > 0 || is_unknown) && !self.is_idle() {
-            true => self.since.after(limits.yield_after / 2),
-            false => Time::NEVER,
-        }
+        (self.locking > 0 || is_unknown) && self.late_at(asked.limits) <= asked.now
     }
 
     /// When something here will have taken so long that it might wait for a lock, though no text
@@ -85,27 +77,46 @@ impl Load {
     }
 
     /// The lower the better.
-    pub(super) fn rank(&self, now: Time, limits: &Limits, of: Expected) -> Rank {
+    pub(super) fn rank(&self, asked: &Asked<'_>) -> Rank {
+        self.rank_by(asked, self.share_wait(asked.limits))
+    }
+
+    fn rank_by(&self, asked: &Asked<'_>, share_wait: Duration) -> Rank {
+        let (of, limits) = (asked.of, asked.limits);
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
         let weight = self.unanswered_bytes.saturating_add(statements);
         match limits.idle_order {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
-            _ if self.is_slow(now, limits, of) => {
-                let age = now.since(self.since);
+            _ if self.is_slow(asked) => {
+                let age = asked.now.since(self.since);
                 // What waits for a lock is taken away, so its age says little.
-                let stuck =
-                    if self.is_stuck(now, limits, of) { limits.yield_after / 2 } else { age };
+                let stuck = if self.is_stuck(asked) { limits.yield_after / 2 } else { age };
                 Rank::Slow(age.min(stuck), weight, self.may_be_slow(of))
             }
             _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
             // It keeps other statements away from here, so it would rather wait for its own kind.
             _ if of.is_locking() && self.locking == 0 => {
-                Rank::Busy(self.expected * 2 + self.share_wait(limits), weight)
+                Rank::Busy(self.expected * 2 + share_wait, weight)
             }
-            _ if self.expected > self.share_wait(limits) => Rank::Busy(self.expected, weight),
+            _ if self.expected > share_wait => Rank::Busy(self.expected, weight),
             _ => Rank::Joined(self.expected, weight),
         }
+    }
+}
+
+/// A statement that is to be placed, and when. What every load is held against is computed once.
+pub(super) struct Asked<'a> {
+    now: Time,
+    limits: &'a Limits,
+    of: Expected,
+    /// A statement that has been running since before this moment is slow.
+    slow_before: Time,
+}
+
+impl Asked<'_> {
+    pub(super) fn new(now: Time, limits: &Limits, of: Expected) -> Asked<'_> {
+        Asked { now, limits, of, slow_before: now.before(limits.slow_head) }
     }
 }
 
@@ -167,7 +178,7 @@ impl<K> Choice<K> {
             Behind::Slow(_) | Behind::Unsure | Behind::Stuck => true,
             // Two threads that found it idle must not go one behind the other.
             Behind::Nothing if self.of.is_unsure() => load.is_idle(),
-            Behind::Nothing | Behind::Quick => !load.is_slow(now, limits, self.of),
+            Behind::Nothing | Behind::Quick => !load.is_slow(&Asked::new(now, limits, self.of)),
         }
     }
 }
@@ -230,15 +241,17 @@ pub fn choose<K>(
     let (mut best, mut joined, mut next_idle) = (None, None, None);
     let (mut work, mut share_wait, mut statements) = (Duration::ZERO, limits.share_wait, 0_usize);
     let (mut are_late, mut is_any_stuck) = (true, false);
+    let asked = Asked::new(now, limits, of);
     for (key, load) in loads {
         if !load.takes_shared() {
             continue;
         }
-        are_late &= load.late_at(limits) <= now;
-        is_any_stuck |= are_late && load.is_stuck(now, limits, of);
-        let rank = load.rank(now, limits, of);
+        are_late = are_late && load.late_at(limits) <= now;
+        is_any_stuck |= are_late && load.is_stuck(&asked);
+        let own_wait = load.share_wait(limits);
+        let rank = load.rank_by(&asked, own_wait);
         work += load.expected;
-        share_wait = share_wait.max(load.share_wait(limits));
+        share_wait = share_wait.max(own_wait);
         statements = statements.saturating_add(load.unanswered);
         // The first among equals.
         let least = match rank {

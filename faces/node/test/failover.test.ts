@@ -152,7 +152,7 @@ test('a paused primary that wakes gets nothing more', limits, async (t) => {
     applicationName: 'under-test',
     connectionsMax: 4,
     connectTimeout: 1,
-    requestTimeoutMs: 1000,
+    requestTimeoutMs: 3000,
     waitTimeoutMs: 40_000,
   })
   await former`create table t (id int)`

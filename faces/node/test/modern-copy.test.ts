@@ -318,7 +318,7 @@ test('a malformed description of columns for a caller that has gone does not end
     socket.end()
   })
   const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
-  const error = await failure(sql`select 1`.timeout(50))
+  const error = await failure(sql`select 1`.timeout(3000))
   assert.equal(error.code, 'timeout')
   // The connection ends with it. A statement behind it may have run; the next one gets a new
   // connection.

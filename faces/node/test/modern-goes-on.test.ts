@@ -113,7 +113,7 @@ test('what was aborted before its connection ended does not go on', limits, asyn
 test('what goes on waits no longer than waitTimeoutMs', limits, async (t) => {
   const line = await lineTo(new URL(url))
   t.after(line.down)
-  const { sql, table, ids, sleeper } = await begin(t, { url: line.url, waitTimeoutMs: 300 })
+  const { sql, table, ids, sleeper } = await begin(t, { url: line.url, waitTimeoutMs: 3000 })
   const head = sleep(sql)
   const waits = outcome(sql`insert into ${table} values (1)`)
   await sleeper()

@@ -166,7 +166,7 @@ test('after a name that is unknown, the next host is tried', limits, async () =>
 test('each host has the connect timeout for itself', limits, async () => {
   const { port, came } = await server()
   const late = await mute()
-  await to([late, port], { connectTimeout: 1, waitTimeoutMs: 10_000 })`select`
+  await to([late, port], { connectTimeout: 3, waitTimeoutMs: 20_000 })`select`
   assert.equal(came(), 1)
   const error = await failure(to([late, await mute()], { connectTimeout: 1, waitTimeoutMs: 4500 })`select`)
   assert.equal(error.code, 'connect_timeout')

@@ -260,7 +260,7 @@ bothPools('clients that are past their lifetime are closed when they come back',
 })
 
 bothPools('who waits too long in line is refused in the same way', async (side) => {
-  const pool = side.pool({ max: 1, connectionTimeoutMillis: 1000 })
+  const pool = side.pool({ max: 1, connectionTimeoutMillis: 2000 })
   const client = await pool.connect()
   const waits = [pool.connect(), pool.query('select 1')]
   const before = counts(pool)

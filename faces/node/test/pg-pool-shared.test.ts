@@ -295,7 +295,7 @@ test('queries wait while all clients are lent, and are sent together when one co
 
 test('a query that waits too long for a place was not sent', limits, async () => {
   // The timeout also bounds connecting, which is slow on a busy machine.
-  const pool = shared({ max: 1, connectionTimeoutMillis: 1000 })
+  const pool = shared({ max: 1, connectionTimeoutMillis: 3000 })
   const client = await pool.connect()
   const error = (await settled(pool.query('select 1'))) as QueryError
   assert.equal(error.message, 'timeout exceeded when trying to connect')

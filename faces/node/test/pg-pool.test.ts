@@ -83,7 +83,7 @@ test('events are emitted when clients connect, are lent, come back and are remov
 })
 
 test('a caller that waits longer than allowed is refused, and the next one is served', async () => {
-  const one = pool({ max: 1, connectionTimeoutMillis: 1000 })
+  const one = pool({ max: 1, connectionTimeoutMillis: 3000 })
   const client = await one.connect()
   await assert.rejects(one.connect(), /timeout exceeded when trying to connect/)
   client.release()

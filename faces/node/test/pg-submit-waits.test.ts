@@ -99,7 +99,7 @@ test('a cursor that is closed while it reads fails when its connection is lost',
 test('closing a cursor waits no longer than its timeout', limits, async () => {
   for (const isClosedFirst of [true, false]) {
     const client = await connected(await lostBehind(SOME, () => {}))
-    const cursor = client.query(Object.assign(new Cursor(SEVEN), { query_timeout: 200 }))
+    const cursor = client.query(Object.assign(new Cursor(SEVEN), { query_timeout: 1000 }))
     await cursor.read(3)
     if (!isClosedFirst) assert.match(String(await settled(cursor.read(1))), /Query read timeout/)
     await cursor.close()

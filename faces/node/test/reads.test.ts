@@ -240,7 +240,7 @@ onReplicas('what is no read is refused, and so are options that are not for read
   assert.throws(() => reads.after('1-1-1' as unknown as Position), { code: 'position' })
   const { code } = await failure(reads`select nothing`)
   assert.equal(code, '42703', 'an error of the server is the caller’s')
-  const late = await failure(reads.stale()`select pg_sleep(5)`.timeout(50))
+  const late = await failure(reads.stale()`select pg_sleep(5)`.timeout(3000))
   assert.deepEqual([late.code, late.outcome], ['timeout', 'Unknown'])
 })
 

@@ -215,7 +215,7 @@ test('the connection of a blocked call whose deadline has passed is closed', asy
   const session = await client.session()
   const id = await session.command('CLIENT ID')
   await session.close()
-  const again = await client.with({ timeout: 50 }).session()
+  const again = await client.with({ timeout: 1000 }).session()
   assert.equal(await again.command('CLIENT ID'), id)
   await assert.rejects(again.blpop('nothing', 0), late)
   await again.close()

@@ -341,8 +341,8 @@ def test_another_thread_cancels_a_call(db: Database, drives: bool) -> None:
 def test_a_call_whose_time_is_over_harms_nobody() -> None:
     with connect(URL, connections_max=1) as db:
         for _ in range(3):
-            with pytest.raises(onetrip.TimeoutError, match="0.05 s") as error:
-                with Timeout(0.05):
+            with pytest.raises(onetrip.TimeoutError, match="0.5 s") as error:
+                with Timeout(0.5):
                     db.fetchval(slow("timed"))
             assert error.value.outcome in ("Rejected", "Unknown")
             assert db.fetchval("select 1") == 1
@@ -399,7 +399,7 @@ def test_a_timeout_bounds_the_way_out_of_a_block(
     far: Database, line: Line, block: str, ends: str
 ) -> None:
     """The server is frozen as the block is left."""
-    limit, calls = Timeout(0.2 if ends == "time" else None), []
+    limit, calls = Timeout(1 if ends == "time" else None), []
 
     def freeze(tx: Any) -> None:
         calls.append(tx.execute("select 1"))
@@ -655,7 +655,7 @@ def test_tls(certificate: str, line: Line) -> None:
         port = server.getsockname()[1]
         threading.Thread(target=accept, daemon=True).start()
         url = URL.replace(f"{behind.hostname}:{behind.port}", f"localhost:{port}")
-        strict = {"sslmode": "verify-full", "connections_max": 1, "wait_timeout_ms": 2000}
+        strict = {"sslmode": "verify-full", "connections_max": 1, "wait_timeout_ms": 3000}
         with connect(url, sslrootcert=certificate, **strict) as db:
             assert db.fetchval("select $1::int4", 1) == 1
             rows = db.fetch("select repeat('x', 1000) as x from generate_series(1, 2000)")

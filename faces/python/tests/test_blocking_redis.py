@@ -117,7 +117,7 @@ def test_a_timeout_bounds_a_list(far: tuple[Client[str], Line]) -> None:
     client, line = far
 
     def work() -> None:
-        with Timeout(0.2), client.atomic() as tx:
+        with Timeout(1), client.atomic() as tx:
             calls.append(tx.incr("n"))
             line.say("stall")
 
@@ -140,7 +140,7 @@ def test_each_command_of_a_pipeline_whose_time_is_over_says_what_became_of_it(
 ) -> None:
     client, line = far
     with pytest.raises(onetrip.TimeoutError) as error:
-        with Timeout(0.2), client.pipeline() as pipeline:
+        with Timeout(1), client.pipeline() as pipeline:
             calls = [pipeline.incr("n") for _ in range(3)]
             line.say("stall")
     assert error.value.outcome == "Unknown"

@@ -274,6 +274,6 @@ async def test_executemany_that_is_given_up_amid_its_arguments_is_stopped(
             # What comes behind it would wait for the lock, had the server not been asked to stop.
             await holds(lambda: it.executemany(insert, sets), True)
             assert await asyncio.wait_for(it.fetchval("select 1"), 600) == 1
-            await holds(lambda: pool.executemany(insert, sets, timeout=0.5), False)
+            await holds(lambda: pool.executemany(insert, sets, timeout=3), False)
             assert await asyncio.wait_for(pool.fetchval("select 1"), 600) == 1
         assert await it.fetchval("select count(*) from given_up_sets") == 0

@@ -131,7 +131,7 @@ async def test_what_was_given_up_before_its_connection_ended_does_not_go_on(
 async def test_what_goes_on_waits_no_longer_than_wait_timeout(
     observer: onetrip.Database, line: Line
 ) -> None:
-    async with connect(line.url, wait_timeout_ms=300) as db:
+    async with connect(line.url, wait_timeout_ms=3000) as db:
         await db.execute(INSERT, 0, "known")
         head = asyncio.ensure_future(outcome(db.execute("select pg_sleep(60)")))
         waits = asyncio.ensure_future(outcome(db.execute(INSERT, 1, "")))

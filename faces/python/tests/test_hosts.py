@@ -47,7 +47,7 @@ async def test_each_address_has_the_connect_timeout_for_itself() -> None:
         # The kernel takes the connection, and nobody answers.
         silent = mute.getsockname()[1]
         hosts = f"127.0.0.1:{silent},{HOST}:{PORT}"
-        async with onetrip.connect(f"postgres://{hosts}/", connect_timeout=1, **OWN) as db:
+        async with onetrip.connect(f"postgres://{hosts}/", connect_timeout=3, **OWN) as db:
             assert await asyncio.wait_for(db.fetchval("select 1"), 600) == 1
 
 

@@ -597,7 +597,7 @@ async def test_a_text_with_half_of_a_surrogate_pair_is_not_sent(db: onetrip.Data
 
 
 async def test_who_gets_no_connection_is_told_which_settings_decide() -> None:
-    async with onetrip.connect(URL, connections_max=1, waiting_max=1, wait_timeout_ms=200) as it:
+    async with onetrip.connect(URL, connections_max=1, waiting_max=1, wait_timeout_ms=3000) as it:
         async with it.session():
             late = asyncio.ensure_future(it.fetchval("select 1"))
             await asyncio.sleep(0)
@@ -609,7 +609,7 @@ async def test_who_gets_no_connection_is_told_which_settings_decide() -> None:
     assert "1 do already (waiting_max)" in str(full.value)
     assert (caught.value.code, caught.value.outcome) == ("wait_timeout", "NotSent")
     assert "up to 1 (connections_max)" in str(caught.value)
-    assert "at most 200 ms (wait_timeout_ms)" in str(caught.value)
+    assert "at most 3000 ms (wait_timeout_ms)" in str(caught.value)
 
 
 # --- a hundred times as much ---

@@ -448,6 +448,8 @@ async def test_a_stream_that_is_left_takes_its_connection_with_it(redis: Client[
 
 async def test_a_command_ends_at_its_deadline(redis: Client[str]) -> None:
     hurried = redis.timeout(0.05)
+    # A connection that waits for it: then it leaves before its deadline can pass.
+    await redis.blpop("none", timeout=0.01)
     with pytest.raises(onetrip.TimeoutError) as caught:
         await hurried.blpop("none", timeout=0)
     assert caught.value.outcome == "Unknown"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 import redis.asyncio
-from conftest import REDIS, Line
+from conftest import REDIS, Line, until
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -281,9 +281,17 @@ async def test_what_redis_py_does_not_know_is_refused_as_by_it(
     assert refused[1] == refused[0] and refused[0][0] in (TypeError, redis_module().RedisError)
 
 
+async def is_connected(db: Any) -> bool:
+    """On a busy machine the first attempts may take longer than they may."""
+    try:
+        return bool(await db.ping())
+    except redis_module().RedisError:
+        return False
+
+
 async def test_a_command_that_is_not_answered_in_time(redis: onetrip.redis.Client[str]) -> None:
     db = ours.from_url(REDIS, socket_timeout=0.1)
-    await db.ping()
+    await until(lambda: is_connected(db))
     await redis.client_pause(400, "ALL")
     with pytest.raises(redis_module().TimeoutError):
         await db.get("k")
@@ -333,7 +341,7 @@ async def test_sharded_channels_are_those_of_redis_py(redis: Any) -> None:
 async def test_a_pipeline_of_any_length_waits_in_no_line(is_transaction: bool) -> None:
     """More commands than a connection takes at once, and hardly any time for a line."""
     async with ours.Redis.from_url(REDIS, socket_connect_timeout=0.5) as db:
-        await db.ping()
+        await until(lambda: is_connected(db))
         pipeline = db.pipeline(transaction=is_transaction)
         for number in range(100_000):
             pipeline.echo(number)

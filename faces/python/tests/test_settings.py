@@ -18,6 +18,8 @@ import libpq
 import onetrip
 from onetrip._config import Config, Endpoint
 
+from test_closes import NO_ENTRY
+
 TABLE = Path(__file__).parents[3] / "proof/conformance/postgres_settings.json"
 CASES: list[dict[str, Any]] = json.loads(TABLE.read_text())["cases"]
 
@@ -206,15 +208,18 @@ async def test_the_key_is_opened_and_certificate_and_name_are_shown_or_kept_back
     offered.sni_callback = lambda _, name, __: names.append(name)
     seen: list[bool] = []
 
-    def came(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def came(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(bool(writer.get_extra_info("peercert")))
+        await reader.readuntil(b"\0\0")
+        # Nobody tries again after this.
+        writer.write(NO_ENTRY)
         writer.close()
 
     server = await asyncio.start_server(came, "127.0.0.1", 0, ssl=offered)
     port = server.sockets[0].getsockname()[1]
     url = f"postgres://me@localhost:{port}/?hostaddr=127.0.0.1&sslnegotiation=direct"
     own: dict[str, Any] = {"sslrootcert": certificate, "sslcert": certificate, "sslkey": key}
-    own |= {"sslpassword": PASSWORD, "wait_timeout_ms": 300, "sslmode": "verify-full"}
+    own |= {"sslpassword": PASSWORD, "wait_timeout_ms": 600_000, "sslmode": "verify-full"}
     for told, shown in [
         ({}, (True, "localhost")),
         ({"sslcertmode": "disable"}, (False, "localhost")),
@@ -222,7 +227,7 @@ async def test_the_key_is_opened_and_certificate_and_name_are_shown_or_kept_back
     ]:
         seen.clear()
         names.clear()
-        with pytest.raises(onetrip.Error):
+        with pytest.raises(onetrip.Error, match="no entry"):
             async with onetrip.connect(url, **{**own, **told}):
                 pass
         assert set(zip(seen, names)) == {shown}, told

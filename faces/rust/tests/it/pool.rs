@@ -199,7 +199,8 @@ fn who_waits_too_long_is_told_what_to_do() {
             failed(reply.await, Outcome::NotSent, "wait_timeout");
         }
         drop(held);
-        assert_usable(&client).await;
+        // Each call waits as shortly, which a busy machine may miss.
+        until(async || client.query_one("select 1", &[]).await.is_ok()).await;
     });
 }
 

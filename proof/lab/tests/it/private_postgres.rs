@@ -177,9 +177,8 @@ fn a_paused_server_keeps_its_connections_and_answers_when_it_wakes() {
     waiting.read_exact(&mut answer).unwrap();
     assert!(matches!(answer[0], b'N' | b'S'));
     server.pause().unwrap();
-    let before = std::time::Instant::now();
+    // If it were not woken, it would never end.
     drop(server);
-    assert!(before.elapsed().as_secs() < 15, "a paused server was not woken to end");
 }
 
 #[test]
